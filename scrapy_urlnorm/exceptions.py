@@ -1,0 +1,56 @@
+"""Everything this package raises, below one root.
+
+UrlNormError
+ ├── ConfigError            a setting, rule, profile or option (also a ValueError)
+ │    └── SiteRuleError     an entry of a site-rule file
+ ├── LogFormatError         a row of a crawl log (also a ValueError)
+ ├── StoreError             a seen-set could not do its work
+ │    ├── StoreMismatchError     opened with another rule set, key version or format
+ │    └── StoreUnavailableError  does not answer (also a ConnectionError)
+ └── MissingExtraError      an optional dependency is not installed (also an ImportError)
+"""
+
+from __future__ import annotations
+
+
+class UrlNormError(Exception):
+    """Root of every error of this package."""
+
+
+class ConfigError(UrlNormError, ValueError):
+    """A bad setting, rule, profile or option.
+
+    The message names the value, where it came from and what would be accepted.
+    """
+
+
+class SiteRuleError(ConfigError):
+    """A bad entry of a site-rule file; the message names file and entry."""
+
+
+class LogFormatError(UrlNormError, ValueError):
+    """A row of a crawl log that cannot be read; the message names file and line."""
+
+
+class StoreError(UrlNormError):
+    """A seen-set could not do its work (disk full, read-only, damaged)."""
+
+
+class StoreMismatchError(StoreError):
+    """A seen-set was written with another rule set, key version or file format."""
+
+
+class StoreUnavailableError(StoreError, ConnectionError):
+    """A seen-set on another process or machine does not answer."""
+
+
+class MissingExtraError(UrlNormError, ImportError):
+    """An optional dependency is missing; the message gives the install command."""
+
+    def __init__(self, package: str, extra: str, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the package {package!r}, which is not installed: "
+            f"pip install 'scrapy-urlnorm[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra
