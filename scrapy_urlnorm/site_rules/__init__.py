@@ -1,0 +1,11 @@
+"""The site-rule language: rules that hold for one site only.
+
+`SiteRule` is one rule, for people and for the miner alike; a rule file holds many of them as
+TOML tables.
+"""
+
+from __future__ import annotations
+
+from scrapy_urlnorm.site_rules.model import SiteRule
+
+__all__ = ["SiteRule"]
