@@ -1,0 +1,120 @@
+"""One row of a crawl log, whatever the log's format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urljoin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_DIGESTS = ("bag_digest", "text_digest", "digest")  # the closest to what a reader sees comes first
+
+
+class Observation(NamedTuple):
+    """What a crawl saw at one URL.
+
+    Attributes
+    ----------
+    url: as it was requested.
+    status: of the HTTP response; None where the log does not say.
+    content: names the content; equal names, same content. None: unknown.
+    sketch: 64 bit simhash of the text, or None.
+    location: absolute target of a redirect, or None.
+    canonical: absolute ``rel=canonical`` of the page, or None.
+    mime: media type in lower case, without parameters; "" when the response had none;
+        None where the log does not say.
+    """
+
+    url: str
+    status: int | None = None
+    content: str | None = None
+    sketch: int | None = None
+    location: str | None = None
+    canonical: str | None = None
+    mime: str | None = None
+
+    @property
+    def is_page(self) -> bool:
+        """Whether this is a page whose content can be compared: 200, HTML (or unsaid), known."""
+        return (
+            self.status == 200
+            and self.content is not None
+            and (self.mime is None or self.mime in _HTML)
+        )
+
+
+def from_row(row: Mapping[str, Any]) -> Observation:
+    """Read a row with the keys of DESIGN section 8; keys that we do not know do not matter.
+
+    Values may be text, as CSV has them. A row with content and no status is one that a spider
+    scraped, so it was a 200. Raises ValueError with the reason.
+    """
+    url = row.get("url")
+    if not url or not isinstance(url, str):
+        raise ValueError(f"a row needs an absolute 'url', not {url!r}")
+    content = None
+    for key in _DIGESTS:
+        content = row.get(key)
+        if content:
+            content = content if isinstance(content, str) else str(content)
+            break
+    status: int | None
+    given = row.get("status")
+    if type(given) is int:
+        status = given
+    elif given is None or given == "":
+        status = 200 if content else None
+    else:
+        try:
+            status = int(given)
+        except (TypeError, ValueError):
+            raise ValueError(f"'status' must be a number, not {given!r}") from None
+    sketch = row.get("simhash")
+    if sketch is not None:
+        sketch = _sketch(sketch)
+    mime = None
+    if "mime" in row:
+        mime = _mime(row["mime"])
+    location, canonical = row.get("location"), row.get("canonical")
+    return Observation(
+        url,
+        status,
+        content or None,
+        sketch,
+        absolute(url, location) if location else None,
+        absolute(url, canonical) if canonical else None,
+        mime,
+    )
+
+
+def absolute(base: str, reference: object) -> str:
+    """Resolve a reference found at ``base`` (RFC 3986 section 5); what cannot be is left alone."""
+    if not isinstance(reference, str):
+        raise ValueError(f"a link must be text, not {reference!r}")  # noqa: TRY004
+    if reference.startswith(("http://", "https://")):
+        return reference
+    try:
+        return urljoin(base, reference)
+    except ValueError:  # a bad IPv6 host in either
+        return reference
+
+
+def _sketch(value: object) -> int | None:
+    if isinstance(value, int):
+        return value
+    if value == "":
+        return None
+    try:
+        return int(str(value), 16)
+    except ValueError:
+        raise ValueError(f"'simhash' must be 16 hexadecimal digits, not {value!r}") from None
+
+
+def _mime(value: object) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"'mime' must be text, not {value!r}")  # noqa: TRY004
+    return value.split(";", 1)[0].strip().lower()

@@ -1,0 +1,63 @@
+"""Where the lines of a log come from: a file or standard input, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import BufferedReader
+
+Bad = Callable[[int, str], None]
+"""Told the line and the reason of a row that cannot be read; it raises or counts."""
+
+MAX_LINE = 16 * 1024 * 1024
+"""Bytes of the longest line that is a row; one that never ends must not fill the memory."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@contextmanager
+def open_log(path: str) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for ``-``; what begins as gzip does is unpacked.
+
+    Raises OSError.
+    """
+    if path == "-":
+        yield _unpacked(sys.stdin.buffer)  # type: ignore[arg-type]  # it is a BufferedReader
+    else:
+        with Path(path).open("rb") as stream:
+            yield _unpacked(stream)
+
+
+def _unpacked(stream: BufferedReader) -> BinaryIO:
+    if stream.peek(2)[:2] == _GZIP_MAGIC:
+        return gzip.open(stream)  # type: ignore[return-value]  # a GzipFile reads like one
+    return stream
+
+
+def numbered_lines(stream: BinaryIO, bad: Bad) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) without line ends, and without empty lines.
+
+    Bytes that are no UTF-8 become lone surrogates, so that a URL list comes out as it went in.
+    """
+    number = 0
+    try:
+        while raw := stream.readline(MAX_LINE):
+            number += 1
+            if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
+                bad(number, f"longer than {MAX_LINE} bytes")
+                while raw and not raw.endswith(b"\n"):
+                    raw = stream.readline(MAX_LINE)
+                continue
+            line = raw.decode("utf-8", "surrogateescape").strip(" \t\r\n")
+            if line:
+                yield number, line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        bad(number + 1, f"the compressed data is cut off or damaged ({error})")
