@@ -1,7 +1,7 @@
 """Readers of crawl logs: every format becomes a stream of `Observation`.
 
 A format is a module with two functions: ``matches(sample)`` says whether the first lines look
-like it, ``read(lines, bad)`` turns lines into rows. A new one is a module and a line in `FORMATS`.
+like it, ``read(lines, log)`` turns lines into rows. A new one is a module and a line in `FORMATS`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
 from ..exceptions import ConfigError, LogFormatError
-from . import jsonl
+from . import access, cdx, jsonl, table, urls
 from .observation import Observation
 from .source import numbered_lines, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .source import Bad
+    from .source import Log
 
 __all__ = ["FORMATS", "LogReader", "Observation", "read_log"]
 
@@ -30,11 +30,18 @@ class Format(Protocol):
     def matches(self, sample: list[str]) -> bool:
         """Whether these first lines look like it."""
 
-    def read(self, lines: Iterable[tuple[int, str]], bad: Bad) -> Iterator[Observation]:
-        """Turn numbered lines into rows; tell ``bad`` of those that cannot be read."""
+    def read(self, lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
+        """Turn numbered lines into rows; tell ``log`` of those that cannot be read."""
 
 
-FORMATS: dict[str, Format] = {"jsonl": jsonl}
+# Tried in this order: what many lines could be (a URL list) comes last.
+FORMATS: dict[str, Format] = {
+    "jsonl": jsonl,
+    "csv": table,
+    "cdx": cdx,
+    "access": access,
+    "urls": urls,
+}
 
 
 class LogReader:
@@ -44,16 +51,25 @@ class LogReader:
     ----------
     path: of a file, plain or gzipped; ``-`` is standard input.
     format: a name of `FORMATS`; None finds out from the first lines.
+    site: scheme and host for rows that name none (access logs, lists of paths).
     skip_bad: count a row that cannot be read in `skipped` instead of raising.
 
     Raises LogFormatError, naming file, line and reason, and OSError.
     """
 
-    def __init__(self, path: str, *, format: str | None = None, skip_bad: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        format: str | None = None,
+        skip_bad: bool = False,
+        site: str | None = None,
+    ) -> None:
         if format is not None and format not in FORMATS:
             raise ConfigError(f"unknown log format {format!r}; known are {', '.join(FORMATS)}")
         self.path = path
         self.format = format
+        self.site = site
         self.skip_bad = skip_bad
         self.skipped = 0
         self.first_bad: str | None = None
@@ -65,7 +81,8 @@ class LogReader:
     def __next__(self) -> Observation:
         return next(self._rows)
 
-    def _bad(self, line: int, reason: str) -> None:
+    def bad(self, line: int, reason: str) -> None:
+        """Raise or count: see ``skip_bad``."""
         name = "standard input" if self.path == "-" else self.path
         message = f"{name}, line {line}: {reason}"
         if not self.skip_bad:
@@ -75,13 +92,13 @@ class LogReader:
 
     def _read(self) -> Iterator[Observation]:
         with open_log(self.path) as stream:
-            lines = numbered_lines(stream, self._bad)
+            lines = numbered_lines(stream, self)
             head = list(islice(lines, _SAMPLE))
             if not head:
                 return
             if self.format is None:
                 self.format = self._detect([line for _, line in head])
-            yield from FORMATS[self.format].read(chain(head, lines), self._bad)
+            yield from FORMATS[self.format].read(chain(head, lines), self)
 
     def _detect(self, sample: list[str]) -> str:
         for name, module in FORMATS.items():
@@ -93,6 +110,8 @@ class LogReader:
         )
 
 
-def read_log(path: str, *, format: str | None = None, skip_bad: bool = False) -> LogReader:
+def read_log(
+    path: str, *, format: str | None = None, skip_bad: bool = False, site: str | None = None
+) -> LogReader:
     """Read the log at ``path``: see `LogReader`."""
-    return LogReader(path, format=format, skip_bad=skip_bad)
+    return LogReader(path, format=format, skip_bad=skip_bad, site=site)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .observation import Observation
-    from .source import Bad
+    from .source import Log
 
 
 def matches(sample: list[str]) -> bool:
@@ -19,7 +19,7 @@ def matches(sample: list[str]) -> bool:
     return sample[0].startswith(("{", "["))
 
 
-def read(lines: Iterable[tuple[int, str]], bad: Bad) -> Iterator[Observation]:
+def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
     """Read one object a line; brackets and commas of an array around them are passed over."""
     loads = json.loads
     for number, line in lines:
@@ -32,7 +32,7 @@ def read(lines: Iterable[tuple[int, str]], bad: Bad) -> Iterator[Observation]:
             try:
                 row = loads(bare)
             except ValueError:
-                bad(number, f"no JSON object: {error}")
+                log.bad(number, f"no JSON object: {error}")
                 continue
         if isinstance(row, list) and not row:
             continue
@@ -41,4 +41,4 @@ def read(lines: Iterable[tuple[int, str]], bad: Bad) -> Iterator[Observation]:
                 raise ValueError(f"a row must be an object, not {line[:40]!r}")  # noqa: TRY004
             yield from_row(row)
         except ValueError as error:
-            bad(number, str(error))
+            log.bad(number, str(error))

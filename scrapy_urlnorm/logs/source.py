@@ -5,17 +5,24 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedReader
 
-Bad = Callable[[int, str], None]
-"""Told the line and the reason of a row that cannot be read; it raises or counts."""
+
+class Log(Protocol):
+    """What the reader of a format is told about the log, and whom it tells."""
+
+    site: str | None
+    """Scheme and host for rows that name none, such as ``https://shop.example``."""
+
+    def bad(self, line: int, reason: str) -> None:
+        """Take note of a row that cannot be read: raises LogFormatError or counts it."""
+
 
 MAX_LINE = 16 * 1024 * 1024
 """Bytes of the longest line that is a row; one that never ends must not fill the memory."""
@@ -42,7 +49,7 @@ def _unpacked(stream: BufferedReader) -> BinaryIO:
     return stream
 
 
-def numbered_lines(stream: BinaryIO, bad: Bad) -> Iterator[tuple[int, str]]:
+def numbered_lines(stream: BinaryIO, log: Log) -> Iterator[tuple[int, str]]:
     """Yield (number, line) without line ends, and without empty lines.
 
     Bytes that are no UTF-8 become lone surrogates, so that a URL list comes out as it went in.
@@ -52,7 +59,7 @@ def numbered_lines(stream: BinaryIO, bad: Bad) -> Iterator[tuple[int, str]]:
         while raw := stream.readline(MAX_LINE):
             number += 1
             if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
-                bad(number, f"longer than {MAX_LINE} bytes")
+                log.bad(number, f"longer than {MAX_LINE} bytes")
                 while raw and not raw.endswith(b"\n"):
                     raw = stream.readline(MAX_LINE)
                 continue
@@ -60,4 +67,4 @@ def numbered_lines(stream: BinaryIO, bad: Bad) -> Iterator[tuple[int, str]]:
             if line:
                 yield number, line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        bad(number + 1, f"the compressed data is cut off or damaged ({error})")
+        log.bad(number + 1, f"the compressed data is cut off or damaged ({error})")

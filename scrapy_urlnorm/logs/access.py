@@ -1,0 +1,59 @@
+"""Access logs of Apache and nginx, common and combined: which URLs were asked for, not what came.
+
+A line does not name its site unless the format begins with the virtual host (Apache's
+``%v:%p %h ...``). Give ``site``, such as ``https://shop.example``, for logs without.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .observation import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .source import Log
+
+# [host:port] client identity user [time] "request" status size, then whatever the format adds
+_LINE = re.compile(
+    r"(?:(?P<host>[\w.-]+)(?::(?P<port>\d+))? (?=[\w-]*[.:]))?"  # a client is an address or a name
+    r'\S+ \S+ .{1,200}? \[[^\]]{1,60}\] "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}) (?:\d+|-)'
+)
+_REQUEST = re.compile(r"(?:GET|HEAD) (\S+)(?: HTTP/[\d.]+)?$")
+
+
+def matches(sample: list[str]) -> bool:
+    """Whether the first line has a time in brackets, a request in quotes, a status and a size."""
+    return _LINE.match(sample[0]) is not None
+
+
+def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
+    """Read GET and HEAD requests; other methods, and what is no request at all, have no page."""
+    for number, line in lines:
+        found = _LINE.match(line)
+        if found is None:
+            log.bad(number, 'no access log line: host ident user [time] "request" status size')
+            continue
+        request = _REQUEST.match(found["request"])
+        if request is None:
+            continue
+        target = request[1]
+        if target.startswith("/"):
+            base = log.site or _base(found["host"], found["port"])
+            if base is None:
+                log.bad(number, "an access log does not name its site: give one, as https://HOST")
+                continue
+            target = base.rstrip("/") + target
+        elif "://" not in target:
+            continue
+        yield Observation(target, int(found["status"]))
+
+
+def _base(host: str | None, port: str | None) -> str | None:
+    if host is None:
+        return None
+    if port in (None, "80", "443"):
+        return ("https://" if port == "443" else "http://") + host
+    return f"http://{host}:{port}"

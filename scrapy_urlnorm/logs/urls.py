@@ -1,0 +1,35 @@
+"""A bare list of URLs, one a line: it can suggest rules, and prove none.
+
+Lines that begin with ``/`` are URLs of the site given, as access logs list them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .observation import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .source import Log
+
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def matches(sample: list[str]) -> bool:
+    """Whether the first line that is no comment is an absolute URL."""
+    return bool(_ABSOLUTE.match(next((line for line in sample if line[0] != "#"), "")))
+
+
+def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
+    """Read URLs; a line that begins with ``#`` is a comment."""
+    absolute = _ABSOLUTE.match
+    for number, line in lines:
+        if absolute(line):
+            yield Observation(line)
+        elif line.startswith("/") and log.site:
+            yield Observation(log.site.rstrip("/") + line)
+        elif not line.startswith("#"):
+            log.bad(number, f"not an absolute URL: {line[:60]!r}")

@@ -1,0 +1,328 @@
+"""Crawl logs: every format gives the same rows, and a bad row names its place."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+
+import pytest
+
+from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
+from scrapy_urlnorm.logs import FORMATS, Observation, read_log
+
+PAGE = "https://shop.example/a?b=1"
+MOVED = "https://shop.example/old"
+SHA = "B2LTWWPUOYAH7UIPQ7ZUPQ4VMBSVC36A"
+
+JSONL = "\n".join(
+    json.dumps(row)
+    for row in (
+        {"url": PAGE, "status": 200, "mime": "Text/HTML; charset=utf-8", "digest": SHA},
+        {"url": MOVED, "status": 301, "mime": "text/html", "location": "/a?b=1"},
+    )
+)
+CSV = (
+    f"url,status,mime,digest,location\n{PAGE},200,text/html,{SHA},\n{MOVED},301,text/html,,{PAGE}\n"
+)
+CDX11 = (
+    " CDX N b a m s k r M S V g\n"
+    f"example,shop)/a?b=1 20140101000000 {PAGE} text/html 200 {SHA} - - 1043 333 x.warc.gz\n"
+    f"example,shop)/old 20140101000000 {MOVED} text/html 301 - {PAGE} - 1043 333 x.warc.gz\n"
+)
+CDX9 = (
+    f"example,shop)/a?b=1 20140101000000 {PAGE} text/html 200 {SHA} - 333 x.warc.gz\n"
+    f"example,shop)/old 20140101000000 {MOVED} text/html 301 - {PAGE} 333 x.warc.gz\n"
+)
+CDXJ = (
+    "!OpenWayback-CDXJ 1.0\n"
+    f'example,shop)/a?b=1 20140101000000 {{"url": "{PAGE}", "mime": "text/html", "status": "200", '
+    f'"digest": "sha1:{SHA}", "length": "1043", "offset": "333", "filename": "x.warc.gz"}}\n'
+    f'example,shop)/old 20140101000000 {{"url": "{MOVED}", "mime": "text/html", "status": "301", '
+    f'"redirect": "{PAGE}"}}\n'
+)
+FULL = [
+    Observation(PAGE, 200, SHA, mime="text/html"),
+    Observation(MOVED, 301, location=PAGE, mime="text/html"),
+]
+
+
+def log(tmp_path, text, name="log"):
+    """Write a log and return its path."""
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        (JSONL, "jsonl"),
+        ("[\n" + JSONL.replace("}\n{", "},\n{") + "\n]\n", "jsonl"),
+        (CSV, "csv"),
+        (CSV.replace(",", "\t"), "csv"),
+        (CSV.replace(",", ";"), "csv"),
+        ("\ufeff" + CSV, "csv"),
+        (CDX11, "cdx"),
+        (CDX9, "cdx"),
+        (CDXJ, "cdx"),
+    ],
+    ids=["jsonl", "json feed", "csv", "tsv", "semicolons", "bom", "cdx 11", "cdx 9", "cdxj"],
+)
+def test_formats_with_contents_give_the_same_rows(tmp_path, text, format):
+    """Every format that knows contents is recognized and reads to the same observations."""
+    reader = read_log(log(tmp_path, text))
+    assert list(reader) == FULL
+    assert reader.format == format
+
+
+def test_scrapys_json_feed_on_one_line_is_no_row(tmp_path):
+    """An array on one line is not silently taken for nothing."""
+    with pytest.raises(LogFormatError, match="line 1"):
+        list(
+            read_log(log(tmp_path, '[{"url": "http://a.example/"}, {"url": "http://b.example/"}]'))
+        )
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        (
+            '1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b=1 HTTP/1.1" 200 2326 "-" "Moz \\"x"',
+            Observation(PAGE, 200),
+        ),
+        (
+            '1.2.3.4 - John Smith [10/Oct/2000:13:55:36 -0700] "GET /old HTTP/1.0" 301 -',
+            Observation(MOVED, 301),
+        ),
+        (
+            'shop.example:8080 ::1 - - [10/Oct/2000:13:55:36 -0700] "HEAD /x HTTP/1.1" 404 0',
+            Observation("https://shop.example/x", 404),
+        ),
+        (
+            '1.2.3.4 - - [1/Oct/2000:13:55:36 -0700] "GET http://b.example/y HTTP/1.1" 200 1 "-" "-"',
+            Observation("http://b.example/y", 200),
+        ),
+        ('1.2.3.4 - - [1/Oct/2000:13:55:36 -0700] "POST /a HTTP/1.1" 200 1 "-" "-"', None),
+        ('1.2.3.4 - - [1/Oct/2000:13:55:36 -0700] "-" 408 0 "-" "-"', None),
+        ('1.2.3.4 - - [1/Oct/2000:13:55:36 -0700] "\\x16\\x03\\x01" 400 226 "-" "-"', None),
+    ],
+)
+def test_access_logs_give_urls_without_contents(tmp_path, line, row):
+    """Each GET or HEAD is a URL of the site given; other requests have no page."""
+    reader = read_log(log(tmp_path, line), site="https://shop.example/")
+    assert list(reader) == ([row] if row else [])
+    assert reader.format == "access"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "url"),
+    [
+        ("shop.example ", "http://shop.example/x"),
+        ("shop.example:80 ", "http://shop.example/x"),
+        ("shop.example:443 ", "https://shop.example/x"),
+        ("shop.example:8080 ", "http://shop.example:8080/x"),
+    ],
+)
+def test_an_access_log_with_virtual_hosts_needs_no_site(tmp_path, prefix, url):
+    """A line that begins with its virtual host names its own site."""
+    line = prefix + '1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1 "-" "-"'
+    assert [row.url for row in read_log(log(tmp_path, line))] == [url]
+
+
+def test_an_access_log_without_a_site_says_what_is_missing(tmp_path):
+    """Paths alone belong to no site, and inventing one would make rules for nobody."""
+    line = '1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1'
+    with pytest.raises(LogFormatError, match=r"line 1: .*site.*https://HOST"):
+        list(read_log(log(tmp_path, line)))
+
+
+def test_a_url_list_is_read_as_it_is(tmp_path):
+    """Comments and empty lines are passed over, and odd bytes survive."""
+    text = b"# crawled\n\nhttp://a.example/caf\xe9\r\n/b\nhttp://a.example/?x=#y\n"
+    reader = read_log(log(tmp_path, text), site="http://a.example")
+    assert [row.url for row in reader] == [
+        "http://a.example/caf\udce9",
+        "http://a.example/b",
+        "http://a.example/?x=#y",
+    ]
+    assert reader.format == "urls"
+
+
+def test_gzip_is_known_by_its_bytes(tmp_path):
+    """A gzipped log needs no .gz, and its members may be several, as appended logs have them."""
+    data = gzip.compress((JSONL + "\n").encode()) + gzip.compress(JSONL.encode())
+    assert list(read_log(log(tmp_path, data, "log.jsonl"))) == FULL * 2
+
+
+def test_standard_input_is_a_dash(monkeypatch):
+    """``-`` reads the same bytes, also gzipped, and leaves the stream open."""
+    for data in (JSONL.encode(), gzip.compress(JSONL.encode())):
+        stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert list(read_log("-")) == FULL
+        assert not stdin.closed
+
+
+def test_the_closest_digest_is_the_content(tmp_path):
+    """Sorted words before text before bytes: the last digest a row has names its content."""
+    rows = [
+        {"url": PAGE, "digest": "1", "text_digest": "2", "bag_digest": "3"},
+        {"url": PAGE, "digest": "1", "text_digest": "2", "bag_digest": None},
+        {"url": PAGE, "digest": "1", "text_digest": ""},
+        {"url": PAGE},
+    ]
+    read = list(read_log(log(tmp_path, "\n".join(map(json.dumps, rows)))))
+    assert [row.content for row in read] == ["3", "2", "1", None]
+    assert [row.status for row in read] == [200, 200, 200, None], "a scraped page was a 200"
+
+
+def test_links_of_a_row_are_made_absolute(tmp_path):
+    """A Location or canonical link is resolved as RFC 3986 section 5 says."""
+    row = {
+        "url": "http://a.example/x/y?z",
+        "location": "../q",
+        "canonical": "//b.example/",
+        "simhash": "e4d8100f228630a8",
+    }
+    [read] = read_log(log(tmp_path, json.dumps(row)))
+    assert (read.location, read.canonical) == ("http://a.example/q", "http://b.example/")
+    assert read.sketch == 0xE4D8100F228630A8
+
+
+@pytest.mark.parametrize(
+    ("observation", "is_page"),
+    [
+        (Observation(PAGE, 200, "c", mime="text/html"), True),
+        (Observation(PAGE, 200, "c", mime="application/xhtml+xml"), True),
+        (Observation(PAGE, 200, "c"), True),
+        (Observation(PAGE, 200, "c", mime=""), False),
+        (Observation(PAGE, 200, "c", mime="image/png"), False),
+        (Observation(PAGE, 404, "c", mime="text/html"), False),
+        (Observation(PAGE, 200, mime="text/html"), False),
+    ],
+)
+def test_only_html_that_came_with_200_is_a_page(observation, is_page):
+    """A response without a media type is no page; a log that knows none may hold pages."""
+    assert observation.is_page is is_page
+
+
+def test_a_null_mime_is_a_response_without_one(tmp_path):
+    """A mime of null says that there was none; a missing key says nothing."""
+    rows = '{"url": "http://a.example/", "mime": null}\n{"url": "http://a.example/"}'
+    assert [row.mime for row in read_log(log(tmp_path, rows))] == ["", None]
+
+
+BAD = [
+    ("jsonl", '{"url": "http://a.example/"}\n\n{"url": "http://a', 3, "no JSON object"),
+    ("jsonl", '{"url": "http://a.example/"}\n[1]', 2, "must be an object"),
+    ("jsonl", '{"url": ""}', 1, "absolute 'url'"),
+    ("jsonl", '{"url": ["http://a.example/"]}', 1, "absolute 'url'"),
+    ("jsonl", '{"url": "http://a.example/", "status": "ok"}', 1, "'status' must be a number"),
+    ("jsonl", '{"url": "http://a.example/", "simhash": "xyz"}', 1, "'simhash'"),
+    ("jsonl", '{"url": "http://a.example/", "mime": 3}', 1, "'mime'"),
+    ("jsonl", '{"url": "http://a.example/", "location": 3}', 1, "must be text"),
+    ("csv", "url,status\nhttp://a.example/,200,3", 2, "3 cells under 2 columns"),
+    ("csv", 'url,status\nhttp://a.example/,"200', 2, "unexpected end"),
+    ("csv", "uri,status\nhttp://a.example/,200", 1, "column 'url'"),
+    ("cdx", CDX11 + "a b c", 4, "3 fields where the header names 11"),
+    ("cdx", CDX9 + "a b c", 3, "3 fields; without a header"),
+    ("cdx", CDX9 + 'a 2014 {"url"', 3, "delimiter"),
+    ("cdx", CDX9 + 'a 2014 {"status": "200"}', 3, "absolute 'url'"),
+    ("access", '1.2.3.4 - - [x] "GET /', 1, "no access log line"),
+    ("urls", "http://a.example/\nfoo bar", 2, "not an absolute URL: 'foo bar'"),
+]
+
+
+@pytest.mark.parametrize(("format", "text", "line", "reason"), BAD)
+def test_a_bad_row_names_file_line_and_reason(tmp_path, format, text, line, reason):
+    """What cannot be read stops the reading, and where it stands is said."""
+    path = log(tmp_path, text)
+    with pytest.raises(LogFormatError) as caught:
+        list(read_log(path, format=format))
+    assert str(caught.value).startswith(f"{path}, line {line}: ")
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(("format", "text", "line", "reason"), BAD)
+def test_bad_rows_can_be_counted_instead(tmp_path, format, text, line, reason):
+    """With skip_bad the other rows are read, and how many were skipped is known."""
+    reader = read_log(log(tmp_path, text), format=format, skip_bad=True)
+    rows = list(reader)
+    assert reader.skipped == 1
+    assert f"line {line}: " in reader.first_bad
+    assert len(rows) <= line
+
+
+def test_rows_after_a_bad_one_are_read(tmp_path):
+    """A bad row in the middle costs that row only, in every format."""
+    texts = {
+        "jsonl": JSONL.replace("\n", "\n{\n"),
+        "csv": CSV.replace("200", "OK", 1),
+        "cdx": CDX9.replace("200", "OK", 1),
+        "access": 'x\n1.2.3.4 - - [10/Oct/2000] "GET /old HTTP/1.1" 301 1',
+        "urls": "x\n" + MOVED,
+    }
+    assert texts.keys() == FORMATS.keys()
+    for format, text in texts.items():
+        reader = read_log(
+            log(tmp_path, text), format=format, skip_bad=True, site="https://shop.example"
+        )
+        assert list(reader)[-1].url == MOVED, format
+        assert reader.skipped == 1, format
+
+
+def test_a_cut_off_gzip_gives_what_it_holds(tmp_path):
+    """The log of a killed crawl is read up to where it ends, and the end is a bad row."""
+    data = gzip.compress(((JSONL + "\n") * 500).encode())[:-20]
+    path = log(tmp_path, data)
+    with pytest.raises(LogFormatError, match="cut off"):
+        list(read_log(path))
+    reader = read_log(path, skip_bad=True)
+    assert len(list(reader)) > 900
+    assert reader.skipped >= 1
+
+
+def test_a_line_that_never_ends_is_no_row(tmp_path, monkeypatch):
+    """A line longer than any row is passed over without holding it in memory."""
+    monkeypatch.setattr("scrapy_urlnorm.logs.source.MAX_LINE", 100)
+    reader = read_log(
+        log(tmp_path, f"{MOVED}?{'x' * 1000}\n{PAGE}\n"), format="urls", skip_bad=True
+    )
+    assert [row.url for row in reader] == [PAGE]
+    assert "longer than 100 bytes" in reader.first_bad
+
+
+def test_an_unknown_format_names_the_known_ones(tmp_path):
+    """Neither a wrong name nor a file of another kind is guessed at."""
+    with pytest.raises(ConfigError, match="'warc'; known are jsonl, csv"):
+        read_log("x", format="warc")
+    with pytest.raises(LogFormatError, match=r"line 1: no known format .*'hello'.*jsonl"):
+        list(read_log(log(tmp_path, "hello\n")))
+
+
+def test_an_empty_log_has_no_rows(tmp_path):
+    """Nothing in it is not an error."""
+    assert list(read_log(log(tmp_path, ""))) == []
+    assert list(read_log(log(tmp_path, "\n\n"))) == []
+
+
+def test_reading_streams(tmp_path):
+    """The first row is there before the rest of the file is read."""
+    reader = read_log(log(tmp_path, JSONL + "\n" + "{\n" * 1000))
+    assert next(reader) == FULL[0]
+
+
+def test_cdx_revisits_are_no_pages(tmp_path):
+    """A revisit repeats a digest without a status, and must not count as a content."""
+    line = f"a 20140101000000 {PAGE} warc/revisit - {SHA} - - 1043 333 x.warc.gz"
+    [row] = read_log(log(tmp_path, line))
+    assert not row.is_page
+    assert row.content is None
+
+
+def test_control_characters_do_not_end_a_line(tmp_path):
+    """Only a line feed does: str.splitlines would cut at U+2028 and form feeds."""
+    url = "http://a.example/\u2028\x0b\x0c?x=1"
+    assert [row.url for row in read_log(log(tmp_path, url + "\n"))] == [url]
