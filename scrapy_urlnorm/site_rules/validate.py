@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules import model
+from scrapy_urlnorm.site_rules import catalogue, model
+from scrapy_urlnorm.site_rules.context import parse_pattern
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules.model import SiteRule
@@ -42,12 +43,8 @@ def _fail(what: str, value: object, accepted: str) -> SiteRuleError:
 
 
 def _catalogue_kind(kind: str) -> model.Kind:
-    from scrapy_urlnorm.site_rules.catalogue import catalogue_names
-
-    names = catalogue_names()
-    if kind not in names:
-        known = ", ".join((*model.KINDS, *names))
-        raise _fail("kind", kind, known)
+    if kind not in catalogue.CATALOGUE_NAMES:
+        raise _fail("kind", kind, ", ".join((*model.KINDS, *catalogue.CATALOGUE_NAMES)))
     return model.Kind(("option",), (), "the rule of the catalogue, for this site")
 
 
@@ -193,8 +190,9 @@ def _values_or_list(name: str, value: Any) -> None:
 
 
 def _check_kind(rule: SiteRule) -> None:
-    check = _BY_KIND.get(rule.kind)
-    if check is not None:
+    if rule.kind not in model.KINDS:
+        catalogue.check_option(rule)
+    elif (check := _BY_KIND.get(rule.kind)) is not None:
         check(rule)
 
 
@@ -239,8 +237,8 @@ def _check_split_segment(rule: SiteRule) -> None:
 
 
 def _check_replace_text(rule: SiteRule) -> None:
-    if rule.text and rule.by and rule.text in rule.by:
-        raise SiteRuleError(f"by = {rule.by!r} holds text = {rule.text!r}: this would never end")
+    if set(rule.text or "") & set(rule.by or ""):
+        raise _fail("by", rule.by, f"a text without any character of text = {rule.text!r}")
 
 
 def _check_strip_suffix(rule: SiteRule) -> None:
@@ -305,6 +303,7 @@ def _inner(path: str) -> list[str]:
 def _check_context(rule: SiteRule) -> None:
     if rule.path is not None:
         _path("path")(rule, rule.path)
+        parse_pattern(rule.path)
     when = rule.when
     _check_table("when", when)
     for key, value in when.items():

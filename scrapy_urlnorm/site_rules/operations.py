@@ -1,0 +1,416 @@
+"""What each kind of rule does to a `Form`.
+
+``OPERATIONS[kind](rule)`` returns a function ``Form -> bool`` that edits the form and says
+whether it changed something. An operation either does all it says or nothing, and is done after
+one call: calling it again on its own result changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_urlnorm.site_rules.context import segments_of
+from scrapy_urlnorm.site_rules.form import DOT_SEGMENTS, Form, new_param
+from scrapy_urlnorm.site_rules.model import SYMBOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_urlnorm.site_rules.model import SiteRule
+
+    Operation = Callable[[Form], bool]
+    Edit = Callable[[str], str]
+
+_HEX = frozenset("0123456789abcdefABCDEF")
+
+
+def resolver(rule: SiteRule) -> Callable[[Form, str], str | None]:
+    """Return the function that gives a symbol its text in a form; ``None`` if it has none.
+
+    >>> # prefix="/doku.php", separator=":", /doku.php/a/b/c: {namespace} is a:b, {page} a:b:c
+    """
+    prefix, _ = segments_of(rule.prefix or "/")
+    separator = rule.separator or ":"
+
+    def resolve(form: Form, symbol: str) -> str | None:
+        segments = list(form.segments)
+        if segments[: len(prefix)] != prefix:
+            return None
+        tokens = segments[len(prefix) :]
+        if symbol == "{namespace}":
+            tokens = tokens[:-1]
+        return separator.join(tokens) or None
+
+    return resolve
+
+
+# --- host and path --------------------------------------------------------------------------
+
+
+def _host_alias(rule: SiteRule) -> Operation:
+    hosts, target = frozenset(rule.host), rule.by or ""
+
+    def apply(form: Form) -> bool:
+        if form.host not in hosts:
+            return False
+        form.host = target
+        return True
+
+    return apply
+
+
+def _prefix_alias(rule: SiteRule) -> Operation:
+    old, _ = segments_of(rule.prefix or "")
+    new, _ = segments_of(rule.by or "")
+
+    def apply(form: Form) -> bool:
+        if list(form.segments[: len(old)]) != old:
+            return False
+        return form.replace_segments(0, len(old), new)
+
+    return apply
+
+
+def _param_to_path(rule: SiteRule) -> Operation:
+    name = rule.param[0]
+    base, base_slash = segments_of(rule.path or "")
+    target, slash = segments_of(rule.by or "")
+    hole = next(i for i, segment in enumerate(target) if "{}" in segment)
+    left, right = target[hole].split("{}")
+
+    def apply(form: Form) -> bool:
+        if form.slash is not base_slash or list(form.segments) != base:
+            return False
+        values = form.values(name)
+        if len(values) != 1:
+            return False
+        tokens = values[0].split(rule.separator) if rule.separator else [values[0]]
+        # The value may not vanish into its surroundings: "" and ".." are no page.
+        if any(token in DOT_SEGMENTS for token in tokens):
+            return False
+        tokens[0] = left + tokens[0]
+        tokens[-1] += right
+        if not form.replace_segments(0, len(base), [*target[:hole], *tokens, *target[hole + 1 :]]):
+            return False
+        form.set_slash(slash)
+        form.set_params([param for param in form.params if param.name != name])
+        return True
+
+    return apply
+
+
+def _split_segment(rule: SiteRule) -> Operation:
+    prefix, _ = segments_of(rule.prefix or "/")
+    separator = rule.separator or ""
+
+    def apply(form: Form) -> bool:
+        if list(form.segments[: len(prefix)]) != prefix:
+            return False
+        changed = False
+        for i in range(len(form.segments) - 1, len(prefix) - 1, -1):
+            if separator in form.segments[i]:
+                changed |= form.replace_segments(i, i + 1, form.segments[i].split(separator))
+        return changed
+
+    return apply
+
+
+def _drop_path_param(rule: SiteRule) -> Operation:
+    names = frozenset(rule.param)
+
+    def apply(form: Form) -> bool:
+        changed = False
+        for i, segment in enumerate(form.segments):
+            if ";" in segment:
+                head, *rest = segment.split(";")
+                kept = ";".join([head, *(p for p in rest if p.partition("=")[0] not in names)])
+                if kept != segment:
+                    changed |= form.replace_segments(i, i + 1, [kept])
+        return changed
+
+    return apply
+
+
+def _strip_segment(rule: SiteRule) -> Operation:
+    prefix, _ = segments_of(rule.prefix or "/")
+    at = len(prefix)
+    means_nothing = _segment_test(rule)
+
+    def apply(form: Form) -> bool:
+        segments = form.segments
+        if list(segments[:at]) != prefix:
+            return False
+        end = at
+        while end < len(segments) and means_nothing(segments[end]):
+            end += 1
+        return end > at and form.replace_segments(at, end, [])
+
+    return apply
+
+
+def _segment_test(rule: SiteRule) -> Callable[[str], bool]:
+    if rule.segment is not None:
+        return rule.segment.__eq__
+    shape, length = rule.shape, rule.min_length or 1
+
+    def test(segment: str) -> bool:
+        if len(segment) < length or not segment.isascii():
+            return False
+        if shape == "digits":
+            return segment.isdigit()
+        return _HEX.issuperset(segment) if shape == "hex" else segment.isalnum()
+
+    return test
+
+
+def _strip_tail(rule: SiteRule) -> Operation:
+    tail, tail_slash = segments_of(rule.tail or "")
+    size, slash = len(tail), rule.by == "/"
+
+    def apply(form: Form) -> bool:
+        if form.slash is not tail_slash:
+            return False
+        segments = list(form.segments)
+        end = len(segments)
+        while end >= size and segments[end - size : end] == tail:
+            end -= size
+            # What is left must end as the rule says, before it may be stripped again.
+            if slash is not tail_slash:
+                break
+        if end == len(segments):
+            return False
+        form.replace_segments(end, len(segments), [])
+        form.set_slash(slash)
+        return True
+
+    return apply
+
+
+# --- values of one slot ---------------------------------------------------------------------
+
+
+def _edit_slot(slot: str, edit: Edit) -> Operation:
+    """Apply *edit* to the value of *slot*; for a parameter, to each of its values."""
+    if slot.startswith("q:"):
+        name = slot[2:]
+
+        def apply_to_param(form: Form) -> bool:
+            changed = False
+            for i, param in enumerate(form.params):
+                if param.name == name and (value := edit(param.value)) != param.value:
+                    form.set_value(i, value)
+                    changed = True
+            return changed
+
+        return apply_to_param
+    position = int(slot[1:])
+
+    def apply_to_segment(form: Form) -> bool:
+        segments = form.segments
+        if not -len(segments) <= position < len(segments):
+            return False
+        i = position % len(segments)
+        value = edit(segments[i])
+        return value != segments[i] and form.replace_segments(i, i + 1, [value])
+
+    return apply_to_segment
+
+
+def _strip_suffix(rule: SiteRule) -> Operation:
+    suffix = rule.suffix or ""
+
+    def edit(value: str) -> str:
+        while value.endswith(suffix) and len(value) > len(suffix):
+            value = value[: -len(suffix)]
+        return value
+
+    strip = _edit_slot(rule.slot or "", edit)
+    if not rule.slash:
+        return strip
+
+    def strip_and_add_slash(form: Form) -> bool:
+        return not form.slash and strip(form) and (form.set_slash(True) or True)
+
+    return strip_and_add_slash
+
+
+def _replace_text(rule: SiteRule) -> Operation:
+    text, by = rule.text or "", rule.by or ""
+
+    def edit(value: str) -> str:
+        # Taking "ab" from "aabb" makes another one; "by" shares no character with "text".
+        while text in value:
+            value = value.replace(text, by)
+        return value
+
+    return _edit_slot(rule.slot or "", edit)
+
+
+def _keep_number(rule: SiteRule) -> Operation:
+    before = rule.side == "before"
+
+    def edit(value: str) -> str:
+        number, dash, words = value.partition("-") if before else value.rpartition("-")[::-1]
+        if dash and words and number.isascii() and number.isdigit():
+            return number
+        return value
+
+    return _edit_slot(rule.slot or "", edit)
+
+
+def _lowercase_param(rule: SiteRule) -> Operation:
+    operations = [_edit_slot(f"q:{name}", str.lower) for name in rule.param]
+    return lambda form: sum(operation(form) for operation in operations) > 0
+
+
+def _ignore_value(rule: SiteRule) -> Operation:
+    operations = [_edit_slot(slot, lambda value: "*" if value else value) for slot in rule.slots]
+    return lambda form: sum(operation(form) for operation in operations) > 0
+
+
+# --- sets of slots --------------------------------------------------------------------------
+
+
+def _replace(rule: SiteRule) -> Operation:
+    old, new = rule.old or {f"q:{k}": v for k, v in rule.default.items()}, rule.new
+    names = {slot[2:]: value for slot, value in old.items() if slot.startswith("q:")}
+    new_names = {slot[2:]: value for slot, value in new.items() if slot.startswith("q:")}
+    added_names = new_names.keys() - names.keys()
+    segments = {
+        int(s[1:]): v for s, v in old.items() if s[0] == "s" and s[1:].lstrip("-").isdigit()
+    }
+    by = {int(s[1:]): v for s, v in new.items() if s[0] == "s" and s[1:].lstrip("-").isdigit()}
+    fixed = [(slot, old[slot]) for slot in ("host", "scheme") if slot in old]
+    slash_before, slash_after = "slash" in old, "slash" in new
+    resolve = resolver(rule)
+
+    def texts(form: Form, value: str | list[str]) -> list[str] | None:
+        values = [value] if isinstance(value, str) else value
+        found = [resolve(form, v) if v in SYMBOLS else v for v in values]
+        return None if None in found else [text for text in found if text is not None]
+
+    def matches(form: Form) -> bool:
+        if any(getattr(form, slot) != value for slot, value in fixed):
+            return False
+        size = len(form.segments)
+        for position, value in segments.items():
+            if not -size <= position < size or form.segments[position] != value:
+                return False
+        if slash_before != slash_after and form.slash is not slash_before:
+            return False
+        if slash_before and not form.slash:
+            return False
+        if added_names and any(param.name in added_names for param in form.params):
+            return False
+        for name, value in names.items():
+            wanted = texts(form, value)
+            if wanted is None or sorted(form.values(name)) != sorted(wanted):
+                return False
+        return True
+
+    def apply(form: Form) -> bool:
+        if not matches(form):
+            return False
+        added = []
+        for name, value in new_names.items():
+            values = texts(form, value)
+            if values is None:
+                return False
+            added += [new_param(name, text) for text in values]
+        size = len(form.segments)
+        if slash_before and not slash_after and not size:
+            return False  # the slash of the root cannot go
+        for position, value in by.items():
+            i = position % size
+            form.replace_segments(i, i + 1, [value])
+        if names or added:
+            at = next((i for i, p in enumerate(form.params) if p.name in names), len(form.params))
+            kept = [param for param in form.params if param.name not in names]
+            form.set_params([*kept[:at], *added, *kept[at:]])
+        if slash_before != slash_after:
+            form.set_slash(slash_after)
+        form.host = new.get("host", form.host)
+        form.scheme = new.get("scheme", form.scheme)
+        return True
+
+    return apply
+
+
+def _drop_param(rule: SiteRule) -> Operation:
+    names = frozenset(rule.param)
+
+    def apply(form: Form) -> bool:
+        kept = [
+            param
+            for param in form.params
+            if param.name not in names and not (rule.bare and is_bare(param.name, param.value))
+        ]
+        changed = len(kept) < len(form.params)
+        if changed:
+            form.set_params(kept)
+        if rule.semicolons and form.semicolons:
+            form.join_by_ampersand()
+            changed = True
+        if rule.slash and form.slash:
+            changed |= form.set_slash(False)
+        return changed
+
+    return apply
+
+
+def is_bare(name: str, value: str) -> bool:
+    """Whether a parameter is a token on its own, such as ``?12345`` or ``?thread-423``."""
+    return not value and any("0" <= character <= "9" for character in name)
+
+
+def _keep_param(rule: SiteRule) -> Operation:
+    names = frozenset(rule.param)
+
+    def apply(form: Form) -> bool:
+        kept = [param for param in form.params if param.name in names]
+        if len(kept) == len(form.params):
+            return False
+        form.set_params(kept)
+        return True
+
+    return apply
+
+
+def _dedupe_param(rule: SiteRule) -> Operation:
+    names = frozenset(rule.param)
+
+    def apply(form: Form) -> bool:
+        seen = set()
+        kept = []
+        for param in form.params:
+            pair = (param.name, param.value)
+            if param.name not in names or pair not in seen:
+                kept.append(param)
+            seen.add(pair)
+        if len(kept) == len(form.params):
+            return False
+        form.set_params(kept)
+        return True
+
+    return apply
+
+
+OPERATIONS: dict[str, Callable[[SiteRule], Operation]] = {
+    "host-alias": _host_alias,
+    "prefix-alias": _prefix_alias,
+    "param-to-path": _param_to_path,
+    "split-segment": _split_segment,
+    "drop-path-param": _drop_path_param,
+    "strip-segment": _strip_segment,
+    "strip-tail": _strip_tail,
+    "strip-suffix": _strip_suffix,
+    "replace-text": _replace_text,
+    "keep-number": _keep_number,
+    "lowercase-param": _lowercase_param,
+    "replace": _replace,
+    "drop-default": _replace,
+    "drop-param": _drop_param,
+    "keep-param": _keep_param,
+    "dedupe-param": _dedupe_param,
+    "ignore-value": _ignore_value,
+}
