@@ -1,0 +1,307 @@
+"""The curated lists: their form, what they match, and what they must never match."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from scrapy_urlnorm.rules import data
+
+HERE = Path(data.__file__).parent
+MUST_NOT_MATCH = data.parse_table(
+    (Path(__file__).parent / "data" / "must_not_match.tsv").read_text(encoding="utf-8")
+)
+
+
+def is_session(name: str, value: str, query: tuple[str, ...] = ()) -> bool:
+    """Whether the session list drops this parameter from a query with these names."""
+    present = {other.lower() for other in query}
+    return any(
+        param.is_named(name)
+        and param.accepts(value)
+        and (param.needs is None or param.needs in present)
+        for param in data.session_params()
+    )
+
+
+def in_path(kind: str, name: str, value: str) -> bool:
+    """Whether the path list takes this for a session id."""
+    return any(
+        session.kind == kind and session.is_named(name) and session.accepts(value)
+        for session in data.path_sessions()
+    )
+
+
+# --- form -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", data.TABLES)
+def test_head_explains_every_column(table: str) -> None:
+    """Each table starts with comments that name each of its columns."""
+    lines = (HERE / f"{table}.tsv").read_text(encoding="utf-8").splitlines()
+    head = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
+    text = "\n".join(head)
+    for column in lines[len(head)].split("\t"):
+        assert re.search(rf"^# (\w+, )?{column}\b", text, re.MULTILINE), column
+    assert not any(line.startswith("#") for line in lines[len(head) :])
+
+
+@pytest.mark.parametrize("table", data.TABLES)
+def test_rows_are_whole(table: str) -> None:
+    """No cell is empty or padded, and each row names a vendor or server and a source."""
+    rows = data.read_table(table)
+    assert rows
+    for row in rows:
+        assert {"source"} < set(row)
+        assert {"vendor", "server"} & set(row)
+        assert all(cell and cell == cell.strip() for cell in row.values()), row
+
+
+@pytest.mark.parametrize("table", data.TABLES)
+def test_rows_are_sorted_and_distinct(table: str) -> None:
+    """Rows stand in the order that the head promises, and none decides what another does."""
+    rows = data.read_table(table)
+    told = {"vendor", "source", "server"}
+    keys = [
+        (row.get("kind", ""), row["name"].lower(), row["name"], *map(str, row.values()))
+        for row in rows
+    ]
+    assert keys == sorted(keys)
+    deciding = [tuple(v for k, v in row.items() if k not in told) for row in rows]
+    assert len(set(deciding)) == len(deciding)
+
+
+def test_a_malformed_row_is_refused() -> None:
+    """A row with a cell too many or too few does not pass in silence."""
+    with pytest.raises(ValueError, match="zip"):
+        data.parse_table("# head\nname\tvendor\na\n")
+
+
+def test_every_table_is_listed() -> None:
+    """No table in the directory is left out of the digest and of these tests."""
+    assert {path.stem for path in HERE.glob("*.tsv")} == set(data.TABLES)
+
+
+def test_tracking_names() -> None:
+    """A tracking name stands once, has a known way to match, and only a prefix has a star."""
+    rows = data.read_table("tracking_params")
+    assert {row["match"] for row in rows} == {"exact", "ignore", "prefix", "keep"}
+    assert all(("*" in row["name"]) == (row["match"] == "prefix") for row in rows)
+    lowered = [row["name"].lower() for row in rows]
+    assert len(set(lowered)) == len(lowered)
+
+
+def test_prefixes_are_families() -> None:
+    """A prefix ends in an underscore after two or more characters: it is nobody's word."""
+    params = data.tracking_params()
+    for prefix in params.prefixes:
+        assert re.fullmatch(r"[a-z_.]{2,}_", prefix), prefix
+        # A name that its family covers already is noise.
+        assert not any(name.lower().startswith(prefix) for name in params.exact | params.folded)
+    assert all(name.startswith(params.prefixes) for name in params.kept)
+
+
+def test_guards_are_sound() -> None:
+    """Each guard has a known alphabet, a length range and a known partner."""
+    names = {param.name.lower() for param in data.session_params()}
+    for guard in (*data.session_params(), *data.path_sessions()):
+        assert guard.alphabet in data.ALPHABETS
+        assert 1 <= guard.min_length <= guard.max_length <= 1024
+    for param in data.session_params():
+        assert param.needs is None or param.needs in names
+    assert {row["case"] for row in data.read_table("session_params")} == {"exact", "ignore"}
+    assert {session.kind for session in data.path_sessions()} == {"parameter", "group", "segment"}
+    assert {guard.alphabet for guard in (*data.session_params(), *data.path_sessions())} == set(
+        data.ALPHABETS
+    )
+
+
+@pytest.mark.parametrize("table", ["path_sessions", "session_params"])
+def test_alphabets_are_documented(table: str) -> None:
+    """The head of a table with guards names every alphabet."""
+    text = (HERE / f"{table}.tsv").read_text(encoding="utf-8")
+    for alphabet in data.ALPHABETS:
+        assert re.search(rf"^# +{alphabet}  ", text, re.MULTILINE), alphabet
+
+
+def test_index_names_are_file_names() -> None:
+    """An index name is a plain file name that starts with index or default."""
+    for name in data.index_names():
+        assert re.fullmatch(r"(index|[Dd]efault)\.[a-z0-9]+", name), name
+
+
+def test_lists_are_immutable_and_cached() -> None:
+    """The lists are read once and cannot be changed by who gets them."""
+    assert data.tracking_params() is data.tracking_params()
+    assert data.session_params() is data.session_params()
+    assert isinstance(data.index_names(), frozenset)
+    with pytest.raises(AttributeError):
+        data.session_params()[0].name = "x"  # type: ignore[misc]
+    assert all(hash(session) for session in data.path_sessions())
+
+
+# --- what must never match ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", MUST_NOT_MATCH, ids=lambda row: f"{row['name']}={row['value']}")
+def test_must_not_match(row: dict[str, str]) -> None:
+    """What may be content is in no list."""
+    name, value = row["name"], row["value"]
+    assert row["reason"]
+    assert name not in data.tracking_params()
+    assert not is_session(name, value, query=(name, "id"))
+
+
+def test_must_not_match_is_distinct() -> None:
+    """No case stands twice in the table."""
+    cases = [(row["name"], row["value"]) for row in MUST_NOT_MATCH]
+    assert len(set(cases)) == len(cases)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("parameter", "v", "0123456789abcdef0123456789abcdef"),
+        ("parameter", "sid", "7"),
+        ("parameter", "sid", "introduction-to-geology"),
+        ("parameter", "sessionid", "morning"),
+        ("parameter", "xjsessionid", "0123456789abcdef"),
+        ("group", "S", "summary"),
+        ("group", "S", "5pnh11553sszre45oevthxn9"),
+        ("group", "B", "5pnh11553sszre45oevthxnn"),
+        ("group", "X", "chromosome"),
+        ("group", "A", "disambiguation"),
+        ("segment", "", "disambiguation"),
+        ("segment", "", "5pnh11553sszre45oevthxn"),
+        ("segment", "S", "5pnh11553sszre45oevthxnn"),
+    ],
+)
+def test_paths_must_not_match(kind: str, name: str, value: str) -> None:
+    """What may be content in a path is in no list."""
+    assert not in_path(kind, name, value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["home.html", "welcome.html", "main.html", "index", "index.js", "index.rss", "myindex.html",
+     "index.html.bak", "reindex.php", "default.css", ""],
+)  # fmt: skip
+def test_index_names_must_not_match(name: str) -> None:
+    """A name that may be a page of its own is no index name."""
+    assert name not in data.index_names()
+
+
+# --- what must match ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["utm_source", "utm_medium", "UTM_Campaign", "utm_zoneid", "gclid", "gbraid", "wbraid", "dclid",
+     "_ga", "_gl", "fbclid", "msclkid", "ttclid", "twclid", "yclid", "ysclid", "mc_cid", "mc_eid",
+     "_hsenc", "_hsmi", "__hstc", "hsCtaTracking", "hsa_cam", "mkt_tok", "mtm_campaign",
+     "pk_campaign", "piwik_kwd", "oly_anon_id", "oly_enc_id", "vero_id", "__s", "_kx", "igshid",
+     "li_fat_id", "wickedid", "epik", "ScCid", "sccid", "irclickid", "awc", "dm_i", "at_campaign",
+     "xtor", "wt_mc", "WT.mc_id", "wt.mc_n", "elqTrackId", "_openstat", "s_kwcid"],
+)  # fmt: skip
+def test_tracking_params_match(name: str) -> None:
+    """The parameters that crawls meet most are listed, in the case in which they come."""
+    assert name in data.tracking_params()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PHPSESSID", "32831b793108f3e61177227c8eaae865"),
+        ("phpsessid", "hl5dk4od9258lu1p4kkklbdm65"),
+        ("jsessionid", "56E3E9184B40A557B71FD94E56181CAC.node1"),
+        ("JSESSIONID", "node01abc2def3"),
+        ("sid", "b37b436a61c19a3917123f42ad44676a"),
+        ("s", "b37b436a61c19a3917123f42ad44676a"),
+        ("s", "b37b436a61c19a3917123f42ad44676ab37b436a"),
+        ("SID", "hl5dk4od9258lu1p4kkklbdm65"),
+        ("___SID", "U"),
+        ("osCsid", "fd1f58e6d6f5212d4c63f88480995712"),
+        ("zenid", "3vjgmivht1mebrk6sdi795ibp2"),
+        ("XTCsid", "fd1f58e6d6f5212d4c63f88480995712"),
+        ("sessionid", "g0q1vnu8m6d0rsjbped1svk8e7"),
+        ("session_id", "0b1e0e0c-5d07-4e4e-9d0e-8f6a1a4f1f5e"),
+        ("sessid", "00000000000000000000000000000001"),
+        ("ASPSESSIONIDQQBCDEFG", "ABCDEFGHIJKLMNOPQRSTUVWX"),
+        ("CFTOKEN", "77012708"),
+        ("CFTOKEN", "b0bd95f7bc4ec1e7-4A9D1E2F-0A1B-2C3D-4E5F60718293A4B5"),
+        ("g2_GALLERYSID", "fe5963911aa5eae63e3e18fd907d50eb"),
+    ],
+)
+def test_session_params_match(name: str, value: str) -> None:
+    """Session ids as applications write them are recognized."""
+    assert is_session(name, value)
+
+
+def test_cfid_goes_with_its_token() -> None:
+    """CFID is a plain number: only the CFTOKEN beside it makes it a session id."""
+    assert is_session("CFID", "9780600", query=("CFID", "cftoken"))
+    assert not is_session("CFID", "9780600", query=("CFID", "token"))
+    assert is_session("cftoken", "0", query=("cfid", "cftoken"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("parameter", "jsessionid", "56E3E9184B40A557B71FD94E56181CAC"),
+        ("parameter", "JSESSIONID", "0000abcdEFGH1234:15g1h2k3"),
+        ("parameter", "jsessionid", "GkTn1l!-123456789!1234567890"),
+        ("parameter", "sid", "b37b436a61c19a3917123f42ad44676a"),
+        ("parameter", "sid", "dEGhGm7OtE2hG_nJuAwCFmxOP0hUr_Fa2gyYbT88e6RR3GbLzlqpfNBFg=="),
+        ("parameter", "PHPSESSID", "hl5dk4od9258lu1p4kkklbdm65"),
+        ("group", "S", "5pnh11553sszre45oevthxnn"),
+        ("group", "s", "5pnh11553sszre45oevthxnn"),
+        ("group", "X", "1"),
+        ("group", "A", "mK9jJx8ZygEkAAAAZTJhY2I0"),
+        ("segment", "", "5pnh11553sszre45oevthxnn"),
+    ],
+)
+def test_path_sessions_match(kind: str, name: str, value: str) -> None:
+    """Session ids in paths as servers write them are recognized."""
+    assert in_path(kind, name, value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["index.html", "index.htm", "index.php", "index.jsp", "index.asp", "index.aspx", "index.cfm",
+     "index.cgi", "index.pl", "index.shtml", "index.xhtml", "default.htm", "default.html",
+     "default.asp", "default.aspx", "Default.aspx", "Default.htm"],
+)  # fmt: skip
+def test_index_names_match(name: str) -> None:
+    """The index names of the servers in use are listed."""
+    assert name in data.index_names()
+
+
+# --- the digest -----------------------------------------------------------------------------
+
+
+def _digest_of(monkeypatch: pytest.MonkeyPatch, change: dict[str, str]) -> str:
+    """The digest of the lists with *change* made to the first tracking row."""
+    tables = {table: [dict(row) for row in data.read_table(table)] for table in data.TABLES}
+    tables["tracking_params"][0].update(change)
+    monkeypatch.setattr(data, "read_table", lambda table: tuple(tables[table]))
+    return data.lists_digest.__wrapped__()
+
+
+def test_digest_is_sixteen_hex_digits() -> None:
+    """The digest has the form that normalizer digests are made of."""
+    assert re.fullmatch("[0-9a-f]{16}", data.lists_digest())
+
+
+def test_digest_changes_with_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another name makes another digest: stored keys would not fit."""
+    before = data.lists_digest()
+    assert _digest_of(monkeypatch, {"name": "x_new"}) != before
+
+
+def test_digest_stays_with_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A corrected vendor or source leaves the digest: no URL gets another key."""
+    before = data.lists_digest()
+    assert _digest_of(monkeypatch, {"vendor": "Another", "source": "elsewhere"}) == before
