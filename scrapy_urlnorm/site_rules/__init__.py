@@ -7,6 +7,13 @@ TOML tables.
 from __future__ import annotations
 
 from scrapy_urlnorm.site_rules.compile import CompiledSiteRules, compile_site_rules
+from scrapy_urlnorm.site_rules.file import load_site_rules, save_site_rules
 from scrapy_urlnorm.site_rules.model import SiteRule
 
-__all__ = ["CompiledSiteRules", "SiteRule", "compile_site_rules"]
+__all__ = [
+    "CompiledSiteRules",
+    "SiteRule",
+    "compile_site_rules",
+    "load_site_rules",
+    "save_site_rules",
+]

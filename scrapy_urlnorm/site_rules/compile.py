@@ -8,125 +8,25 @@ slots alike come before kinds that compare them, and `ignore-value`, which destr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules import catalogue
-from scrapy_urlnorm.site_rules.context import compile_context, parse_pattern, segments_of
 from scrapy_urlnorm.site_rules.domains import registrable_domain
 from scrapy_urlnorm.site_rules.form import Form
-from scrapy_urlnorm.site_rules.model import KINDS, SiteRule
-from scrapy_urlnorm.site_rules.operations import OPERATIONS, resolver
+from scrapy_urlnorm.site_rules.index import Site, order
 from scrapy_urlnorm.site_rules.termination import check_termination
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+    from scrapy_urlnorm.site_rules.model import SiteRule
     from scrapy_urlnorm.url import Url
 
     Recorder = Callable[[str, Url, Url, str], None]
 
-_STRATUM = {kind: number for number, kind in enumerate(KINDS)}
-# Rules of the catalogue that have a context stand between those on paths and those on values.
-_CATALOGUE_STRATUM = _STRATUM["strip-suffix"] - 0.5
 #: A URL on which rules act in more passes than this was made for it: it stays as it was.
 _MAX_PASSES = 64
-
-
-class _Rule(NamedTuple):
-    """A compiled rule; `rank` is its place in the order of application."""
-
-    rank: int
-    source: SiteRule
-    tests: tuple[Callable[[Form], bool], ...]
-    operation: Callable[[Form], bool]
-
-    def act(self, form: Form) -> bool:
-        """Apply the rule where its context holds; whether it changed something."""
-        for test in self.tests:
-            if not test(form):
-                return False
-        return self.operation(form)
-
-
-class _Site:
-    """The rules of one host, found by a slot that each of them needs."""
-
-    __slots__ = ("always", "by_param", "by_segment", "options", "rules")
-
-    def __init__(self, rules: Iterable[SiteRule], options: Mapping[str, object]) -> None:
-        self.rules = sorted(rules, key=_order)
-        self.options = options
-        self.always: list[_Rule] = []
-        self.by_param: dict[str, list[_Rule]] = {}
-        self.by_segment: dict[str, list[_Rule]] = {}
-        for rank, rule in enumerate(self.rules):
-            compiled = _compile(rank, rule)
-            params, segments = _needs(rule)
-            if params:
-                for name in params:
-                    self.by_param.setdefault(name, []).append(compiled)
-            elif segments:
-                self.by_segment.setdefault(segments[-1], []).append(compiled)
-            else:
-                self.always.append(compiled)
-
-    def candidates(self, form: Form) -> Sequence[_Rule]:
-        """The rules that may act on *form*, in the order of application."""
-        found = self.always
-        by_param, by_segment = self.by_param, self.by_segment
-        if by_param:
-            for param in form.params:
-                if param.name in by_param:
-                    found = found + by_param[param.name]
-        if by_segment:
-            for segment in form.segments:
-                if segment in by_segment:
-                    found = found + by_segment[segment]
-        if found is self.always:
-            return found
-        return [rule for _, rule in sorted({rule.rank: rule for rule in found}.items())]
-
-
-def _order(rule: SiteRule) -> tuple[float, str]:
-    return _STRATUM.get(rule.kind, _CATALOGUE_STRATUM), rule.identity
-
-
-def _compile(rank: int, rule: SiteRule) -> _Rule:
-    tests = compile_context(rule, resolver(rule))
-    make = OPERATIONS.get(rule.kind, catalogue.operation)
-    return _Rule(rank, rule, tuple(tests), make(rule))
-
-
-def _needs(rule: SiteRule) -> tuple[list[str], list[str]]:
-    """Return parameters of which a URL needs one, and segments of which it needs all."""
-    params: list[str] = []
-    segments: list[str] = []
-    if rule.kind in ("param-to-path", "lowercase-param", "dedupe-param") or (
-        rule.kind == "drop-param" and not (rule.slash or rule.semicolons or rule.bare)
-    ):
-        params = list(rule.param)
-    elif rule.kind in ("replace", "drop-default"):
-        params = [slot[2:] for slot in rule.old if slot.startswith("q:")][:1]
-        params = params or list(rule.default)[:1]
-        segments = [v for s, v in rule.old.items() if s[0] == "s" and s[1:].lstrip("-").isdigit()]
-    elif rule.slot and rule.slot.startswith("q:"):
-        params = [rule.slot[2:]]
-    elif rule.slots and all(slot.startswith("q:") for slot in rule.slots):
-        params = [slot[2:] for slot in rule.slots]
-    elif rule.kind == "strip-segment" and rule.segment:
-        segments = [rule.segment]
-    elif rule.kind == "prefix-alias" and rule.prefix:
-        segments = segments_of(rule.prefix)[0]
-    elif rule.kind == "strip-tail" and rule.tail:
-        segments = segments_of(rule.tail)[0]
-    if not params and not segments:
-        has = rule.when.get("has", ())
-        params = [has] if isinstance(has, str) else list(has)[:1]
-        params = params or list(rule.when.get("params", ()))[:1]
-        if rule.path is not None and rule.kind != "param-to-path":
-            segments = parse_pattern(rule.path).literals()
-    return params, segments
 
 
 class CompiledSiteRules:
@@ -134,12 +34,12 @@ class CompiledSiteRules:
 
     __slots__ = ("_domains", "_hosts", "hosts")
 
-    def __init__(self, hosts: dict[str, _Site], domains: dict[str, _Site]) -> None:
+    def __init__(self, hosts: dict[str, Site], domains: dict[str, Site]) -> None:
         self._hosts = hosts
         self._domains = domains
         self.hosts: Container[str] = _Hosts(self)
 
-    def site(self, host: str) -> _Site | None:
+    def site(self, host: str) -> Site | None:
         """The rules of *host*: its own and those of the domains that it is part of."""
         found = self._hosts.get(host)
         if found is None and self._domains:
@@ -238,9 +138,7 @@ def compile_site_rules(rules: Iterable[SiteRule]) -> CompiledSiteRules:
     return CompiledSiteRules(hosts, domains)
 
 
-def _site(
-    name: str, rules: Iterable[SiteRule], wide: Mapping[str, Mapping[str, SiteRule]]
-) -> _Site:
+def _site(name: str, rules: Iterable[SiteRule], wide: Mapping[str, Mapping[str, SiteRule]]) -> Site:
     """Compile the rules of one host together with those of the domains it is part of."""
     found = {rule.identity: rule for rule in rules}
     if wide:
@@ -251,7 +149,7 @@ def _site(
     if len(acting) > 1 or any(rule.kind in ("prefix-alias", "replace") for rule in acting):
         _check_contradictions(acting)
         check_termination([rule for rule in acting if not moved_hosts(rule)])
-    return _Site(acting, _options(switches, acting))
+    return Site(acting, _options(switches, acting))
 
 
 def _options(switches: list[SiteRule], acting: list[SiteRule]) -> dict[str, object]:
@@ -344,5 +242,5 @@ def _check_contradictions(rules: Iterable[SiteRule]) -> None:
         question.pop("site")
         other = seen.setdefault(repr(sorted(question.items(), key=str)), rule)
         if getattr(other, result) != getattr(rule, result):
-            first, second = sorted((other, rule), key=_order)
+            first, second = sorted((other, rule), key=order)
             raise SiteRuleError(f"these two rules contradict each other: ({first}) and ({second})")

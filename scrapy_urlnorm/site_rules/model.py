@@ -15,113 +15,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules.kinds import OPERANDS
+from scrapy_urlnorm.site_rules.validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Only an active rule changes a URL.
-STATUSES = ("active", "proposed", "rejected")
-SOURCES = ("user", "redirect", "canonical", "content", "url-list")
-#: What a path segment may look like where its text is not known beforehand (``strip-segment``).
-SHAPES = ("digits", "hex", "alphanumeric")
-#: Values that stand for text of the same URL: the segments after ``prefix`` joined by
-#: ``separator``, up to the last but one (the namespace of a wiki page) or the last (its name).
-SYMBOLS = ("{namespace}", "{page}")
-WHEN_KEYS = (
-    "has",
-    "no",
-    "params",
-    "among",
-    "segments",
-    "slash",
-    "host",
-    "scheme",
-    "rest",
-)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What one kind of rule needs (`required`), may have besides, and does (`summary`)."""
-
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
-    summary: str
-
-
-#: The kinds of this language. Every rule of the catalogue is a kind too, with an ``option``.
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "host-alias": Kind(("host", "by"), (), "the hosts are the host `by`"),
-        "prefix-alias": Kind(("prefix", "by"), (), "what lies below `prefix` lies below `by`"),
-        "param-to-path": Kind(
-            ("param", "path", "by"),
-            ("separator",),
-            "the value of `param` at `path` is the {} in the path `by`",
-        ),
-        "split-segment": Kind(
-            ("separator",), ("prefix",), "`separator` inside a segment is the same as a slash"
-        ),
-        "drop-path-param": Kind(("param",), (), "`;param=value` inside the path means nothing"),
-        "strip-segment": Kind(
-            ("prefix",),
-            ("segment", "shape", "min_length"),
-            "the segment after `prefix` means nothing",
-        ),
-        "strip-tail": Kind(("tail", "by"), (), "a path may end in `tail` or in `by`"),
-        "strip-suffix": Kind(
-            ("slot", "suffix"), ("slash",), "the end of the slot's value means nothing"
-        ),
-        "replace-text": Kind(
-            ("slot", "text", "by"), (), "`text` inside the slot's value is the same as `by`"
-        ),
-        "keep-number": Kind(
-            ("slot", "side"), (), "of `12-any-words` only the number before (after) them counts"
-        ),
-        "lowercase-param": Kind(("param",), (), "upper and lower case are the same"),
-        "replace": Kind(
-            ("old",), ("new", "prefix", "separator"), "all slots of `old` are those of `new`"
-        ),
-        "drop-default": Kind(("default",), (), "these parameters, all at these values, are void"),
-        "drop-param": Kind(
-            (), ("param", "slash", "semicolons", "bare"), "the parameters mean nothing"
-        ),
-        "keep-param": Kind(("param",), (), "all other parameters mean nothing"),
-        "dedupe-param": Kind(("param",), (), "the same pair twice is the pair once"),
-        "ignore-value": Kind(("slots",), (), "the value of the slots means nothing"),
-    }
-)
-
+_OPERATION = ("site", "kind", *OPERANDS, "path", "when")
 _LISTS = ("param", "host", "slots")
-_TABLES = ("default", "old", "new", "when")
-_OPERANDS = (
-    "param",
-    "default",
-    "old",
-    "new",
-    "host",
-    "by",
-    "prefix",
-    "segment",
-    "shape",
-    "min_length",
-    "tail",
-    "suffix",
-    "slot",
-    "slots",
-    "side",
-    "text",
-    "separator",
-    "slash",
-    "semicolons",
-    "bare",
-    "option",
-)
-_EVIDENCE = ("status", "source", "support", "conflicts", "false_merge_upper", "examples", "note")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -170,15 +74,21 @@ class SiteRule:
     false_merge_upper: float | None = None
     examples: tuple[tuple[str, str], ...] = ()
     note: str | None = None
+    #: The file and line that the rule was read from; no part of what it says.
+    origin: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        values = self.__dict__
         for name in _LISTS:
-            value = getattr(self, name)
-            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
-        object.__setattr__(self, "examples", tuple(tuple(pair) for pair in self.examples))
-        from scrapy_urlnorm.site_rules.validate import validate
-
-        validate(self)
+            value = values[name]
+            values[name] = (value,) if isinstance(value, str) else tuple(value)
+        if self.examples:
+            values["examples"] = tuple(map(tuple, self.examples))
+        validate(self, [name for name in OPERANDS if values[name] != _DEFAULTS[name]])
+        try:
+            self.identity.encode()
+        except UnicodeEncodeError:
+            raise SiteRuleError(f"not every text of {self.as_dict()!a} is Unicode") from None
 
     @property
     def active(self) -> bool:
@@ -187,16 +97,16 @@ class SiteRule:
 
     def operation(self) -> dict[str, Any]:
         """Everything that decides what the rule does, without evidence and status."""
-        return _without_defaults(self, ("site", "kind", *_OPERANDS, "path", "when"))
+        return _without_defaults(self, _OPERATION)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that differ from their defaults, as a rule file holds them."""
-        return _without_defaults(self, tuple(f.name for f in fields(self)))
+        return _without_defaults(self, FIELDS)
 
     @cached_property
     def identity(self) -> str:
         """Text that two rules share exactly when they do the same; stable across processes."""
-        return json.dumps(self.operation(), sort_keys=True, default=list)
+        return json.dumps(self.operation(), sort_keys=True, ensure_ascii=False, default=list)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SiteRule) and self.as_dict() == other.as_dict()
@@ -208,20 +118,21 @@ class SiteRule:
         """One line: the kind, what it acts on, where it holds."""
         shown = {k: v for k, v in self.operation().items() if k not in ("site", "kind")}
         words = " ".join(f"{key}={_short(value)}" for key, value in shown.items())
-        return f"{self.kind} on {self.site}" + (f" ({words})" if words else "")
+        where = f" in {self.origin}" if self.origin else ""
+        return f"{self.kind} on {self.site}" + (f" [{words}]" if words else "") + where
 
 
 _DEFAULTS: dict[str, Any] = {
     f.name: (f.default_factory() if callable(f.default_factory) else f.default)
     for f in fields(SiteRule)
 }
-FIELDS = tuple(_DEFAULTS)
-OPERANDS = _OPERANDS
+#: The keys of a [[rule]] table.
+FIELDS = tuple(name for name in _DEFAULTS if name != "origin")
 
 
 def _without_defaults(rule: SiteRule, names: tuple[str, ...]) -> dict[str, Any]:
-    values = ((name, getattr(rule, name)) for name in names)
-    return {name: value for name, value in values if value != _DEFAULTS[name]}
+    values = rule.__dict__
+    return {name: values[name] for name in names if values[name] != _DEFAULTS[name]}
 
 
 def _short(value: object) -> str:
@@ -232,7 +143,7 @@ def _short(value: object) -> str:
 
 def rule_from_dict(entry: Mapping[str, Any]) -> SiteRule:
     """Make a rule of one table of a rule file; `SiteRuleError` names an unknown key."""
-    unknown = [key for key in entry if key not in _DEFAULTS]
+    unknown = [key for key in entry if key not in _DEFAULTS or key == "origin"]
     if unknown:
         raise SiteRuleError(f"unknown key {unknown[0]!r}; known keys: {', '.join(FIELDS)}")
     missing = [key for key in ("site", "kind") if key not in entry]

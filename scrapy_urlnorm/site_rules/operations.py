@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.site_rules.context import segments_of
-from scrapy_urlnorm.site_rules.form import DOT_SEGMENTS, Form, new_param
-from scrapy_urlnorm.site_rules.model import SYMBOLS
+from scrapy_urlnorm.site_rules import path_operations as path
+from scrapy_urlnorm.site_rules.form import Form, new_param
+from scrapy_urlnorm.site_rules.kinds import SYMBOLS
+from scrapy_urlnorm.site_rules.paths import segments_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     Operation = Callable[[Form], bool]
     Edit = Callable[[str], str]
-
-_HEX = frozenset("0123456789abcdefABCDEF")
 
 
 def resolver(rule: SiteRule) -> Callable[[Form, str], str | None]:
@@ -42,148 +41,6 @@ def resolver(rule: SiteRule) -> Callable[[Form, str], str | None]:
         return separator.join(tokens) or None
 
     return resolve
-
-
-# --- host and path --------------------------------------------------------------------------
-
-
-def _host_alias(rule: SiteRule) -> Operation:
-    hosts, target = frozenset(rule.host), rule.by or ""
-
-    def apply(form: Form) -> bool:
-        if form.host not in hosts:
-            return False
-        form.host = target
-        return True
-
-    return apply
-
-
-def _prefix_alias(rule: SiteRule) -> Operation:
-    old, _ = segments_of(rule.prefix or "")
-    new, _ = segments_of(rule.by or "")
-
-    def apply(form: Form) -> bool:
-        if list(form.segments[: len(old)]) != old:
-            return False
-        return form.replace_segments(0, len(old), new)
-
-    return apply
-
-
-def _param_to_path(rule: SiteRule) -> Operation:
-    name = rule.param[0]
-    base, base_slash = segments_of(rule.path or "")
-    target, slash = segments_of(rule.by or "")
-    hole = next(i for i, segment in enumerate(target) if "{}" in segment)
-    left, right = target[hole].split("{}")
-
-    def apply(form: Form) -> bool:
-        if form.slash is not base_slash or list(form.segments) != base:
-            return False
-        values = form.values(name)
-        if len(values) != 1:
-            return False
-        tokens = values[0].split(rule.separator) if rule.separator else [values[0]]
-        # The value may not vanish into its surroundings: "" and ".." are no page.
-        if any(token in DOT_SEGMENTS for token in tokens):
-            return False
-        tokens[0] = left + tokens[0]
-        tokens[-1] += right
-        if not form.replace_segments(0, len(base), [*target[:hole], *tokens, *target[hole + 1 :]]):
-            return False
-        form.set_slash(slash)
-        form.set_params([param for param in form.params if param.name != name])
-        return True
-
-    return apply
-
-
-def _split_segment(rule: SiteRule) -> Operation:
-    prefix, _ = segments_of(rule.prefix or "/")
-    separator = rule.separator or ""
-
-    def apply(form: Form) -> bool:
-        if list(form.segments[: len(prefix)]) != prefix:
-            return False
-        changed = False
-        for i in range(len(form.segments) - 1, len(prefix) - 1, -1):
-            if separator in form.segments[i]:
-                changed |= form.replace_segments(i, i + 1, form.segments[i].split(separator))
-        return changed
-
-    return apply
-
-
-def _drop_path_param(rule: SiteRule) -> Operation:
-    names = frozenset(rule.param)
-
-    def apply(form: Form) -> bool:
-        changed = False
-        for i, segment in enumerate(form.segments):
-            if ";" in segment:
-                head, *rest = segment.split(";")
-                kept = ";".join([head, *(p for p in rest if p.partition("=")[0] not in names)])
-                if kept != segment:
-                    changed |= form.replace_segments(i, i + 1, [kept])
-        return changed
-
-    return apply
-
-
-def _strip_segment(rule: SiteRule) -> Operation:
-    prefix, _ = segments_of(rule.prefix or "/")
-    at = len(prefix)
-    means_nothing = _segment_test(rule)
-
-    def apply(form: Form) -> bool:
-        segments = form.segments
-        if list(segments[:at]) != prefix:
-            return False
-        end = at
-        while end < len(segments) and means_nothing(segments[end]):
-            end += 1
-        return end > at and form.replace_segments(at, end, [])
-
-    return apply
-
-
-def _segment_test(rule: SiteRule) -> Callable[[str], bool]:
-    if rule.segment is not None:
-        return rule.segment.__eq__
-    shape, length = rule.shape, rule.min_length or 1
-
-    def test(segment: str) -> bool:
-        if len(segment) < length or not segment.isascii():
-            return False
-        if shape == "digits":
-            return segment.isdigit()
-        return _HEX.issuperset(segment) if shape == "hex" else segment.isalnum()
-
-    return test
-
-
-def _strip_tail(rule: SiteRule) -> Operation:
-    tail, tail_slash = segments_of(rule.tail or "")
-    size, slash = len(tail), rule.by == "/"
-
-    def apply(form: Form) -> bool:
-        if form.slash is not tail_slash:
-            return False
-        segments = list(form.segments)
-        end = len(segments)
-        while end >= size and segments[end - size : end] == tail:
-            end -= size
-            # What is left must end as the rule says, before it may be stripped again.
-            if slash is not tail_slash:
-                break
-        if end == len(segments):
-            return False
-        form.replace_segments(end, len(segments), [])
-        form.set_slash(slash)
-        return True
-
-    return apply
 
 
 # --- values of one slot ---------------------------------------------------------------------
@@ -396,13 +253,13 @@ def _dedupe_param(rule: SiteRule) -> Operation:
 
 
 OPERATIONS: dict[str, Callable[[SiteRule], Operation]] = {
-    "host-alias": _host_alias,
-    "prefix-alias": _prefix_alias,
-    "param-to-path": _param_to_path,
-    "split-segment": _split_segment,
-    "drop-path-param": _drop_path_param,
-    "strip-segment": _strip_segment,
-    "strip-tail": _strip_tail,
+    "host-alias": path.host_alias,
+    "prefix-alias": path.prefix_alias,
+    "param-to-path": path.param_to_path,
+    "split-segment": path.split_segment,
+    "drop-path-param": path.drop_path_param,
+    "strip-segment": path.strip_segment,
+    "strip-tail": path.strip_tail,
     "strip-suffix": _strip_suffix,
     "replace-text": _replace_text,
     "keep-number": _keep_number,

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.context import listed, parse_pattern, segments_of
-from scrapy_urlnorm.site_rules.model import KINDS, SYMBOLS
+from scrapy_urlnorm.site_rules.context import listed
+from scrapy_urlnorm.site_rules.kinds import KINDS, SYMBOLS
+from scrapy_urlnorm.site_rules.paths import parse_pattern, segments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules import catalogue, model
-from scrapy_urlnorm.site_rules.context import parse_pattern
+from scrapy_urlnorm.site_rules import catalogue, kinds
+from scrapy_urlnorm.site_rules.paths import parse_pattern
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules.model import SiteRule
@@ -21,13 +21,12 @@ _REPLACED_SLOT = re.compile(r"scheme|host|slash|s-?\d{1,2}|q:.+", re.DOTALL)
 DOT_SEGMENTS = ("", ".", "..")
 
 
-def validate(rule: SiteRule) -> None:
-    """Raise `SiteRuleError` for whatever *rule* may not say."""
+def validate(rule: SiteRule, given: list[str]) -> None:
+    """Raise `SiteRuleError` for whatever *rule*, whose operands *given* are set, may not say."""
     _check_site(rule.site)
-    spec = model.KINDS.get(rule.kind)
+    spec = kinds.KINDS.get(rule.kind)
     if spec is None:
         spec = _catalogue_kind(rule.kind)
-    given = [name for name in model.OPERANDS if getattr(rule, name) != model._DEFAULTS[name]]
     _check_operands(rule, spec, given)
     for name in given:
         check = _CHECKS.get(name)
@@ -42,10 +41,10 @@ def _fail(what: str, value: object, accepted: str) -> SiteRuleError:
     return SiteRuleError(f"{what} = {value!r} is not accepted; accepted: {accepted}")
 
 
-def _catalogue_kind(kind: str) -> model.Kind:
+def _catalogue_kind(kind: str) -> kinds.Kind:
     if kind not in catalogue.CATALOGUE_NAMES:
-        raise _fail("kind", kind, ", ".join((*model.KINDS, *catalogue.CATALOGUE_NAMES)))
-    return model.Kind(("option",), (), "the rule of the catalogue, for this site")
+        raise _fail("kind", kind, ", ".join((*kinds.KINDS, *catalogue.CATALOGUE_NAMES)))
+    return kinds.Kind(("option",), (), "the rule of the catalogue, for this site")
 
 
 def _check_site(site: object) -> None:
@@ -54,7 +53,7 @@ def _check_site(site: object) -> None:
         raise _fail("site", site, "a lower-case host like 'shop.example', or '*.shop.example'")
 
 
-def _check_operands(rule: SiteRule, spec: model.Kind, given: list[str]) -> None:
+def _check_operands(rule: SiteRule, spec: kinds.Kind, given: list[str]) -> None:
     allowed = [name for name in (*spec.required, *spec.optional) if name != "path"]
     for name in given:
         if name not in allowed:
@@ -155,7 +154,7 @@ _CHECKS: dict[str, Callable[[SiteRule, Any], None]] = {
     "by": _text("by", empty=True),
     "prefix": _path("prefix"),
     "segment": _text("segment"),
-    "shape": _one_of("shape", model.SHAPES),
+    "shape": _one_of("shape", kinds.SHAPES),
     "min_length": _min_length,
     "tail": _path("tail"),
     "suffix": _text("suffix"),
@@ -190,7 +189,7 @@ def _values_or_list(name: str, value: Any) -> None:
 
 
 def _check_kind(rule: SiteRule) -> None:
-    if rule.kind not in model.KINDS:
+    if rule.kind not in kinds.KINDS:
         catalogue.check_option(rule)
     elif (check := _BY_KIND.get(rule.kind)) is not None:
         check(rule)
@@ -307,8 +306,8 @@ def _check_context(rule: SiteRule) -> None:
     when = rule.when
     _check_table("when", when)
     for key, value in when.items():
-        if key not in model.WHEN_KEYS:
-            raise _fail("when key", key, ", ".join(model.WHEN_KEYS))
+        if key not in kinds.WHEN_KEYS:
+            raise _fail("when key", key, ", ".join(kinds.WHEN_KEYS))
         if key in ("has", "no", "host"):
             _values_or_list(f"when.{key}", value)
         elif key in ("params", "among", "segments"):
@@ -325,10 +324,10 @@ def _check_context(rule: SiteRule) -> None:
 
 
 def _check_evidence(rule: SiteRule) -> None:
-    if rule.status not in model.STATUSES:
-        raise _fail("status", rule.status, ", ".join(model.STATUSES))
-    if rule.source not in model.SOURCES:
-        raise _fail("source", rule.source, ", ".join(model.SOURCES))
+    if rule.status not in kinds.STATUSES:
+        raise _fail("status", rule.status, ", ".join(kinds.STATUSES))
+    if rule.source not in kinds.SOURCES:
+        raise _fail("source", rule.source, ", ".join(kinds.SOURCES))
     for name in ("support", "conflicts"):
         number = getattr(rule, name)
         if number is not None and (not isinstance(number, int) or number < 0):

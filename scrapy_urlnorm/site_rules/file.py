@@ -1,0 +1,130 @@
+"""Rule files: TOML that people review, edit and compare, and that the miner rewrites."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules.model import SiteRule, rule_from_dict
+from scrapy_urlnorm.site_rules.toml import (
+    Block,
+    TomlError,
+    read_blocks,
+    update_lines,
+    write_block,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LISTS = ("param", "host", "slots")
+
+
+def load_site_rules(path: str | os.PathLike[str]) -> tuple[SiteRule, ...]:
+    """Read the rules of a file, all of them or none.
+
+    Raises `SiteRuleError` naming the file, the line and the entry, and what would be accepted;
+    `OSError` if the file cannot be read.
+    """
+    blocks, _ = _read(Path(path))
+    return tuple(_rule(path, block, number) for number, block in enumerate(blocks, 1))
+
+
+def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> None:
+    """Make the file hold exactly *rules*, changing no more of its text than that takes.
+
+    A rule that the file has already keeps its place, its comments and its spelling; where its
+    evidence or status changed, only those lines do. A rule that is gone goes with the comment
+    directly above it. New rules come last, in the order given. The file is replaced in one step:
+    a reader, or a crash, sees either the old or the new one.
+
+    Raises `SiteRuleError` if the file that is there is not a rule file: it is not overwritten.
+    """
+    path = Path(path)
+    blocks, rest = _read(path) if path.exists() else ([], [])
+    newline = "\r\n" if blocks and blocks[0].lines[0].endswith("\r") else "\n"
+    wanted: dict[str, list[SiteRule]] = {}
+    for rule in rules:
+        wanted.setdefault(rule.identity, []).append(rule)
+    lines: list[str] = []
+    for number, block in enumerate(blocks, 1):
+        old = _rule(path, block, number)
+        found = wanted.get(old.identity)
+        if found:
+            new = found.pop(0)
+            lines += block.above
+            lines += block.lines if new == old else _updated(block, old, new)
+        else:
+            lines += block.above[: len(block.above) - len(block.comments)]
+    lines += rest
+    while lines and not lines[-1].strip():
+        lines.pop()
+    for rule in (rule for left in wanted.values() for rule in left):
+        lines += [*([""] if lines else []), *write_block(table_of(rule))]
+    text = newline.join(line.rstrip("\r") for line in lines)
+    _replace_file(path, text + newline if text else "")
+
+
+def table_of(rule: SiteRule) -> dict[str, Any]:
+    """The table that stands for *rule* in a file: a list of one text is that text."""
+    table = rule.as_dict()
+    for name in _LISTS:
+        if len(table.get(name, ())) == 1:
+            table[name] = table[name][0]
+    return table
+
+
+def _updated(block: Block, old: SiteRule, new: SiteRule) -> list[str]:
+    before, after = table_of(old), table_of(new)
+    changed = {key for key in {**before, **after} if before.get(key) != after.get(key)}
+    # What the file spells out although it is the default, or in another way, may stay.
+    table = {key: value for key, value in block.table.items() if key not in changed}
+    table |= {key: after[key] for key in after if key in changed}
+    return update_lines(block.lines, block.table, table)
+
+
+def _read(path: Path) -> tuple[list[Block], list[str]]:
+    try:
+        return read_blocks(path.read_bytes().decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise SiteRuleError(f"{path}: byte {error.start}: a rule file is UTF-8 text") from None
+    except TomlError as error:
+        raise SiteRuleError(f"{path}: {error}") from None
+
+
+def _rule(path: str | os.PathLike[str], block: Block, number: int) -> SiteRule:
+    try:
+        rule = rule_from_dict(block.table)
+    except SiteRuleError as error:
+        shown = ", ".join(f"{k} = {block.table[k]!r}" for k in ("site", "kind") if k in block.table)
+        raise SiteRuleError(
+            f"{os.fspath(path)}, line {block.line}, rule {number} ({shown}): {error}"
+        ) from None
+    object.__setattr__(rule, "origin", f"{os.fspath(path)}:{block.line}")
+    return rule
+
+
+def _replace_file(path: Path, text: str) -> None:
+    """Write *text* to a new file beside *path*, then put it in its place."""
+    path = path.resolve()
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        os.replace(name, path)  # noqa: PTH105 - the names are texts here
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
