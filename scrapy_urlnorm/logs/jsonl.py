@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from .observation import from_row
+from .settle import two_passes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .observation import Observation
+    from .settle import CommonLines
     from .source import Log
 
 
@@ -20,7 +23,22 @@ def matches(sample: list[str]) -> bool:
 
 
 def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
-    """Read one object a line; brackets and commas of an array around them are passed over."""
+    """Read one object a line; brackets and commas of an array around them are passed over.
+
+    A log whose rows carry the hashes of their lines is read twice: see `settle`.
+    """
+    rest = iter(lines)
+    head = list(islice(rest, 20))
+    if any('"lines":' in line for _, line in head):
+        with two_passes(head, rest, log) as (common, again):
+            yield from _rows(again, log, common)
+    else:
+        yield from _rows(chain(head, rest), log, None)
+
+
+def _rows(
+    lines: Iterable[tuple[int, str]], log: Log, common: CommonLines | None
+) -> Iterator[Observation]:
     loads = json.loads
     for number, line in lines:
         try:
@@ -39,6 +57,10 @@ def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
         try:
             if not isinstance(row, dict):
                 raise ValueError(f"a row must be an object, not {line[:40]!r}")  # noqa: TRY004
-            yield from_row(row)
+            observation = from_row(row)
+            if common is not None:
+                content = common.content(row) or observation.content
+                observation = observation._replace(content=content)
+            yield observation
         except ValueError as error:
             log.bad(number, str(error))

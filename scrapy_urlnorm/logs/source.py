@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class Log(Protocol):
     """What the reader of a format is told about the log, and whom it tells."""
 
+    path: str
+    """Of the log; ``-`` is standard input."""
+
     site: str | None
     """Scheme and host for rows that name none, such as ``https://shop.example``."""
 
