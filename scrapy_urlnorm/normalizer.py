@@ -1,0 +1,293 @@
+"""Normalizer: a profile, options and site rules, ready to normalize URLs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import fastpath
+from .exceptions import ConfigError
+from .rules import PROFILES, RULE_NAMES, RULES
+from .rules.data import lists_digest
+from .rules.host import canonical_host
+from .site_rules import compile_site_rules
+
+from .url import Url, join, parse, split
+
+if TYPE_CHECKING:
+    from .rules import Rule
+    from .site_rules import SiteRule
+
+KEY_VERSION = 1
+"""Goes up when the same rules give another key for any URL; part of every digest."""
+
+#: A URL that has not settled after so many passes was made to keep us busy (see `_settle`).
+_MAX_PASSES = 8
+
+_CACHED_HOSTS = 65_536
+_PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
+_UNSETTLED_REASON = "The rules keep making work for one another: only the safe ones apply."
+
+Recorder = Callable[[str, Url, Url, str], None]
+_Steps = tuple[tuple["Rule", Any], ...]
+
+
+class Step(NamedTuple):
+    """One change of a URL: the rule, the URL before and after, and the reason."""
+
+    rule: str
+    before: str
+    after: str
+    reason: str
+
+
+class Trace(NamedTuple):
+    """What :meth:`Normalizer.explain` returns."""
+
+    url: str
+    normalized: str
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        lines = [self.url]
+        lines += [f"  {step.rule}: {step.after}  ({step.reason})" for step in self.steps]
+        return "\n".join(lines)
+
+
+class Normalizer:
+    """Turns URLs into keys: equal keys are taken as one resource.
+
+    *profile* is ``"safe"`` (what RFC 3986 proves), ``"default"`` (besides, all that stock Scrapy
+    merges, tracking parameters and session ids) or ``"aggressive"``. *rules* maps rule names to
+    ``True``, ``False`` or an option, over those of the profile. *site_rules* hold for one site
+    each and run after the catalogue.
+
+    Immutable; equal and hashed by :attr:`digest`. Raises :class:`~scrapy_urlnorm.exceptions.\
+ConfigError` for an unknown profile, rule or option.
+    """
+
+    __slots__ = (
+        "_catalogue",
+        "_has_site_rules",
+        "_is_normal",
+        "_options",
+        "_site",
+        "digest",
+        "profile",
+        "site_rules",
+    )
+
+    digest: str
+    profile: str
+    site_rules: tuple[SiteRule, ...]
+
+    def __init__(
+        self,
+        profile: str = "default",
+        rules: Mapping[str, object] | None = None,
+        site_rules: Iterable[SiteRule] = (),
+    ) -> None:
+        steps, canonical = _compile(_effective_rules(profile, rules or {}))
+        site_rules = tuple(site_rules)
+        site = compile_site_rules(site_rules) if site_rules else None
+        has_site_rules = None if site is None else _HostsWithRules(site.hosts).__getitem__
+        compiled = {rule.name: option for rule, option in steps}
+        set_slot = object.__setattr__
+        set_slot(self, "profile", profile)
+        set_slot(self, "site_rules", site_rules)
+        set_slot(self, "_options", canonical)
+        set_slot(self, "_catalogue", steps)
+        set_slot(self, "_site", site)
+        set_slot(self, "_has_site_rules", has_site_rules)
+        set_slot(self, "_is_normal", fastpath.build(compiled, has_site_rules))
+        set_slot(self, "digest", _digest(canonical, site_rules))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Normalizer is immutable: cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rules = {name: self._options.get(name, False) for name in RULE_NAMES}
+        return Normalizer, (self.profile, rules, self.site_rules)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Normalizer) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"<Normalizer {self.profile} {self.digest}, {len(self.site_rules)} site rules>"
+
+    @property
+    def rules(self) -> Mapping[str, object]:
+        """The rules that are on, in the order in which they run, with their options."""
+        return dict(self._options)
+
+    def replace_site_rules(self, site_rules: Iterable[SiteRule]) -> Normalizer:
+        """Return a normalizer with the same catalogue and other site rules."""
+        rules = {name: self._options.get(name, False) for name in RULE_NAMES}
+        return Normalizer(self.profile, rules, site_rules)
+
+    def normalize(self, url: str) -> str:
+        """Return the key of *url*; text that is no ``scheme://...`` URL comes back as it is.
+
+        Never raises for a ``str``, and ``normalize(normalize(url)) == normalize(url)``.
+        """
+        is_normal = self._is_normal
+        if is_normal is not None and is_normal(url):
+            return url
+        return self._settle(url, None)
+
+    def normalize_many(self, urls: Iterable[str]) -> Iterator[str]:
+        """Yield the key of each of *urls*."""
+        return map(self.normalize, urls)
+
+    def explain(self, url: str) -> Trace:
+        """Return the key of *url* with every change on the way: the same rules, recorded."""
+        steps: list[Step] = []
+
+        def record(rule: str, before: Url, after: Url, reason: str) -> None:
+            steps.append(Step(rule, join(before), join(after), reason))
+
+        normalized = self._settle(url, record)
+        return Trace(url, normalized, tuple(steps))
+
+    def _settle(self, text: str, record: Recorder | None) -> str:
+        """Run all rules, over and over until nothing changes.
+
+        One rule may make work for another that ran before it. Two passes settle nearly every
+        URL; for the rare one that goes on, made of rule upon rule, the key is its safe form.
+        """
+        url = parse(text)
+        if url is None:
+            return text
+        result = join(url)
+        if record is not None and result != text:
+            record("parse", split(text), url, _PARSE_REASON)
+        is_normal = self._is_normal
+        for _ in range(_MAX_PASSES):
+            before = url
+            url = self._run(url, record)
+            if url is before or url == before:
+                return result
+            result = join(url)
+            if is_normal is not None and is_normal(result):
+                return result
+        if self is _safe():
+            return result
+        result = _safe().normalize(text)
+        if record is not None:
+            record("unsettled", url, split(result), _UNSETTLED_REASON)
+        return result
+
+    def _run(self, url: Url, record: Recorder | None) -> Url:
+        """Run the catalogue, then the rules of the site."""
+        catalogue = self._catalogue
+        site = self._site
+        if site is not None:
+            host = canonical_host(url.host or "")
+            if self._has_site_rules(host) and (switches := site.catalogue_options(host)):
+                catalogue = _switched(self, json.dumps(switches, sort_keys=True))
+        for rule, option in catalogue:
+            new = rule.apply(url, option)
+            if new is not url:
+                if record is not None:
+                    record(rule.name, url, new, rule.summary)
+                url = new
+        if site is not None and self._has_site_rules(url.host or ""):
+            url = site.apply(url, record)
+        return url
+
+
+class _HostsWithRules(dict[str, bool]):
+    """Remember which hosts have site rules: one look-up in a dict for a host seen before."""
+
+    def __init__(self, hosts: Container[str]) -> None:
+        super().__init__()
+        self._hosts = hosts
+
+    def __missing__(self, host: str) -> bool:
+        if len(self) >= _CACHED_HOSTS:
+            self.clear()
+        found = self[host] = host in self._hosts
+        return found
+
+
+def _effective_rules(profile: str, rules: Mapping[str, object]) -> dict[str, object]:
+    """Return the option of every rule of the catalogue: the profile's, then the user's."""
+    if profile not in PROFILES:
+        raise ConfigError(f"{profile!r} is not a profile; accepted: {', '.join(PROFILES)}")
+    if not isinstance(rules, Mapping):
+        raise ConfigError(
+            f"{rules!r} is not a mapping of rule names to True, False or an option"
+        )
+    for name in rules:
+        if name not in RULE_NAMES:
+            close = difflib.get_close_matches(str(name), RULE_NAMES, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ConfigError(
+                f"{name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}"
+            )
+    return {rule.name: rules.get(rule.name, rule.option(profile)) for rule in RULES}
+
+
+def _compile(options: Mapping[str, object]) -> tuple[_Steps, dict[str, Any]]:
+    """Return the steps to run and the options in their canonical form."""
+    steps: list[tuple[Rule, Any]] = []
+    canonical: dict[str, Any] = {}
+    for rule in RULES:
+        option = options[rule.name]
+        if option is False or option is None:
+            continue
+        try:
+            canonical[rule.name], compiled = rule.compile(option)
+        except ConfigError as error:
+            raise ConfigError(f"rule {rule.name!r}: {error}") from None
+        steps.append((rule, compiled))
+    return tuple(steps), canonical
+
+
+@lru_cache(maxsize=1_024)
+def _switched(normalizer: Normalizer, switches: str) -> _Steps:
+    """Return the catalogue of *normalizer* with the switches of one site (as JSON)."""
+    options = {name: normalizer.rules.get(name, False) for name in RULE_NAMES}
+    return _compile(options | json.loads(switches))[0]
+
+
+def _digest(canonical: Mapping[str, Any], site_rules: Iterable[SiteRule]) -> str:
+    """Return 16 hex digits that are equal only if every URL gets an equal key."""
+    content = {
+        "key_version": KEY_VERSION,
+        "rules": canonical,
+        "lists": lists_digest(),
+        "site_rules": sorted(rule.identity for rule in site_rules if rule.active),
+    }
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@lru_cache(maxsize=len(PROFILES))
+def _of_profile(profile: str) -> Normalizer:
+    return Normalizer(profile)
+
+
+def _safe() -> Normalizer:
+    return _of_profile("safe")
+
+
+def normalize(url: str, profile: str = "default") -> str:
+    """Return the key of *url* under *profile*; see :meth:`Normalizer.normalize`.
+
+    >>> normalize("HTTP://Example.com:80/%7Efoo/../a?b=2&utm_source=x&a=1#top")
+    'http://example.com/a?a=1&b=2'
+    """
+    return _of_profile(profile).normalize(url)
+
+
+def explain(url: str, profile: str = "default") -> Trace:
+    """Return the key of *url* under *profile* and how it came about."""
+    return _of_profile(profile).explain(url)

@@ -1,0 +1,216 @@
+"""Rules on scheme and authority: case, IDN, ports, IP addresses, www and other labels."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ..url import DEFAULT_PORTS
+from .idn import to_ascii
+from .ip import canonical_ipv4, canonical_ipv6
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import tldextract
+
+    from ..url import Url
+
+_LOWER_CASE_ESCAPE = re.compile(r"%[0-9a-f]{2}")
+
+
+def lowercase_scheme_host(url: Url, _: object = True) -> Url:
+    """Write scheme and host in lower case; an international host in ASCII.
+
+    HTTP://User@Example.COM/Foo -> http://User@example.com/Foo
+
+    Semantics: preserving; both are case-insensitive, and UTS 46 (non-transitional, as in
+    browsers) maps every spelling of an international host to one ASCII form.
+    Source: RFC 3986, sections 3.2.2 and 6.2.2.1; https://url.spec.whatwg.org/#concept-domain-to-ascii
+    """
+    scheme, host = url.scheme, url.host
+    assert scheme is not None and host is not None
+    new_scheme = scheme if scheme.islower() else scheme.lower()
+    new_host = canonical_host(host)
+    if new_scheme == scheme and new_host == host:
+        return url
+    return url._replace(scheme=new_scheme, host=new_host)
+
+
+def canonical_host(host: str) -> str:
+    """Return *host* in lower case and ASCII; one that is no valid name only in lower case."""
+    if host.isascii() and "%" not in host:
+        return host.lower()
+    if host[:1] != "[":
+        ascii_host = to_ascii(host)
+        if ascii_host is not None:
+            return ascii_host
+    # RFC 3986 wants letters in lower case but the digits of escapes in upper case.
+    return _LOWER_CASE_ESCAPE.sub(lambda match: match[0].upper(), host.lower())
+
+
+def normalize_ip_host(url: Url, _: object = True) -> Url:
+    """Write an IP address in its one canonical form.
+
+    http://[2001:DB8:0:0:0:0:0:1]/ -> http://[2001:db8::1]/
+    http://0x7f.1/ -> http://127.0.0.1/
+
+    Semantics: preserving; it is the same address. IPv4 in hexadecimal, octal or fewer than four
+    parts only for the schemes whose clients read them (http, https, ws, wss, ftp). An IPv4
+    address inside IPv6 is written in hexadecimal, as browsers do.
+    Source: RFC 5952, section 4; https://url.spec.whatwg.org/#concept-ipv4-parser
+    """
+    host = url.host
+    assert host is not None
+    new: str | None = None
+    if host[:1] == "[":
+        new = canonical_ipv6(host)
+    elif url.scheme in DEFAULT_PORTS:
+        new = canonical_ipv4(host)
+    return url if new is None or new == host else url._replace(host=new)
+
+
+def remove_default_port(url: Url, _: object = True) -> Url:
+    """Remove an empty port and the default port of the scheme; drop leading zeros.
+
+    http://example.com:80/ -> http://example.com/
+
+    Semantics: preserving; the request goes to the same port.
+    Source: RFC 3986, sections 3.2.3 and 6.2.3
+    """
+    port = url.port
+    if port is None:
+        return url
+    number = port.lstrip("0") or ("0" if port else "")
+    new = number if number and DEFAULT_PORTS.get(url.scheme or "") != number else None
+    return url if new == port else url._replace(port=new)
+
+
+def replace_ip_with_domain(url: Url, domains: Mapping[str, str]) -> Url:
+    """Replace an IP address by the domain that you say it serves.
+
+    http://208.77.188.166/ -> http://example.com/     with {"208.77.188.166": "example.com"}
+
+    Option: a mapping of IP address to domain. Nothing is ever looked up: a reverse DNS answer
+    names a machine, not a site, and one address serves many.
+
+    Semantics: changing; a server may answer by address with another site.
+    Source: the article "URI normalization", "Replacing IP with domain name"
+    """
+    domain = domains.get(url.host or "")
+    return url if domain is None else url._replace(host=domain)
+
+
+def force_scheme(url: Url, scheme: str = "http") -> Url:
+    """Write http and https as one of the two.
+
+    https://example.com/ -> http://example.com/     with "http"
+
+    A URL with a port other than the default is left alone: it names one of the two servers.
+
+    Semantics: changing; the two are distinct origins (RFC 9110, section 4.2.2).
+    Source: the article "URI normalization", "Limiting protocols"
+    """
+    if url.scheme == scheme or url.port is not None or url.scheme not in ("http", "https"):
+        return url
+    return url._replace(scheme=scheme)
+
+
+def www(url: Url, mode: str = "remove") -> Url:
+    """Remove the label ``www`` in front of a host, or add it to a bare registrable domain.
+
+    http://www.example.com/ -> http://example.com/     with "remove"
+
+    The public suffix list decides what a site is: ``www.com`` and ``www.co.uk`` are left alone,
+    and ``add`` touches no host that has a subdomain already.
+
+    Semantics: changing; the two names may be different sites.
+    Source: the article "URI normalization", "Removing or adding www as the first domain label"
+    """
+    host = url.host
+    assert host is not None
+    new = _strip_labels(host, ("www.",)) if mode == "remove" else _add_www(host)
+    return url if new == host else url._replace(host=new)
+
+
+def strip_mobile_host(url: Url, _: object = True) -> Url:
+    """Remove the label ``m`` or ``mobile`` in front of a host.
+
+    http://m.example.com/a -> http://example.com/a
+
+    Semantics: changing; the mobile site may show less or other pages.
+    Source: convention of sites that serve phones under a host of their own
+    """
+    host = url.host
+    assert host is not None
+    new = _strip_labels(host, ("m.", "mobile."))
+    return url if new == host else url._replace(host=new)
+
+
+def remove_host_dot(url: Url, _: object = True) -> Url:
+    """Remove the dot at the end of a fully qualified host.
+
+    http://example.com./ -> http://example.com/
+
+    Semantics: changing; without the dot a resolver may append a search domain, and servers
+    compare the Host header as text.
+    Source: RFC 3986, section 3.2.2; RFC 1034, section 3.1
+    """
+    host = url.host
+    assert host is not None
+    return url._replace(host=host.rstrip(".")) if host.endswith(".") and host.strip(".") else url
+
+
+def remove_userinfo(url: Url, _: object = True) -> Url:
+    """Remove user name and password.
+
+    http://user:secret@example.com/ -> http://example.com/
+
+    Semantics: changing; the server may answer each user differently.
+    Source: RFC 9110, section 4.2.4
+    """
+    return url if url.userinfo is None else url._replace(userinfo=None)
+
+
+def _strip_labels(host: str, labels: tuple[str, ...]) -> str:
+    """Remove leading *labels* (each with its dot) as long as a registrable domain remains."""
+    while host.startswith(labels):
+        rest = host.partition(".")[2]
+        if not registrable_domain(rest):
+            break
+        host = rest
+    return host
+
+
+def _add_www(host: str) -> str:
+    if host.startswith("www.") or registrable_domain(host) != host:
+        return host
+    return f"www.{host}"
+
+
+@lru_cache(maxsize=1)
+def _public_suffixes() -> tldextract.TLDExtract:
+    import tldextract  # noqa: PLC0415  (half of the import time of this package)
+
+    # The list that comes with tldextract: no look-up over the network, no cache on disk.
+    return tldextract.TLDExtract(
+        suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True
+    )
+
+
+@lru_cache(maxsize=16_384)
+def registrable_domain(host: str) -> str:
+    """Return the registrable domain of *host* by the public suffix list, ``""`` if it has none.
+
+    The private section counts, so ``www.blogspot.com`` is not part of ``blogspot.com``. Under a
+    suffix that the list does not know, the last label is the suffix (the list's rule ``*``).
+    https://publicsuffix.org/list/
+    """
+    if host[:1] == "[" or canonical_ipv4(host) is not None:
+        return ""
+    parts = _public_suffixes()(host)
+    if parts.suffix:
+        return f"{parts.domain}.{parts.suffix}" if parts.domain else ""
+    labels = host.rstrip(".").split(".")
+    return ".".join(labels[-2:]) if len(labels) > 1 and all(labels[-2:]) else ""

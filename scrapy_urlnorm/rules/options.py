@@ -1,0 +1,162 @@
+"""Options of rules: from what people write in settings to what a rule function takes.
+
+Each compiler takes the option (never ``False``: that switches a rule off) and returns two
+values: the option in one canonical JSON form, which goes into the digest, and the argument of
+the rule function. A bad option is a ``ConfigError`` that says what would be accepted; the
+caller adds which rule and which setting it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from ..exceptions import ConfigError
+from . import data
+from .host import canonical_host
+from .ip import canonical_ipv4, canonical_ipv6
+from .params import ParamMatcher
+from .sessions import SessionMatcher
+
+Compiler = Callable[[object], tuple[Any, Any]]
+
+
+def _refuse(option: object, accepted: str) -> NoReturn:
+    raise ConfigError(f"{option!r} is not an option; accepted: {accepted}")
+
+
+def _strings(option: object, accepted: str) -> list[str]:
+    if (
+        isinstance(option, (str, bytes, Mapping))
+        or not hasattr(option, "__iter__")
+        or not all(isinstance(item, str) and item for item in option)
+    ):
+        _refuse(option, accepted)
+    return sorted(set(option))
+
+
+def switch(option: object) -> tuple[Any, Any]:
+    """Compile the option of a rule that is only on or off."""
+    if option is not True:
+        _refuse(option, "True, False")
+    return True, True
+
+
+def one_of(*choices: str) -> Compiler:
+    """Return the compiler of a rule with a few modes; ``True`` is the first of them."""
+
+    def compile_choice(option: object) -> tuple[Any, Any]:
+        if option is True:
+            return choices[0], choices[0]
+        if option not in choices:
+            _refuse(option, ", ".join(map(repr, choices)) + ", False")
+        return option, option
+
+    return compile_choice
+
+
+def sort_mode(option: object) -> tuple[Any, Any]:
+    """Compile the option of sort-query."""
+    return one_of("pairs", "stable")(option)
+
+
+def names(option: object) -> tuple[Any, Any]:
+    """Compile a list of parameter names."""
+    found = _strings(option, "a list of parameter names, False")
+    return found, frozenset(found)
+
+
+def index_names(option: object) -> tuple[Any, Any]:
+    """Compile the option of remove-directory-index."""
+    if option is True:
+        return True, data.index_names()
+    found = _strings(option, "True, a list of file names such as ['index.html'], False")
+    return found, frozenset(found)
+
+
+def dropped_params(option: object) -> tuple[Any, Any]:
+    """Compile the option of drop-params."""
+    accepted = (
+        "True (the curated list), a list of names ('name*' for a beginning), "
+        "{'add': [...], 'except': [...]}, False"
+    )
+    if isinstance(option, Mapping):
+        if unknown := set(option) - {"add", "except"}:
+            _refuse(dict(option), f"{accepted}; not {sorted(map(str, unknown))}")
+        added = _strings(option.get("add", ()), accepted)
+        excepted = _strings(option.get("except", ()), accepted)
+    elif option is True:
+        added, excepted = [], []
+    else:
+        found = _strings(option, accepted)
+        return found, ParamMatcher.from_patterns(found)
+    curated = data.tracking_params()
+    own = ParamMatcher.from_patterns(added)
+    matcher = ParamMatcher(
+        exact=curated.exact | own.exact,
+        folded=curated.folded,
+        prefixes=(*curated.prefixes, *own.prefixes),
+        excepted=excepted,
+        kept=curated.kept,
+    )
+    if not added and not excepted:
+        return True, matcher
+    return {"add": added, "except": excepted}, matcher
+
+
+def session_ids(option: object) -> tuple[Any, Any]:
+    """Compile the option of remove-session-ids."""
+    return switch(option)[0], SessionMatcher()
+
+
+def default_values(option: object) -> tuple[Any, Any]:
+    """Compile the option of drop-default-params."""
+    accepted = "a mapping of parameter name to default value, or to a list of values; False"
+    if not isinstance(option, Mapping) or not option:
+        _refuse(option, accepted)
+    canonical: dict[str, list[str]] = {}
+    for name, value in option.items():
+        if not isinstance(name, str):
+            _refuse(option, accepted)
+        values = [value] if isinstance(value, (str, int)) else value
+        if (
+            isinstance(value, bool)
+            or not hasattr(values, "__iter__")
+            or not all(isinstance(item, (str, int)) for item in values)
+        ):
+            _refuse(option, accepted)
+        canonical[name] = sorted({str(item) for item in values})
+    return canonical, {name: frozenset(values) for name, values in canonical.items()}
+
+
+def kept_fragments(option: object) -> tuple[Any, Any]:
+    """Compile the option of remove-fragment."""
+    if option is True:
+        return True, ()
+    accepted = "True, a list of beginnings to keep such as ['#!', '#/'], False"
+    if isinstance(option, Mapping):
+        if set(option) != {"keep"}:
+            _refuse(dict(option), accepted)
+        option = option["keep"]
+    found = [prefix.removeprefix("#") for prefix in _strings(option, accepted)]
+    return found, tuple(found)
+
+
+def ip_domains(option: object) -> tuple[Any, Any]:
+    """Compile the option of replace-ip-with-domain."""
+    accepted = "a mapping of IP address to domain, such as {'192.0.2.1': 'example.com'}; False"
+    if not isinstance(option, Mapping) or not option:
+        _refuse(option, accepted)
+    domains = {}
+    for address, domain in option.items():
+        if not isinstance(address, str) or not isinstance(domain, str):
+            _refuse(option, accepted)
+        bracketed = address if address.startswith("[") else f"[{address}]"
+        canonical = canonical_ipv6(bracketed) if ":" in address else canonical_ipv4(address)
+        if canonical is None:
+            _refuse(address, accepted)
+        # An address in place of a domain could be mapped on, and never settle.
+        if not domain or any(c in domain for c in "/:@?#[] ") or canonical_ipv4(domain):
+            _refuse(domain, accepted)
+        domains[canonical] = canonical_host(domain)
+    return dict(sorted(domains.items())), domains

@@ -1,0 +1,161 @@
+"""Rules on the path: directory index, slashes, case, session ids, AMP."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .syntax import resolve_dot_segments
+
+if TYPE_CHECKING:
+    from ..url import Url
+
+_RESERVED_ESCAPE = re.compile(r"%(?:2[146-9A-Ca-c]|3[ADad]|40|5[BDbd])")  # : @ ! $ & ' ( ) * + , = [ ]
+_LOWER_CASE_ESCAPE = re.compile(r"%[0-9a-f]{2}")
+_SLASHES = re.compile(r"/{2,}")
+# The slashes of a URL inside the path ("/proxy/http://example.org/") are not a slip.
+_EMBEDDED_SCHEME = re.compile(r"/[A-Za-z][A-Za-z0-9+.-]*:$")
+_FILE_NAME = re.compile(r"[^.]*.*\.[A-Za-z][A-Za-z0-9]{0,9}")
+_AMP_TAIL = re.compile(r"(?:/amp/?)+$")
+
+#: Schemes in whose last path segment Scrapy leaves everything after ";" alone.
+_USES_PARAMS = frozenset(
+    ("ftp", "hdl", "prospero", "http", "https", "shttp", "rtsp", "rtsps", "rtspu", "sip", "sips",
+     "mms", "sftp", "tel")
+)  # fmt: skip
+
+
+def decode_path_reserved(url: Url, _: object = True) -> Url:
+    """Decode the reserved characters in a path that stock Scrapy decodes.
+
+    http://example.com/a%2Cb%3A -> http://example.com/a,b:
+
+    ``%2F``, ``%3B``, ``%3F``, ``%23`` and ``%25`` stay. As in Scrapy, what follows a ``;`` in
+    the last segment is left alone, and a dot segment right before it (``/a/..;b``) is resolved.
+
+    Semantics: changing; RFC 3986 protects reserved characters from normalization. It is here so
+    that nobody gets more requests than from stock Scrapy.
+    Source: RFC 3986, section 2.2 (against); w3lib.url.canonicalize_url
+    """
+    path = url.path
+    if "%" not in path and ";" not in path:
+        return url
+    end = len(path)
+    if ";" in path and url.scheme in _USES_PARAMS:
+        semicolon = path.find(";", path.rfind("/") + 1)
+        if semicolon >= 0:
+            end = semicolon
+    head, params = path[:end], path[end:]
+    new = _RESERVED_ESCAPE.sub(_decode, head)
+    if params and head.endswith("."):
+        new = resolve_dot_segments(new)
+    new += params
+    return url if new == path else url._replace(path=new)
+
+
+def _decode(match: re.Match[str]) -> str:
+    return chr(int(match[0][1:], 16))
+
+
+def remove_duplicate_slashes(url: Url, _: object = True) -> Url:
+    """Make one slash of several in the path.
+
+    http://example.com/foo//bar.html -> http://example.com/foo/bar.html
+
+    Runs after the dot segments (``/a//../b`` is ``/a/b``); the slashes of a URL inside the path
+    (``/http://example.org/``) and those of the query stay.
+
+    Semantics: changing; an empty segment is a segment (RFC 3986, section 3.3).
+    Source: the article "URI normalization", "Removing duplicate slashes"
+    """
+    path = url.path
+    if "//" not in path:
+        return url
+    new = _SLASHES.sub(_one_slash, path)
+    return url if new == path else url._replace(path=new)
+
+
+def _one_slash(match: re.Match[str]) -> str:
+    # 64 characters are enough for any scheme, and keep a hostile path linear.
+    before = match.string[max(0, match.start() - 64) : match.start()]
+    return "//" if _EMBEDDED_SCHEME.search(before) else "/"
+
+
+def lowercase_path(url: Url, _: object = True) -> Url:
+    """Write the path in lower case.
+
+    http://example.com/Foo/Bar -> http://example.com/foo/bar
+
+    Semantics: changing; right for servers on a case-insensitive file system only.
+    Source: RFC 3986, section 6.2.2.1 (against); convention of IIS
+    """
+    path = url.path
+    new = path.lower()
+    if "%" in new:
+        new = _LOWER_CASE_ESCAPE.sub(lambda match: match[0].upper(), new)
+    return url if new == path else url._replace(path=new)
+
+
+def strip_amp(url: Url, _: object = True) -> Url:
+    """Remove the marks of an AMP page from the path and the query.
+
+    http://example.com/story/amp/ -> http://example.com/story/
+    http://example.com/story.amp.html?output=amp -> http://example.com/story.html
+
+    Semantics: changing; the AMP page is a reduced form of the other.
+    Source: convention; https://amp.dev/documentation/guides-and-tutorials/
+    """
+    path, query = url.path, url.query
+    new_path = path
+    if "amp" in path:
+        tail = _AMP_TAIL.search(path)
+        if tail is not None and tail.start():
+            new_path = path[: tail.start()] + ("/" if path.endswith("/") else "")
+        new_path = new_path.removesuffix(".amp") if new_path.endswith(".html.amp") else new_path
+        while new_path.endswith(".amp.html"):
+            new_path = new_path[: -len(".amp.html")] + ".html"
+    new_query = query
+    if query and "amp" in query:
+        marks = ("amp", "amp=", "amp=1", "output=amp", "outputType=amp")
+        pieces = [piece for piece in query.split("&") if piece not in marks]
+        new_query = "&".join(pieces) if pieces else None
+    if new_path == path and new_query == query:
+        return url
+    return url._replace(path=new_path, query=new_query)
+
+
+def remove_directory_index(url: Url, names: frozenset[str]) -> Url:
+    """Remove the name of a directory index at the end of the path.
+
+    http://example.com/a/index.html -> http://example.com/a/
+
+    Option: a list of names, in place of those that servers come with. A name below another
+    (``/index.php/index.html``) is path information, not an index, and stays.
+
+    Semantics: changing; the server may be set to another index, or to none.
+    Source: the article "URI normalization", "Removing directory index"
+    """
+    head, slash, last = url.path.rpartition("/")
+    if last not in names or head.rpartition("/")[2] in names:
+        return url
+    return url._replace(path=head + slash)
+
+
+def trailing_slash(url: Url, mode: str = "remove") -> Url:
+    """Remove the slash at the end of the path, or add it.
+
+    http://example.com/foo -> http://example.com/foo/     with "add"
+
+    The root keeps its slash. ``add`` leaves a path whose last segment looks like a file name.
+
+    Semantics: usually preserving; a server that knows one form mostly redirects the other to it.
+    Source: RFC 3986, section 6.2.4; the article "URI normalization", "Adding trailing slash"
+    """
+    path = url.path
+    if mode == "remove":
+        if not path.endswith("/") or path == "/":
+            return url
+        return url._replace(path=path.rstrip("/") or "/")
+    if path.endswith("/") or _FILE_NAME.fullmatch(path.rpartition("/")[2]):
+        return url
+    return url._replace(path=path + "/")

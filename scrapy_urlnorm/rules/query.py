@@ -1,0 +1,184 @@
+"""Rules on the query, which they read as ``name=value`` pairs between ``&``.
+
+Pairs are kept as raw text and edited as such. Names and values are decoded only to be compared
+(``+`` is a space there: https://url.spec.whatwg.org/#urlencoded-parsing).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote_plus, unquote_to_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..url import Url
+    from .params import ParamMatcher
+
+# What form encoding leaves as it is: pairs of unreserved characters, "+" for a space, and the
+# escapes, in upper case, of every other byte but the space.
+_TOKEN = (
+    r"(?:[A-Za-z0-9._~+-]"
+    r"|%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF]))*"
+)
+FORM_ENCODED = re.compile(rf"(?:{_TOKEN}={_TOKEN}&)*(?:{_TOKEN}={_TOKEN})")
+_AMP = re.compile(r"&(?:amp;)+")
+
+
+def decode_html_amp(url: Url, _: object = True) -> Url:
+    """Turn a left-over ``&amp;`` between parameters into ``&``.
+
+    http://example.com/?a=1&amp;b=2 -> http://example.com/?a=1&b=2
+
+    No other HTML entity is touched: ``&copy=`` and ``&note=`` are parameters.
+
+    Semantics: changing; ``amp;b`` is a possible, if unlikely, name.
+    Source: HTML attribute values taken as URLs without decoding them
+    """
+    query = url.query
+    if not query or "&amp;" not in query:
+        return url
+    return url._replace(query=_AMP.sub("&", query))
+
+
+def drop_params(url: Url, drop: ParamMatcher) -> Url:
+    """Remove parameters that do not select content: tracking and click ids.
+
+    http://example.com/a?id=1&utm_source=news&fbclid=x -> http://example.com/a?id=1
+
+    Option: a list of names in place of the curated ones (``name*`` for a beginning), or
+    ``{"add": [...], "except": [...]}`` to change those. Names match whole: ``ref`` is not
+    ``xref``.
+
+    Semantics: changing; a site may use any name for content.
+    Source: the article "URI normalization", "Removing unused query variables"
+    """
+    return _filter_pairs(url, lambda name, _value: not drop(name))
+
+
+def keep_params(url: Url, keep: frozenset[str]) -> Url:
+    """Remove every parameter but those listed.
+
+    http://example.com/a?id=1&x=2 -> http://example.com/a?id=1     with ["id"]
+
+    Option: the list of names.
+
+    Semantics: changing; everything not listed is taken as unused.
+    Source: the article "URI normalization", "Removing unused query variables"
+    """
+    return _filter_pairs(url, lambda name, _value: name in keep)
+
+
+def drop_default_params(url: Url, defaults: Mapping[str, frozenset[str]]) -> Url:
+    """Remove parameters that are at their default value.
+
+    http://example.com/list?id=1&sort=name -> http://example.com/list?id=1
+    with {"sort": "name"}
+
+    Option: a mapping of name to default value, or to a list of values.
+
+    Semantics: changing; right where the server answers alike with and without.
+    Source: the article "URI normalization", "Removing default query parameters"
+    """
+    return _filter_pairs(url, lambda name, value: value not in defaults.get(name, ()))
+
+
+def form_encode_query(url: Url, _: object = True) -> Url:
+    """Write the query as an HTML form would send it, as stock Scrapy does.
+
+    http://example.com/?q=a%20b&c -> http://example.com/?q=a+b&c=
+
+    Empty pairs (``&&``) go, a name without ``=`` gets one, reserved characters are escaped.
+
+    Semantics: changing; a server may tell ``?a`` from ``?a=``. It is here so that nobody gets
+    more requests than from stock Scrapy.
+    Source: https://url.spec.whatwg.org/#concept-urlencoded-serializer;
+    w3lib.url.canonicalize_url
+    """
+    query = url.query
+    if not query or FORM_ENCODED.fullmatch(query):
+        return url
+    pairs = (piece.partition("=") for piece in query.split("&") if piece)
+    new = "&".join(f"{_form_encode(name)}={_form_encode(value)}" for name, _, value in pairs)
+    return url if new == query else url._replace(query=new)
+
+
+def sort_query(url: Url, mode: str = "pairs") -> Url:
+    """Sort the parameters by name, and those of one name by value.
+
+    http://example.com/?b=2&a=1 -> http://example.com/?a=1&b=2
+
+    Option: ``"stable"`` sorts by name only, so that the values of one name keep their order.
+
+    Semantics: changing; order may matter, most of all among parameters of one name.
+    Source: the article "URI normalization", "Sorting the query parameters";
+    https://url.spec.whatwg.org/#dom-urlsearchparams-sort
+    """
+    query = url.query
+    if not query or "&" not in query:
+        return url
+    if "%" in query or "+" in query:
+        key = _decoded_pair
+    else:
+        key = _raw_pair
+    pieces = query.split("&")
+    ordered = sorted(pieces, key=key if mode == "pairs" else lambda piece: key(piece)[0])
+    return url if ordered == pieces else url._replace(query="&".join(ordered))
+
+
+def remove_empty_query(url: Url, _: object = True) -> Url:
+    """Remove a ``?`` that nothing follows.
+
+    http://example.com/display? -> http://example.com/display
+
+    Semantics: changing; RFC 3986, section 6.2.3, lets no one assume that the two are equal.
+    Source: the article "URI normalization", 'Removing the "?" when the query is empty'
+    """
+    return url if url.query != "" else url._replace(query=None)
+
+
+# --- names and values -----------------------------------------------------------------------
+
+
+def decode_token(text: str) -> str:
+    """Return what a form-encoded name or value stands for, byte for byte.
+
+    Bytes that are not UTF-8 become lone surrogates, so that no two tokens fall together.
+    """
+    if "+" in text:
+        text = text.replace("+", " ")
+    if "%" not in text:
+        return text
+    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
+
+
+def _form_encode(text: str) -> str:
+    return quote_plus(unquote_to_bytes(text.replace("+", " ")))
+
+
+def _raw_pair(piece: str) -> tuple[str, str]:
+    name, _, value = piece.partition("=")
+    return name, value
+
+
+def _decoded_pair(piece: str) -> tuple[bytes, bytes]:
+    name, _, value = piece.replace("+", " ").partition("=")
+    return unquote_to_bytes(name), unquote_to_bytes(value)
+
+
+def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:
+    """Remove the pairs that *keep* does not want; the query goes with its last pair."""
+    query = url.query
+    if not query:
+        return url
+    pieces = query.split("&")
+    kept = []
+    for piece in pieces:
+        name, _, value = piece.partition("=")
+        # An empty piece is no parameter: it is nobody's to drop.
+        if not piece or keep(decode_token(name), decode_token(value)):
+            kept.append(piece)
+    if len(kept) == len(pieces):
+        return url
+    return url._replace(query="&".join(kept) if any(kept) else None)

@@ -1,0 +1,132 @@
+"""The rule that removes session ids, and the guards that keep it from removing content."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
+
+from . import data
+from .query import decode_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..url import Url
+
+_GROUP = re.compile(r"([A-Za-z])\(([^()/]*)\)")
+_GROUPS = re.compile(r"\((?:[A-Za-z]\([^()/]*\))+\)")
+_Guard = TypeVar("_Guard", data.SessionParam, data.PathSession)
+
+
+def remove_session_ids(url: Url, sessions: SessionMatcher) -> Url:
+    """Remove session ids from path and query.
+
+    http://example.com/a;jsessionid=0A1B2C3D4E5F60718293A4B5C6D7E8F9?id=1 -> \
+http://example.com/a?id=1
+
+    A name is not enough: each has a guard on the length and the characters of its value, so that
+    ``sid=7`` and ``session=morning`` stay.
+
+    Semantics: changing; the value may select content all the same.
+    Source: the article "URI normalization", "Removing unused query variables"; Lee, Kim and
+    Hong, "On URL normalization" (2005); each row of the list names its vendor
+    """
+    path, query = url.path, url.query
+    if ";" in path or "(" in path:
+        path = sessions.clean_path(path)
+    if query:
+        query = sessions.clean_query(query)
+    if path == url.path and query == url.query:
+        return url
+    return url._replace(path=path, query=query)
+
+
+class SessionMatcher:
+    """The curated session parameters and path sessions, indexed by name."""
+
+    __slots__ = ("_params", "_path_groups", "_path_params", "_path_segments")
+
+    def __init__(self) -> None:
+        self._params = _ByName(data.session_params())
+        rows = data.path_sessions()
+        self._path_params = _ByName(row for row in rows if row.kind == "parameter")
+        self._path_groups = _ByName(row for row in rows if row.kind == "group")
+        self._path_segments = tuple(row for row in rows if row.kind == "segment")
+
+    def may_match(self, name: str) -> bool:
+        """Tell whether the decoded parameter *name* can be that of a session id."""
+        return bool(self._params.named(name))
+
+    def clean_query(self, query: str) -> str | None:
+        """Return *query* without session ids, ``None`` if nothing else was in it."""
+        pieces = query.split("&")
+        pairs = [piece.partition("=") for piece in pieces]
+        # A row may need another parameter of the same query (CFID and CFTOKEN): look at all
+        # names before any is gone.
+        found = [self._params.named(decode_token(name)) for name, _, _ in pairs]
+        if not any(found):
+            return query
+        present = {decode_token(name).lower() for name, _, _ in pairs}
+        kept = [
+            piece
+            for piece, (_, _, value), rows in zip(pieces, pairs, found, strict=True)
+            if not any(
+                (row.needs is None or row.needs in present) and row.accepts(decode_token(value))
+                for row in rows
+            )
+        ]
+        if len(kept) == len(pieces):
+            return query
+        return "&".join(kept) if any(kept) else None
+
+    def clean_path(self, path: str) -> str:
+        """Return *path* without session ids; a segment that was one goes with its slash."""
+        segments = path.split("/")
+        kept = segments[:1]
+        for segment in segments[1:]:
+            if segment.startswith("(") and self._is_session_segment(segment):
+                continue
+            kept.append(self._clean_segment(segment) if ";" in segment else segment)
+        if len(kept) == 1 and len(segments) > 1:
+            kept.append("")  # "/(S(...))" is the root
+        return "/".join(kept)
+
+    def _is_session_segment(self, segment: str) -> bool:
+        if _GROUPS.fullmatch(segment):
+            return all(
+                any(row.accepts(unquote(value)) for row in self._path_groups.named(name))
+                for name, value in _GROUP.findall(segment)
+            )
+        value = unquote(segment[1:-1])
+        return segment.endswith(")") and any(row.accepts(value) for row in self._path_segments)
+
+    def _clean_segment(self, segment: str) -> str:
+        head, *params = segment.split(";")
+        kept = [param for param in params if not self._is_session_param(param)]
+        return ";".join([head, *kept]) if len(kept) < len(params) else segment
+
+    def _is_session_param(self, param: str) -> bool:
+        name, _, value = param.partition("=")
+        rows = self._path_params.named(unquote(name))
+        return bool(rows) and any(row.accepts(unquote(value)) for row in rows)
+
+
+class _ByName:
+    """Rows of a list by the name that they are for."""
+
+    __slots__ = ("_rows", "_stems")
+
+    def __init__(self, rows: Iterable[_Guard]) -> None:
+        self._rows: dict[str, tuple[_Guard, ...]] = {}
+        self._stems: tuple[_Guard, ...] = ()
+        for row in rows:
+            if row.name.endswith("*"):
+                self._stems += (row,)
+            else:
+                key = row.name.lower()
+                self._rows[key] = (*self._rows.get(key, ()), row)
+
+    def named(self, name: str) -> tuple[_Guard, ...]:
+        rows = self._rows.get(name.lower(), ()) + self._stems
+        return tuple(row for row in rows if row.is_named(name)) if rows else ()

@@ -1,0 +1,143 @@
+"""Rules on the spelling of a URL: escapes, dot segments, the empty path, the fragment.
+
+All but ``remove-fragment`` are equivalences that RFC 3986 proves for every URL.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..url import Url
+
+_ESCAPE_IN_LOWER_CASE = re.compile(r"%(?![0-9A-F]{2})[0-9A-Fa-f]{2}")
+_UNRESERVED_ESCAPE = re.compile(
+    r"%(?:2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|5[0-9AaFf]|7[0-9AaEe])"  # ALPHA DIGIT - . _ ~
+)
+# A stray "%" before what decodes to two hex digits: decoding would forge a triplet.
+_FORGEABLE = re.compile(
+    r"%(?![0-9A-Fa-f]{2})(?=(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6]){2})"
+)
+
+
+def _on_every_component(url: Url, change: Callable[[str], str]) -> Url:
+    """Apply *change* to each component that holds a ``%``."""
+    _, userinfo, host, _, path, query, fragment = url
+    if "%" in path:
+        path = change(path)
+    if query and "%" in query:
+        query = change(query)
+    if host and "%" in host:
+        host = change(host)
+    if userinfo and "%" in userinfo:
+        userinfo = change(userinfo)
+    if fragment and "%" in fragment:
+        fragment = change(fragment)
+    new = url._replace(userinfo=userinfo, host=host, path=path, query=query, fragment=fragment)
+    return url if new == url else new
+
+
+def _upper(match: re.Match[str]) -> str:
+    return match[0].upper()
+
+
+def _uppercase_escapes(text: str) -> str:
+    return _ESCAPE_IN_LOWER_CASE.sub(_upper, text)
+
+
+def _decode(match: re.Match[str]) -> str:
+    return chr(int(match[0][1:], 16))
+
+
+def _decode_unreserved(text: str) -> str:
+    if _UNRESERVED_ESCAPE.search(text) is None:
+        return text
+    return _UNRESERVED_ESCAPE.sub(_decode, _FORGEABLE.sub("%25", text))
+
+
+def uppercase_escapes(url: Url, _: object = True) -> Url:
+    """Write the hex digits of percent-escapes in upper case.
+
+    http://example.com/a%c2%b1b -> http://example.com/a%C2%B1b
+
+    Semantics: preserving; the digits of an escape are case-insensitive.
+    Source: RFC 3986, section 6.2.2.1
+    """
+    return _on_every_component(url, _uppercase_escapes)
+
+
+def decode_unreserved(url: Url, _: object = True) -> Url:
+    """Decode the escapes of letters, digits, ``-``, ``.``, ``_`` and ``~``.
+
+    http://example.com/%7Efoo -> http://example.com/~foo
+
+    Semantics: preserving; for these characters alone the escape and the character are the same
+    data. Everything else, ``%25`` first of all, stays as it is. Where decoding after a stray
+    ``%`` would forge a new escape (``%%34%31``), that ``%`` is written ``%25``.
+    Source: RFC 3986, sections 2.3, 2.4 and 6.2.2.2
+    """
+    return _on_every_component(url, _decode_unreserved)
+
+
+def remove_dot_segments(url: Url, _: object = True) -> Url:
+    """Resolve ``.`` and ``..`` in the path.
+
+    http://example.com/foo/./bar/baz/../qux -> http://example.com/foo/bar/qux
+
+    Semantics: preserving; a client resolves them before it sends a request.
+    Source: RFC 3986, sections 5.2.4 and 6.2.2.3
+    """
+    path = url.path
+    if "/." not in path:
+        return url
+    resolved = resolve_dot_segments(path)
+    return url if resolved == path else url._replace(path=resolved)
+
+
+def resolve_dot_segments(path: str) -> str:
+    """Apply the algorithm of RFC 3986, section 5.2.4, to a path that begins with ``/``."""
+    output: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            if output:
+                output.pop()
+        elif segment != ".":
+            output.append(segment)
+    if segments[-1] in (".", ".."):
+        output.append("")
+    return "/" + "/".join(output)
+
+
+def add_root_slash(url: Url, _: object = True) -> Url:
+    """Give an empty path its ``/``.
+
+    http://example.com -> http://example.com/
+
+    Semantics: preserving; with an authority, the empty path and ``/`` are one resource.
+    Source: RFC 3986, section 6.2.3
+    """
+    return url if url.path else url._replace(path="/")
+
+
+def remove_fragment(url: Url, keep: tuple[str, ...] = ()) -> Url:
+    """Remove the fragment, which a client does not send.
+
+    http://example.com/bar.html#section1 -> http://example.com/bar.html
+
+    Option: a list of beginnings to keep, such as ``["#!", "#/"]`` for sites that route by
+    fragment; of a fragment that is kept, the text directive ``:~:text=...`` still goes.
+
+    Semantics: changing; pages that route by fragment show other content to a browser.
+    Source: RFC 3986, section 3.5 and 6.1; https://wicg.github.io/scroll-to-text-fragment/
+    """
+    fragment = url.fragment
+    if fragment is None:
+        return url
+    if keep and fragment.startswith(keep):
+        kept = fragment.partition(":~:")[0]
+        return url if kept == fragment else url._replace(fragment=kept)
+    return url._replace(fragment=None)
