@@ -1,0 +1,181 @@
+"""CrawlLog: a Scrapy extension that writes the crawl log that rules are learned from."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.http import HtmlResponse
+from scrapy.utils.response import get_base_url
+from w3lib.url import safe_url_string
+
+from .content import identify
+from .exceptions import ConfigError, LogFormatError
+from .logs.writer import LogWriter
+from .settings import CRAWL_LOG
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Request, Response
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_MAX_BYTES = 4 * 1024 * 1024  # a larger page is named by its bytes: its text is not worth the time
+_CANONICAL = (
+    "(//link[contains(concat(' ', normalize-space("
+    "translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href)[1]"
+)
+
+
+class CrawlLog:
+    """Writes a row for every response to a GET, redirects included, as JSON lines.
+
+    The setting names the file; ``.gz`` at its end packs it. An existing log is continued, so that
+    a resumed crawl has one. Two hooks see everything between them: ``response_downloaded`` the
+    redirects, which the redirect middleware turns into requests; ``response_received`` the rest,
+    unpacked, and with a parsed tree that the spider uses again.
+    """
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._writer: LogWriter | None = LogWriter(path)
+        except (OSError, LogFormatError) as error:
+            raise ConfigError(f"{CRAWL_LOG} = {path!r} cannot be written: {error}") from error
+        if self._writer.cut:
+            logger.warning(
+                "%(path)s ended in a row half written: %(bytes)d bytes were cut off",
+                {"path": path, "bytes": self._writer.cut},
+            )
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raise NotConfigured without a path, ConfigError for one that cannot be written."""
+        path = crawler.settings.get(CRAWL_LOG)
+        if not path:
+            raise NotConfigured(f"{CRAWL_LOG} names no file")
+        extension = cls(str(path))
+        connect = crawler.signals.connect
+        connect(extension.response_downloaded, signals.response_downloaded)
+        connect(extension.response_received, signals.response_received)
+        connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def response_downloaded(self, response: Response, request: Request, spider: Spider) -> None:
+        """Take note of a redirect before it is followed."""
+        if request.method == "GET" and (location := _location(response, request.url)):
+            self._write(_redirect_row(request.url, response.status, location), spider)
+
+    def response_received(self, response: Response, request: Request, spider: Spider) -> None:
+        """Take note of a response that is handed on."""
+        if request.method != "GET" or not request.url.startswith(("http://", "https://")):
+            return
+        cached = "cached" in response.flags
+        if cached:
+            self._write_cached_redirects(request, spider)
+        location = _location(response, request.url)
+        if location is None:
+            self._write(_row(response, request.url), spider)
+        elif cached:
+            self._write(_redirect_row(request.url, response.status, location), spider)
+
+    def _write_cached_redirects(self, request: Request, spider: Spider) -> None:
+        """Redirects out of Scrapy's HTTP cache are not downloaded: the last request knows them."""
+        urls = request.meta.get("redirect_urls", [])
+        for url, target, status in zip(
+            urls,
+            [*urls[1:], request.url],
+            request.meta.get("redirect_reasons", []),
+            strict=False,
+        ):
+            if status in _REDIRECTS:
+                self._write(_redirect_row(url, status, target), spider)
+
+    def spider_closed(self, spider: Spider) -> None:
+        """Complete the file."""
+        if self._writer is None:
+            return
+        try:
+            self._writer.close()
+        except OSError as error:
+            self._give_up(error, spider)
+        else:
+            logger.info(
+                "Wrote %(rows)d rows to %(path)s",
+                {"rows": self._writer.rows, "path": self._writer.path},
+                extra={"spider": spider},
+            )
+
+    def _write(self, row: dict[str, Any], spider: Spider) -> None:
+        if self._writer is None:
+            return
+        try:
+            self._writer.write(row)
+        except OSError as error:
+            self._give_up(error, spider)
+
+    def _give_up(self, error: OSError, spider: Spider) -> None:
+        """A full disk ends the log, not the crawl, and is said once."""
+        assert self._writer is not None
+        logger.error(
+            "The crawl log %(path)s ends here after %(rows)d rows: %(error)s",
+            {"path": self._writer.path, "rows": self._writer.rows, "error": error},
+            extra={"spider": spider},
+        )
+        self._writer = None
+
+
+def _location(response: Response, url: str) -> str | None:
+    """Where a redirect leads, as Scrapy's redirect middleware would follow it."""
+    location = response.headers.get(b"Location")
+    if response.status not in _REDIRECTS or not location:
+        return None
+    try:
+        return urljoin(url, safe_url_string(location))
+    except ValueError:
+        return None
+
+
+def _redirect_row(url: str, status: int, location: str) -> dict[str, Any]:
+    return {"url": url, "status": status, "location": location, "lines": None}
+
+
+def _row(response: Response, url: str) -> dict[str, Any]:
+    mime = response.headers.get(b"Content-Type", b"") or b""
+    row: dict[str, Any] = {
+        "url": url,
+        "status": response.status,
+        "mime": mime.decode("latin-1").split(";")[0].strip().lower() or None,
+        "digest": blake2b(response.body, digest_size=16).hexdigest(),
+        "lines": None,
+    }
+    if (
+        response.status == 200
+        and isinstance(response, HtmlResponse)
+        and len(response.body) <= _MAX_BYTES
+    ):
+        root = response.selector.root
+        canonical = _canonical(root, get_base_url(response))
+        page = identify(root, url, canonical)
+        row.update(
+            text_digest=page.text_digest,
+            bag_digest=page.bag_digest,
+            kind=page.kind,
+            canonical=canonical,
+            lines=page.lines,
+        )
+    return row
+
+
+def _canonical(root: Any, base: str) -> str | None:
+    for href in root.xpath(_CANONICAL):
+        with suppress(ValueError):
+            return urljoin(base, str(href).strip())
+    return None
