@@ -1,0 +1,231 @@
+"""UrlNormRequestFingerprinter: equal keys give equal fingerprints."""
+
+from __future__ import annotations
+
+import json
+import logging
+from hashlib import sha1
+from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.request import RequestFingerprinter
+
+from .exceptions import ConfigError
+from .normalizer import Normalizer
+from .rules import PROFILES
+from .settings import FALLBACK_FINGERPRINTER, Config
+from .url import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+_json_string: Callable[[str], str] = encode_basestring_ascii
+
+#: Who builds a fingerprinter for a crawler right now: one that is asked for again meanwhile is
+#: the fallback of its own fallback.
+_under_construction: set[int] = set()
+_built: WeakKeyDictionary[Crawler, UrlNormRequestFingerprinter] = WeakKeyDictionary()
+_profiles: dict[str, Normalizer] = {}
+
+
+class Fingerprinter(Protocol):
+    """What Scrapy wants of a ``REQUEST_FINGERPRINTER_CLASS``."""
+
+    def fingerprint(self, request: Request) -> bytes: ...
+
+
+class UrlNormRequestFingerprinter:
+    """The fallback's fingerprint of the same request with its URL normalized.
+
+    That is the definition: the *fallback* gets a copy of the request whose URL is the key and
+    whose meta asks for ``verbatim_url``, so that it does not normalize a second time. Where the
+    fallback is Scrapy's own, the bytes are made here without a copy. They are the same, and they
+    depend on the key alone, whatever w3lib and Scrapy are installed.
+
+    Never raises. A request is looked at once: its fingerprint is remembered while it lives.
+    """
+
+    def __init__(self, normalizer: Normalizer, fallback: Fingerprinter | None = None) -> None:
+        self._own = RequestFingerprinter()
+        self._fallback: Fingerprinter = self._own if fallback is None else fallback
+        self._is_direct = type(self._fallback) is RequestFingerprinter
+        self._digest: Callable[[Request, str], bytes] = (
+            _scrapy_digest if self._is_direct else self._fallback_digest
+        )
+        self._memo: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
+        self._warned: set[str] = set()
+        self._stats: StatsCollector | None = None
+        self.counts = dict.fromkeys(
+            ("processed", "changed", "left_alone", "unparsable", "bad_meta", "fallback_errors"), 0
+        )
+        self.normalizer = normalizer
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        config = Config.from_settings(crawler.settings)
+        fallback = load_object(config.fallback)
+        if isinstance(fallback, type) and issubclass(fallback, UrlNormRequestFingerprinter):
+            raise ConfigError(
+                f"{FALLBACK_FINGERPRINTER} = {config.fallback!r}: a fingerprinter cannot be its "
+                "own fallback; name the class that was there before"
+            )
+        if id(crawler) in _under_construction:
+            return cls(config.normalizer)  # the fallback wants us as its own fallback
+        _under_construction.add(id(crawler))
+        try:
+            fingerprinter = cls(config.normalizer, build_from_crawler(fallback, crawler))
+        finally:
+            _under_construction.discard(id(crawler))
+        _built[crawler] = fingerprinter
+        fingerprinter._stats = crawler.stats
+        crawler.signals.connect(fingerprinter.spider_closed, signals.spider_closed)
+        return fingerprinter
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> UrlNormRequestFingerprinter | None:
+        """Return the one of this crawl, also where another fingerprinter wraps it."""
+        return _built.get(crawler)
+
+    @property
+    def normalizer(self) -> Normalizer:
+        """What makes the keys. Setting another one makes all fingerprints anew."""
+        return self._normalizer
+
+    @normalizer.setter
+    def normalizer(self, normalizer: Normalizer) -> None:
+        self._normalizer = normalizer
+        self._normalize: Callable[[str], str] = normalizer.normalize
+        self._memo = WeakKeyDictionary()
+
+    def fingerprint(self, request: Request) -> bytes:
+        """Return the fingerprint of *request*; see the class."""
+        digest = self._memo.get(request)
+        if digest is None:
+            digest = self._memo[request] = self._fingerprint(request)
+        return digest
+
+    def _fingerprint(self, request: Request) -> bytes:
+        counts = self.counts
+        counts["processed"] += 1
+        meta = request.meta
+        normalize = self._normalize
+        if meta and ("urlnorm" in meta or "verbatim_url" in meta):
+            choice = self.normalizer_for(request)
+            if choice is None:
+                counts["left_alone"] += 1
+                return self._stock(request)
+            normalize = choice.normalize
+        url = request.url
+        key = normalize(url)
+        if key is not url:
+            if key != url:
+                counts["changed"] += 1
+        # Ports and brackets: nothing else stops the URL of a request from being parsed.
+        elif (":" in url[6:] or "[" in url or "]" in url) and parse(url) is None:
+            counts["unparsable"] += 1
+        return self._digest(request, key)
+
+    def normalizer_for(self, request: Request) -> Normalizer | None:
+        """Return what makes the key of *request*, ``None`` if it is to be left alone."""
+        meta = request.meta
+        if meta.get("verbatim_url"):
+            return None
+        choice = meta.get("urlnorm", True)
+        if choice is True or choice is None:
+            return self._normalizer
+        if choice is False:
+            return None
+        if isinstance(choice, str) and choice in PROFILES:
+            return _profiles.get(choice) or _profiles.setdefault(choice, Normalizer(choice))
+        self.counts["bad_meta"] += 1
+        self._warn_once(
+            "bad_meta",
+            "Ignored urlnorm=%(value)r in the meta of %(request)s; accepted: True, False, "
+            + ", ".join(PROFILES),
+            value=choice,
+            request=request,
+        )
+        return self._normalizer
+
+    def key(self, request: Request) -> str:
+        """Return the normalized URL that the fingerprint of *request* is made from."""
+        normalizer = self.normalizer_for(request)
+        return request.url if normalizer is None else normalizer.normalize(request.url)
+
+    def set_apart(self, request: Request, hop: int) -> None:
+        """Give *request* a fingerprint of its own, as the *hop*-th redirect onto its own key.
+
+        An HTTP cache would answer it with the redirect that led here, which has the same key.
+        """
+        self._memo[request] = sha1(
+            self.fingerprint(request) + b"redirect %d" % hop, usedforsecurity=False
+        ).digest()
+
+    def _fallback_digest(self, request: Request, key: str) -> bytes:
+        copy = request.replace(url=key, meta={**request.meta, "verbatim_url": True})
+        return self._ask_fallback(copy, key)
+
+    def _stock(self, request: Request) -> bytes:
+        """The fingerprint of a request that is left alone."""
+        if self._is_direct and request.meta.get("verbatim_url"):
+            return _scrapy_digest(request, request.url)  # Scrapy < 2.17 does not know it
+        return self._ask_fallback(request, request.url)
+
+    def _ask_fallback(self, request: Request, key: str) -> bytes:
+        try:
+            return self._fallback.fingerprint(request)
+        except Exception as error:  # noqa: BLE001 - it is not ours, and a raise here ends the crawl
+            self.counts["fallback_errors"] += 1
+            self._warn_once(
+                "fallback_errors",
+                "%(fallback)s raised %(error)r on %(request)s; its URL is taken as it stands. "
+                "Further failures are only counted.",
+                fallback=type(self._fallback).__name__,
+                error=error,
+                request=request,
+            )
+            return _scrapy_digest(request, key)
+
+    def _warn_once(self, problem: str, message: str, **arguments: Any) -> None:
+        if problem not in self._warned:
+            self._warned.add(problem)
+            logger.warning(message, arguments)
+
+    def spider_closed(self) -> None:
+        """Write the counts to the statistics: one by one they would cost more than the work."""
+        if self._stats is not None:
+            for name, count in self.counts.items():
+                if count:
+                    self._stats.set_value(f"urlnorm/requests/{name}", count)
+
+
+def redirect_hop(fingerprinter: Fingerprinter, request: Request) -> int:
+    """How many of the redirects that led to *request* came from a URL with its fingerprint.
+
+    A redirect may come back to a URL that it has passed: each URL counts once.
+    """
+    urls = dict.fromkeys(request.meta.get("redirect_urls", ()))
+    own = fingerprinter.fingerprint(request)
+    return sum(fingerprinter.fingerprint(request.replace(url=url)) == own for url in urls)
+
+
+def _scrapy_digest(request: Request, url: str) -> bytes:
+    """What ``scrapy.utils.request.fingerprint`` gives for a request with ``verbatim_url``.
+
+    SHA-1 of a JSON object with body (hex), headers (none), method and URL, keys in order.
+    """
+    body = request.body
+    if request.method == "GET" and not body:
+        text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": {_json_string(url)}}}'
+    else:
+        text = json.dumps({"body": body.hex(), "headers": {}, "method": request.method, "url": url})
+    return sha1(text.encode("ascii"), usedforsecurity=False).digest()

@@ -1,0 +1,245 @@
+"""Settings, request meta keys and statistics: every name, its meaning, and the checks.
+
+The only module that spells ``URLNORM_``. The tables are what the documentation is held to.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .exceptions import ConfigError
+from .normalizer import Normalizer
+from .rules import PROFILES, RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.settings import BaseSettings
+
+PREFIX = "URLNORM_"
+ENABLED = "URLNORM_ENABLED"
+PROFILE = "URLNORM_PROFILE"
+RULES_SETTING = "URLNORM_RULES"
+SITE_RULES = "URLNORM_SITE_RULES"
+LEARN = "URLNORM_LEARN"
+LEARNED_PATH = "URLNORM_LEARNED_PATH"
+STORE = "URLNORM_STORE"
+STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
+STORE_FALLBACK = "URLNORM_STORE_FALLBACK"
+REWRITE = "URLNORM_REWRITE_REQUESTS"
+CRAWL_LOG = "URLNORM_CRAWL_LOG"
+FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
+
+LEARN_MODES = ("off", "redirects")
+STORE_FALLBACKS = ("", "memory")
+SEEN_FILE = "urlnorm.seen"
+LEARNED_FILE = "urlnorm-rules.toml"
+STOCK_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
+
+
+class Setting(NamedTuple):
+    """One row of the table of settings."""
+
+    default: object
+    accepted: str
+    description: str
+
+
+SETTINGS: Mapping[str, Setting] = {
+    ENABLED: Setting(True, "True or False", "False leaves the crawl as stock Scrapy runs it"),
+    PROFILE: Setting("default", ", ".join(PROFILES), "which rules of the catalogue are on"),
+    RULES_SETTING: Setting(
+        {}, "a dict", "rule name -> True, False or its options; goes over the profile"
+    ),
+    SITE_RULES: Setting([], "a list of paths", "files with rules for single sites (TOML)"),
+    LEARN: Setting(
+        "redirects",
+        ", ".join(LEARN_MODES),
+        "redirects: apply to a host what its permanent redirects prove during the crawl",
+    ),
+    LEARNED_PATH: Setting(
+        None, "a path", f"where learned rules are kept; {LEARNED_FILE} in JOBDIR when that is set"
+    ),
+    STORE: Setting(
+        None,
+        "memory, file:PATH, lmdb:PATH or redis://...",
+        f"where keys are kept; memory, with JOBDIR file:JOBDIR/{SEEN_FILE}",
+    ),
+    STORE_OPTIONS: Setting({}, "a dict", "further options of the store, such as a time to live"),
+    STORE_FALLBACK: Setting(
+        "",
+        "memory or an empty string",
+        "what to use for the rest of the crawl when the store fails; empty: stop the crawl",
+    ),
+    REWRITE: Setting(False, "True or False", "fetch the normalized URL, not the one linked to"),
+    CRAWL_LOG: Setting(
+        None,
+        "a path",
+        "a log of every response, to learn rules from: JSON lines, gzipped when it ends in .gz",
+    ),
+    FALLBACK_FINGERPRINTER: Setting(
+        STOCK_FINGERPRINTER,
+        "a class or its import path",
+        "the fingerprinter that turns the normalized request into bytes; the add-on puts the "
+        "class configured before here",
+    ),
+}
+
+META: Mapping[str, str] = {
+    "urlnorm": "False leaves this request to the fallback fingerprinter, as stock Scrapy would; "
+    "the name of a profile normalizes it by that profile alone",
+    "verbatim_url": "Scrapy's own: the URL is taken as it stands",
+}
+
+STATS: Mapping[str, str] = {
+    "urlnorm/requests/processed": "requests that were given a fingerprint",
+    "urlnorm/requests/changed": "of these, requests whose key differs from their URL",
+    "urlnorm/requests/left_alone": "of these, requests that asked for it in their meta",
+    "urlnorm/requests/unparsable": "of these, requests whose URL cannot be parsed: left alone",
+    "urlnorm/requests/bad_meta": "of these, requests whose meta names an unknown profile",
+    "urlnorm/requests/fallback_errors": "of these, requests on which the fallback fingerprinter "
+    "raised: their URL as it stands was taken",
+    "urlnorm/requests/rewritten": "requests sent with their normalized URL",
+    "urlnorm/merged": "duplicates filtered although their URL differs from the one seen first",
+    "urlnorm/merged/{rule}": "of these, how many this rule had a part in",
+    "urlnorm/redirects/passed": "redirects followed although their key was that of the request "
+    "they came from",
+    "urlnorm/store/errors": "failures of the store",
+    "urlnorm/learned/rules": "rules learned in this crawl and applied",
+    "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
+    "urlnorm/learned/suppressed": "requests filtered only because of a learned rule",
+    "urlnorm/learned/dropped": "queued requests that a rule learned since made duplicates",
+    "urlnorm/learned/restored": "requests put back when their rule was retracted",
+}
+
+_WORDS_TRUE_FALSE = {"1", "0", "true", "false", "True", "False"}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The checked settings of one crawl."""
+
+    enabled: bool
+    normalizer: Normalizer
+    rewriter: Normalizer | None  #: what URLs are rewritten with, when that is asked for
+    learn: str
+    learned_path: Path | None
+    store: str
+    store_options: Mapping[str, Any]
+    store_fallback: str
+    jobdir: str | None
+    fallback: str | type
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Config:
+        """Read and check everything; `ConfigError` names setting, value and what is accepted."""
+        _refuse_unknown(settings)
+        jobdir = settings.get("JOBDIR") or None
+        profile = _choice(settings, PROFILE, PROFILES)
+        rules = _dict(settings, RULES_SETTING)
+        site_rules = tuple(
+            rule for path in _paths(settings, SITE_RULES) for rule in _load(path, SITE_RULES)
+        )
+        normalizer = _normalizer(profile, rules, site_rules)
+        learned_path = settings.get(LEARNED_PATH) or (jobdir and Path(jobdir, LEARNED_FILE))
+        default_store = f"file:{Path(jobdir, SEEN_FILE)}" if jobdir else "memory"
+        return cls(
+            enabled=_bool(settings, ENABLED),
+            normalizer=normalizer,
+            rewriter=_rewriter(normalizer) if _bool(settings, REWRITE) else None,
+            learn=_choice(settings, LEARN, LEARN_MODES),
+            learned_path=Path(learned_path) if learned_path else None,
+            store=_text(settings, STORE) or default_store,
+            store_options=_dict(settings, STORE_OPTIONS),
+            store_fallback=_choice(settings, STORE_FALLBACK, STORE_FALLBACKS),
+            jobdir=str(jobdir) if jobdir else None,
+            fallback=settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER,
+        )
+
+
+def _refuse_unknown(settings: BaseSettings) -> None:
+    for name in settings:
+        if str(name).startswith(PREFIX) and name not in SETTINGS:
+            close = difflib.get_close_matches(str(name), SETTINGS, 1)
+            hint = f"; did you mean {close[0]}?" if close else "."
+            raise ConfigError(f"unknown setting {name}{hint} Known: {', '.join(SETTINGS)}")
+
+
+def _bad(name: str, value: object, why: str = "") -> ConfigError:
+    reason = f" ({why})" if why else ""
+    return ConfigError(f"{name} = {value!r}{reason}; accepted: {SETTINGS[name].accepted}")
+
+
+def _value(settings: BaseSettings, name: str) -> Any:
+    return settings.get(name, SETTINGS[name].default)
+
+
+def _bool(settings: BaseSettings, name: str) -> bool:
+    value = _value(settings, name)
+    if value not in (0, 1) and value not in _WORDS_TRUE_FALSE:
+        raise _bad(name, value)
+    return settings.getbool(name, bool(SETTINGS[name].default))
+
+
+def _text(settings: BaseSettings, name: str) -> str:
+    value = _value(settings, name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _bad(name, value)
+    return value
+
+
+def _choice(settings: BaseSettings, name: str, accepted: tuple[str, ...]) -> str:
+    value = _text(settings, name)
+    if value not in accepted:
+        raise _bad(name, value)
+    return value
+
+
+def _dict(settings: BaseSettings, name: str) -> dict[str, Any]:
+    try:
+        return settings.getdict(name, dict(SETTINGS[name].default))  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise _bad(name, settings.get(name), str(error)) from error
+
+
+def _paths(settings: BaseSettings, name: str) -> list[Path]:
+    value = _value(settings, name)
+    if isinstance(value, Path):
+        return [value]
+    if not isinstance(value, (str, list, tuple)):
+        raise _bad(name, value)
+    return [Path(path) for path in settings.getlist(name)]
+
+
+def _load(path: Path, name: str) -> tuple[Any, ...]:
+    from .site_rules import load_site_rules
+
+    try:
+        return load_site_rules(path)
+    except OSError as error:
+        raise _bad(name, str(path), error.strerror or str(error)) from error
+
+
+def _normalizer(profile: str, rules: Mapping[str, Any], site_rules: tuple[Any, ...]) -> Normalizer:
+    try:
+        Normalizer(profile, rules)
+    except ConfigError as error:
+        raise ConfigError(f"{RULES_SETTING}: {error}") from error
+    try:
+        return Normalizer(profile, rules, site_rules)
+    except ConfigError as error:
+        raise ConfigError(f"{SITE_RULES}: {error}") from error
+
+
+def _rewriter(normalizer: Normalizer) -> Normalizer:
+    """Leave out the rules that make keys equal but may spoil a URL that is then fetched."""
+    options = normalizer.rules
+    fetchable = {
+        rule.name: options.get(rule.name, False) if not rule.key_only else False for rule in RULES
+    }
+    return Normalizer(normalizer.profile, fetchable, normalizer.site_rules)

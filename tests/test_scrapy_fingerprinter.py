@@ -1,0 +1,278 @@
+"""UrlNormRequestFingerprinter: the definition, the fast way, meta keys, and never raising."""
+
+from __future__ import annotations
+
+import gc
+import json
+from hashlib import sha1
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import FormRequest, Request
+from scrapy.settings import Settings
+from scrapy.utils.request import RequestFingerprinter
+
+from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
+from scrapy_urlnorm.normalizer import Normalizer
+
+UGLY = "HTTP://Shop.Example:80/a/../b?b=2&a=1&utm_source=mail#top"
+KEY = "http://shop.example/b?a=1&b=2"
+
+
+class Definition(RequestFingerprinter):
+    """Scrapy's fingerprinter under another type: takes the way over a copy of the request."""
+
+    def fingerprint(self, request):
+        assert request.meta["verbatim_url"] is True
+        return by_the_book(request)
+
+
+def by_the_book(request):
+    """What Scrapy documents: SHA-1 of the JSON object of method, URL, body and headers."""
+    data = {
+        "method": request.method,
+        "url": request.url,
+        "body": request.body.hex(),
+        "headers": {},
+    }
+    return sha1(json.dumps(data, sort_keys=True).encode()).digest()
+
+
+def new(fallback=None, profile="default"):
+    return UrlNormRequestFingerprinter(Normalizer(profile), fallback)
+
+
+def test_equal_keys_give_equal_fingerprints():
+    """Two spellings of one page have one fingerprint, another page has another."""
+    fingerprint = new().fingerprint
+    assert fingerprint(Request(UGLY)) == fingerprint(Request(KEY))
+    assert fingerprint(Request(KEY)) != fingerprint(Request(KEY + "&c=3"))
+
+
+def test_the_bytes_are_those_of_the_normalized_url():
+    """The fingerprint is the documented SHA-1 over the key, not over what w3lib makes of it."""
+    assert new().fingerprint(Request(UGLY)) == by_the_book(Request(KEY))
+    assert new().fingerprint(Request(UGLY)).hex() == "d608d533bbc713117bcb677b95f248ae4d200d67"
+
+
+urls = st.one_of(
+    st.builds(
+        "http://{}/{}?{}#{}".format,
+        st.sampled_from(["h.example", "H.example:80", "[::1]", "a:b@h", "h:99999", "[x"]),
+        st.text(st.characters(codec="utf-8"), max_size=12),
+        st.text('ab=&;%20"\\é', max_size=12),
+        st.text(max_size=3),
+    ),
+    st.sampled_from(["data:,a", "mailto:a@b", "file:///etc/x", "s3://bucket/Key"]),
+)
+
+
+@given(
+    url=urls,
+    method=st.sampled_from(["GET", "POST", "get", "PURGE"]),
+    body=st.binary(max_size=8),
+    profile=st.sampled_from(["safe", "default", "aggressive"]),
+)
+def test_the_fast_way_gives_the_bytes_of_the_definition(url, method, body, profile):
+    """With Scrapy's own fallback no copy is made; the bytes are those the copy would give."""
+    try:
+        request = Request(url, method=method, body=body)
+    except ValueError:
+        return
+    fast, slow = new(profile=profile), new(Definition(), profile)
+    assert fast.fingerprint(request) == slow.fingerprint(request)
+    assert fast.counts == slow.counts
+
+
+def test_agrees_with_scrapy_where_the_url_is_its_own_key():
+    """On a URL that neither we nor Scrapy would change, the stock fingerprint comes out."""
+    request = Request(KEY)
+    assert new().fingerprint(request) == RequestFingerprinter().fingerprint(request)
+
+
+def test_method_and_body_still_count():
+    """Only the URL is normalized."""
+    fingerprint = new().fingerprint
+    post = FormRequest(UGLY, formdata={"q": "x"})
+    assert fingerprint(post) == fingerprint(FormRequest(KEY, formdata={"q": "x"}))
+    assert fingerprint(post) != fingerprint(FormRequest(KEY, formdata={"q": "y"}))
+    assert fingerprint(post) != fingerprint(Request(KEY))
+
+
+def test_the_request_is_left_as_it_was():
+    """Neither the URL nor the meta of the request changes."""
+    request = Request(UGLY, meta={"a": 1})
+    url = request.url
+    new().fingerprint(request)
+    new(Definition()).fingerprint(request)
+    assert request.url == url
+    assert request.meta == {"a": 1}
+
+
+def test_a_request_is_looked_at_once():
+    """The fingerprint is remembered while the request lives, and no longer."""
+    fingerprinter = new()
+    request = Request(UGLY)
+    assert fingerprinter.fingerprint(request) is fingerprinter.fingerprint(request)
+    assert fingerprinter.counts["processed"] == 1
+    assert len(fingerprinter._memo) == 1
+    del request
+    gc.collect()
+    assert len(fingerprinter._memo) == 0
+
+
+def test_another_normalizer_makes_fingerprints_anew():
+    """A rule learned in the crawl acts on requests that already had a fingerprint."""
+    fingerprinter = new()
+    request = Request("http://www.shop.example/a")
+    before = fingerprinter.fingerprint(request)
+    fingerprinter.normalizer = Normalizer("aggressive")
+    assert fingerprinter.fingerprint(request) == by_the_book(Request("http://shop.example/a"))
+    assert fingerprinter.fingerprint(request) != before
+
+
+def test_urlnorm_false_gives_the_fingerprint_of_the_fallback():
+    """One request can ask to be left alone: then it has its stock fingerprint."""
+    request = Request(UGLY, meta={"urlnorm": False})
+    fingerprinter = new()
+    assert fingerprinter.fingerprint(request) == RequestFingerprinter().fingerprint(request)
+    assert fingerprinter.counts["left_alone"] == 1
+
+
+def test_verbatim_url_takes_the_url_as_it_stands():
+    """Scrapy's verbatim_url is honoured, on versions too that do not know it."""
+    request = Request("http://h.example/?b=1&a=2", meta={"verbatim_url": True})
+    assert new().fingerprint(request) == by_the_book(request)
+
+
+def test_meta_names_a_profile():
+    """A profile named in the meta acts for this request alone."""
+    fingerprint = new().fingerprint
+    url = "http://h.example/?b=1&a=%7e"
+    assert fingerprint(Request(url, meta={"urlnorm": "safe"})) == by_the_book(
+        Request("http://h.example/?b=1&a=~")
+    )
+    assert fingerprint(Request(url)) == by_the_book(Request("http://h.example/?a=~&b=1"))
+
+
+@pytest.mark.parametrize("value", ["nosuch", 7, ["safe"], {}])
+def test_a_bad_meta_value_is_said_once_and_counted(value, caplog):
+    """A value that is no profile is ignored with one warning that names it."""
+    fingerprinter = new()
+    for _ in range(3):
+        request = Request(UGLY, meta={"urlnorm": value})
+        assert fingerprinter.fingerprint(request) == by_the_book(Request(KEY))
+    assert fingerprinter.counts["bad_meta"] == 3
+    assert [repr(value) in record.getMessage() for record in caplog.records] == [True]
+
+
+class Raw(Request):
+    """A request with a URL that Request itself would refuse, as a subclass may carry it."""
+
+    def __init__(self, url):
+        super().__init__("http://h/")
+        self.raw = url
+
+    url = property(lambda self: self.raw)
+
+
+@pytest.mark.parametrize("url", ["http://h:99999/a", "http://[::1/a", "http://h]/", "http://[x]/"])
+def test_an_unparsable_url_is_left_alone_and_counted(url):
+    """A URL that cannot be parsed is its own key."""
+    fingerprinter = new()
+    request = Raw(url)
+    assert fingerprinter.fingerprint(request) == by_the_book(request)
+    assert fingerprinter.counts["unparsable"] == 1
+    assert fingerprinter.counts["changed"] == 0
+
+
+def test_colons_in_a_path_are_not_taken_for_unparsable():
+    """Only what cannot be parsed is counted."""
+    fingerprinter = new()
+    for url in ("http://h:8080/a", "http://h/wiki/Talk:A", "http://[::1]/a", "http://h/?a[]=1"):
+        fingerprinter.fingerprint(Request(url))
+    assert fingerprinter.counts["unparsable"] == 0
+
+
+class Broken:
+    """A fallback that raises, as one that parses the URL may."""
+
+    def fingerprint(self, request):
+        raise ValueError("Invalid IPv6 URL")
+
+
+def test_a_raising_fallback_does_not_raise_through(caplog):
+    """The crawl goes on with the key, one message and a count."""
+    fingerprinter = new(Broken())
+    assert fingerprinter.fingerprint(Request(UGLY)) == by_the_book(Request(KEY))
+    assert fingerprinter.fingerprint(Request(KEY)) == by_the_book(Request(KEY))
+    left_alone = Request(KEY, meta={"urlnorm": False})
+    assert fingerprinter.fingerprint(left_alone) == by_the_book(Request(KEY))
+    assert fingerprinter.counts["fallback_errors"] == 3
+    assert len(caplog.records) == 1
+    assert "Invalid IPv6 URL" in caplog.text
+
+
+def test_redirect_hop_counts_urls_with_the_same_key():
+    """Each URL of the chain that has the key of the request counts once."""
+    fingerprinter = new()
+    chain = ["http://h/?b=1&a=2", "http://h/other", "http://h/?b=1&a=2#x", "http://h/?b=1&a=2"]
+    assert redirect_hop(fingerprinter, Request("http://h/?a=2&b=1")) == 0
+    request = Request("http://h/?a=2&b=1", meta={"redirect_urls": chain})
+    assert redirect_hop(fingerprinter, request) == 2
+
+
+def test_set_apart_gives_every_hop_its_own_fingerprint():
+    """Redirects onto one key differ for the HTTP cache, request by request."""
+    fingerprinter = new()
+    request, again, plain = Request(KEY), Request(KEY), Request(KEY)
+    fingerprinter.set_apart(request, 1)
+    fingerprinter.set_apart(again, 2)
+    found = {fingerprinter.fingerprint(r) for r in (request, again, plain)}
+    assert len(found) == 3
+    assert fingerprinter.fingerprint(plain) == by_the_book(plain)
+
+
+class FakeCrawler:
+    """As much of a crawler as the fingerprinter looks at."""
+
+    def __init__(self, **settings):
+        self.settings = Settings(settings)
+        self.stats = None
+        self.signals = self
+
+    def connect(self, *args):
+        pass
+
+
+@pytest.mark.parametrize(
+    "fallback",
+    [UrlNormRequestFingerprinter, "scrapy_urlnorm.fingerprinter.UrlNormRequestFingerprinter"],
+)
+def test_refuses_to_be_its_own_fallback(fallback):
+    """Naming our class as its own fallback is an error that names the setting."""
+    crawler = FakeCrawler(URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS=fallback)
+    with pytest.raises(ConfigError, match="URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"):
+        UrlNormRequestFingerprinter.from_crawler(crawler)
+
+
+class Wrapper:
+    """A fingerprinter of someone else that wants ours as its fallback."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        wrapper = cls()
+        wrapper.inner = UrlNormRequestFingerprinter.from_crawler(crawler)
+        return wrapper
+
+    def fingerprint(self, request):
+        return b"w" + self.inner.fingerprint(request)
+
+
+def test_two_fingerprinters_that_are_each_others_fallback_end():
+    """A ring of fallbacks ends after one turn instead of recursing for ever."""
+    crawler = FakeCrawler(URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS=Wrapper)
+    fingerprinter = UrlNormRequestFingerprinter.from_crawler(crawler)
+    assert fingerprinter.fingerprint(Request(KEY)) == b"w" + by_the_book(Request(KEY))
