@@ -31,6 +31,7 @@ STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
 STORE_FALLBACK = "URLNORM_STORE_FALLBACK"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
 CRAWL_LOG = "URLNORM_CRAWL_LOG"
+CRAWL_LOG = "URLNORM_CRAWL_LOG"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 LEARN_MODES = ("off", "redirects")
@@ -79,6 +80,9 @@ SETTINGS: Mapping[str, Setting] = {
         None,
         "a path",
         "a log of every response, to learn rules from: JSON lines, gzipped when it ends in .gz",
+    ),
+    CRAWL_LOG: Setting(
+        None, "a path", "write a crawl log, from which rules for a site can be learned, there"
     ),
     FALLBACK_FINGERPRINTER: Setting(
         STOCK_FINGERPRINTER,
@@ -131,6 +135,7 @@ class Config:
     store_options: Mapping[str, Any]
     store_fallback: str
     jobdir: str | None
+    crawl_log: str | None
     fallback: str | type
 
     @classmethod
@@ -156,6 +161,7 @@ class Config:
             store_options=_dict(settings, STORE_OPTIONS),
             store_fallback=_choice(settings, STORE_FALLBACK, STORE_FALLBACKS),
             jobdir=str(jobdir) if jobdir else None,
+            crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
             fallback=settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER,
         )
 
