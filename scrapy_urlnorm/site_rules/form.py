@@ -168,6 +168,12 @@ class Form:
         self.params[index] = new_param(self.params[index].name, value)
         self._query_changed = True
 
+    def rename(self, index: int, name: str) -> None:
+        """Give the parameter at *index*, which has no value, another name."""
+        equals = "=" if "=" in self.params[index].raw else ""
+        self.params[index] = Param(name, "", _encode_query(name) + equals)
+        self._query_changed = True
+
     def join_by_ampersand(self) -> None:
         """Separate the parameters by ``&``."""
         self.semicolons = False

@@ -60,6 +60,8 @@ def _edit_slot(slot: str, edit: Edit) -> Operation:
             return changed
 
         return apply_to_param
+    if slot == "?":
+        return _edit_bare(edit)
     position = int(slot[1:])
 
     def apply_to_segment(form: Form) -> bool:
@@ -71,6 +73,21 @@ def _edit_slot(slot: str, edit: Edit) -> Operation:
         return value != segments[i] and form.replace_segments(i, i + 1, [value])
 
     return apply_to_segment
+
+
+def _edit_bare(edit: Edit) -> Operation:
+    """Apply *edit* to the tokens that stand alone, which stay such tokens."""
+
+    def apply(form: Form) -> bool:
+        changed = False
+        for i, param in enumerate(form.params):
+            if is_bare(param.name, param.value) and (name := edit(param.name)) != param.name:
+                if is_bare(name, ""):
+                    form.rename(i, name)
+                    changed = True
+        return changed
+
+    return apply
 
 
 def _strip_suffix(rule: SiteRule) -> Operation:

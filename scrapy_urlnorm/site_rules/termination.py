@@ -121,6 +121,7 @@ def _measures(rule: SiteRule) -> list[Measure]:
         Measure("slash"),
         Measure("no-slash"),
         Measure("semicolons"),
+        Measure("bare-length"),
         Measure("scheme", text="http"),
         Measure("scheme", text="https"),
     ]
@@ -216,6 +217,9 @@ def _edits_slot(rule: SiteRule) -> Effect:
     in_query = slot.startswith("q:")
     put, taken = rule.by or "", rule.text or ""
     growth = _sign(len(put) - len(taken)) if taken else -1
+
+    if slot == "?":
+        return _table({"bare-length": growth, "param": 1, "pair": 1})
 
     def effect(measure: Measure) -> int:
         what = measure.what

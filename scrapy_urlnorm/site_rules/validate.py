@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # A host as the catalogue writes it: lower case, ASCII (or an IP literal), without a port.
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,252})|\[[0-9a-f:.]+\]")
-_SLOT = re.compile(r"s-?\d{1,2}|q:.+", re.DOTALL)
+_SLOT = re.compile(r"\?|s-?\d{1,2}|q:.+", re.DOTALL)
 _REPLACED_SLOT = re.compile(r"scheme|host|slash|s-?\d{1,2}|q:.+", re.DOTALL)
 #: What may never become a path segment: it would be resolved away or vanish.
 DOT_SEGMENTS = ("", ".", "..")
@@ -128,6 +128,8 @@ def _slot_table(name: str) -> Callable[[SiteRule, Any], None]:
 
 def _slots(rule: SiteRule, value: Any) -> None:
     for slot in value:
+        if slot == "?":
+            raise _fail("slots", "?", "slots with a value; drop-param with bare = true drops it")
         _check_slot(slot)
 
 
@@ -137,7 +139,7 @@ def _slot(rule: SiteRule, value: Any) -> None:
 
 def _check_slot(slot: object) -> None:
     if not isinstance(slot, str) or not _SLOT.fullmatch(slot):
-        raise _fail("slot", slot, "s0, s1, … s-1 (the last segment), or q:NAME")
+        raise _fail("slot", slot, "s0, s1, … s-1 (the last segment), q:NAME, ? (a token alone)")
 
 
 def _min_length(rule: SiteRule, value: Any) -> None:
