@@ -84,15 +84,6 @@ RULES: tuple[Rule, ...] = (
         aggressive="http",
     ),
     Rule("remove-userinfo", "changing", host.remove_userinfo, options.switch),
-    # Before the dot segments and the index: "/a/..;jsessionid=..." and "index.jsp;jsessionid=...".
-    Rule(
-        "remove-session-ids",
-        "changing",
-        sessions.remove_session_ids,
-        options.session_ids,
-        default=True,
-        aggressive=True,
-    ),
     _everywhere("add-root-slash", syntax.add_root_slash),
     _everywhere("remove-dot-segments", syntax.remove_dot_segments),
     Rule(
@@ -103,6 +94,16 @@ RULES: tuple[Rule, ...] = (
         default=True,
         aggressive=True,
         key_only=True,
+    ),
+    # After all that stock Scrapy merges, so that no removed segment keeps its classes apart
+    # ("/(S(...))/.." is "/"); before the index: "index.jsp;jsessionid=...".
+    Rule(
+        "remove-session-ids",
+        "changing",
+        sessions.remove_session_ids,
+        options.session_ids,
+        default=True,
+        aggressive=True,
     ),
     # After the dot segments: "/a//../b" is "/a/b", not "/b".
     Rule(

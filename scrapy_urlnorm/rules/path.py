@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .syntax import resolve_dot_segments
+from .syntax import decode_forgeries, resolve_dot_segments
 
 if TYPE_CHECKING:
     from ..url import Url
@@ -31,7 +31,8 @@ def decode_path_reserved(url: Url, _: object = True) -> Url:
     http://example.com/a%2Cb%3A -> http://example.com/a,b:
 
     ``%2F``, ``%3B``, ``%3F``, ``%23`` and ``%25`` stay. As in Scrapy, what follows a ``;`` in
-    the last segment is left alone, and a dot segment right before it (``/a/..;b``) is resolved.
+    the last segment is left alone, a ``;`` that nothing follows goes, and a dot segment right
+    before it (``/a/..;b``) is resolved.
 
     Semantics: changing; RFC 3986 protects reserved characters from normalization. It is here so
     that nobody gets more requests than from stock Scrapy.
@@ -46,10 +47,11 @@ def decode_path_reserved(url: Url, _: object = True) -> Url:
         if semicolon >= 0:
             end = semicolon
     head, params = path[:end], path[end:]
-    new = _RESERVED_ESCAPE.sub(_decode, head)
+    new = _RESERVED_ESCAPE.sub(_decode, decode_forgeries(head))
     if params and head.endswith("."):
         new = resolve_dot_segments(new)
-    new += params
+    if params != ";":
+        new += params
     return url if new == path else url._replace(path=new)
 
 

@@ -17,10 +17,9 @@ _ESCAPE_IN_LOWER_CASE = re.compile(r"%(?![0-9A-F]{2})[0-9A-Fa-f]{2}")
 _UNRESERVED_ESCAPE = re.compile(
     r"%(?:2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|5[0-9AaFf]|7[0-9AaEe])"  # ALPHA DIGIT - . _ ~
 )
-# A stray "%" before what decodes to two hex digits: decoding would forge a triplet.
-_FORGEABLE = re.compile(
-    r"%(?![0-9A-Fa-f]{2})(?=(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6]){2})"
-)
+# A stray "%" before what decodes to two hex digits: decoding them would forge an escape.
+FORGERY = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6]){2}")
+_FORGERY_OR_ESCAPE = re.compile(f"{FORGERY.pattern}|{_UNRESERVED_ESCAPE.pattern}")
 
 
 def _on_every_component(url: Url, change: Callable[[str], str]) -> Url:
@@ -49,13 +48,21 @@ def _uppercase_escapes(text: str) -> str:
 
 
 def _decode(match: re.Match[str]) -> str:
-    return chr(int(match[0][1:], 16))
+    escape = match[0]
+    return escape if FORGERY.match(escape) else chr(int(escape[1:], 16))
 
 
 def _decode_unreserved(text: str) -> str:
     if _UNRESERVED_ESCAPE.search(text) is None:
         return text
-    return _UNRESERVED_ESCAPE.sub(_decode, _FORGEABLE.sub("%25", text))
+    return _FORGERY_OR_ESCAPE.sub(_decode, text)
+
+
+def decode_forgeries(text: str) -> str:
+    """Decode the escapes that :func:`decode_unreserved` leaves after a stray ``%``."""
+    while FORGERY.search(text):
+        text = FORGERY.sub(lambda match: "%" + _UNRESERVED_ESCAPE.sub(_decode, match[0][1:]), text)
+    return text
 
 
 def uppercase_escapes(url: Url, _: object = True) -> Url:
@@ -75,8 +82,8 @@ def decode_unreserved(url: Url, _: object = True) -> Url:
     http://example.com/%7Efoo -> http://example.com/~foo
 
     Semantics: preserving; for these characters alone the escape and the character are the same
-    data. Everything else, ``%25`` first of all, stays as it is. Where decoding after a stray
-    ``%`` would forge a new escape (``%%34%31``), that ``%`` is written ``%25``.
+    data. Everything else, ``%25`` first of all, stays as it is, and so do escapes whose decoding
+    would forge another with a stray ``%`` in front of them (``%%34%31``).
     Source: RFC 3986, sections 2.3, 2.4 and 6.2.2.2
     """
     return _on_every_component(url, _decode_unreserved)

@@ -1,0 +1,222 @@
+"""Promises P1 to P4, P7 and P9, held on generated URLs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+from strategies import anything, fragments, urls
+from w3lib.url import canonicalize_url, safe_url_string
+
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
+from scrapy_urlnorm.url import join, parse, split
+
+# Options that the rules without a default need, and others than a profile's for the rest.
+OPTIONS: dict[str, list[object]] = {
+    "trailing-slash": ["add", "remove"],
+    "replace-ip-with-domain": [{"127.0.0.1": "example.com", "[::1]": "www.example.com"}],
+    "force-scheme": ["http", "https"],
+    "www": ["add", "remove"],
+    "sort-query": ["pairs", "stable"],
+    "drop-params": [True, ["id", "a*"], {"add": ["page"], "except": ["gclid"]}],
+    "keep-params": [["id", "a", "utm_source"]],
+    "drop-default-params": [{"page": "1", "sort": ["", "0"]}],
+    "remove-fragment": [True, ["#!", "#/"]],
+    "remove-directory-index": [True, ["a.html"]],
+}
+rule_sets = st.fixed_dictionaries(
+    {},
+    optional={
+        name: st.sampled_from([False, *OPTIONS.get(name, [True])]) for name in RULE_NAMES
+    },
+)
+NORMALIZERS = {profile: Normalizer(profile) for profile in PROFILES}
+many = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@given(anything)
+@many
+def test_split_and_join_lose_nothing(text: str) -> None:
+    """Joining what was split gives the text back."""
+    assert join(split(text)) == text
+
+
+@given(anything)
+@many
+def test_parsing_settles(text: str) -> None:
+    """What was read as a URL reads the same again, and every component is plain."""
+    url = parse(text)
+    if url is not None:
+        assert parse(join(url)) == url
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@given(url=anything)
+@example(url="http://h/a/..;x")
+@example(url="http://h/%%34%31")
+@example(url="http://h/index.html/index.html/")
+@example(url="http://h/" + "amp/index.html/" * 20)
+@many
+def test_profiles_are_idempotent_and_total(profile: str, url: str) -> None:
+    """P1 and P2: a normal form is its own normal form, and no string raises."""
+    normalizer = NORMALIZERS[profile]
+    once = normalizer.normalize(url)
+    assert normalizer.normalize(once) == once
+
+
+@given(profile=st.sampled_from(PROFILES), rules=rule_sets, url=anything)
+@many
+def test_every_rule_set_is_idempotent(profile: str, rules: dict[str, object], url: str) -> None:
+    """P1 for any choice of rules and options."""
+    normalizer = Normalizer(profile, rules)
+    once = normalizer.normalize(url)
+    assert normalizer.normalize(once) == once
+
+
+@given(profile=st.sampled_from(PROFILES), rules=rule_sets, url=urls())
+@many
+def test_the_short_cut_agrees_with_the_rules(
+    profile: str, rules: dict[str, object], url: str
+) -> None:
+    """A URL that the short cut lets pass is one that every rule leaves as it is."""
+    normalizer = Normalizer(profile, rules)
+    candidate = normalizer.normalize(url)
+    for text in (url, candidate):
+        if normalizer._is_normal is not None and normalizer._is_normal(text):
+            assert normalizer.explain(text).steps == ()
+            assert normalizer.explain(text).normalized == text
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@given(url=anything)
+@many
+def test_explaining_is_normalizing(profile: str, url: str) -> None:
+    """P9: a trace ends where normalizing ends, and its steps lead there without a gap."""
+    normalizer = NORMALIZERS[profile]
+    trace = normalizer.explain(url)
+    assert trace.normalized == normalizer.normalize(url)
+    here = url
+    for step in trace.steps:
+        assert step.before == here
+        assert step.after != step.before
+        assert step.rule in (*RULE_NAMES, "parse", "unsettled")
+        assert step.reason
+        here = step.after
+    assert here == trace.normalized
+
+
+def carried(url: str) -> str:
+    """Return *url* as a Scrapy request carries it, or reject the example."""
+    try:
+        url = safe_url_string(url)
+        canonicalize_url(url)
+    except (ValueError, UnicodeError):
+        assume(False)
+    # Scrapy drops tabs and such once more where we have decoded nothing: not a URL of a crawl.
+    assume(split(url).is_hierarchical)
+    return url
+
+
+@pytest.mark.parametrize("profile", ["default", "aggressive"])
+@given(url=urls())
+@example(url="http://h/a/..;x")
+@example(url="http://h%4d/?b&a")
+@many
+def test_a_canonical_form_has_the_same_key(profile: str, url: str) -> None:
+    """P3: a URL and its canonical form by w3lib have one key, so Scrapy's classes stay whole.
+
+    (Where w3lib's form is not its own form, ``/%%34%31`` -> ``/%41`` -> ``/A``, it says nothing.)
+    """
+    url = carried(url)
+    canonical = canonicalize_url(url)
+    assume(canonicalize_url(canonical) == canonical)
+    normalize = NORMALIZERS[profile].normalize
+    assert normalize(url) == normalize(carried(canonical))
+
+
+@pytest.mark.parametrize("profile", ["default", "aggressive"])
+@given(data=st.data(), url=urls())
+@many
+def test_what_scrapy_merges_is_merged(profile: str, data: st.DataObject, url: str) -> None:
+    """P3: two URLs with one canonical form by w3lib have one key."""
+    url = carried(url)
+    other = carried(data.draw(respelled(url)))
+    if canonicalize_url(url) == canonicalize_url(other):
+        normalize = NORMALIZERS[profile].normalize
+        assert normalize(url) == normalize(other)
+
+
+def test_forged_escapes_are_merged_as_scrapy_merges_them() -> None:
+    """P3 where w3lib's decoding forges an escape: both spellings of the forgery have one key."""
+    assert canonicalize_url("http://h/%%34%31") == canonicalize_url("http://h/%%341")
+    normalize = NORMALIZERS["default"].normalize
+    assert normalize("http://h/%%34%31") == normalize("http://h/%%341")
+
+
+@st.composite
+def respelled(draw: st.DrawFn, url: str) -> str:
+    """Return *url* with escapes written otherwise, parameters in another order, a new fragment."""
+    parts = split(url)
+    characters = []
+    i = 0
+    path = parts.path
+    while i < len(path):
+        escape = path[i : i + 3]
+        if draw(st.booleans()) and path[i].isascii() and path[i] not in "/%?#;":
+            characters.append(f"%{ord(path[i]):02{draw(st.sampled_from('xX'))}}")
+            i += 1
+        elif len(escape) == 3 and escape[0] == "%" and draw(st.booleans()):
+            characters.append(draw(st.sampled_from([escape.lower(), escape.upper()])))
+            i += 3
+        else:
+            characters.append(path[i])
+            i += 1
+    query = parts.query
+    if query:
+        pieces = draw(st.permutations(query.split("&")))
+        query = "&".join(
+            p.replace("+", "%20") if draw(st.booleans()) else p.replace("%20", "+") for p in pieces
+        )
+    return join(parts._replace(path="".join(characters), query=query, fragment=draw(fragments)))
+
+
+@given(url=urls())
+@many
+def test_default_writes_what_scrapy_writes(url: str) -> None:
+    """Where only the rules that imitate Scrapy have work, the key is w3lib's canonical form."""
+    url = carried(url)
+    trace = NORMALIZERS["default"].explain(url)
+    imitating = {"form-encode-query", "sort-query", "remove-fragment", "remove-empty-query",
+                 "decode-path-reserved", "uppercase-escapes", "add-root-slash",
+                 "remove-dot-segments"}  # fmt: skip
+    assume({step.rule for step in trace.steps} <= imitating)
+    parts = split(url)
+    assume("%" not in (parts.host or "") + (parts.path or "") and ";" not in parts.path)
+    assert trace.normalized == canonicalize_url(url)
+
+
+@given(url=urls())
+@many
+def test_safe_keeps_what_rfc_3986_keeps_apart(url: str) -> None:
+    """P4: safe changes no reserved character, no order and no parameter of a parsed URL."""
+    before = parse(url)
+    assume(before is not None)
+    after = split(NORMALIZERS["safe"].normalize(url))
+    reserved = ":/?#[]@!$&'()*+,;="
+
+    def kept(text: str | None) -> list[str]:
+        return [c for c in text or "" if c in reserved]
+
+    assert before is not None
+    assert kept(before.query) == kept(after.query)
+    assert (before.query is None) == (after.query is None)
+    assert (before.fragment is None) == (after.fragment is None)
+    assert [p.partition("=")[1] for p in (before.query or "").split("&")] == [
+        p.partition("=")[1] for p in (after.query or "").split("&")
+    ]
+
+
+def test_rules_are_named_once() -> None:
+    """The catalogue holds each rule once, by the name that settings and statistics use."""
+    assert len(set(RULE_NAMES)) == len(RULES)
