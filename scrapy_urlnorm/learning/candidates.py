@@ -1,0 +1,158 @@
+"""Candidates: what two URLs of one content differ in.
+
+Big contents are sampled, never skipped: one content under many URLs is where the login pages and
+the calendars are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import structure
+from .ops import NAMESPACE, PAGE, Drop, Op, Subst, Wild
+from .slots import REPEAT, Slots, is_param, is_path, is_segment, segments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .contexts import Vocabulary
+    from .corpus import Corpus, Item
+
+_SAMPLE = 6
+_MAX_SLOTS, _MAX_SIDE = 5, 3
+_CAPS = {"sets": 80, "substs": 200, "structure": 60}
+_BIG = 20
+_NEVER = {"port", "userinfo"}
+
+
+class Candidates(NamedTuple):
+    """What is worth a trial this round."""
+
+    sets: list[tuple[str, ...]]
+    substs: list[Subst]
+    structure: list[Op]
+
+
+def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
+    """Collect what at least two contents (or many URLs of one) differ in."""
+    sets: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
+    in_big: Counter[tuple[str, ...]] = Counter()
+    substs: defaultdict[Subst, set[int]] = defaultdict(set)
+    structural: defaultdict[Op, set[int]] = defaultdict(set)
+    for content, items in corpus.by_content.items():
+        if len(items) < 2:
+            continue
+        for one, other in combinations(_sampled(items), 2):
+            names = _difference(one.slots, other.slots)
+            if not names or names & _NEVER:
+                continue
+            in_path = [name for name in names if is_segment(name)]
+            if len(names) == 1 or (len(names) <= _MAX_SLOTS and not in_path):
+                key = tuple(sorted(names))
+                sets[key].add(content)
+                if len(items) >= _BIG:
+                    in_big[key] += 1
+            for subst in _substs(one.slots, other.slots, names, vocabulary):
+                substs[subst].add(content)
+            if in_path or len(names) == 1:
+                for op in structure.candidates(one.slots, other.slots, names):
+                    structural[op].add(content)
+    kept = [key for key in sets if len(sets[key]) >= 2 or in_big[key] >= 5]
+    kept.sort(key=lambda key: (len(key), -len(sets[key]), key))
+    return Candidates(
+        kept[: _CAPS["sets"]], _best(substs, _CAPS["substs"]), _best(structural, _CAPS["structure"])
+    )
+
+
+def _best(found: dict[Op, set[int]], cap: int) -> list:  # type: ignore[type-arg]
+    """Return the operations that most contents support."""
+    kept = [op for op, contents in found.items() if len(contents) >= 2]
+    kept.sort(key=lambda op: (-len(found[op]), op.order))
+    return kept[:cap]
+
+
+def _sampled(items: list[Item]) -> list[Item]:
+    if len(items) == 2:
+        return items
+    ordered = sorted(items, key=lambda item: (len(item.slots), item.form))
+    if len(ordered) <= 2 * _SAMPLE:
+        return ordered
+    rest = ordered[_SAMPLE:]
+    return ordered[:_SAMPLE] + [rest[i * len(rest) // _SAMPLE] for i in range(_SAMPLE)]
+
+
+def _difference(one: Slots, other: Slots) -> set[str]:
+    """Return the names of the slots that differ; the separator only if nothing else does."""
+    names = {name for name, _ in one.items() ^ other.items()}
+    if len(names) > 1 and any(is_param(name) for name in names):
+        names.discard("sep")
+    return names
+
+
+def _substs(
+    one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary
+) -> Iterator[Subst]:
+    if "?" in names or "sep" in names:
+        return
+    left = tuple(sorted((name, one[name]) for name in names if name in one))
+    right = tuple(sorted((name, other[name]) for name in names if name in other))
+    if max(len(left), len(right)) > _MAX_SIDE:
+        return
+    for name in names:
+        if (is_segment(name) or name in ("host", "scheme")) and not (
+            name in one and name in other
+        ):
+            return
+    yield _directed(left, right)
+    for symbolic_left, symbolic_right, prefix, separator in _symbols(
+        one, other, left, right, vocabulary
+    ):
+        yield _directed(symbolic_left, symbolic_right, prefix, separator)
+
+
+def _size(pairs: tuple[tuple[str, str], ...]) -> tuple[int, int, object]:
+    return (len(pairs), sum(len(value) for _, value in pairs), pairs)
+
+
+def _directed(left, right, prefix=(), separator=":"):  # type: ignore[no-untyped-def]
+    if _size(left) < _size(right):
+        left, right = right, left
+    return Subst(left, right, prefix, separator)
+
+
+def _symbols(one, other, left, right, vocabulary):  # type: ignore[no-untyped-def]
+    """Name values that repeat the path: ``idx=a:b`` on ``/doku.php/a/b/page``."""
+    path = segments(one)
+    if not path or any(is_path(name) for name, _ in left + right):
+        return
+    values = {value for name, value in left + right if is_param(name) and len(value) > 0}
+    for start in range(min(3, len(path))):
+        if start and (start - 1, path[start - 1]) not in vocabulary.directories:
+            return
+        for separator in (":", "/"):
+            for symbol, tokens in ((NAMESPACE, path[start:-1]), (PAGE, path[start:])):
+                text = separator.join(tokens)
+                if text and text in values and REPEAT not in text:
+                    yield (
+                        _named(left, text, symbol),
+                        _named(right, text, symbol),
+                        tuple(path[:start]),
+                        separator,
+                    )
+
+
+def _named(pairs, text, symbol):  # type: ignore[no-untyped-def]
+    return tuple((name, symbol if value == text else value) for name, value in pairs)
+
+
+def set_ops(names: tuple[str, ...]) -> list[Op]:
+    """Return what may be done with slots that vary: drop them, or ignore their values."""
+    if any(is_segment(name) for name in names):
+        return [Wild(names)]
+    if any(name in ("host", "scheme") for name in names):
+        return []
+    if all(is_param(name) and name != "?" for name in names):
+        return [Drop(names), Wild(names)]
+    return [Drop(names)]

@@ -1,0 +1,182 @@
+"""Generalise, then specialise: where does an operation hold?
+
+First everywhere: families of pages that the log does not have profit. Where some trials fail, a
+context has to be found that keeps them out, and it has to *explain* them: avoiding the failures
+must be unlikely by chance, given how many contexts were looked at.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from .contexts import Context, Literal, Vocabulary, all_hold, generality, holds
+from .ops import Op
+from .priors import prior
+from .risk import Limits, accepted, by_chance
+from .trials import Count, Trial, count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .slots import Slots
+
+_MAX_CONTEXTS, _MAX_DEPTH = 8, 3
+_SIGNIFICANT = 0.05
+_NEARLY_AS_WIDE = 0.95
+#: Share of the URLs an operation touches that may lie outside of the one template tried.
+_GUARD = 0.1
+#: More trials than this are not searched for contexts; what is found is checked on all.
+_SEARCHED = 4_000
+
+
+class Found(NamedTuple):
+    """A context in which an operation passes, and the evidence there."""
+
+    context: Context
+    count: Count
+
+
+def passes(op: Op, context: Context, counted: Count, limits: Limits) -> bool:
+    """Whether the evidence carries *op* in *context*."""
+    conflicts = counted.conflicts
+    if limits.tolerates(conflicts, counted.compared):
+        conflicts = 0
+    return accepted(counted.support, conflicts, prior(op, context), limits.risk)
+
+
+def cover(
+    op: Op,
+    trials: Sequence[Trial],
+    base: Context,
+    vocabulary: Vocabulary,
+    limits: Limits,
+    touched: Sequence[Slots] = (),
+) -> list[Found]:
+    """Return the contexts in which *op* holds, the widest first; at best *base* alone."""
+    total = count(trials)
+    if total.support < 2:
+        return []
+    if limits.tolerates(total.conflicts, total.compared):
+        if not passes(op, base, total, limits):
+            return []
+        return [Found(_guarded(op, trials, base, vocabulary, touched), total)]
+    found: list[Found] = []
+    todo = list(trials)
+    covered = 0.0
+    for _ in range(_MAX_CONTEXTS):
+        context = _search(op, todo, base, vocabulary, limits)
+        if context is None:
+            break
+        inside = [t for t in todo if all_hold(context, t.slots, op.slots)]
+        counted = count(inside)
+        if counted.conflicts or not passes(op, context, counted, limits):
+            break
+        found.append(Found(context, counted))
+        covered += counted.support
+        todo = [t for t in todo if not all_hold(context, t.slots, op.slots)]
+    if (
+        covered < total.support / 2
+        and total.conflicts <= 0.004 * total.support
+        and passes(op, base, total, limits)
+    ):
+        return [Found(base, total)]
+    return found
+
+
+def _guarded(
+    op: Op, trials: Sequence[Trial], base: Context, vocabulary: Vocabulary,
+    touched: Sequence[Slots],
+) -> Context:
+    """Stay in the one template that the trials know, if the operation would reach far beyond."""
+    if not touched or any(literal[0] == "path" for literal in base):
+        return base
+    ignored = op.slots
+    template = vocabulary.template(trials[0].slots, ignored)
+    if any(vocabulary.template(t.slots, ignored) != template for t in trials[1:]):
+        return base
+    outside = sum(not holds(template, slots, ignored) for slots in touched)
+    return (*base, template) if outside > _GUARD * len(touched) else base
+
+
+def _search(
+    op: Op, todo: list[Trial], base: Context, vocabulary: Vocabulary, limits: Limits
+) -> Context | None:
+    """Find the widest context that has no failure, passes the test and explains the failures."""
+    failures = sum(trial.bad > 0 for trial in todo)
+    if not failures or failures == len(todo):
+        return None
+    step = -(-len(todo) // _SEARCHED)
+    current = todo[::step]
+    failures = sum(trial.bad > 0 for trial in current)
+    size = len(current)
+    looked = 0
+    ignored = op.slots
+    described = [(trial, _described(trial.slots, ignored, vocabulary)) for trial in current]
+    context = base
+    for _ in range(_MAX_DEPTH):
+        scores = _scores(described)
+        looked += len(scores)
+        good = [
+            (literal, support)
+            for literal, (support, bad, clean) in scores.items()
+            if not bad
+            and literal not in context
+            and looked * by_chance(size, failures, clean) <= _SIGNIFICANT
+            and accepted(support, 0, prior(op, (*context, literal)), limits.risk)
+        ]
+        if good:
+            widest = max(support for _, support in good)
+            near = [item for item in good if item[1] >= _NEARLY_AS_WIDE * widest]
+            literal, _ = min(near, key=lambda item: (generality(item[0]), -item[1], repr(item)))
+            return (*context, literal)
+        refined = [
+            ((support + 1) / (support + bad + 2) * _log1p(support), literal)
+            for literal, (support, bad, _) in scores.items()
+            if bad and support >= 2 and literal not in context
+        ]
+        if not refined:
+            return None
+        _, literal = max(refined, key=lambda item: (item[0], repr(item[1])))
+        context = (*context, literal)
+        described = [(t, known) for t, known in described if literal in known]
+    return None
+
+
+def _described(slots: Slots, ignored: frozenset[str], vocabulary: Vocabulary) -> set[Literal]:
+    known = set(vocabulary.literals(slots, ignored))
+    known.add(("no", "slash") if "slash" not in slots and "slash" not in ignored else ("all",))
+    return known
+
+
+def _scores(
+    described: list[tuple[Trial, set[Literal]]],
+) -> dict[Literal, tuple[float, int, int]]:
+    """Return support, conflicts and clean trials of every literal."""
+    names = {literal[1] for _, known in described for literal in known if literal[0] == "has"}
+    votes: defaultdict[Literal, dict[int, float]] = defaultdict(dict)
+    bad: defaultdict[Literal, int] = defaultdict(int)
+    clean: defaultdict[Literal, int] = defaultdict(int)
+    for trial, known in described:
+        known.update(("no", name) for name in names if ("has", name) not in known)
+        known.discard(("all",))
+        for literal in known:
+            if trial.bad:
+                bad[literal] += trial.bad
+                continue
+            clean[literal] += 1
+            if trial.content is not None:
+                of = votes[literal]
+                if of.get(trial.content, 0.0) < trial.weight:
+                    of[trial.content] = trial.weight
+    literals = {*votes, *bad}
+    return {
+        literal: (sum(votes[literal].values()), bad[literal], clean[literal])
+        for literal in literals
+    }
+
+
+def _log1p(value: float) -> float:
+    from math import log1p  # noqa: PLC0415
+
+    return log1p(value)

@@ -1,0 +1,91 @@
+"""From the rows of a log to the items of a site."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .corpus import Item, most_common
+from .slots import Hasher, slots_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..logs import Observation
+
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+#: A page to which more URLs redirect than this says nothing about them (login, home).
+_MAX_FAN_IN = 20
+
+
+@dataclass
+class Evidence:
+    """What the log says about the URLs of one site.
+
+    ``contents`` are numbers: from 0 those that were seen, below 0 those known only as the
+    target of a redirect (they may agree, but never disagree).
+    """
+
+    urls: dict[str, Counter[int]] = field(default_factory=dict)
+    pages: int = 0
+    redirects: int = 0
+    canonicals: int = 0
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether anything can be compared."""
+        return self.pages > 0 or self.redirects > 0
+
+
+def gather(rows: Iterable[Observation], key: Callable[[str], str]) -> Evidence:
+    """Collect the contents of every URL; a redirect has that of its target."""
+    found = Evidence()
+    numbers: dict[str, int] = {}
+    urls: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    redirects: dict[str, str] = {}
+    sources: defaultdict[str, set[str]] = defaultdict(set)
+    by_key: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for row in rows:
+        if row.canonical is not None:
+            found.canonicals += 1
+        if row.is_page and row.content is not None:
+            number = numbers.setdefault(row.content, len(numbers))
+            urls[row.url][number] += 1
+            by_key[key(row.url)][number] += 1
+            found.pages += 1
+        elif row.status in _REDIRECTS and row.location:
+            redirects[row.url] = row.location
+            sources[row.location].add(row.url)
+    targets: dict[str, int] = {}
+    for source, location in redirects.items():
+        if source in urls or len(sources[location]) > _MAX_FAN_IN:
+            continue
+        target, end = key(location), location
+        if target == key(source):
+            continue
+        hops = 0
+        while target not in by_key and end in redirects and hops < 5:
+            end = redirects[end]
+            target, hops = key(end), hops + 1
+        if target in by_key:
+            content = most_common(by_key[target])
+        else:
+            content = -1 - targets.setdefault(target, len(targets))
+            urls[end][content] += 1
+        urls[source][content] += 1
+        found.redirects += 1
+    found.urls = dict(urls)
+    return found
+
+
+def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> list[Item]:
+    """Make items, in the order of their URLs so that the order of rows never matters."""
+    items = []
+    for url in sorted(evidence.urls):
+        contents = evidence.urls[url]
+        slots = slots_of(key(url))
+        if slots is not None:
+            form = hasher.of(slots)
+            items.append(Item(slots, form, Counter(contents), most_common(contents), url))
+    return items

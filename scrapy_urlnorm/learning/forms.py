@@ -1,0 +1,99 @@
+"""Form rules: one page under many values, such as ``/login?next=…``.
+
+All of it is one content and so one vote: what holds for a whole site can never be learned from
+it. Here the distinct values are the sample, and the rule holds for that one page only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from .cover import Found
+from .ops import Drop, Op, Wild
+from .slots import Slots, is_param
+from .trials import Count
+
+if TYPE_CHECKING:
+    from .contexts import Literal, Vocabulary
+    from .corpus import Corpus, Item
+    from .risk import Limits
+
+_MIN_ITEMS, _MIN_VALUES, _MAX_RULES, _MAX_NAMES = 20, 5, 60, 3
+
+
+def candidates(
+    corpus: Corpus, vocabulary: Vocabulary, limits: Limits
+) -> list[tuple[Op, Found]]:
+    """Return form rules, the widest first."""
+    sets = _varying_sets(corpus)
+    found: list[tuple[int, Op, Found]] = []
+    for names in sets:
+        buckets: defaultdict[int, list[Item]] = defaultdict(list)
+        for item in corpus.by_slot.get(names[0], ()):
+            if all(name in item.slots for name in names):
+                buckets[corpus.hasher.moved(item.form, item.slots, names)].append(item)
+        failing = {
+            _kind(items[0].slots, names, vocabulary)
+            for items in buckets.values()
+            if len({item.content for item in items}) > 1
+        }
+        for form, items in buckets.items():
+            result = _form_rule(corpus, form, items, names, failing, vocabulary)
+            if result is not None:
+                found.append((len(items), *result))
+    found.sort(key=lambda entry: (-entry[0], entry[1].order, repr(entry[2].context)))
+    return [(op, result) for _, op, result in found[:_MAX_RULES]]
+
+
+def _varying_sets(corpus: Corpus) -> list[tuple[str, ...]]:
+    """Return the sets of parameters that vary inside contents with many URLs."""
+    found: set[tuple[str, ...]] = set()
+    for items in corpus.by_content.values():
+        if len(items) < _MIN_ITEMS:
+            continue
+        values: defaultdict[str, set[str]] = defaultdict(set)
+        for item in items:
+            for name, value in item.slots.items():
+                if is_param(name) and name != "?":
+                    values[name].add(value)
+        varying = sorted(
+            (name for name in values if len(values[name]) >= _MIN_VALUES),
+            key=lambda name: (-len(values[name]), name),
+        )[:4]
+        for size in range(1, _MAX_NAMES + 1):
+            found.update(tuple(sorted(c)) for c in combinations(varying, size))
+    return sorted(found, key=lambda names: (-len(names), names))[:60]
+
+
+def _kind(slots: Slots, names: tuple[str, ...], vocabulary: Vocabulary) -> object:
+    ignored = frozenset(names)
+    others = frozenset(name for name in slots if is_param(name) and name not in ignored)
+    return vocabulary.template(slots, ignored), others
+
+
+def _form_rule(
+    corpus: Corpus,
+    form: int,
+    items: list[Item],
+    names: tuple[str, ...],
+    failing: set[object],
+    vocabulary: Vocabulary,
+) -> tuple[Op, Found] | None:
+    if len(items) < _MIN_ITEMS or len({item.content for item in items}) > 1:
+        return None
+    slots = items[0].slots
+    if "sep" in slots or any(
+        len({item.slots[name] for item in items}) < _MIN_VALUES for name in names
+    ):
+        return None
+    if _kind(slots, names, vocabulary) in failing:
+        return None
+    other = corpus.by_form.get(form)
+    if other is not None and other.content not in (items[0].content,) and other.content >= 0:
+        other = None
+    op: Op = Drop(names) if other is not None else Wild(names)
+    rest = tuple(sorted((n, v) for n, v in slots.items() if n not in names))
+    literal: Literal = ("rest", rest)
+    return op, Found((literal,), Count(float(len(items)), 0, len(items)))

@@ -1,0 +1,302 @@
+"""The learning loop for one site: candidates, trials, test, acceptance, again."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from . import forms
+from .candidates import Candidates, candidates, set_ops
+from .contexts import Context, Vocabulary, all_hold
+from .corpus import Corpus, Item
+from .cover import Found, cover, passes
+from .ops import Drop, Op, Subst, Wild
+from .priors import is_listed
+from .risk import Limits, by_chance, expected_noise
+from .rules import Learned, settle
+from .slots import Hasher, Slots, is_segment
+from .trials import absent_contents, count, sources, trials_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .trials import Trial
+
+_ROUNDS = 14
+#: Distinct values that must have been tried before all values are taken as meaningless.
+_DROP_VALUES, _WILD_VALUES, _SEGMENT_VALUES, _EDITED_VALUES = 3, 4, 8, 6
+_SIGNIFICANT = 0.05
+#: An operation with more sources than this is looked at in a sample first.
+_LARGE, _SAMPLE = 4_000, 1_500
+_HOPELESS = 0.5
+
+
+_Families = defaultdict[object, list[tuple[int, int, int]]]
+
+
+class Miner:
+    """Learns the rules of one site from its items."""
+
+    def __init__(self, items: Sequence[Item], hasher: Hasher, limits: Limits) -> None:
+        self.corpus = Corpus(items, hasher)
+        self.limits = limits
+        self.rules: list[Learned] = []
+        self.vocabulary = Vocabulary(self.corpus.items)
+        self._tried_and_refused: set[tuple[Op, int]] = set()
+
+    def run(self) -> list[Learned]:
+        """Learn until nothing more is accepted."""
+        for _ in range(_ROUNDS):
+            self.vocabulary = Vocabulary(self.corpus.items)
+            found = candidates(self.corpus, self.vocabulary)
+            stages = (
+                self._hosts,
+                self._drops,
+                self._structure,
+                self._substs,
+                self._wilds,
+                self._forms,
+            )
+            if not any(stage(found) for stage in stages):
+                break
+        return self.rules
+
+    # --- stages: each returns whether it accepted something ---------------------------------
+
+    def _hosts(self, found: Candidates) -> bool:
+        return self._exchange([op for op in found.substs if op.stage == "host"])
+
+    def _drops(self, found: Candidates) -> bool:
+        accepted = False
+        for op in self._set_ops(found, Drop):
+            accepted |= self._try_set(op)
+        return accepted
+
+    def _wilds(self, found: Candidates) -> bool:
+        accepted = False
+        for op in self._set_ops(found, Wild):
+            accepted |= self._try_set(op)
+        return accepted
+
+    def _structure(self, found: Candidates) -> bool:
+        families: _Families = defaultdict(list)
+        for op in found.structure:
+            families[op.family].append(_record(self._trials(op)))
+        accepted = False
+        for op in found.structure:
+            for result in self._cover(op, self._trials(op)):
+                if self._stands_among_siblings(result, families[op.family]):
+                    accepted |= self._accept(op, result)
+        return accepted
+
+    def _substs(self, found: Candidates) -> bool:
+        return self._exchange([op for op in found.substs if op.stage != "host"])
+
+    def _forms(self, _: Candidates) -> bool:
+        accepted = False
+        for op, result in forms.candidates(self.corpus, self.vocabulary, self.limits):
+            trials = self._trials(op, result.context)
+            if trials and not any(t.bad for t in trials):
+                accepted |= self._accept(op, result)
+        return accepted
+
+    # --- drop and wild ----------------------------------------------------------------------
+
+    @staticmethod
+    def _set_ops(found: Candidates, kind: type[Op]) -> list[Op]:
+        return [op for names in found.sets for op in set_ops(names) if isinstance(op, kind)]
+
+    def _try_set(self, op: Op) -> bool:
+        accepted = False
+        trials = self._trials(op)
+        if not trials:
+            return False
+        for result in self._cover(op, trials):
+            inside = [t for t in trials if all_hold(result.context, t.slots, op.slots)]
+            if isinstance(op, Drop):
+                needed = max(1.0, min(5.0, result.count.support / 10))
+                if absent_contents(inside) < needed:
+                    continue
+            closed = self._closed_world(op, result.context, inside)
+            if closed is None:
+                continue
+            if closed != result.context:
+                counted = count(self._trials(op, closed))
+                if not passes(op, closed, counted, self.limits):
+                    continue
+                result = Found(closed, counted)
+            accepted |= self._accept(op, result)
+        return accepted
+
+    def _closed_world(
+        self, op: Op, context: Context, trials: Sequence[Trial]
+    ) -> Context | None:
+        """Shut out values that the log has but no trial saw; None if too few were tried."""
+        names = [n for n in sorted(op.slots) if n not in ("slash", "sep", "?")]
+        if not names or all(is_listed(name[2:]) for name in names):
+            return context
+        seen = self._tried_values(op, names, context)
+        if any(map(is_segment, names)):
+            wanted = _SEGMENT_VALUES
+        else:
+            wanted = _WILD_VALUES if isinstance(op, Wild) else _DROP_VALUES
+        if len(seen) < wanted:
+            return None
+        for at, name in enumerate(names):
+            tried = {values[at] for values in seen} - {None}
+            known = self.vocabulary.values.get(name)
+            if known and not known <= tried and len(self._values(name)) <= 40:
+                context = (*context, ("among", name, tuple(sorted(tried))))
+        return context
+
+    def _values(self, name: str) -> set[str]:
+        return {item.slots[name] for item in self.corpus.by_slot.get(name, ())}
+
+    def _tried_values(
+        self, op: Op, names: Sequence[str], context: Context
+    ) -> set[tuple[str | None, ...]]:
+        """Return the values of the slots, together, that stood in some comparison."""
+        wild = isinstance(op, Wild)
+        buckets: defaultdict[int, list[Item]] = defaultdict(list)
+        hasher, by_form = self.corpus.hasher, self.corpus.by_form
+        for item in sources(op, self.corpus):
+            if all_hold(context, item.slots, op.slots):
+                image = op.image(item.slots)
+                if image is not None:
+                    buckets[hasher.of(image)].append(item)
+        values: set[tuple[str | None, ...]] = set()
+        for form, items in buckets.items():
+            if len(items) > 1 or (not wild and form in by_form):
+                values.update(tuple(map(item.slots.get, names)) for item in items)
+        return values
+
+    # --- exchanges --------------------------------------------------------------------------
+
+    def _exchange(self, ops: Sequence[Subst]) -> bool:
+        """Test all of them, then accept one by one: those on the same slots are siblings."""
+        tested = []
+        families: _Families = defaultdict(list)
+        for op in ops:
+            trials = self._trials(op)
+            if not trials:
+                continue
+            tested.append((op, trials))
+            families[op.family].append(_record(trials))
+        accepted = False
+        for op, trials in tested:
+            if accepted:
+                trials = self._trials(op)
+            for result in self._cover(op, trials):
+                inside = [t for t in trials if all_hold(result.context, t.slots, op.slots)]
+                if not self._stands_among_siblings(result, families[op.family]):
+                    continue
+                context = self._with_shared_prefix(op, result.context, inside)
+                accepted |= self._accept(op, Found(context, result.count))
+        return accepted
+
+    def _stands_among_siblings(
+        self, result: Found, family: Sequence[tuple[int, int, int]]
+    ) -> bool:
+        """Whether its clean record is more than luck, seeing how others on its slots fail."""
+        total = sum(n for n, _, _ in family)
+        bad = sum(b for _, b, _ in family)
+        compared = sum(c for _, _, c in family)
+        if bad <= expected_noise(3 * self.limits.noise, compared):
+            return True
+        chance = by_chance(total, bad, int(result.count.support))
+        return len(family) * chance <= _SIGNIFICANT
+
+    def _with_shared_prefix(
+        self, op: Op, context: Context, trials: Sequence[Trial]
+    ) -> Context:
+        """Tie an exchange of segments to the literal segments before it that all trials share."""
+        changed = [int(name[1:]) for name in op.slots if is_segment(name)]
+        if not changed:
+            return context
+        for i in range(min(changed)):
+            shared = {trial.slots.get(f"s{i}") for trial in trials}
+            value = next(iter(shared)) if len(shared) == 1 else None
+            if value is not None:
+                context = (*context, ("is", f"s{i}", value))
+        return context
+
+    # --- common ---------------------------------------------------------------------------
+
+    def _trials(self, op: Op, context: Context = ()) -> list[Trial]:
+        plain = isinstance(op, (Drop, Wild, Subst))
+        noisy = self.limits.noise > 0
+        if isinstance(op, (Drop, Wild)) and not context:
+            size = len(sources(op, self.corpus))
+            if size > _LARGE:
+                sample = trials_of(
+                    op, self.corpus, noisy=noisy, sample=size // _SAMPLE
+                )
+                if self._hopeless(sample):
+                    return []
+        return trials_of(
+            op, self.corpus, context, None if plain else self._settle, noisy=noisy
+        )
+
+    @staticmethod
+    def _hopeless(sample: Sequence[Trial]) -> bool:
+        """Whether most of a sample fails: no context could be wide enough to matter."""
+        bad = sum(t.bad > 0 for t in sample)
+        return len(sample) >= 100 and bad > _HOPELESS * len(sample) and bad > 0.95 * len(sample)
+
+    def _settle(self, slots: Slots) -> Slots:
+        return settle(slots, self.rules)
+
+    def _cover(self, op: Op, trials: Sequence[Trial]) -> list[Found]:
+        if not trials:
+            return []
+        touched = [item.slots for item in sources(op, self.corpus)]
+        if not isinstance(op, (Drop, Wild)):
+            touched = [slots for slots in touched if op.image(slots) is not None]
+        if not _enough_values(op, touched):
+            return []
+        return cover(op, trials, (), self.vocabulary, self.limits, touched)
+
+    def _accept(self, op: Op, result: Found) -> bool:
+        """Rewrite the items; a rule that changes none is no rule."""
+        rule = Learned(op, result.context, result.count)
+        changed = 0
+        items = []
+        rules = [*self.rules, rule]
+        examples: list[tuple[str, str]] = []
+        by_form, hasher = self.corpus.by_form, self.corpus.hasher
+        for item in self.corpus.items:
+            image = rule.image(item.slots)
+            if image is None or image == item.slots:
+                items.append(item)
+                continue
+            image = settle(image, rules)
+            form = hasher.of(image)
+            other = by_form.get(form)
+            if other is not None and other.content == item.content and len(examples) < 3:
+                examples.append((item.url, other.url))
+            changed += 1
+            items.append(Item(image, form, Counter(item.contents), item.content, item.url))
+        if not changed:
+            return False
+        rule.examples = examples
+        self.rules.append(rule)
+        self.corpus = Corpus(items, hasher)
+        return True
+
+
+def _record(trials: Sequence[Trial]) -> tuple[int, int, int]:
+    """Return how many trials there were, how many failed, and how many URLs they compared."""
+    return len(trials), sum(t.bad > 0 for t in trials), sum(t.compared for t in trials)
+
+
+def _enough_values(op: Op, touched: Sequence[Slots]) -> bool:
+    """Whether an edit was seen on enough different values (a version may end in ``.11``)."""
+    from .ops import Number, Suffix  # noqa: PLC0415
+
+    if not isinstance(op, (Number, Suffix)):
+        return True
+    if op.slot == "s-1":
+        values = {slots[max(s for s in slots if is_segment(s))] for slots in touched}
+    else:
+        values = {slots[op.slot] for slots in touched}
+    return len(values) >= _EDITED_VALUES

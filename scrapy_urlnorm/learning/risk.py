@@ -1,0 +1,112 @@
+"""What the evidence says: how likely a rule is wrong, and what it costs if it is.
+
+Spike and slab: with prior probability *pi* the operation is right and disagreements are rare
+accidents; otherwise its failure rate may be anything, uniformly. The posterior gives the
+probability that it is wrong, and with the failure rate expected then the *risk*: the expected
+share of wrong merges. (A confidence bound alone asks for 150 to 300 clean witnesses at one or
+two per cent, which a single site rarely has.)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import exp, lgamma, log, log1p, sqrt
+from typing import NamedTuple
+
+#: Rate of disagreements under an operation that is right.
+_ACCIDENT = 0.002
+
+
+class Limits(NamedTuple):
+    """The two knobs: the risk accepted, and how many contents change by themselves."""
+
+    risk: float = 0.02
+    noise: float = 0.001
+
+    def tolerates(self, conflicts: int, compared: int) -> bool:
+        """Whether so many conflicts among so many URLs may be noise alone."""
+        return conflicts <= expected_noise(1.5 * self.noise, compared)
+
+
+def expected_noise(rate: float, compared: float) -> float:
+    """Return the upper end of what noise at *rate* does among *compared* URLs."""
+    mean = rate * compared
+    return mean + 2 * sqrt(mean)
+
+
+@lru_cache(maxsize=65_536)
+def wrong(support: float, conflicts: int, prior: float) -> float:
+    """Return the posterior probability that the operation is wrong."""
+    spike = log(prior) + conflicts * log(_ACCIDENT) + support * log1p(-_ACCIDENT)
+    slab = log1p(-prior) + _log_beta(conflicts + 1, support + 1)
+    return 1 / (1 + exp(min(700.0, spike - slab)))
+
+
+def risk(support: float, conflicts: int, prior: float) -> float:
+    """Return the expected share of wrong merges."""
+    return wrong(support, conflicts, prior) * (conflicts + 1) / (support + conflicts + 2)
+
+
+def accepted(support: float, conflicts: int, prior: float, limit: float) -> bool:
+    """Whether the evidence carries a rule."""
+    return (
+        support >= 2
+        and wrong(support, conflicts, prior) < 0.5
+        and risk(support, conflicts, prior) <= limit
+    )
+
+
+def support_needed(prior: float, limit: float) -> int:
+    """Return the clean support that a rule with this prior needs."""
+    return next(n for n in range(2, 1_000_000) if accepted(n, 0, prior, limit))
+
+
+def _log_beta(a: float, b: float) -> float:
+    return lgamma(a) + lgamma(b) - lgamma(a + b)
+
+
+def by_chance(total: int, failures: int, chosen: int) -> float:
+    """Return the probability that *chosen* of *total* trials hold none of the *failures*.
+
+    C(N-n, B) / C(N, B), the hypergeometric distribution: a context found by search has to
+    explain the failures, not merely to avoid them.
+    """
+    if failures <= 0:
+        return 1.0
+    if failures > total - chosen:
+        return 0.0
+    return exp(_log_choose(total - chosen, failures) - _log_choose(total, failures))
+
+
+def _log_choose(n: int, k: int) -> float:
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+
+
+def upper_bound(failures: int, trials: int, confidence: float = 0.95) -> float:
+    """Return the one-sided Clopper-Pearson upper bound of a failure rate.
+
+    The root p of P(X <= failures | trials, p) = 1 - confidence, by bisection on the binomial
+    tail, which needs no incomplete beta function.
+    """
+    if trials <= 0 or failures >= trials:
+        return 1.0
+    target = 1 - confidence
+    if failures == 0:
+        return 1 - target ** (1 / trials)
+    low, high = failures / trials, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _tail(failures, trials, middle) > target:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _tail(failures: int, trials: int, p: float) -> float:
+    if p >= 1:
+        return 0.0
+    yes, no = log(p), log1p(-p)
+    return sum(
+        exp(_log_choose(trials, i) + i * yes + (trials - i) * no) for i in range(failures + 1)
+    )

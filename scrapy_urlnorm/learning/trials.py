@@ -1,0 +1,194 @@
+"""Trials: what the log says about one operation, one comparison at a time.
+
+Evidence for an operation is counted once for each distinct content, so that one body under a
+thousand URLs has one vote; every disagreement counts against it.
+"""
+
+from __future__ import annotations
+
+from math import log2
+from typing import TYPE_CHECKING, NamedTuple
+
+from .contexts import Context, all_hold
+from .ops import Drop, Op, Subst, Wild
+from .slots import Slots, count_params
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .corpus import Corpus, Item
+
+#: Of the share of a bucket that agrees, when noise is expected, for its majority to vote.
+_MAJORITY = 0.6
+_MAX_WEIGHT = 2.0
+
+
+class Trial(NamedTuple):
+    """One comparison: the content agreed upon (None: none), disagreements, where, how much."""
+
+    content: int | None
+    bad: int
+    slots: Slots
+    weight: float
+    compared: int
+    absent: bool = False
+
+
+class Count(NamedTuple):
+    """Trials added up: support (one vote a content), conflicts, URLs compared."""
+
+    support: float
+    conflicts: int
+    compared: int
+
+
+def count(trials: Iterable[Trial]) -> Count:
+    """Add up trials."""
+    votes: dict[int, float] = {}
+    bad = compared = 0
+    for trial in trials:
+        bad += trial.bad
+        compared += trial.compared
+        content = trial.content
+        if content is not None and votes.get(content, 0.0) < trial.weight:
+            votes[content] = trial.weight
+    return Count(sum(votes.values()), bad, compared)
+
+
+def absent_contents(trials: Iterable[Trial]) -> int:
+    """Count the contents that agree with a URL that has none of the slots."""
+    return len({trial.content for trial in trials if trial.absent and trial.content is not None})
+
+
+def trials_of(
+    op: Op,
+    corpus: Corpus,
+    context: Context = (),
+    settle: Callable[[Slots], Slots] | None = None,
+    *,
+    noisy: bool = True,
+    sample: int = 1,
+) -> list[Trial]:
+    """Run *op* over the corpus; of buckets, only one in *sample*.
+
+    *settle* applies the rules accepted so far to the image of an operation that is not a mere
+    drop or exchange.
+    """
+    if isinstance(op, Drop):
+        return _bucket_trials(op, corpus, context, noisy=noisy, wild=False, sample=sample)
+    if isinstance(op, Wild):
+        return _bucket_trials(op, corpus, context, noisy=noisy, wild=True, sample=sample)
+    return _image_trials(op, corpus, context, settle, noisy=noisy)
+
+
+def _with_any(corpus: Corpus, names: tuple[str, ...]) -> list[Item]:
+    if len(names) == 1:
+        return corpus.by_slot.get(names[0], [])
+    found: dict[int, Item] = {}
+    for name in names:
+        for item in corpus.by_slot.get(name, ()):
+            found[item.form] = item
+    return list(found.values())
+
+
+def _bucket_trials(
+    op: Drop | Wild, corpus: Corpus, context: Context, *, noisy: bool, wild: bool, sample: int
+) -> list[Trial]:
+    names, ignored, hasher = op.names, op.slots, corpus.hasher
+    buckets: dict[int, list[Item]] = {}
+    for item in _with_any(corpus, names):
+        slots = item.slots
+        if context and not all_hold(context, slots, ignored):
+            continue
+        form = hasher.moved(item.form, slots, names)
+        if wild:
+            form = hasher.exchanged(form, (), [(n, "*") for n in names if n in slots])
+        elif "sep" in slots and "sep" not in ignored:
+            gone = sum(slots[n].count("\x01") + 1 for n in names if n in slots)
+            if count_params(slots) - gone < 2:
+                form = hasher.exchanged(form, [("sep", ";")], ())
+        if form % sample == 0:
+            buckets.setdefault(form, []).append(item)
+    by_form = corpus.by_form
+    trials = []
+    for form, items in buckets.items():
+        if len(items) > 1:
+            trials.append(_agreement(items, noisy=noisy))
+        if not wild:
+            other = by_form.get(form)
+            if other is not None:
+                trials.append(_against(other, items))
+    return trials
+
+
+def _agreement(items: list[Item], *, noisy: bool) -> Trial:
+    """Compare the items of one bucket with each other."""
+    counts: dict[int, int] = {}
+    for item in items:
+        counts[item.content] = counts.get(item.content, 0) + 1
+    real = [content for content in counts if content >= 0]
+    bad = max(0, len(real) - 1)
+    best = max(counts, key=lambda content: (counts[content], -content))
+    agreeing = counts[best]
+    voting = agreeing > 1 and (not bad or (noisy and agreeing >= _MAJORITY * len(items)))
+    return Trial(
+        best if voting else None, bad, items[0].slots, _weight(agreeing) if voting else 0.0,
+        len(items),
+    )
+
+
+def _against(other: Item, items: list[Item]) -> Trial:
+    """Compare the items of one bucket with the URL that has none of the slots."""
+    content = other.content
+    contents = {item.content for item in items}
+    real = {c for c in contents if c >= 0 and c != content} if content >= 0 else set()
+    agreeing = 1 + sum(item.content == content for item in items)
+    voting = agreeing > 1 and not real
+    return Trial(
+        content if voting else None, len(real), items[0].slots,
+        _weight(agreeing) if voting else 0.0, len(items) + 1, absent=True,
+    )
+
+
+def _weight(agreeing: int) -> float:
+    return min(_MAX_WEIGHT, log2(agreeing))
+
+
+def _image_trials(
+    op: Op,
+    corpus: Corpus,
+    context: Context,
+    settle: Callable[[Slots], Slots] | None,
+    *,
+    noisy: bool,
+) -> list[Trial]:
+    ignored, hasher, by_form = op.slots, corpus.hasher, corpus.by_form
+    images: dict[int, list[Item]] = {}
+    for item in sources(op, corpus):
+        if context and not all_hold(context, item.slots, ignored):
+            continue
+        image = op.image(item.slots)
+        if image is None:
+            continue
+        if settle is not None:
+            image = settle(image)
+        images.setdefault(hasher.of(image), []).append(item)
+    trials = []
+    for form, items in images.items():
+        other = by_form.get(form)
+        if other is not None and other not in items:
+            trials.append(_against(other, items))
+        if len(items) > 1:
+            trials.append(_agreement(items, noisy=noisy))
+    return trials
+
+
+def sources(op: Op, corpus: Corpus) -> list[Item]:
+    """Return the items that *op* may act on (others it certainly does not)."""
+    if isinstance(op, Subst):
+        pairs = [pair for pair in op.old if pair[1] not in ("{namespace}", "{page}")]
+        if pairs:
+            return min((corpus.with_pair(*pair) for pair in pairs), key=len)
+        return corpus.by_slot.get(op.old[0][0], [])
+    slots = [slot for slot in op.slots if slot != "s-1"]
+    return _with_any(corpus, tuple(slots)) if slots else corpus.items
