@@ -1,0 +1,8 @@
+"""``python -m scrapy_urlnorm``: the same as the command ``scrapy-urlnorm``."""
+
+import sys
+
+from .cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(prog="python -m scrapy_urlnorm"))

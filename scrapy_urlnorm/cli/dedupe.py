@@ -1,0 +1,135 @@
+"""The verb dedupe: a URL list without the URLs that count as one with an earlier line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from .verb import (
+    YES,
+    Progress,
+    UsageError,
+    Verb,
+    add_json,
+    add_normalizer,
+    build_normalizer,
+    out,
+    out_json,
+    say,
+    urls_of,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+SPELLINGS = 20
+"""Spellings kept of one group: memory must not grow with how often a page was linked to."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="URLs, one a line; - for standard input"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--counts", action="store_true", help="print how many lines each URL stands for"
+    )
+    what.add_argument(
+        "--groups",
+        action="store_true",
+        help="print only what was merged: each normalized form with its spellings, "
+        f"up to {SPELLINGS}",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
+    add_json(parser)
+    add_normalizer(parser)
+
+
+def _dedupe(args: argparse.Namespace) -> int:
+    normalize = build_normalizer(args).normalize
+    if args.files.count("-") > 1:
+        raise UsageError("standard input (-) can be read once")
+    progress = Progress("URLs", quiet=args.quiet)
+    urls = progress.over(url for path in args.files for url in urls_of(path))
+    pairs = ((url, normalize(url)) for url in urls)
+    if args.groups:
+        distinct = _groups(pairs, as_json=args.json)
+    elif args.counts:
+        distinct = _counts(pairs, as_json=args.json)
+    else:
+        distinct = _first(pairs, as_json=args.json)
+    if not args.quiet:
+        count = progress.count
+        share = (count - distinct) / count if count else 0
+        say(f"{count:,} URLs, {distinct:,} distinct, {share:.1%} redundant")
+    return YES
+
+
+def _digest(key: str) -> bytes:
+    """Sixteen bytes stand for a key: two of 10^15 share them with a chance of one in 10^9."""
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _first(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:
+    seen: set[bytes] = set()
+    for url, key in pairs:
+        digest = _digest(key)
+        if digest not in seen:
+            seen.add(digest)
+            if as_json:
+                out_json({"url": url, "normalized": key})
+            else:
+                out(url)
+    return len(seen)
+
+
+def _counts(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:
+    counts: dict[bytes, int] = {}
+    first: list[str] = []  # the spelling of each key, in the order of the keys
+    for url, key in pairs:
+        digest = _digest(key)
+        count = counts.get(digest, 0)
+        counts[digest] = count + 1
+        if not count:
+            first.append(url)
+    for url, count in zip(first, counts.values(), strict=True):
+        if as_json:
+            out_json({"url": url, "count": count})
+        else:
+            out(f"{count}\t{url}")
+    return len(counts)
+
+
+def _groups(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:
+    groups: dict[str, list[str]] = {}
+    counts: Counter[str] = Counter()
+    for url, key in pairs:
+        counts[key] += 1
+        spellings = groups.setdefault(key, [])
+        if len(spellings) < SPELLINGS and url not in spellings:
+            spellings.append(url)
+    for key, spellings in groups.items():
+        if len(spellings) < 2:
+            continue
+        if as_json:
+            out_json({"normalized": key, "count": counts[key], "spellings": spellings})
+        else:
+            out(f"{counts[key]}\t{key}")
+            for url in spellings:
+                out(f"\t{url}")
+    return len(groups)
+
+
+VERBS = (
+    Verb(
+        "dedupe",
+        "keep the first spelling of each page of a URL list",
+        "Read URLs, one a line, and print those whose normalized form was not there before, as "
+        "they stand and in their order. Memory grows with the number of distinct pages only.",
+        "dedupe --counts urls.txt.gz",
+        _add_arguments,
+        _dedupe,
+    ),
+)

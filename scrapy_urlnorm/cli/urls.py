@@ -1,0 +1,109 @@
+"""Verbs on single URLs: normalize, explain, compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .verb import (
+    NO,
+    YES,
+    Verb,
+    add_json,
+    add_normalizer,
+    add_urls,
+    build_normalizer,
+    given_urls,
+    out,
+    out_json,
+)
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_urls(parser)
+    add_json(parser)
+    add_normalizer(parser)
+
+
+def _normalize(args: argparse.Namespace) -> int:
+    normalize = build_normalizer(args).normalize
+    for url in given_urls(args):
+        if args.json:
+            out_json({"url": url, "normalized": normalize(url)})
+        else:
+            out(normalize(url))
+    return YES
+
+
+def _explain(args: argparse.Namespace) -> int:
+    normalizer = build_normalizer(args)
+    for url in given_urls(args):
+        trace = normalizer.explain(url)
+        if args.json:
+            out_json(
+                {
+                    "url": trace.url,
+                    "normalized": trace.normalized,
+                    "steps": [step._asdict() for step in trace.steps],
+                }
+            )
+            continue
+        out(trace.url)
+        for step in trace.steps:
+            out(f"  {step.rule}: {step.after}")
+            out(f"    {step.reason}")
+        out(f"= {trace.normalized}")
+    return YES
+
+
+def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", help="a URL")
+    parser.add_argument("b", metavar="B", help="another one")
+    add_json(parser)
+    add_normalizer(parser)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    normalizer = build_normalizer(args)
+    traces = [normalizer.explain(url) for url in (args.a, args.b)]
+    keys = [trace.normalized for trace in traces]
+    same = keys[0] == keys[1]
+    rules = [list(dict.fromkeys(step.rule for step in trace.steps)) for trace in traces]
+    if args.json:
+        out_json({"same": same, "keys": keys, "rules": rules})
+    else:
+        out("same" if same else "different")
+        for key, names in zip(keys, rules, strict=True):
+            out(f"  {key}" + (f"  ({', '.join(names)})" if names else ""))
+    return YES if same else NO
+
+
+VERBS = (
+    Verb(
+        "normalize",
+        "print the normalized form of URLs",
+        "Print the normalized form of each URL, one a line, in order.",
+        "normalize 'HTTP://Example.com:80/a?utm_source=x&b=1#top'",
+        _add_arguments,
+        _normalize,
+    ),
+    Verb(
+        "explain",
+        "show which rules change a URL, and why",
+        "Print each URL, every change with its rule and reason, and the normalized form.",
+        "explain 'http://example.com/%7Efoo/?b=2&a=1'",
+        _add_arguments,
+        _explain,
+    ),
+    Verb(
+        "compare",
+        "say whether two URLs count as one",
+        "Print whether two URLs have one normalized form, and the rules that had a part in it. "
+        "The exit code is 0 when they do, 1 when they do not.",
+        "compare 'http://example.com/?a=1&b=2' 'http://example.com/?b=2&a=1'",
+        _add_compare_arguments,
+        _compare,
+    ),
+)

@@ -1,0 +1,67 @@
+"""``scrapy urlnorm VERB``: the command line with the settings of the project it is run in."""
+
+from __future__ import annotations
+
+import argparse
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+from scrapy.utils.conf import arglist_to_dict
+
+from .cli import VERBS, main
+from .cli.verb import Project
+from .exceptions import ConfigError
+from .settings import RULES_SETTING, Config
+
+
+class UrlNormCommand(ScrapyCommand):
+    """Hands everything behind the verb to the command line.
+
+    None of Scrapy's own options are offered but ``-s``: its ``--profile`` is another thing.
+    """
+
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012  # as Scrapy's commands have it
+
+    def syntax(self) -> str:
+        """What stands behind the command's name."""
+        return "[-s NAME=VALUE] VERB ..."
+
+    def short_desc(self) -> str:
+        """One line for the list of commands."""
+        return "Normalize URLs and find duplicate ones, with the project's settings"
+
+    def long_desc(self) -> str:
+        """The verbs, for ``scrapy urlnorm -h``."""
+        verbs = "; ".join(f"{verb.name}: {verb.help}" for verb in VERBS)
+        return f"{self.short_desc()}. {verbs}. See scrapy urlnorm VERB --help."
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Take -s, and leave the rest to the verb."""
+        parser.add_argument(
+            "-s", "--set", action="append", default=[], metavar="NAME=VALUE", help="set a setting"
+        )
+        parser.add_argument("verb", nargs=argparse.REMAINDER, metavar="VERB ...")
+        parser.set_defaults(profile=None)  # Scrapy asks whether it shall measure the command
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Apply -s; UsageError for what is no NAME=VALUE."""
+        assert self.settings is not None
+        try:
+            self.settings.setdict(arglist_to_dict(opts.set), priority="cmdline")
+        except ValueError:
+            raise UsageError("invalid -s value, use -s NAME=VALUE", print_help=False) from None
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Run the verb; its exit code is the command's."""
+        assert self.settings is not None
+        try:
+            config = Config.from_settings(self.settings)
+        except ConfigError as error:
+            raise UsageError(str(error), print_help=False) from error
+        project = Project(
+            config.normalizer.profile,
+            self.settings.getdict(RULES_SETTING),
+            config.normalizer.site_rules,
+        )
+        self.exitcode = main([*args, *opts.verb], prog="scrapy urlnorm", project=project)
