@@ -21,12 +21,14 @@ import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 RULES = Path(__file__).with_name("site_rules")
 #: The share that a person's rules find, where it is known.

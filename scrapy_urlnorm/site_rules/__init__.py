@@ -6,14 +6,25 @@ TOML tables.
 
 from __future__ import annotations
 
+from scrapy_urlnorm.site_rules.check import Report, check_site_rules
 from scrapy_urlnorm.site_rules.compile import CompiledSiteRules, compile_site_rules
 from scrapy_urlnorm.site_rules.file import load_site_rules, save_site_rules
+from scrapy_urlnorm.site_rules.importers import (
+    Imported,
+    export_duplicate_url_discarder,
+    import_rules,
+)
 from scrapy_urlnorm.site_rules.model import SiteRule
 
 __all__ = [
     "CompiledSiteRules",
+    "Imported",
+    "Report",
     "SiteRule",
+    "check_site_rules",
     "compile_site_rules",
+    "export_duplicate_url_discarder",
+    "import_rules",
     "load_site_rules",
     "save_site_rules",
 ]

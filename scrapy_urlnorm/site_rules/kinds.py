@@ -58,6 +58,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ("segment", "shape", "min_length"),
             "the segment after `prefix` means nothing",
         ),
+        "drop-segment": Kind(
+            ("slots", "path"), (), "the segments at these places, counted together, mean nothing"
+        ),
         "strip-tail": Kind(("tail", "by"), (), "a path may end in `tail` or in `by`"),
         "strip-suffix": Kind(
             ("slot", "suffix"), ("slash",), "the end of the slot's value means nothing"
@@ -76,7 +79,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "drop-param": Kind(
             (), ("param", "slash", "semicolons", "bare"), "the parameters mean nothing"
         ),
-        "keep-param": Kind(("param",), (), "all other parameters mean nothing"),
+        "keep-param": Kind((), ("param",), "all other parameters mean nothing"),
         "dedupe-param": Kind(("param",), (), "the same pair twice is the pair once"),
         "ignore-value": Kind(("slots",), (), "the value of the slots means nothing"),
     }

@@ -28,7 +28,7 @@ _OPERATION = ("site", "kind", *OPERANDS, "path", "when")
 _LISTS = ("param", "host", "slots")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SiteRule:
     """One rule; the keys of a ``[[rule]]`` table are the fields.
 
@@ -75,7 +75,7 @@ class SiteRule:
     examples: tuple[tuple[str, str], ...] = ()
     note: str | None = None
     #: The file and line that the rule was read from; no part of what it says.
-    origin: str | None = field(default=None, repr=False)
+    origin: str | None = None
 
     def __post_init__(self) -> None:
         values = self.__dict__
@@ -113,6 +113,10 @@ class SiteRule:
 
     def __hash__(self) -> int:
         return hash(self.identity)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{key}={value!r}" for key, value in self.as_dict().items())
+        return f"SiteRule({shown})"
 
     def __str__(self) -> str:
         """One line: the kind, what it acts on, where it holds."""

@@ -81,10 +81,10 @@ def _edit_bare(edit: Edit) -> Operation:
     def apply(form: Form) -> bool:
         changed = False
         for i, param in enumerate(form.params):
-            if is_bare(param.name, param.value) and (name := edit(param.name)) != param.name:
-                if is_bare(name, ""):
-                    form.rename(i, name)
-                    changed = True
+            name = edit(param.name) if is_bare(param.name, param.value) else param.name
+            if name != param.name and is_bare(name, ""):
+                form.rename(i, name)
+                changed = True
         return changed
 
     return apply
@@ -276,6 +276,7 @@ OPERATIONS: dict[str, Callable[[SiteRule], Operation]] = {
     "split-segment": path.split_segment,
     "drop-path-param": path.drop_path_param,
     "strip-segment": path.strip_segment,
+    "drop-segment": path.drop_segment,
     "strip-tail": path.strip_tail,
     "strip-suffix": _strip_suffix,
     "replace-text": _replace_text,

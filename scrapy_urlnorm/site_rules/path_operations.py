@@ -133,6 +133,19 @@ def segment_test(rule: SiteRule) -> Callable[[str], bool]:
     return test
 
 
+def drop_segment(rule: SiteRule) -> Operation:
+    """Take away the segments at some places, all counted before one of them goes."""
+    places = sorted((int(slot[1:]) for slot in rule.slots), reverse=True)
+
+    def apply(form: Form) -> bool:
+        there = [place for place in places if place < len(form.segments)]
+        for place in there:
+            form.replace_segments(place, place + 1, [])
+        return bool(there)
+
+    return apply
+
+
 def strip_tail(rule: SiteRule) -> Operation:
     tail, tail_slash = segments_of(rule.tail or "")
     size, slash = len(tail), rule.by == "/"

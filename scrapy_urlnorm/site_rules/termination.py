@@ -385,6 +385,7 @@ _EFFECTS: dict[str, Callable[[SiteRule], Effect]] = {
     "split-segment": _splits,
     "drop-path-param": _drops_path_param,
     "strip-segment": _shrinks_path,
+    "drop-segment": _shrinks_path,
     "strip-tail": _shrinks_path,
     "strip-suffix": _edits_slot,
     "replace-text": _edits_slot,

@@ -255,6 +255,21 @@ def _check_host_alias(rule: SiteRule) -> None:
         raise SiteRuleError(f"host {rule.by!r} is an alias of itself")
 
 
+def _check_swallow(rule: SiteRule) -> None:
+    """Refuse a rule that would make one of all paths: something literal must hold it."""
+    segments = [slot for slot in rule.slots if slot[0] == "s"]
+    literal = rule.path is not None and parse_pattern(rule.path).literals()
+    if rule.kind == "drop-segment" and not (literal and len(segments) == len(rule.slots)):
+        raise SiteRuleError(
+            "a drop-segment rule has slots like 's0' and a path with a literal segment, "
+            "or it would swallow any path"
+        )
+    if rule.kind == "drop-segment" and any("-" in slot for slot in segments):
+        raise _fail("slots", list(rule.slots), "segments counted from the first: 's0', 's1', …")
+    if "s0" in segments and not (rule.path or rule.when):
+        raise SiteRuleError("a rule on 's0' needs 'path' or 'when', or it would swallow any path")
+
+
 def _check_replace(rule: SiteRule) -> None:
     if rule.old == rule.new:
         raise SiteRuleError("'old' and 'new' are the same")
@@ -288,6 +303,8 @@ _BY_KIND: dict[str, Callable[[SiteRule], None]] = {
     "strip-suffix": _check_strip_suffix,
     "host-alias": _check_host_alias,
     "replace": _check_replace,
+    "ignore-value": _check_swallow,
+    "drop-segment": _check_swallow,
 }
 
 

@@ -1,0 +1,180 @@
+"""Checking a rule file before a crawl depends on it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules.compile import compile_site_rules
+from scrapy_urlnorm.site_rules.context import own_params
+from scrapy_urlnorm.site_rules.domains import registrable_domain
+from scrapy_urlnorm.site_rules.file import load_site_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scrapy_urlnorm.site_rules.model import SiteRule
+
+_OF_ONE_PARAM = ("drop-param", "drop-default", "lowercase-param", "dedupe-param", "ignore-value",
+                 "strip-suffix", "replace-text", "keep-number")  # fmt: skip
+
+
+@dataclass
+class Report:
+    """What `check_site_rules` found; ``str(report)`` is the text for people."""
+
+    path: str
+    rules: tuple[SiteRule, ...] = ()
+    #: What keeps the file from being used, or contradicts its own examples.
+    errors: list[str] = field(default_factory=list)
+    #: What does no harm, and may still not be meant.
+    warnings: list[str] = field(default_factory=list)
+    examples: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the file can be used and its examples hold."""
+        return not self.errors
+
+    def __str__(self) -> str:
+        by_status = Counter(rule.status for rule in self.rules)
+        counted = ", ".join(f"{number} {status}" for status, number in sorted(by_status.items()))
+        lines = [f"error: {text}" for text in self.errors]
+        lines += [f"warning: {text}" for text in self.warnings]
+        sites = len({rule.site for rule in self.rules})
+        summary = f"{len(self.rules)} rules for {sites} sites" + (
+            f" ({counted})" if counted else ""
+        )
+        verdict = "ok" if self.ok else f"{len(self.errors)} errors"
+        return "\n".join([*lines, f"{self.path}: {verdict}: {summary}, {self.examples} examples"])
+
+
+def check_site_rules(path: str | os.PathLike[str], profile: str = "default") -> Report:
+    """Check a rule file: valid, ending (hence idempotent), without contradictions.
+
+    Every pair of ``examples`` must get one key under *profile*; that of a proposed rule as if
+    the rule were active. Rules that are there twice, that another one makes superfluous, or that
+    may say different things about one URL are warnings. Raises `OSError` only.
+    """
+    report = Report(os.fspath(path))
+    try:
+        report.rules = load_site_rules(path)
+    except SiteRuleError as error:
+        report.errors.append(str(error))
+        return report
+    by_domain: dict[str, list[SiteRule]] = {}
+    for rule in report.rules:
+        by_domain.setdefault(registrable_domain(rule.site.removeprefix("*.")), []).append(rule)
+    for rules in by_domain.values():
+        _check_domain(rules, profile, report)
+    return report
+
+
+def _check_domain(rules: list[SiteRule], profile: str, report: Report) -> None:
+    active = [rule for rule in rules if rule.active]
+    try:
+        compile_site_rules(rules)
+    except SiteRuleError as error:
+        report.errors.append(str(error))
+    else:
+        _check_examples(rules, active, profile, report)
+    report.warnings += _twice(rules)
+    report.warnings += _shadowed(active)
+    report.warnings += _ambiguous(active)
+
+
+def _check_examples(
+    rules: Iterable[SiteRule], active: list[SiteRule], profile: str, report: Report
+) -> None:
+    # Late, since a normalizer is made of site rules and not the other way round.
+    from scrapy_urlnorm.normalizer import Normalizer
+
+    usual = Normalizer(profile, site_rules=active)
+    for rule in rules:
+        if not rule.examples or rule.status == "rejected":
+            continue
+        normalizer = usual
+        if not rule.active:
+            try:
+                normalizer = Normalizer(
+                    profile, site_rules=[*active, replace(rule, status="active")]
+                )
+            except SiteRuleError as error:
+                report.warnings.append(f"could not be active beside the others: {error}")
+                continue
+        for first, second in rule.examples:
+            report.examples += 1
+            one, other = normalizer.normalize(first), normalizer.normalize(second)
+            if one != other:
+                report.errors.append(
+                    f"an example is not merged: {first!r} is {one!r} and {second!r} is {other!r}: "
+                    f"({rule})"
+                )
+            report.errors += [
+                f"the key {key!r} of an example is not its own key: ({rule})"
+                for key in {one, other}
+                if normalizer.normalize(key) != key
+            ]
+
+
+def _twice(rules: Iterable[SiteRule]) -> list[str]:
+    first: dict[str, SiteRule] = {}
+    found = []
+    for rule in rules:
+        other = first.setdefault(rule.identity, rule)
+        if other is not rule:
+            found.append(f"these two rules say the same: ({other}) and ({rule})")
+    return found
+
+
+def _shadowed(rules: Sequence[SiteRule]) -> list[str]:
+    """Rules that change nothing that another, more general one does not."""
+    found = []
+    for rule in rules:
+        for other in rules:
+            if other is not rule and _covers(other.site, rule.site) and _shadows(other, rule):
+                found.append(f"({rule}) is superfluous beside ({other})")
+                break
+    return found
+
+
+def _covers(site: str, other: str) -> bool:
+    if site.startswith("*."):
+        host = other.removeprefix("*.")
+        return host == site[2:] or host.endswith(site[1:])
+    return site == other
+
+
+def _shadows(other: SiteRule, rule: SiteRule) -> bool:
+    if other.path is not None or other.when:
+        return False
+    if other.kind == "drop-param" and rule.kind in _OF_ONE_PARAM:
+        own = own_params(rule)
+        flags = rule.slash or rule.semicolons or rule.bare
+        same = other.operation() == rule.operation()
+        return bool(own) and own <= set(other.param) and not flags and not same
+    mine, theirs = rule.operation(), other.operation()
+    has_context = mine.pop("path", None) is not None or mine.pop("when", None) is not None
+    mine.pop("when", None)
+    return has_context and {**mine, "site": ""} == {**theirs, "site": ""}
+
+
+def _ambiguous(rules: Sequence[SiteRule]) -> list[str]:
+    """Rules that give one thing two meanings, each in a context of its own."""
+    found = []
+    meanings: dict[str, list[SiteRule]] = {}
+    for rule in rules:
+        what = rule.old or rule.default or rule.prefix or rule.tail or rule.host
+        if rule.kind in ("replace", "prefix-alias", "host-alias", "strip-tail"):
+            meanings.setdefault(f"{rule.site} {rule.kind} {what!r}", []).append(rule)
+    for same in meanings.values():
+        for at, rule in enumerate(same):
+            found += [
+                f"where both hold, the first of these decides: ({rule}) and ({other})"
+                for other in same[at + 1 :]
+                if (rule.new, rule.by) != (other.new, other.by)
+            ]
+    return found

@@ -1,0 +1,283 @@
+"""Rules that others have written: duplicate-url-discarder, ClearURLs, AdGuard.
+
+Each reader takes what is a plain statement about parameters or segments and says, row by row,
+what it did not take and why. Nothing is read as a regular expression: a pattern that is no plain
+host or name is not taken. Rules without a site become options for the normalizer.
+
+The lists stand under their own licences (duplicate-url-discarder-rules: MIT, ClearURLs: LGPL-3,
+AdGuard: GPL-3) and none is part of this package: the file is the user's own copy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules.model import SiteRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass
+class Imported:
+    """What was read: rules for sites, options for all sites, and the rows not taken."""
+
+    source: str
+    rules: list[SiteRule] = field(default_factory=list)
+    #: For ``Normalizer(rules=...)`` or the setting of the same meaning.
+    options: dict[str, Any] = field(default_factory=dict)
+    rows: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """A summary for people, with the reasons counted."""
+        reasons: dict[str, int] = {}
+        for _, why in self.skipped:
+            reasons[why] = reasons.get(why, 0) + 1
+        taken = f"{len(self.skipped)} not taken, {len(self.rules)} site rules"
+        lines = [f"{self.source}: {self.rows} rows, {taken}"]
+        if self.options:
+            lines.append(f"for all sites: {json.dumps(self.options, sort_keys=True)}")
+        lines += [f"not taken, {count}: {why}" for why, count in sorted(reasons.items())]
+        return "\n".join(lines)
+
+
+def import_rules(path: str | os.PathLike[str]) -> Imported:
+    """Read a rule file of another tool, told by what is in it.
+
+    Raises `SiteRuleError` naming the file if it is none of the three.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    name = os.fspath(path)
+    try:
+        data = json.loads(text)
+    except ValueError:
+        if "removeparam" in text:
+            return read_adguard(text, name)
+        raise SiteRuleError(
+            f"{name}: neither duplicate-url-discarder's JSON, nor ClearURLs' data.json, nor an "
+            "AdGuard list with $removeparam"
+        ) from None
+    if isinstance(data, dict) and isinstance(data.get("providers"), dict):
+        return read_clearurls(data, name)
+    if isinstance(data, list):
+        return read_duplicate_url_discarder(data, name)
+    raise SiteRuleError(f"{name}: JSON, but neither a list of rules nor ClearURLs' providers")
+
+
+# --- duplicate-url-discarder ----------------------------------------------------------------
+
+# Host and path of a url-matcher pattern; a star stands alone in a segment.
+_PATTERN = re.compile(r"(?:https?://)?([a-z0-9.-]+)((?:/(?:\*|[^/*$|?#]+))*)/?", re.IGNORECASE)
+
+
+def read_duplicate_url_discarder(data: Iterable[Any], source: str) -> Imported:
+    """Read the rules of duplicate-url-discarder: a pattern matches a host and those below it.
+
+    A star in a path is any run of characters there, and one segment here: never more is merged.
+    """
+    found = Imported(source)
+    for row in data:
+        shown = json.dumps(row, sort_keys=True)
+        try:
+            includes, excludes = row["urlPattern"]["include"], row["urlPattern"].get("exclude")
+            processor, args = row["processor"], list(row.get("args") or ())
+        except (KeyError, TypeError, AttributeError):
+            raise SiteRuleError(
+                f"{source}, rule {found.rows + 1}: {shown} is not a rule of "
+                "duplicate-url-discarder: urlPattern, processor, order, args"
+            ) from None
+        for include in includes:
+            found.rows += 1
+            if excludes:
+                found.skipped.append((shown, "a pattern with exceptions"))
+            elif not include:
+                _add_universal(found, processor, args, shown)
+            else:
+                _add_processor(found, include, processor, args)
+    return found
+
+
+def _add_universal(found: Imported, processor: str, args: list[Any], shown: str) -> None:
+    if processor == "queryRemoval":
+        names = found.options.setdefault("drop-params", {"add": []})["add"]
+        names += [name for name in args if name not in names]
+    elif processor == "normalizer":
+        found.options |= {"www": "remove", "trailing-slash": "remove"}
+    else:
+        found.skipped.append((shown, f"{processor} on all sites"))
+
+
+def _add_processor(found: Imported, include: str, processor: str, args: list[Any]) -> None:
+    match = _PATTERN.fullmatch(include)
+    if match is None:
+        found.skipped.append((include, "a pattern that is not a host and whole segments"))
+        return
+    host, path = match[1].lower(), match[2]
+    fields: dict[str, Any] = {"site": f"*.{host}"}
+    if path:
+        fields["path"] = f"{path.replace('#', '%23')}/**"
+    kinds: dict[str, dict[str, Any]] = {
+        "queryRemoval": {"kind": "drop-param", "param": args},
+        "queryRemovalExcept": {"kind": "keep-param", "param": args},
+        "subpathRemoval": {"kind": "drop-segment", "slots": [f"s{i}" for i in args]},
+    }
+    if processor == "normalizer":
+        found.rules.append(SiteRule(**fields, kind="trailing-slash", option="remove"))
+        if not path:
+            found.rules.append(SiteRule(**fields, kind="www", option="remove"))
+        return
+    if processor not in kinds:
+        found.skipped.append((include, f"the processor {processor!r}"))
+        return
+    try:
+        found.rules.append(SiteRule(**fields, **kinds[processor]))
+    except SiteRuleError as error:
+        found.skipped.append((include, str(error)))
+
+
+def export_duplicate_url_discarder(
+    rules: Iterable[SiteRule],
+) -> tuple[str, list[tuple[SiteRule, str]]]:
+    """Write *rules* as duplicate-url-discarder's JSON; return it and what it cannot say.
+
+    A rule is left out where that format would merge more than the rule does.
+    """
+    rows = []
+    left_out = []
+    for rule in rules:
+        why = _not_exportable(rule)
+        if why:
+            left_out.append((rule, why))
+            continue
+        host = rule.site[2:]
+        path = "" if rule.path is None else rule.path.removesuffix("**")
+        if rule.kind == "drop-segment":
+            processor, args = "subpathRemoval", [int(slot[1:]) for slot in rule.slots]
+        else:
+            processor = "queryRemoval" if rule.kind == "drop-param" else "queryRemovalExcept"
+            args = sorted(rule.param)  # type: ignore[arg-type]
+        row = {"order": 0, "processor": processor, "urlPattern": {"include": [host + path]}}
+        rows.append(row | ({"args": args} if args else {}))
+    return json.dumps(rows, ensure_ascii=False, indent=2, sort_keys=True) + "\n", left_out
+
+
+def _not_exportable(rule: SiteRule) -> str | None:
+    if not rule.active:
+        return f"it is {rule.status}"
+    if rule.kind not in ("drop-param", "keep-param", "drop-segment"):
+        return f"there is no {rule.kind} in that format"
+    if rule.slash or rule.semicolons or rule.bare or rule.when:
+        return "that format has neither 'when' nor flags"
+    if not rule.site.startswith("*."):
+        return "a pattern of that format holds for all hosts below its host too: *.HOST"
+    if rule.path is not None and not (
+        rule.path.endswith("/**") and not set("*#") & set(rule.path.removesuffix("**"))
+    ):
+        return "a star of that format matches more than one segment"
+    return None
+
+
+# --- ClearURLs ------------------------------------------------------------------------------
+
+# The pattern of one host with those below it, as ClearURLs writes it.
+_PLAIN_PROVIDER = re.compile(
+    r"\^https\?:\\/\\/(?:\(\?:\[a-z0-9-\]\+\\\.\)\*\??)?"
+    r"([a-z0-9-]+(?:\\\.[a-z0-9-]+)+)(?:\\?/|\(\?:\[/\?\]\|\$\))?"
+)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_QUESTION_MARK = "(?:%3F)?"
+
+
+def read_clearurls(data: Mapping[str, Any], source: str) -> Imported:
+    """Read ClearURLs' ``data.json``, as far as its patterns are plain hosts and names."""
+    found = Imported(source)
+    for name, provider in data["providers"].items():
+        names = []
+        for row in (*provider.get("rules", ()), *provider.get("referralMarketing", ())):
+            found.rows += 1
+            plain = row.removeprefix(_QUESTION_MARK)
+            if _PLAIN_NAME.fullmatch(plain):
+                names.append(plain)
+            else:
+                found.skipped.append((f"{name}: {row}", "a name that is an expression"))
+        for key in ("rawRules", "redirections"):
+            for row in provider.get(key, ()):
+                found.rows += 1
+                found.skipped.append((f"{name}: {row}", f"{key}, an expression over the URL"))
+        pattern = provider.get("urlPattern", "")
+        host = _PLAIN_PROVIDER.fullmatch(pattern)
+        if not names:
+            continue
+        if provider.get("exceptions"):
+            why = "a provider with exceptions"
+        elif pattern == ".*":
+            found.options["drop-params"] = {"add": sorted(set(names))}
+            continue
+        elif host is None:
+            why = "a site that is an expression"
+        else:
+            site = "*." + host[1].replace("\\", "")
+            found.rules.append(
+                SiteRule(site=site, kind="drop-param", param=tuple(sorted(set(names))))
+            )
+            continue
+        found.skipped += [(f"{name}: {row}", why) for row in names]
+    return found
+
+
+# --- AdGuard --------------------------------------------------------------------------------
+
+_ADGUARD = re.compile(r"(@@)?(?:\|\|([a-z0-9.-]+)(/[^*^|$]*)?\^?)?\$(.*)")
+
+
+def read_adguard(text: str, source: str) -> Imported:
+    """Read a list in AdGuard's syntax, as far as its rows are ``$removeparam=NAME``.
+
+    A name for which the list has any exception is not taken for all sites.
+    """
+    found = Imported(source)
+    by_site: dict[tuple[str, str | None], list[str]] = {}
+    everywhere: list[tuple[str, str]] = []
+    excepted: set[tuple[str | None, str]] = set()
+    for line in map(str.strip, text.splitlines()):
+        if not line or line[0] in "![" or "removeparam" not in line:
+            continue
+        found.rows += 1
+        match = _ADGUARD.fullmatch(line)
+        options = dict(part.partition("=")[::2] for part in match[4].split(",")) if match else {}
+        name = options.pop("removeparam", "")
+        domains = [d for d in options.pop("domain", "").split("|") if d]
+        if match is not None and match[1]:
+            excepted.add((match[2], name))
+            found.skipped.append((line, "an exception"))
+        elif match is None or options or any("~" in d or "*" in d for d in domains):
+            found.skipped.append((line, "more than a host, segments and a name"))
+        elif not _PLAIN_NAME.fullmatch(name):
+            found.skipped.append((line, "a name that is an expression, or no name"))
+        elif match[3] and not match[3].endswith("/"):
+            found.skipped.append((line, "a path that may end inside a segment"))
+        elif match[2] is None and not domains:
+            everywhere.append((name, line))
+        else:
+            path = f"{match[3].replace('#', '%23')}**" if match[3] else None
+            for host in [match[2]] if match[2] else domains:
+                by_site.setdefault((host, path), []).append(name)
+    except_names = {name for _, name in excepted}
+    names = [name for name, _ in everywhere if name not in except_names]
+    found.skipped += [(row, "has exceptions") for name, row in everywhere if name in except_names]
+    if names:
+        found.options["drop-params"] = {"add": sorted(set(names))}
+    for (host, path), listed in by_site.items():
+        kept = sorted({name for name in listed if (host, name) not in excepted})
+        if kept:
+            found.rules.append(
+                SiteRule(site=f"*.{host}", kind="drop-param", param=tuple(kept), path=path)
+            )
+    return found
