@@ -1,0 +1,450 @@
+"""Site rules: for every kind, where it is right, and where a looser rule would lose a page."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules import SiteRule, compile_site_rules
+from scrapy_urlnorm.site_rules.kinds import KINDS
+from scrapy_urlnorm.url import join, split
+
+HTTP = "http://shop.example"
+
+
+def rule(**fields: object) -> SiteRule:
+    return SiteRule(**{"site": "shop.example", **fields})
+
+
+def applied(url: str, *rules: SiteRule) -> str:
+    return join(compile_site_rules(rules).apply(split(url)))
+
+
+def path_and_query(text: str) -> str:
+    return HTTP + text if text.startswith("/") else text
+
+
+#: One rule, the URLs that it maps, and those that it leaves alone although they look alike.
+CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
+    (
+        rule(kind="drop-param", param="sid"),
+        {
+            "/a?sid=1": "/a",
+            "/a?b=2&sid=1&a=%41": "/a?b=2&a=%41",
+            "/a?sid": "/a",
+            "/a?sid=1&sid=2&x": "/a?x",
+            "/a?s%69d=1": "/a",
+        },
+        ["/a?SID=1", "/a?xsid=1", "/a?sid2=1", "/sid=1", "/a?x=sid", "/a?"],
+    ),
+    (
+        rule(kind="drop-param", param="h", when={"has": "id"}),
+        {"/log?h=stable&id=1": "/log?id=1"},
+        ["/log?h=stable", "/log?h=stable&id2=1"],
+    ),
+    (
+        rule(kind="drop-param", param="id2", path="/*/diff/**"),
+        {"/w3lib/diff/?id=1&id2=2": "/w3lib/diff/?id=1", "/w3lib/diff?id2=2": "/w3lib/diff"},
+        ["/w3lib/log/?id2=2", "/diff/?id2=2", "/a/b/diff/?id2=2"],
+    ),
+    (
+        rule(kind="drop-param", param=("C", "O")),
+        {"/d/?C=N;O=D": "/d/", "/d/?C=N%3BO%3DD": "/d/", "/d/?C=N;O=D;P=1": "/d/?P=1"},
+        ["/d/?c=N;o=D", "/d/?q=C;O", "/d/?u=http://x/?C=1;O=2"],
+    ),
+    (
+        rule(kind="drop-param", semicolons=True),
+        {"/g?p=x;a=y": "/g?p=x&a=y", "/g?p=x%3Ba%3Dy": "/g?p=x&a=y"},
+        ["/g?q=tl;dr", "/g?p=x"],
+    ),
+    (
+        rule(kind="drop-param", bare=True),
+        {"/s.css?20210101": "/s.css", "/s.css?20210101=": "/s.css"},
+        ["/s.css?v=20210101", "/s.css?print", "/s.css?v"],
+    ),
+    (
+        rule(kind="drop-param", param="sid", slash=True, path="/forum/**"),
+        {"/forum/a/?sid=1": "/forum/a", "/forum/a/": "/forum/a"},
+        ["/blog/a/?sid=1", "/"],
+    ),
+    (
+        rule(kind="drop-param", param="returnto", when={"params": {"title": "Special:UserLogin"}}),
+        {
+            "/w?title=Special:UserLogin&returnto=A": "/w?title=Special:UserLogin",
+            "/w?returnto=A&title=Special%3AUserLogin": "/w?title=Special%3AUserLogin",
+        },
+        ["/w?title=Special:Upload&returnto=A", "/w?returnto=A", "/w?title=A&title=Special:UserLogin&returnto=A"],
+    ),
+    (
+        rule(kind="drop-param", param=("C", "O"), when={"among": {"C": ["N", "M"]}}),
+        {"/?C=N&O=A": "/", "/?O=A": "/"},
+        ["/?C=S&O=A"],
+    ),
+    (
+        rule(kind="drop-param", param="id", when={"rest": "/w3lib/refs/"}),
+        {"/w3lib/refs/?id=1": "/w3lib/refs/"},
+        ["/w3lib/refs/?id=1&h=2", "/w3lib/log/?id=1", "/w3lib/refs?id=1"],
+    ),
+    (
+        rule(kind="drop-param", param="x", when={"segments": {"-1": ["a", "b"]}, "slash": False}),
+        {"/1/a?x=1": "/1/a", "/b?x=1": "/b"},
+        ["/a/?x=1", "/a/c?x=1", "/?x=1"],
+    ),
+    (
+        rule(kind="drop-param", param="x", when={"no": "id", "scheme": "http"}),
+        {"/?x=1": "/"},
+        ["/?x=1&id=2", "https://shop.example/?x=1"],
+    ),
+    (
+        rule(kind="keep-param", param="id"),
+        {"/a?x=1&id=2&y=3": "/a?id=2", "/a?x=1": "/a"},
+        ["/a?id=2", "/a?id=2&id=3"],
+    ),
+    (rule(kind="keep-param", path="/dp/**"), {"/dp/1?x=1": "/dp/1"}, ["/s?k=1"]),
+    (
+        rule(kind="drop-default", default={"page": "1"}),
+        {"/a?page=1": "/a", "/a?page=1&q=x": "/a?q=x"},
+        ["/a?page=10", "/a?page=", "/a?page=1&page=2", "/page=1"],
+    ),
+    (
+        rule(kind="drop-default", default={"h": "HEAD"}),
+        {"/log?h=HEAD": "/log"},
+        ["/log?h=head", "/log?h=stable"],
+    ),
+    (
+        rule(kind="drop-default", default={"st": "0", "sk": "t", "sd": "a"}),
+        {"/f?f=2&sd=a&sk=t&st=0": "/f?f=2"},
+        ["/f?f=2&sk=t&st=0", "/f?f=2&sd=d&sk=t&st=0"],
+    ),
+    (
+        rule(kind="drop-default", default={"status": ["new", "open"]}),
+        {"/q?status=open&status=new": "/q"},
+        ["/q?status=new", "/q?status=new&status=open&status=closed"],
+    ),
+    (
+        rule(kind="dedupe-param", param="a"),
+        {"/?a=1&b=2&a=1": "/?a=1&b=2"},
+        ["/?a=1&a=2", "/?b=1&b=1"],
+    ),
+    (
+        rule(kind="lowercase-param", param="id"),
+        {"/?id=AbC&x=Y": "/?id=abc&x=Y", "/?id=%C3%84": "/?id=%C3%A4"},
+        ["/?q=AbC", "/ABC", "/?id=%c3%a4"],
+    ),
+    (
+        rule(kind="replace", old={"q:do": "index"}, new={"q:idx": "{namespace}"},
+             prefix="/doku.php"),
+        {"/doku.php/a/b/c?do=index": "/doku.php/a/b/c?idx=a%3Ab",
+         "/doku.php/a%20b/c?do=index": "/doku.php/a%20b/c?idx=a+b"},
+        ["/doku.php/c?do=index", "/doku.php/a/c?do=index&idx=b", "/a/b/c?do=index",
+         "/doku.php/a/c?do=recent"],
+    ),
+    (
+        rule(kind="drop-param", param="ns", when={"params": {"ns": "{namespace}"}}),
+        {"/a/b/c?ns=a:b": "/a/b/c"},
+        ["/a/b/c?ns=a", "/c?ns=", "/a/b/c?ns=a:b:c"],
+    ),
+    (
+        rule(kind="replace", old={"scheme": "http"}, new={"scheme": "https"}, path="/login"),
+        {"/login": "https://shop.example/login"},
+        ["/"],
+    ),
+    (
+        rule(kind="replace", old={"s1": "stable", "q:v": "1"}, new={"s1": "3.2"}),
+        {"/django/stable/x?v=1": "/django/3.2/x"},
+        ["/django/stable/x", "/stable/x?v=1", "/django?v=1", "/django/x/stable?v=1"],
+    ),
+    (
+        rule(kind="replace", old={"q:sort": "name", "slash": "1"}, new={"slash": "1"}),
+        {"/a/?sort=name": "/a/"},
+        ["/a?sort=name"],
+    ),
+    (
+        rule(kind="host-alias", host=("www.shop.example", "m.shop.example"), by="shop.example"),
+        {"http://www.shop.example/a": "/a", "https://m.shop.example/": "https://shop.example/",
+         "http://www.shop.example:8080/": "http://shop.example:8080/"},
+        ["http://en.shop.example/a", "http://www.other.example/", "/www.shop.example/"],
+    ),
+    (
+        rule(kind="prefix-alias", prefix="/python/latest", by="/python/3.11"),
+        {"/python/latest/a": "/python/3.11/a", "/python/latest/": "/python/3.11/",
+         "/python/latest": "/python/3.11"},
+        ["/python/latest.html", "/python/latest2/a", "/latest/a", "/a/python/latest/b"],
+    ),
+    (
+        rule(kind="param-to-path", param="id", path="/doku.php", by="/doku.php/{}", separator=":"),
+        {"/doku.php?id=a:b": "/doku.php/a/b", "/doku.php?do=edit&id=a%2Fb": "/doku.php/a%2Fb?do=edit"},
+        ["/doku.php?id=", "/doku.php?id=a:..:b", "/doku.php?id=a::b", "/doku.php?id=a&id=b",
+         "/doku.php/x?id=a", "/doku.php/?id=a"],
+    ),
+    (
+        rule(kind="param-to-path", param="title", path="/index.php", by="/wiki/{}", separator="/"),
+        {"/index.php?title=Talk:A/B&action=raw": "/wiki/Talk:A/B?action=raw"},
+        ["/index.php?title=.", "/index.php", "/wiki/A?title=A"],
+    ),
+    (
+        rule(kind="param-to-path", param="id", path="/story", by="/story_{}"),
+        {"/story?id=xyz": "/story_xyz", "/story?id=a/b": "/story_a%2Fb"},
+        ["/story?id=", "/stories?id=xyz"],
+    ),
+    (
+        rule(kind="split-segment", separator=":", prefix="/doku.php"),
+        {"/doku.php/a:b:c": "/doku.php/a/b/c", "/doku.php/a%3Ab": "/doku.php/a/b"},
+        ["/wiki/Talk:A", "/doku.php/a::b", "/doku.php/:a"],
+    ),
+    (
+        rule(kind="drop-path-param", param="sid"),
+        {"/a;sid=1/b": "/a/b", "/a/b;x=1;sid=2": "/a/b;x=1"},
+        ["/a;xsid=1/b", "/a?x;sid=1", "/sid=1/b", "/;sid=1/b"],
+    ),
+    (
+        rule(kind="strip-segment", prefix="/", segment="en"),
+        {"/en/a": "/a", "/en": "/", "/en/": "/", "/en/en/a": "/a"},
+        ["/a/en", "/english/a", "/EN/a"],
+    ),
+    (
+        rule(kind="strip-segment", prefix="/s", shape="hex", min_length=8),
+        {"/s/0123abcd/a": "/s/a"},
+        ["/s/0123abc/a", "/s/catalogue/a", "/t/0123abcd/a"],
+    ),
+    (
+        rule(kind="strip-segment", prefix="/", shape="digits", min_length=6),
+        {"/123456/a": "/a"},
+        ["/12345/a", "/12345x/a", "/a/123456"],
+    ),
+    (
+        rule(kind="drop-segment", slots=("s0",), path="/*/dp/**"),
+        {"/a-title/dp/B00": "/dp/B00"},
+        ["/dp/B00", "/a/b/dp/B00", "/a-title/gp/B00"],
+    ),
+    (
+        rule(kind="strip-tail", tail="/index.html", by="/"),
+        {"/a/index.html": "/a/", "/index.html": "/"},
+        ["/a/index.html/", "/a/xindex.html", "/a/index.htm", "/index.html/a"],
+    ),
+    (
+        rule(kind="strip-tail", tail="/comment-page-1/", by="/", path="/#/*/comment-page-1/"),
+        {"/2024/a/comment-page-1/": "/2024/a/"},
+        ["/2024/a/comment-page-2/", "/blog/a/comment-page-1/", "/2024/a/comment-page-1"],
+    ),
+    (
+        rule(kind="strip-tail", tail="/page/1", by=""),
+        {"/a/page/1": "/a", "/page/1": "/", "/a/page/1/page/1": "/a"},
+        ["/a/page/11", "/a/1", "/a/page/1/"],
+    ),
+    (
+        rule(kind="strip-suffix", slot="s-1", suffix=".html", slash=True),
+        {"/a.html": "/a/", "/b/c.html?d=1": "/b/c/?d=1"},
+        ["/a.html/b", "/.html", "/a.htm", "/a.html/"],
+    ),
+    (
+        rule(kind="strip-suffix", slot="q:v", suffix="-1"),
+        {"/?v=a-1": "/?v=a"},
+        ["/?v=a-11", "/?v=-1", "/?w=a-1"],
+    ),
+    (
+        rule(kind="strip-suffix", slot="?", suffix="-1"),
+        {"/t?thread-149-1": "/t?thread-149", "/t?thread-149-1=": "/t?thread-149="},
+        ["/t?thread-1", "/t?v=thread-149-1", "/t?thread-149-1=x"],
+    ),
+    (
+        rule(kind="replace-text", slot="q:title", text=" ", by="_"),
+        {"/?title=A+b%20c": "/?title=A_b_c"},
+        ["/?q=A+b", "/A%20b", "/?title=A%2Bb"],
+    ),
+    (
+        rule(kind="replace-text", slot="s0", text="ab", by=""),
+        {"/xaabb": "/x"},
+        ["/ab", "/x/ab"],
+    ),
+    (
+        rule(kind="keep-number", slot="s-1", side="before"),
+        {"/news/12-a-slug": "/news/12"},
+        ["/news/12", "/news/a-12", "/news/3.11-notes", "/news/12-"],
+    ),
+    (
+        rule(kind="keep-number", slot="q:p", side="after"),
+        {"/?p=a-slug-12": "/?p=12"},
+        ["/?p=12-a", "/?p=a-1b", "/?p=-12"],
+    ),
+    (
+        rule(kind="ignore-value", slots=("s1", "q:t"), when={"has": "id"}),
+        {"/p/a-slug?id=1": "/p/*?id=1", "/p/?id=1&t=x": "/p/?id=1&t=%2A"},
+        ["/p/a-slug", "/p?id=1"],
+    ),
+    (
+        rule(kind="lowercase-path", option=True, path="/wiki/**"),
+        {"/wiki/A/B": "/wiki/a/b"},
+        ["/Wiki/A", "/a/Wiki"],
+    ),
+    (
+        rule(kind="trailing-slash", option="add", path="/blog/**"),
+        {"/blog/a": "/blog/a/"},
+        ["/shop/a", "/blog/a/"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("the_rule", "url", "expected"),
+    [(case[0], url, expected) for case in CASES for url, expected in case[1].items()],
+)
+def test_a_rule_maps_what_it_is_for(the_rule: SiteRule, url: str, expected: str) -> None:
+    """Each kind merges the URLs that it was written for, and its result is final."""
+    result = applied(path_and_query(url), the_rule)
+    assert result == path_and_query(expected)
+    assert applied(result, the_rule) == result
+
+
+@pytest.mark.parametrize(("the_rule", "url"), [(case[0], url) for case in CASES for url in case[2]])
+def test_a_rule_leaves_alone_what_looks_alike(the_rule: SiteRule, url: str) -> None:
+    """What a looser rule would merge, and lose a page by it, stays as it is, byte for byte."""
+    assert applied(path_and_query(url), the_rule) == path_and_query(url)
+
+
+def test_every_kind_has_a_case_and_a_trap() -> None:
+    """No kind of the language goes without an example of its use and of its limits."""
+    assert {case[0].kind for case in CASES if case[1] and case[2]} >= set(KINDS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
+def test_a_rule_of_another_site_or_status_does_nothing(
+    case: tuple[SiteRule, dict[str, str], list[str]],
+) -> None:
+    """Only an active rule acts, and only on its own site."""
+    for url in map(path_and_query, case[1]):
+        for status in ("proposed", "rejected"):
+            assert applied(url, replace(case[0], status=status)) == url
+        other = url.replace("shop.example", "shop.test")
+        assert applied(other, case[0]) == other
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
+def test_rules_travel_and_compare(case: tuple[SiteRule, dict[str, str], list[str]]) -> None:
+    """A rule survives pickling and a table, and is equal to and hashed like its copy."""
+    for copy in (pickle.loads(pickle.dumps(case[0])), SiteRule(**case[0].as_dict())):
+        assert copy == case[0]
+        assert hash(copy) == hash(case[0])
+        assert copy.identity == case[0].identity
+
+
+def test_untouched_parts_keep_every_byte() -> None:
+    """A rule edits what it drops: escapes, order, blanks and repeats around it survive."""
+    url = "http://shop.example/%7ea/%e4%2F/?b=%41&&a=+%20&sid=1&b&c=%zz&=#frag%41"
+    assert applied(url, rule(kind="drop-param", param="sid")) == url.replace("sid=1&", "")
+
+
+def test_bytes_that_are_no_utf8_survive_an_edit() -> None:
+    """Bytes of another encoding stay those bytes when the token around them is rewritten."""
+    lower = rule(kind="lowercase-param", param="q")
+    assert applied(f"{HTTP}/?q=A%E9%FC", lower) == f"{HTTP}/?q=a%E9%FC"
+
+
+def test_a_site_with_a_star_has_all_its_hosts() -> None:
+    """*.shop.example holds for the domain and for every host below it, not for its namesakes."""
+    wide = rule(site="*.shop.example", kind="drop-param", param="sid")
+    rules = compile_site_rules([wide])
+    for host in ("shop.example", "a.shop.example", "a.b.shop.example"):
+        assert host in rules.hosts
+        assert join(rules.apply(split(f"http://{host}/?sid=1"))) == f"http://{host}/"
+    for host in ("myshop.example", "example", "shop.example.org", ""):
+        assert host not in rules.hosts
+
+
+def test_hosts_have_their_own_rules_and_those_of_their_domain() -> None:
+    """The rules of a host add to those of the domain; none switches the other off."""
+    rules = (
+        rule(site="*.shop.example", kind="drop-param", param="sid"),
+        rule(site="en.shop.example", kind="drop-param", param="ref"),
+    )
+    assert (
+        applied("http://en.shop.example/?sid=1&ref=2&a=3", *rules) == "http://en.shop.example/?a=3"
+    )
+    assert applied("http://de.shop.example/?sid=1&ref=2", *rules) == "http://de.shop.example/?ref=2"
+
+
+def test_rules_of_the_new_host_apply_after_an_alias() -> None:
+    """A URL that an alias takes to another host has the rules of that host."""
+    rules = (
+        rule(kind="host-alias", host="www.shop.example", by="shop.example"),
+        rule(kind="drop-param", param="sid"),
+    )
+    assert applied("http://www.shop.example/?sid=1", *rules) == f"{HTTP}/"
+
+
+def test_the_recorder_hears_of_every_step() -> None:
+    """Each change is told with its rule, the URL before and after, and its evidence."""
+    rules = compile_site_rules(
+        [
+            rule(kind="drop-param", param="a", source="content", support=9, conflicts=0),
+            rule(kind="strip-tail", tail="/index.html", by="/"),
+        ]
+    )
+    steps = []
+    rules.apply(split(f"{HTTP}/index.html?a=1"), lambda *step: steps.append(step))
+    names, befores, afters, reasons = zip(*steps, strict=True)
+    assert names == ("strip-tail", "drop-param")
+    assert [join(url) for url in befores] == [f"{HTTP}/index.html?a=1", f"{HTTP}/?a=1"]
+    assert [join(url) for url in afters] == [f"{HTTP}/?a=1", f"{HTTP}/"]
+    assert "source content, support 9, conflicts 0" in reasons[1]
+
+
+def test_nothing_to_do_gives_the_same_object() -> None:
+    """A URL on which no rule acts comes back as the very object, so that a caller can tell."""
+    rules = compile_site_rules([rule(kind="drop-param", param="a")])
+    url = split(f"{HTTP}/?b=1")
+    assert rules.apply(url) is url
+
+
+BAD: list[tuple[dict[str, object], str]] = [
+    ({"kind": "drop-parm", "param": "a"}, "'drop-parm'.*drop-param"),
+    ({"kind": "drop-param"}, "needs 'param'"),
+    ({"kind": "drop-param", "param": "a", "tail": "/x"}, "has no 'tail'.*param"),
+    ({"kind": "drop-param", "param": ("a", "a")}, "different texts"),
+    ({"kind": "drop-param", "param": "a", "path": "forum"}, "starts with '/'"),
+    ({"kind": "drop-param", "param": "a", "path": "/a-*"}, "alone"),
+    ({"kind": "drop-param", "param": "a", "path": "/**/a/**"}, "one '\\*\\*'"),
+    ({"kind": "drop-param", "param": "a", "when": {"hass": "b"}}, "'hass'.*has, no"),
+    ({"kind": "drop-param", "param": "a", "when": {"params": {"b": 1}}}, "a text"),
+    ({"kind": "drop-param", "param": "a", "when": {"slash": "yes"}}, "true or false"),
+    ({"kind": "drop-param", "param": "a", "when": {"segments": {"x": "a"}}}, "positions"),
+    ({"kind": "drop-param", "param": "a", "when": {"rest": "x"}}, "a path"),
+    ({"kind": "drop-param", "param": "a", "status": "on"}, "active, proposed, rejected"),
+    ({"kind": "drop-param", "param": "a", "source": "me"}, "user, redirect"),
+    ({"kind": "drop-param", "param": "a", "support": -1}, "from 0"),
+    ({"kind": "drop-param", "param": "a", "false_merge_upper": 2}, "between 0 and 1"),
+    ({"kind": "drop-param", "param": "a", "examples": (("x",),)}, "pairs"),
+    ({"kind": "drop-param", "param": "\udce9"}, "Unicode"),
+    ({"kind": "drop-param", "param": "a", "site": "Shop.example"}, "lower-case host"),
+    ({"kind": "drop-param", "param": "a", "site": "http://shop.example/"}, "lower-case host"),
+    ({"kind": "prefix-alias", "prefix": "/a/..", "by": "/b"}, "dot segments"),
+    ({"kind": "param-to-path", "param": "id", "path": "/*", "by": "/{}"}, "without wildcards"),
+    ({"kind": "param-to-path", "param": "id", "path": "/a", "by": "/b"}, "one {}"),
+    ({"kind": "strip-tail", "tail": "/index.html", "by": "/home"}, "'' or '/'"),
+    ({"kind": "strip-segment", "prefix": "/", "shape": "hex"}, "how long"),
+    ({"kind": "strip-segment", "prefix": "/"}, "'segment' or 'shape'"),
+    ({"kind": "drop-segment", "slots": ("s0",), "path": "/*/*"}, "swallow"),
+    ({"kind": "ignore-value", "slots": ("s0",)}, "swallow"),
+    ({"kind": "ignore-value", "slots": ("host",)}, "s0, s1"),
+    ({"kind": "replace", "old": {"s0": "a"}}, "one side only"),
+    ({"kind": "replace", "old": {"s0": "a"}, "new": {"s0": ".."}}, "'..'"),
+    ({"kind": "replace", "old": {"q:a": "1"}, "new": {"q:a": "1"}}, "the same"),
+    ({"kind": "replace", "old": {"host": "a.shop.example"}}, "name it in old and new"),
+    ({"kind": "replace-text", "slot": "s0", "text": "a", "by": "ba"}, "without any character"),
+    ({"kind": "split-segment", "separator": "/"}, "without '/'"),
+    ({"kind": "host-alias", "host": "a.shop.example", "by": "a.shop.example"}, "alias of itself"),
+    ({"kind": "www", "option": "drop"}, "option of www.*'remove'"),
+    ({"kind": "www", "option": "remove", "path": "/a"}, "whole site"),
+    ({"kind": "trailing-slash", "option": False, "path": "/a"}, "whole site"),
+    ({"kind": "replace-ip-with-domain", "option": {"192.0.2.1": "a.b"}}, "not for one site"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), BAD)
+def test_a_bad_rule_says_what_would_be_accepted(fields: dict[str, object], message: str) -> None:
+    """A rule that says nothing, or what it may not, is refused as it is made."""
+    with pytest.raises(SiteRuleError, match=message):
+        rule(**fields)
