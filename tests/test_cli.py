@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_runner import Runner
 
 from scrapy_urlnorm import cli
-from scrapy_urlnorm.cli import VERBS, main, verb
+from scrapy_urlnorm.cli import VERBS, verb
 from scrapy_urlnorm.normalizer import normalize
 from scrapy_urlnorm.rules import RULES
 
@@ -30,19 +31,7 @@ param = "ref"
 @pytest.fixture
 def run(capfdbinary, monkeypatch):
     """Run the command line in this process: (exit code, standard output, standard error)."""
-
-    def run(*argv, stdin=b""):
-        buffer = io.BufferedReader(io.BytesIO(stdin))
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
-        try:
-            code = main(list(map(str, argv)))
-        except SystemExit as exit:
-            code = exit.code
-        sys.stdout.flush()
-        out, err = capfdbinary.readouterr()
-        return code, out.decode("utf-8", "surrogateescape"), err.decode()
-
-    return run
+    return Runner(capfdbinary, monkeypatch)
 
 
 def start(*argv, **options):

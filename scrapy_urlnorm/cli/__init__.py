@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ..exceptions import UrlNormError
-from . import catalogue, dedupe, urls
+from . import catalogue, dedupe, learn, site_rules, urls
 from .verb import USAGE, UsageError, Verb, say
 
 if TYPE_CHECKING:
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["VERBS", "main"]
 
-VERBS: tuple[Verb, ...] = (*urls.VERBS, *dedupe.VERBS, *catalogue.VERBS)
+VERBS: tuple[Verb, ...] = (
+    *urls.VERBS,
+    *dedupe.VERBS,
+    *catalogue.VERBS,
+    *learn.VERBS,
+    *site_rules.VERBS,
+)
 
 INTERRUPTED = 130
 

@@ -1,0 +1,146 @@
+"""Verbs on rule files: check-rules, import-rules, export-rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..rules import PROFILES
+from ..site_rules import load_site_rules
+from ..site_rules.check import check_site_rules
+from ..site_rules.file import table_of
+from ..site_rules.importers import export_duplicate_url_discarder, import_rules
+from ..site_rules.toml import write_block
+from .merge import add_rules
+from .verb import NO, YES, Verb, add_json, out, out_json, say
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from ..site_rules import SiteRule
+
+SHOWN = 10
+"""Rows not taken that are named one by one."""
+
+
+def out_rules(rules: Iterable[SiteRule]) -> None:
+    """Write rules as a rule file has them."""
+    for number, rule in enumerate(rules):
+        if number:
+            out("")
+        for line in write_block(table_of(rule)):
+            out(line)
+
+
+def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a rule file")
+    parser.add_argument(
+        "--profile", choices=PROFILES, help="the profile under which the examples must merge"
+    )
+    add_json(parser)
+
+
+def _check(args: argparse.Namespace) -> int:
+    project = args.project
+    profile = args.profile or (project.profile if project else "default")
+    reports = [check_site_rules(path, profile) for path in args.files]
+    for report in reports:
+        if args.json:
+            out_json(
+                {
+                    "file": report.path,
+                    "ok": report.ok,
+                    "rules": len(report.rules),
+                    "examples": report.examples,
+                    "errors": report.errors,
+                    "warnings": report.warnings,
+                }
+            )
+        else:
+            out(str(report))
+    return YES if all(report.ok for report in reports) else NO
+
+
+def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="duplicate-url-discarder's JSON, ClearURLs' data.min.json or an AdGuard list",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="RULES", help="add the rules to this file (default: print them)"
+    )
+    add_json(parser)
+
+
+def _import(args: argparse.Namespace) -> int:
+    found = [import_rules(path) for path in args.files]
+    rules = [rule for one in found for rule in one.rules]
+    if args.output:
+        add_rules(args.output, rules)
+    elif not args.json:
+        out_rules(rules)
+    for one in found:
+        if args.json:
+            out_json(
+                {
+                    "file": one.source,
+                    "rows": one.rows,
+                    "rules": [rule.as_dict() for rule in one.rules],
+                    "options": one.options,
+                    "skipped": [list(row) for row in one.skipped],
+                }
+            )
+        else:
+            say(str(one))
+    return YES
+
+
+def _add_export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="RULES", help="a rule file")
+
+
+def _export(args: argparse.Namespace) -> int:
+    rules = [rule for path in args.files for rule in load_site_rules(path)]
+    text, left_out = export_duplicate_url_discarder(rules)
+    out(text.rstrip("\n"))
+    say(f"{len(rules) - len(left_out)} rules written, {len(left_out)} that it cannot say")
+    for rule, why in left_out[:SHOWN]:
+        say(f"left out: ({rule}): {why}")
+    if len(left_out) > SHOWN:
+        say(f"and {len(left_out) - SHOWN} more")
+    return YES
+
+
+VERBS = (
+    Verb(
+        "check-rules",
+        "check a file of rules for single sites",
+        "Say whether every rule of a file is valid, whether they come to an end and keys stay as "
+        "they are, whether each pair of examples is merged, and which rules contradict or shadow "
+        "one another. The exit code is 1 when something keeps the file from being used.",
+        "check-rules rules.toml",
+        _add_check_arguments,
+        _check,
+    ),
+    Verb(
+        "import-rules",
+        "turn another tool's rules into site rules",
+        "Read your copy of duplicate-url-discarder's rules, of ClearURLs' data or of an AdGuard "
+        "list of removed parameters, and print the rules as a rule file or add them to one. What "
+        "could not be taken is said on standard error.",
+        "import-rules data.min.json -o rules.toml",
+        _add_import_arguments,
+        _import,
+    ),
+    Verb(
+        "export-rules",
+        "print site rules as duplicate-url-discarder reads them",
+        "Print the rules of a file as duplicate-url-discarder's JSON. Rules that the format "
+        "cannot say without merging more are left out, and named on standard error.",
+        "export-rules rules.toml > dud.json",
+        _add_export_arguments,
+        _export,
+    ),
+)

@@ -1,0 +1,243 @@
+"""mine and evaluate: from logs to a rule file and its measure."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from cli_runner import Runner
+
+from scrapy_urlnorm import Normalizer, load_site_rules
+
+
+@pytest.fixture
+def run(capfdbinary, monkeypatch):
+    """Run the command line in this process."""
+    return Runner(capfdbinary, monkeypatch)
+
+
+def rows(site="shop.example", pages=40, start=0):
+    """A site where ``view`` means nothing and ``id`` everything."""
+    for n in range(start, start + pages):
+        for view in ("", f"&view=a{n}", f"&view=b{n}"):
+            yield {
+                "url": f"https://{site}/item?id={n}{view}",
+                "status": 200,
+                "mime": "text/html",
+                "digest": f"{site} {n}",
+            }
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Write rows as a log and return its path."""
+
+    def log(rows, name="crawl.jsonl"):
+        path = tmp_path / name
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        return path
+
+    return log
+
+
+def test_mine_writes_a_rule_file(run, log, tmp_path):
+    """Each site of all logs is reported, and its rules stand in the file."""
+    path = tmp_path / "rules.toml"
+    code, out, err = run(
+        "mine", log(rows()), log(rows("b.example"), "b.jsonl.gz"), "-o", path, "--processes", 1
+    )
+    assert code == 0
+    rules = load_site_rules(path)
+    assert {rule.site for rule in rules if rule.active} == {"shop.example", "b.example"}
+    normalizer = Normalizer(site_rules=rules)
+    assert normalizer.normalize("https://shop.example/item?id=7&view=x") == (
+        "https://shop.example/item?id=7"
+    )
+    assert "shop.example: 120 URLs, 40 contents; 80 of 80 redundant ones found" in out
+    assert "drop-param" in out
+    assert "240 rows, 2 sites, 2 rules active, 0 proposed" in err
+    assert f"{path}: 2 rules, 2 of them new" in err
+
+
+def test_mine_prints_rules_without_a_file(run, log, tmp_path):
+    """Standard output is the rule file then, and standard error the report."""
+    code, out, err = run("mine", log(rows()))
+    assert code == 0
+    path = tmp_path / "printed.toml"
+    path.write_text(out)
+    assert len(load_site_rules(path)) == 1
+    assert "80 of 80" in err
+
+
+def test_mine_as_json(run, log):
+    """The report as one object."""
+    report = json.loads(run("mine", "--json", log(rows())).out)
+    [site] = report["sites"]
+    assert (site["site"], site["urls"], site["redundant"]) == ("shop.example", 120, 80)
+    assert site["rules"][0]["kind"] == "drop-param"
+
+
+def test_mine_reads_standard_input(run, log):
+    """``-`` once is fine, twice is wrong usage."""
+    data = log(rows()).read_bytes()
+    assert "drop-param" in run("mine", "-", stdin=data).out
+    code, _, err = run("mine", "-", "-", stdin=data)
+    assert code == 2
+    assert "can be read once" in err
+
+
+def test_mining_again_keeps_what_people_wrote(run, log, tmp_path):
+    """Comments, hand-written and rejected rules survive, and a second run changes nothing."""
+    path = tmp_path / "rules.toml"
+    run("mine", log(rows()), "-o", path)
+    text = path.read_text()
+    mine = '# mine\n[[rule]]\nsite = "shop.example"\nkind = "drop-param"\nparam = "ref"\n\n'
+    edited = mine + text.replace('source = "content"', 'status = "rejected"\nsource = "content"')
+    path.write_text(edited)
+    run("mine", log(rows()), "-o", path)
+    assert path.read_text() == edited
+    path.write_text(text)
+    run("mine", log(rows()), "-o", path)
+    assert path.read_text() == text
+
+
+def test_a_bad_row_stops_mining(run, log, tmp_path):
+    """File, line and reason are named and no rule is written; --skip-bad counts instead."""
+    path = log(rows())
+    path.write_text(path.read_text().replace('"status": 200', '"status": "OK"', 1))
+    rules = tmp_path / "rules.toml"
+    code, out, err = run("mine", path, "-o", rules)
+    assert (code, out) == (2, "")
+    assert f"{path}, line 1: 'status' must be a number" in err
+    assert not rules.exists()
+    code, _, err = run("mine", path, "-o", rules, "--skip-bad")
+    assert code == 0
+    assert f"1 rows skipped; the first: {path}, line 1" in err
+    assert load_site_rules(rules)
+
+
+def test_the_format_of_a_log_can_be_named(run, tmp_path):
+    """--format and --site read what does not say by itself what it is."""
+    path = tmp_path / "access.log"
+    path.write_text('1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.1" 200 1\n' * 3)
+    code, _, err = run("mine", path)
+    assert code == 2
+    assert "--site" in err or "https://HOST" in err
+    code, _, err = run("mine", path, "--format", "access", "--site", "https://shop.example")
+    assert code == 0
+    assert "No row names its content" in err
+    assert "proposals" in err
+    assert run("mine", path, "--format", "warc").code == 2
+
+
+def test_a_log_without_contents_gives_no_active_rule(run, tmp_path):
+    """A bare list of URLs proposes at most, and the report says why."""
+    path = tmp_path / "urls.txt"
+    path.write_text("".join(row["url"] + "\n" for row in rows()))
+    report = json.loads(run("mine", "--json", path).out)
+    assert all(rule["status"] == "proposed" for site in report["sites"] for rule in site["rules"])
+
+
+@pytest.mark.parametrize("option", [("--risk", "2"), ("--risk", "x"), ("--noise", "-1")])
+def test_knobs_have_a_range(run, log, option):
+    """A risk that is no share is wrong usage, and the range is named."""
+    code, _, err = run("mine", log(rows()), *option)
+    assert code == 2
+    assert "number from 0 to" in err
+
+
+def test_the_knobs_reach_the_learner(run, log, monkeypatch):
+    """--risk, --noise and --processes are what mining is called with."""
+    seen = {}
+
+    def survey(rows, **knobs):
+        seen.update(knobs, rows=len(list(rows)))
+        return iter(())
+
+    monkeypatch.setattr("scrapy_urlnorm.cli.learn.survey", survey)
+    run("mine", log(rows()), "--risk", "0.006", "--noise", "0.01", "--processes", "3")
+    assert seen == {"risk": 0.006, "noise": 0.01, "processes": 3, "rows": 120}
+
+
+def test_an_interrupted_run_leaves_the_file_as_it_was(log, tmp_path):
+    """Ctrl-C while a log is read: exit code 130, no half-written file, the old one untouched."""
+    path = tmp_path / "rules.toml"
+    for before in (None, "# nothing yet\n"):
+        if before is not None:
+            path.write_text(before)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scrapy_urlnorm", "mine", "-", "-o", path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"},
+        )
+        # A row that cannot be read makes it say something: by then it reads.
+        process.stdin.write(
+            b'{"url": "http://a.example/", "status": 200, "digest": "1"}\n' * 50_000
+        )
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+        assert process.returncode == 130
+        assert err == b"python -m scrapy_urlnorm mine: interrupted\n"
+        assert sorted(p.name for p in tmp_path.iterdir()) == ([] if before is None else [path.name])
+    assert path.read_text() == before
+
+
+def test_evaluate_measures_with_and_without_the_rules(run, log, tmp_path):
+    """Learned on some pages, measured on others: all found, none merged wrongly."""
+    path = tmp_path / "rules.toml"
+    run("mine", log(rows()), "-o", path)
+    other = log(rows(start=100), "other.jsonl")
+    code, out, _ = run("evaluate", "--rules", path, other)
+    assert code == 0
+    table = {line[:22].strip(): line[22:].split() for line in out.splitlines()[1:]}
+    assert table["redundant URLs found"] == ["0.0%", "100.0%"]
+    assert table["contents lost"] == ["0", "0"]
+    assert table["crawl reduction"] == ["0.0%", "66.7%"]
+    measured = json.loads(run("evaluate", "--json", "--rules", path, other).out)
+    assert measured["with"]["found"] == 1
+    assert measured["without"]["found"] == 0
+    assert measured["with"]["false_merges"] == 0
+
+
+def test_evaluate_names_wrong_merges(run, log, tmp_path):
+    """A rule that merges two contents is counted, and the URLs are shown."""
+    path = tmp_path / "rules.toml"
+    path.write_text('[[rule]]\nsite = "shop.example"\nkind = "drop-param"\nparam = "id"\n')
+    out = run("evaluate", "--rules", path, log(rows())).out
+    assert "39 of 39" in out
+    assert "merged wrongly: https://shop.example/item?id=0" in out
+
+
+def test_evaluate_needs_contents(run, tmp_path):
+    """A list of URLs has nothing to measure by."""
+    rules, path = tmp_path / "rules.toml", tmp_path / "urls.txt"
+    rules.write_text("")
+    path.write_text("http://a.example/\n")
+    code, out, err = run("evaluate", "--rules", rules, path)
+    assert (code, out) == (2, "")
+    assert "none of 1 rows is a page" in err
+
+
+def test_hash_seeds_do_not_show(log, tmp_path):
+    """Two processes with other hash seeds write the same rule file and the same report."""
+    path = log([*rows(), *rows("b.example")])
+    written = set()
+    for seed in ("1", "2"):
+        rules = tmp_path / f"rules{seed}.toml"
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy_urlnorm", "mine", path, "-o", rules],
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        )
+        written.add((done.stdout, rules.read_bytes()))
+    assert len(written) == 1
