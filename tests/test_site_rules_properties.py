@@ -1,0 +1,249 @@
+"""What holds for every set of site rules and every URL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import SiteRule, compile_site_rules
+from scrapy_urlnorm.site_rules.domains import registrable_domain
+from scrapy_urlnorm.site_rules.form import Form
+from scrapy_urlnorm.site_rules.kinds import KINDS
+from scrapy_urlnorm.url import join, split
+
+if TYPE_CHECKING:
+    import random
+
+# Few words, so that rules and URLs meet, and rules meet each other.
+TOKENS = st.sampled_from(["a", "b", "A", "12", "12-a", "a-12", "a:b", "a;b=1", "*", "a.html"])
+NAMES = st.sampled_from(["a", "b", "a1"])
+SEGMENT_SLOTS = st.sampled_from(["s0", "s1", "s-1"])
+SLOTS = st.one_of(SEGMENT_SLOTS, NAMES.map("q:{}".format))
+HOSTS = st.sampled_from(["shop.example", "www.shop.example", "m.shop.example"])
+SITES = st.one_of(st.just("*.shop.example"), HOSTS)
+SHORT_PATHS = st.lists(TOKENS.filter(lambda t: t != "*"), min_size=1, max_size=2).map(
+    lambda tokens: "/" + "/".join(quote(t, safe=":;=") for t in tokens)
+)
+PATTERNS = st.one_of(
+    SHORT_PATHS,
+    SHORT_PATHS.map(lambda path: path + "/**"),
+    st.sampled_from(["/*/a", "/#/**", "/**/x.html", "/*.html", "/*/*/", "/"]),
+)
+TEXTS = st.sampled_from(["a", "-12", ".html", ":", "12"])
+VALUES = st.one_of(TOKENS, st.sampled_from(["{namespace}", "{page}", ""]))
+
+#: What `by` is, for each kind that has one.
+BY = {
+    "host-alias": HOSTS,
+    "prefix-alias": st.one_of(SHORT_PATHS, st.just("/")),
+    "param-to-path": st.sampled_from(["/{}", "/a/{}", "/a_{}", "/{}/b/"]),
+    "strip-tail": st.sampled_from(["", "/"]),
+    "replace-text": st.sampled_from(["", "b", "_"]),
+}
+
+OPERANDS: dict[str, st.SearchStrategy[object]] = {
+    "param": st.lists(NAMES, min_size=1, max_size=2, unique=True),
+    "default": st.dictionaries(NAMES, VALUES, min_size=1, max_size=2),
+    "host": st.lists(HOSTS, min_size=1, max_size=1),
+    "prefix": st.one_of(SHORT_PATHS, st.just("/")),
+    "segment": TOKENS,
+    "tail": st.one_of(SHORT_PATHS, SHORT_PATHS.map(lambda path: path + "/")),
+    "suffix": TEXTS,
+    "slot": st.one_of(SLOTS, st.just("?")),
+    "slots": st.lists(SLOTS.filter("s0".__ne__), min_size=1, max_size=2, unique=True),
+    "side": st.sampled_from(["before", "after"]),
+    "text": TEXTS,
+    "separator": st.sampled_from([":", "-", "a"]),
+    "slash": st.booleans(),
+    "semicolons": st.booleans(),
+    "bare": st.booleans(),
+    "shape": st.sampled_from(["digits", "hex"]),
+    "min_length": st.just(2),
+}  # fmt: skip
+TABLES = st.dictionaries(
+    st.one_of(SLOTS, st.sampled_from(["slash", "scheme", "host"])), TOKENS, max_size=2
+)
+CONTEXTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "has": NAMES,
+        "no": NAMES,
+        "params": st.dictionaries(NAMES, VALUES, max_size=1),
+        "among": st.dictionaries(NAMES, st.lists(VALUES, min_size=1, max_size=2), max_size=1),
+        "segments": st.dictionaries(st.sampled_from(["0", "-1"]), TOKENS, max_size=1),
+        "slash": st.booleans(),
+        "scheme": st.sampled_from(["http", "https"]),
+        "rest": st.one_of(SHORT_PATHS, st.sampled_from(["/?a=1", "/a/?b=a"])),
+    },
+)
+CATALOGUE = st.sampled_from(
+    [("trailing-slash", "add"), ("trailing-slash", "remove"), ("lowercase-path", True),
+     ("remove-duplicate-slashes", True), ("sort-query", True), ("remove-directory-index", True)]
+)  # fmt: skip
+
+
+RARELY = st.sampled_from([False, False, False, True])
+
+
+@st.composite
+def a_replacement(draw: st.DrawFn) -> dict[str, object]:
+    """Operands of a replace rule: what it says on one side it may say on the other."""
+    old, new = draw(TABLES), draw(TABLES)
+    for table in (old, new):
+        if "slash" in table:
+            table["slash"] = "1"
+    for slot in ("scheme", "host", "s0", "s1", "s-1"):
+        if slot in old or slot in new:
+            words = {"scheme": st.sampled_from(["http", "https"]), "host": HOSTS}.get(slot, TOKENS)
+            old[slot], new[slot] = draw(words), draw(words)
+    return {"old": old, "new": new, "prefix": "/a"}
+
+
+@st.composite
+def site_rules(draw: st.DrawFn, kind: str | None = None) -> SiteRule:
+    """Draw a valid rule, of one kind or of any."""
+    chosen = kind or draw(st.sampled_from([*KINDS, "catalogue"]))
+    fields: dict[str, object] = {"site": draw(SITES)}
+    if draw(RARELY):
+        fields["path"] = draw(PATTERNS)
+    if draw(RARELY):
+        fields["when"] = draw(CONTEXTS)
+    if chosen == "catalogue":
+        fields["kind"], fields["option"] = draw(CATALOGUE)
+    elif chosen == "replace":
+        fields |= {"kind": chosen, **draw(a_replacement())}
+    else:
+        spec = KINDS[chosen]
+        operands = [name for name in (*spec.required, *spec.optional) if name in OPERANDS]
+        fields |= {"kind": chosen, **{name: draw(OPERANDS[name]) for name in operands}}
+        if chosen in BY:
+            fields["by"] = draw(BY[chosen])
+        if chosen == "strip-segment":
+            for name in draw(st.sampled_from([("segment",), ("shape", "min_length")])):
+                fields.pop(name)
+        if chosen == "param-to-path":
+            fields |= {"param": draw(NAMES), "path": draw(SHORT_PATHS)}
+        if chosen == "drop-segment":
+            fields |= {"slots": ["s0"], "path": draw(st.sampled_from(["/*/a/**", "/*/b"]))}
+    try:
+        return SiteRule(**fields)
+    except SiteRuleError:
+        assume(False)
+        raise
+
+
+@st.composite
+def urls(draw: st.DrawFn) -> str:
+    """Draw a URL whose tokens are those that the rules name."""
+    raw = TOKENS.map(lambda token: quote(token, safe=":;=*"))
+    path = "/" + "/".join(draw(st.lists(raw, max_size=4))) + draw(st.sampled_from(["", "/"]))
+    pairs = draw(st.lists(st.tuples(NAMES, st.one_of(raw, st.just(""))), max_size=4))
+    joined = draw(st.sampled_from(["&", ";", "%3B"])).join(
+        draw(st.sampled_from([f"{name}={value}", name])) if not value else f"{name}={value}"
+        for name, value in pairs
+    )
+    scheme, query = draw(st.sampled_from(["http", "https"])), f"?{joined}" if joined else ""
+    return f"{scheme}://{draw(HOSTS)}{path}{query}"
+
+
+def compiled(rules: list[SiteRule]) -> object:
+    """Compile *rules*, or give the example up when the set is refused."""
+    try:
+        return compile_site_rules(rules)
+    except SiteRuleError:
+        assume(False)
+        raise
+
+
+RELAXED = settings(
+    deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "catalogue"])
+def test_every_kind_is_idempotent_alone(kind: str) -> None:
+    """A rule of any kind changes nothing in its own result."""
+
+    @RELAXED
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        rules = compiled([data.draw(site_rules(kind))])
+        for url in data.draw(st.lists(urls(), min_size=4, max_size=8)):
+            once = rules.apply(split(url))
+            assert rules.apply(once) == once
+            assert rules.apply(split(join(once))) == once
+
+    check()
+
+
+@settings(RELAXED, max_examples=400)
+@given(st.lists(site_rules(), min_size=2, max_size=6), st.lists(urls(), min_size=4, max_size=8))
+def test_every_set_that_compiles_is_idempotent(rules: list[SiteRule], some: list[str]) -> None:
+    """Rules of any kinds together come to an end, and their result is final."""
+    together = compiled(rules)
+    steps: list[object] = []
+    for url in map(split, some):
+        before = len(steps)
+        once = together.apply(url, lambda *step: steps.append(step))
+        assert together.apply(once) == once
+        # A URL that was worked on and came back as it was went round until it was given up.
+        assert len(steps) == before or once != url
+    event(f"{min(len(steps), 4)} steps or more")
+
+
+@settings(RELAXED, max_examples=200)
+@given(
+    st.sampled_from(["safe", "default", "aggressive"]),
+    st.lists(site_rules(), min_size=1, max_size=5),
+    st.lists(urls(), min_size=4, max_size=8),
+)
+def test_a_normalizer_with_site_rules_is_idempotent(
+    profile: str, rules: list[SiteRule], some: list[str]
+) -> None:
+    """The catalogue and the site rules settle together, in every profile."""
+    compiled(rules)
+    normalize = Normalizer(profile, site_rules=rules).normalize
+    for url in some:
+        once = normalize(url)
+        assert normalize(once) == once
+
+
+@settings(RELAXED, max_examples=200)
+@given(st.lists(site_rules(), min_size=2, max_size=6), urls(), st.randoms(use_true_random=False))
+def test_the_order_of_rules_changes_nothing(
+    rules: list[SiteRule], url: str, shuffler: random.Random
+) -> None:
+    """A file may list its rules in any order, and any number of times."""
+    shuffled = [*rules, rules[0]]
+    shuffler.shuffle(shuffled)
+    assert compiled(rules).apply(split(url)) == compiled(shuffled).apply(split(url))
+
+
+@settings(RELAXED, max_examples=200)
+@given(st.lists(site_rules(), min_size=1, max_size=4), urls())
+def test_no_rule_leaves_its_registrable_domain(rules: list[SiteRule], url: str) -> None:
+    """Whatever rules say, a URL stays within the registrable domain it came from."""
+    result = compiled(rules).apply(split(url))
+    assert registrable_domain(result.host or "") == registrable_domain(split(url).host or "")
+
+
+@settings(RELAXED, max_examples=200)
+@given(st.lists(site_rules(), min_size=1, max_size=4), st.text(max_size=30))
+def test_any_text_of_the_site_is_taken(rules: list[SiteRule], text: str) -> None:
+    """Rules never raise, whatever stands behind the host."""
+    url = split(f"http://shop.example/{text}")
+    result = compiled(rules).apply(url)
+    assert compiled(rules).apply(result) == result
+
+
+@given(urls(), st.text(max_size=20))
+def test_a_form_gives_back_the_url(url: str, text: str) -> None:
+    """Taking a URL apart into slots and putting it together again loses nothing."""
+    for each in (url, url + text):
+        assert Form(split(each)).to_url() == split(each)
