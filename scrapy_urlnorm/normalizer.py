@@ -7,15 +7,16 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import fastpath
+from . import shortcut as shortcuts
 from .exceptions import ConfigError
-from .rules import PROFILES, RULE_NAMES, RULES
+from .rules import NEEDS, PROFILES, RULE_NAMES, RULES
 from .rules.data import lists_digest
 from .rules.host import canonical_host
+from .rules.syntax import UNTIDY_ESCAPE
 from .site_rules import compile_site_rules
-
 from .url import Url, join, parse, split
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ _PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
 _UNSETTLED_REASON = "The rules keep making work for one another: only the safe ones apply."
 
 Recorder = Callable[[str, Url, Url, str], None]
-_Steps = tuple[tuple["Rule", Any], ...]
+_Step = tuple[Callable[[Url, Any], Url], Any, "Rule", bool]
+#: The steps for URLs with or without each of what rules need.
+_Catalogue = dict[tuple[bool, bool, bool], tuple[_Step, ...]]
 
 
 class Step(NamedTuple):
@@ -73,8 +76,8 @@ ConfigError` for an unknown profile, rule or option.
     __slots__ = (
         "_catalogue",
         "_has_site_rules",
-        "_is_normal",
         "_options",
+        "_shortcut",
         "_site",
         "digest",
         "profile",
@@ -91,19 +94,18 @@ ConfigError` for an unknown profile, rule or option.
         rules: Mapping[str, object] | None = None,
         site_rules: Iterable[SiteRule] = (),
     ) -> None:
-        steps, canonical = _compile(_effective_rules(profile, rules or {}))
+        canonical, compiled = _compile(_effective_rules(profile, rules or {}))
         site_rules = tuple(site_rules)
         site = compile_site_rules(site_rules) if site_rules else None
         has_site_rules = None if site is None else _HostsWithRules(site.hosts).__getitem__
-        compiled = {rule.name: option for rule, option in steps}
         set_slot = object.__setattr__
         set_slot(self, "profile", profile)
         set_slot(self, "site_rules", site_rules)
         set_slot(self, "_options", canonical)
-        set_slot(self, "_catalogue", steps)
+        set_slot(self, "_catalogue", _catalogue(compiled))
         set_slot(self, "_site", site)
         set_slot(self, "_has_site_rules", has_site_rules)
-        set_slot(self, "_is_normal", fastpath.build(compiled, has_site_rules))
+        set_slot(self, "_shortcut", shortcuts.build(compiled, has_site_rules))
         set_slot(self, "digest", _digest(canonical, site_rules))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -137,9 +139,11 @@ ConfigError` for an unknown profile, rule or option.
 
         Never raises for a ``str``, and ``normalize(normalize(url)) == normalize(url)``.
         """
-        is_normal = self._is_normal
-        if is_normal is not None and is_normal(url):
-            return url
+        shortcut = self._shortcut
+        if shortcut is not None:
+            key = shortcut(url)
+            if key is not None:
+                return key
         return self._settle(url, None)
 
     def normalize_many(self, urls: Iterable[str]) -> Iterator[str]:
@@ -168,14 +172,14 @@ ConfigError` for an unknown profile, rule or option.
         result = join(url)
         if record is not None and result != text:
             record("parse", split(text), url, _PARSE_REASON)
-        is_normal = self._is_normal
+        shortcut = self._shortcut
         for _ in range(_MAX_PASSES):
             before = url
-            url = self._run(url, record)
+            url, settled = self._run(url, result, record)
             if url is before or url == before:
                 return result
             result = join(url)
-            if is_normal is not None and is_normal(result):
+            if settled or (shortcut is not None and shortcut(result) == result):
                 return result
         if self is _safe():
             return result
@@ -184,23 +188,33 @@ ConfigError` for an unknown profile, rule or option.
             record("unsettled", url, split(result), _UNSETTLED_REASON)
         return result
 
-    def _run(self, url: Url, record: Recorder | None) -> Url:
-        """Run the catalogue, then the rules of the site."""
+    def _run(self, url: Url, text: str, record: Recorder | None) -> tuple[Url, bool]:
+        """Run the catalogue on *url*, whose text is *text*, then the rules of the site.
+
+        Also tell whether the URL is settled: another run would change nothing.
+        """
+        settled = True
         catalogue = self._catalogue
         site = self._site
         if site is not None:
             host = canonical_host(url.host or "")
             if self._has_site_rules(host) and (switches := site.catalogue_options(host)):
                 catalogue = _switched(self, json.dumps(switches, sort_keys=True))
-        for rule, option in catalogue:
-            new = rule.apply(url, option)
+        # Rules that need what is not there are left out. What another rule brings in within
+        # this pass has its turn in the next.
+        untidy = "%" in text and UNTIDY_ESCAPE.search(text) is not None
+        for apply, option, rule, settles in catalogue[untidy, "?" in text, "#" in text]:
+            new = apply(url, option)
             if new is not url:
                 if record is not None:
                     record(rule.name, url, new, rule.summary)
                 url = new
+                settled = settled and settles
         if site is not None and self._has_site_rules(url.host or ""):
-            url = site.apply(url, record)
-        return url
+            new = site.apply(url, record)
+            settled = settled and new is url
+            url = new
+        return url, settled
 
 
 class _HostsWithRules(dict[str, bool]):
@@ -222,40 +236,47 @@ def _effective_rules(profile: str, rules: Mapping[str, object]) -> dict[str, obj
     if profile not in PROFILES:
         raise ConfigError(f"{profile!r} is not a profile; accepted: {', '.join(PROFILES)}")
     if not isinstance(rules, Mapping):
-        raise ConfigError(
-            f"{rules!r} is not a mapping of rule names to True, False or an option"
-        )
+        raise ConfigError(f"{rules!r} is not a mapping of rule names to True, False or an option")
     for name in rules:
         if name not in RULE_NAMES:
             close = difflib.get_close_matches(str(name), RULE_NAMES, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ConfigError(
-                f"{name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}"
-            )
+            raise ConfigError(f"{name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}")
     return {rule.name: rules.get(rule.name, rule.option(profile)) for rule in RULES}
 
 
-def _compile(options: Mapping[str, object]) -> tuple[_Steps, dict[str, Any]]:
-    """Return the steps to run and the options in their canonical form."""
-    steps: list[tuple[Rule, Any]] = []
+def _compile(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options, by rule, in canonical form and as the rules take them."""
     canonical: dict[str, Any] = {}
+    compiled: dict[str, Any] = {}
     for rule in RULES:
         option = options[rule.name]
         if option is False or option is None:
             continue
         try:
-            canonical[rule.name], compiled = rule.compile(option)
+            canonical[rule.name], compiled[rule.name] = rule.compile(option)
         except ConfigError as error:
             raise ConfigError(f"rule {rule.name!r}: {error}") from None
-        steps.append((rule, compiled))
-    return tuple(steps), canonical
+    return canonical, compiled
+
+
+def _catalogue(compiled: Mapping[str, Any]) -> _Catalogue:
+    """Return the steps to run, for each choice of what rules need."""
+    return {
+        present: tuple(
+            (rule.apply, compiled[rule.name], rule, rule.settles)
+            for rule in RULES
+            if rule.name in compiled and (not rule.needs or present[NEEDS.index(rule.needs)])
+        )
+        for present in product((False, True), repeat=3)
+    }
 
 
 @lru_cache(maxsize=1_024)
-def _switched(normalizer: Normalizer, switches: str) -> _Steps:
+def _switched(normalizer: Normalizer, switches: str) -> _Catalogue:
     """Return the catalogue of *normalizer* with the switches of one site (as JSON)."""
     options = {name: normalizer.rules.get(name, False) for name in RULE_NAMES}
-    return _compile(options | json.loads(switches))[0]
+    return _catalogue(_compile(options | json.loads(switches))[1])
 
 
 def _digest(canonical: Mapping[str, Any], site_rules: Iterable[SiteRule]) -> str:

@@ -37,6 +37,16 @@ class Url(NamedTuple):
         """Whether the text was of the form ``scheme://authority…``."""
         return self.host is not None
 
+    def with_path(self, path: str) -> Url:
+        """Return the URL with another path (several times faster than ``_replace``)."""
+        scheme, userinfo, host, port, _, query, fragment = self
+        return Url(scheme, userinfo, host, port, path, query, fragment)
+
+    def with_query(self, query: str | None) -> Url:
+        """Return the URL with another query."""
+        scheme, userinfo, host, port, path, _, fragment = self
+        return Url(scheme, userinfo, host, port, path, query, fragment)
+
     def __str__(self) -> str:
         return join(self)
 
@@ -63,6 +73,13 @@ fragment='c')
     if match is None:
         return Url(None, None, None, None, text, None, None)
     scheme, authority, path, query, fragment = match.groups()
+    if (
+        ":" not in authority
+        and "@" not in authority
+        and "[" not in authority
+        and "]" not in authority
+    ):
+        return Url(scheme, None, authority, None, path, query, fragment)
     userinfo: str | None
     userinfo, at, host_port = authority.rpartition("@")
     if not at:
@@ -79,10 +96,14 @@ def join(url: Url) -> str:
     scheme, userinfo, host, port, path, query, fragment = url
     if host is None:
         return path
-    text = f"{scheme}://{host}{path}" if userinfo is None and port is None else (
-        f"{scheme}://"
-        f"{'' if userinfo is None else userinfo + '@'}{host}{'' if port is None else ':' + port}"
-        f"{path}"
+    text = (
+        f"{scheme}://{host}{path}"
+        if userinfo is None and port is None
+        else (
+            f"{scheme}://"
+            f"{'' if userinfo is None else userinfo + '@'}{host}{'' if port is None else ':' + port}"
+            f"{path}"
+        )
     )
     if query is not None:
         text = f"{text}?{query}"
@@ -120,14 +141,15 @@ def parse(text: str) -> Url | None:
     Returns ``None`` for what is not ``scheme://…`` or has a port or an IP literal that no
     client accepts: such text is left alone.
     """
-    if _CLEAN.fullmatch(text):
-        url = split(text)
-    else:
-        text = text.strip(_C0_AND_SPACE).translate(_TAB_OR_NEWLINE)
-        url = split(_forward_slashes(text))
-    if url.host is None:
-        return None
+    clean = _CLEAN.fullmatch(text) is not None
+    if not clean:
+        text = _forward_slashes(text.strip(_C0_AND_SPACE).translate(_TAB_OR_NEWLINE))
+    url = split(text)
     scheme, userinfo, host, port, path, query, fragment = url
+    if host is None:
+        return None
+    if clean and userinfo is None and port is None and fragment is None and host[:1] != "[":
+        return url
     if port and not _is_port(port):
         return None
     if host[:1] == "[" and not _is_ip_literal(host[1:-1]):

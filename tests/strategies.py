@@ -39,7 +39,10 @@ _segments = st.lists(st.one_of(st.sampled_from(SEGMENTS), _text), max_size=6).ma
 _name = st.one_of(st.sampled_from(NAMES), _escape)
 _value = st.one_of(st.sampled_from(VALUES), _text)
 _pair = st.one_of(
-    st.builds("{}={}".format, _name, _value), _name, st.just(""), st.builds("{}={}".format, _name, _name)
+    st.builds("{}={}".format, _name, _value),
+    _name,
+    st.just(""),
+    st.builds("{}={}".format, _name, _name),
 )
 queries = st.lists(_pair, max_size=5).flatmap(
     lambda pairs: st.sampled_from(["&", "&", "&", ";", "&amp;"]).map(lambda sep: sep.join(pairs))

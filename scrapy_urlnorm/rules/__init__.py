@@ -40,6 +40,21 @@ class Rule:
     key_only: bool = False
 
     @property
+    def needs(self) -> str:
+        """What a URL must have to give the rule anything to do; one of ``NEEDS`` or ``""``."""
+        module = self.apply.__module__.rpartition(".")[2]
+        return _NEEDED.get(self.name, "query" if module == "query" else "")
+
+    @property
+    def settles(self) -> bool:
+        """Whether a change by the rule leaves no work for a rule that ran before it.
+
+        True of the rules on names, form and order of the parameters: those before them compare
+        decoded names and values, which these do not change.
+        """
+        return self.name in _SETTLING
+
+    @property
     def summary(self) -> str:
         """The first line of the rule's documentation, also the reason given in a trace."""
         return self.documentation.partition("\n")[0]
@@ -52,6 +67,22 @@ class Rule:
     def option(self, profile: str) -> object:
         """Return the option that *profile* uses for this rule."""
         return {"safe": self.safe, "default": self.default, "aggressive": self.aggressive}[profile]
+
+
+_SETTLING = {
+    "drop-params",
+    "drop-default-params",
+    "keep-params",
+    "form-encode-query",
+    "sort-query",
+    "remove-empty-query",
+}
+NEEDS = ("untidy escape", "query", "fragment")
+_NEEDED = {
+    "uppercase-escapes": "untidy escape",
+    "decode-unreserved": "untidy escape",
+    "remove-fragment": "fragment",
+}
 
 
 def _everywhere(name: str, apply: Callable[[Url, Any], Url]) -> Rule:
@@ -182,4 +213,4 @@ RULES: tuple[Rule, ...] = (
 RULE_NAMES = tuple(rule.name for rule in RULES)
 """The names of the catalogue, in the order of :data:`RULES`."""
 
-__all__ = ["PROFILES", "RULES", "RULE_NAMES", "Rule"]
+__all__ = ["NEEDS", "PROFILES", "RULES", "RULE_NAMES", "Rule"]

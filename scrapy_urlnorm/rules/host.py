@@ -191,7 +191,7 @@ def _add_www(host: str) -> str:
 
 @lru_cache(maxsize=1)
 def _public_suffixes() -> tldextract.TLDExtract:
-    import tldextract  # noqa: PLC0415  (half of the import time of this package)
+    import tldextract
 
     # The list that comes with tldextract: no look-up over the network, no cache on disk.
     return tldextract.TLDExtract(

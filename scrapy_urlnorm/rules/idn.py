@@ -17,7 +17,7 @@ def to_ascii(host: str) -> str | None:
     Escapes are decoded first; the mapping is UTS 46, non-transitional, without the rules on
     hyphens and lengths. https://url.spec.whatwg.org/#concept-domain-to-ascii
     """
-    import idna  # noqa: PLC0415  (its tables take a while to load; few crawls need them)
+    import idna
 
     try:
         text = unquote_to_bytes(host).decode()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .query import decode_token
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -48,16 +50,17 @@ class ParamMatcher:
             prefixes=[name[:-1] for name in names if name.endswith("*")],
         )
 
-    def __call__(self, name: str) -> bool:
-        verdict = self._cache.get(name)
+    def as_written(self, text: str) -> bool:
+        """Tell whether the name that *text* encodes is to be dropped."""
+        verdict = self._cache.get(text)
         if verdict is None:
-            verdict = self._match(name)
+            verdict = self(decode_token(text))
             if len(self._cache) >= _CACHED_NAMES:
                 self._cache.clear()
-            self._cache[name] = verdict
+            self._cache[text] = verdict
         return verdict
 
-    def _match(self, name: str) -> bool:
+    def __call__(self, name: str) -> bool:
         if name in self.excepted:
             return False
         if name in self.exact:

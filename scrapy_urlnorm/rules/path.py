@@ -10,7 +10,9 @@ from .syntax import decode_forgeries, resolve_dot_segments
 if TYPE_CHECKING:
     from ..url import Url
 
-_RESERVED_ESCAPE = re.compile(r"%(?:2[146-9A-Ca-c]|3[ADad]|40|5[BDbd])")  # : @ ! $ & ' ( ) * + , = [ ]
+_RESERVED_ESCAPE = re.compile(
+    r"%(?:2[146-9A-Ca-c]|3[ADad]|40|5[BDbd])"
+)  # : @ ! $ & ' ( ) * + , = [ ]
 _LOWER_CASE_ESCAPE = re.compile(r"%[0-9a-f]{2}")
 _SLASHES = re.compile(r"/{2,}")
 # The slashes of a URL inside the path ("/proxy/http://example.org/") are not a slip.
@@ -52,7 +54,7 @@ def decode_path_reserved(url: Url, _: object = True) -> Url:
         new = resolve_dot_segments(new)
     if params != ";":
         new += params
-    return url if new == path else url._replace(path=new)
+    return url if new == path else url.with_path(new)
 
 
 def _decode(match: re.Match[str]) -> str:
@@ -74,7 +76,7 @@ def remove_duplicate_slashes(url: Url, _: object = True) -> Url:
     if "//" not in path:
         return url
     new = _SLASHES.sub(_one_slash, path)
-    return url if new == path else url._replace(path=new)
+    return url if new == path else url.with_path(new)
 
 
 def _one_slash(match: re.Match[str]) -> str:
@@ -95,7 +97,7 @@ def lowercase_path(url: Url, _: object = True) -> Url:
     new = path.lower()
     if "%" in new:
         new = _LOWER_CASE_ESCAPE.sub(lambda match: match[0].upper(), new)
-    return url if new == path else url._replace(path=new)
+    return url if new == path else url.with_path(new)
 
 
 def strip_amp(url: Url, _: object = True) -> Url:
@@ -140,7 +142,7 @@ def remove_directory_index(url: Url, names: frozenset[str]) -> Url:
     head, slash, last = url.path.rpartition("/")
     if last not in names or head.rpartition("/")[2] in names:
         return url
-    return url._replace(path=head + slash)
+    return url.with_path(head + slash)
 
 
 def trailing_slash(url: Url, mode: str = "remove") -> Url:
@@ -157,7 +159,7 @@ def trailing_slash(url: Url, mode: str = "remove") -> Url:
     if mode == "remove":
         if not path.endswith("/") or path == "/":
             return url
-        return url._replace(path=path.rstrip("/") or "/")
+        return url.with_path(path.rstrip("/") or "/")
     if path.endswith("/") or _FILE_NAME.fullmatch(path.rpartition("/")[2]):
         return url
-    return url._replace(path=path + "/")
+    return url.with_path(path + "/")

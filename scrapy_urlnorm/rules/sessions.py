@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..url import Url
 
+_CACHED_NAMES = 8_192
 _GROUP = re.compile(r"([A-Za-z])\(([^()/]*)\)")
 _GROUPS = re.compile(r"\((?:[A-Za-z]\([^()/]*\))+\)")
 _Guard = TypeVar("_Guard", data.SessionParam, data.PathSession)
@@ -61,12 +62,13 @@ class SessionMatcher:
     def clean_query(self, query: str) -> str | None:
         """Return *query* without session ids, ``None`` if nothing else was in it."""
         pieces = query.split("&")
-        pairs = [piece.partition("=") for piece in pieces]
-        # A row may need another parameter of the same query (CFID and CFTOKEN): look at all
-        # names before any is gone.
-        found = [self._params.named(decode_token(name)) for name, _, _ in pairs]
+        named = self._params.as_written
+        found = [named(piece.partition("=")[0]) for piece in pieces]
         if not any(found):
             return query
+        # A row may need another parameter of the same query (CFID and CFTOKEN): look at all
+        # names before any is gone.
+        pairs = [piece.partition("=") for piece in pieces]
         present = {decode_token(name).lower() for name, _, _ in pairs}
         kept = [
             piece
@@ -115,9 +117,10 @@ class SessionMatcher:
 class _ByName:
     """Rows of a list by the name that they are for."""
 
-    __slots__ = ("_rows", "_stems")
+    __slots__ = ("_cache", "_rows", "_stems")
 
     def __init__(self, rows: Iterable[_Guard]) -> None:
+        self._cache: dict[str, tuple[_Guard, ...]] = {}
         self._rows: dict[str, tuple[_Guard, ...]] = {}
         self._stems: tuple[_Guard, ...] = ()
         for row in rows:
@@ -126,6 +129,16 @@ class _ByName:
             else:
                 key = row.name.lower()
                 self._rows[key] = (*self._rows.get(key, ()), row)
+
+    def as_written(self, text: str) -> tuple[_Guard, ...]:
+        """Return the rows for the name that *text* encodes."""
+        rows = self._cache.get(text)
+        if rows is None:
+            rows = self.named(decode_token(text))
+            if len(self._cache) >= _CACHED_NAMES:
+                self._cache.clear()
+            self._cache[text] = rows
+        return rows
 
     def named(self, name: str) -> tuple[_Guard, ...]:
         rows = self._rows.get(name.lower(), ()) + self._stems

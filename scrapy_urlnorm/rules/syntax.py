@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..url import Url
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ..url import Url
 
 _ESCAPE_IN_LOWER_CASE = re.compile(r"%(?![0-9A-F]{2})[0-9A-Fa-f]{2}")
 _UNRESERVED_ESCAPE = re.compile(
@@ -20,23 +20,23 @@ _UNRESERVED_ESCAPE = re.compile(
 # A stray "%" before what decodes to two hex digits: decoding them would forge an escape.
 FORGERY = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6]){2}")
 _FORGERY_OR_ESCAPE = re.compile(f"{FORGERY.pattern}|{_UNRESERVED_ESCAPE.pattern}")
+#: Found in every text that has an escape for `uppercase_escapes` or `decode_unreserved`.
+UNTIDY_ESCAPE = re.compile(f"{_ESCAPE_IN_LOWER_CASE.pattern}|{_UNRESERVED_ESCAPE.pattern}")
 
 
 def _on_every_component(url: Url, change: Callable[[str], str]) -> Url:
     """Apply *change* to each component that holds a ``%``."""
-    _, userinfo, host, _, path, query, fragment = url
-    if "%" in path:
-        path = change(path)
-    if query and "%" in query:
-        query = change(query)
-    if host and "%" in host:
-        host = change(host)
-    if userinfo and "%" in userinfo:
-        userinfo = change(userinfo)
-    if fragment and "%" in fragment:
-        fragment = change(fragment)
-    new = url._replace(userinfo=userinfo, host=host, path=path, query=query, fragment=fragment)
-    return url if new == url else new
+    scheme, userinfo, host, port, path, query, fragment = url
+    changed = Url(
+        scheme,
+        change(userinfo) if userinfo and "%" in userinfo else userinfo,
+        change(host) if host and "%" in host else host,
+        port,
+        change(path) if "%" in path else path,
+        change(query) if query and "%" in query else query,
+        change(fragment) if fragment and "%" in fragment else fragment,
+    )
+    return url if changed == url else changed
 
 
 def _upper(match: re.Match[str]) -> str:
@@ -101,7 +101,7 @@ def remove_dot_segments(url: Url, _: object = True) -> Url:
     if "/." not in path:
         return url
     resolved = resolve_dot_segments(path)
-    return url if resolved == path else url._replace(path=resolved)
+    return url if resolved == path else url.with_path(resolved)
 
 
 def resolve_dot_segments(path: str) -> str:
@@ -127,7 +127,7 @@ def add_root_slash(url: Url, _: object = True) -> Url:
     Semantics: preserving; with an authority, the empty path and ``/`` are one resource.
     Source: RFC 3986, section 6.2.3
     """
-    return url if url.path else url._replace(path="/")
+    return url if url.path else url.with_path("/")
 
 
 def remove_fragment(url: Url, keep: tuple[str, ...] = ()) -> Url:

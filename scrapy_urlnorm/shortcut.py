@@ -1,0 +1,167 @@
+"""The short cut for plain URLs, which most URLs of a crawl are.
+
+A plain URL has a host and a path that no rule touches and only parameters that no rule knows: at
+most its parameters are to be form-encoded and sorted, an empty path is to become the root, and
+the fragment is to go. One regular expression, built for the rules that are on, recognizes it.
+For everything else the rules decide; what the short cut answers is what they would answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .rules.query import MANY, form_encoded, sorted_query
+
+Shortcut = Callable[[str], "str | None"]
+
+_CACHED_NAMES = 8_192
+
+# Rules that the expression below does not describe: with one of them on there is no short cut,
+# or none for queries. (Rules on ports, user info, IP addresses and dots at the end of a host
+# need no word: such URLs are not plain.)
+_NO_SHORTCUT = {"strip-amp"}
+_NO_SHORTCUT_FOR_QUERIES = {"keep-params", "drop-default-params"}
+
+_UNRESERVED = r"A-Za-z0-9._~\-"
+# Escapes in upper case of all that is not unreserved...
+_ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
+# ... less what decode-path-reserved decodes.
+_ESCAPE_IN_PATH = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[B-DF])"
+
+
+def build(
+    options: Mapping[str, Any], has_site_rules: Callable[[str], bool] | None = None
+) -> Shortcut | None:
+    """Return the short cut for these rules (name -> compiled option), ``None`` if there is none.
+
+    It returns the key of a plain URL, and ``None`` for any other. *has_site_rules* tells whether
+    a host has rules of its own: its URLs are not plain.
+    """
+    if _NO_SHORTCUT & options.keys() or options.get("www") == "add":
+        return None
+    if "add-root-slash" not in options:
+        return None
+    fullmatch = re.compile(
+        f"({_scheme(options)}{_host(options)}{_path(options)}){_query(options)}{_fragment(options)}"
+    ).fullmatch
+    plain_names = _plain_names_test(options)
+    encode = "form-encode-query" in options
+    order = options.get("sort-query")
+
+    def shortcut(url: str) -> str | None:
+        match = fullmatch(url)
+        if match is None:
+            return None
+        base, host, path, query = match.groups()
+        if has_site_rules is not None and has_site_rules(host):
+            return None
+        if not path:
+            base += "/"
+        if query is None:
+            return base
+        if not plain_names(query):
+            return None
+        if encode:
+            query = form_encoded(query)
+            if not query:  # nothing but "&": not for us to say what becomes of the "?"
+                return None
+        if order is not None and "&" in query:
+            query = sorted_query(query, order)
+        return f"{base}?{query}"
+
+    return shortcut
+
+
+def _scheme(options: Mapping[str, Any]) -> str:
+    return f"{options.get('force-scheme', 'https?')}://"
+
+
+def _host(options: Mapping[str, Any]) -> str:
+    labels = []
+    if "www" in options:
+        labels.append(r"www\.")
+    if "strip-mobile-host" in options:
+        labels += [r"m\.", r"mobile\."]
+    unwanted = f"(?!{'|'.join(labels)})" if labels else ""
+    # The last label begins with a letter: no number, no IPv4 address.
+    return unwanted + r"((?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*)"
+
+
+def _path(options: Mapping[str, Any]) -> str:
+    letters = _UNRESERVED.replace("A-Z", "") if "lowercase-path" in options else _UNRESERVED
+    # ";" and "(" may belong to a session id, ";" has a meaning of its own besides.
+    characters = letters + "!$&'*+,:=@)"
+    if "remove-session-ids" not in options:
+        characters += "("
+    escape = _ESCAPE_IN_PATH if "decode-path-reserved" in options else _ESCAPE
+    # No segment begins with a dot.
+    segment = rf"(?=[^./])(?:[{characters}]|{escape}){_text(characters, escape)}"
+    mode = options.get("trailing-slash")
+    end = {"remove": "(?<!/)", "add": "(?<=/)"}[mode] if mode else ""
+    if "remove-duplicate-slashes" in options or mode == "remove":
+        path = rf"((?:/{segment})+/?{end}|/|)"
+    else:
+        path = rf"((?:/(?:{segment})?)+{end}|)"
+    names = options.get("remove-directory-index")
+    if names:
+        stems = "|".join(sorted({re.escape(name.partition(".")[0]) for name in names}))
+        path = rf"(?![^?#]*/(?:{stems})(?:\.[^/?#]*)?(?:[?#]|$)){path}"
+    return path
+
+
+def _query(options: Mapping[str, Any]) -> str:
+    if _NO_SHORTCUT_FOR_QUERIES & options.keys():
+        return "(?:((?!)))?"  # no query is plain
+    if "form-encode-query" in options:
+        # Anything printable, but for the ";" that may end an "&amp;".
+        return r"(?:\?([!\"$-:<-~]+))?" if "decode-html-amp" in options else r"(?:\?([!\"$-~]+))?"
+    text = _text(_UNRESERVED + r"!$&'()*+,:=@/?\[\]", _ESCAPE)
+    empty = "(?!#|$)" if "remove-empty-query" in options else ""
+    return rf"(?:\?({empty}{text}))?"
+
+
+def _fragment(options: Mapping[str, Any]) -> str:
+    kept = options.get("remove-fragment")
+    if kept == ():
+        return "(?:#[!-~]*)?"
+    return ""
+
+
+def _text(characters: str, escape: str) -> str:
+    """Return an expression for any text of these, in a form that takes linear time."""
+    return f"[{characters}]{MANY}(?:{escape}[{characters}]{MANY}){MANY}"
+
+
+def _plain_names_test(options: Mapping[str, Any]) -> Callable[[str], bool]:
+    """Return a test for what the expression cannot see: a parameter that some rule knows."""
+    drop = options.get("drop-params")
+    sessions = options.get("remove-session-ids")
+    if drop is None and sessions is None:
+        return lambda query: True
+    seen: dict[str, bool] = {}
+    get = seen.get
+
+    def is_plain(name: str) -> bool:
+        # A name with an escape is for the rules.
+        plain = (
+            "%" not in name
+            and "+" not in name
+            and not (drop is not None and drop(name))
+            and not (sessions is not None and sessions.may_match(name))
+        )
+        if len(seen) >= _CACHED_NAMES:
+            seen.clear()
+        seen[name] = plain
+        return plain
+
+    def plain_names(query: str) -> bool:
+        for piece in query.split("&"):
+            name = piece.partition("=")[0]
+            plain = get(name)
+            if not (is_plain(name) if plain is None else plain):
+                return False
+        return True
+
+    return plain_names
