@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..exceptions import ConfigError, UrlNormError
 from ..normalizer import Normalizer
+from ..site_rules.compile import reason
 from .risk import expected_noise
-from .slots import slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +69,7 @@ def _worst(
     urls: Mapping[str, Counter[int]],
     limits: Limits,
 ) -> Pair | None:
+    by_reason = {reason(rule): i for i, (_, rule) in enumerate(pairs)}
     used: Counter[int] = Counter()
     bad: Counter[int] = Counter()
     groups: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
@@ -85,7 +86,7 @@ def _worst(
         counts = Counter(content for _, content in members)
         majority = max(counts, key=lambda content: (counts[content], -content))
         for url, content in members:
-            fired = _fired(plain.normalize(url), key, pairs)
+            fired = _fired(url, normalizer, by_reason)
             fired_here.update(fired)
             used.update(fired)
             if content != majority:
@@ -106,22 +107,7 @@ def _worst(
     return pairs[max(failing)[1]] if failing else None
 
 
-def _fired(start: str, key: str, pairs: Sequence[Pair]) -> list[int]:
-    """Return which rules acted on a URL, by running them as they were learned."""
-    if start == key:
-        return []
-    slots = slots_of(start)
-    if slots is None:
-        return []
-    fired: list[int] = []
-    for _ in range(6):
-        changed = False
-        for i, (learned, _) in enumerate(pairs):
-            image = learned.image(slots)
-            if image is not None and image != slots:
-                slots, changed = image, True
-                if i not in fired:
-                    fired.append(i)
-        if not changed:
-            break
-    return fired
+def _fired(url: str, normalizer: Normalizer, by_reason: Mapping[str, int]) -> set[int]:
+    """Return which rules acted on a URL."""
+    steps = normalizer.explain(url).steps
+    return {by_reason[step.reason] for step in steps if step.reason in by_reason}

@@ -91,9 +91,7 @@ def _difference(one: Slots, other: Slots) -> set[str]:
     return names
 
 
-def _substs(
-    one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary
-) -> Iterator[Subst]:
+def _substs(one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary) -> Iterator[Subst]:
     if "?" in names or "sep" in names:
         return
     left = tuple(sorted((name, one[name]) for name in names if name in one))
@@ -101,9 +99,7 @@ def _substs(
     if max(len(left), len(right)) > _MAX_SIDE:
         return
     for name in names:
-        if (is_segment(name) or name in ("host", "scheme")) and not (
-            name in one and name in other
-        ):
+        if (is_segment(name) or name in ("host", "scheme")) and not (name in one and name in other):
             return
     yield _directed(left, right)
     for symbolic_left, symbolic_right, prefix, separator in _symbols(

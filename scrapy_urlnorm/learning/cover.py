@@ -7,7 +7,7 @@ must be unlikely by chance, given how many contexts were looked at.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from .contexts import Context, Literal, Vocabulary, all_hold, generality, holds
@@ -85,7 +85,10 @@ def cover(
 
 
 def _guarded(
-    op: Op, trials: Sequence[Trial], base: Context, vocabulary: Vocabulary,
+    op: Op,
+    trials: Sequence[Trial],
+    base: Context,
+    vocabulary: Vocabulary,
     touched: Sequence[Slots],
 ) -> Context:
     """Stay in the one template that the trials know, if the operation would reach far beyond."""
@@ -102,7 +105,11 @@ def _guarded(
 def _search(
     op: Op, todo: list[Trial], base: Context, vocabulary: Vocabulary, limits: Limits
 ) -> Context | None:
-    """Find the widest context that has no failure, passes the test and explains the failures."""
+    """Find the widest context that has no failure, passes the test and explains the failures.
+
+    The significance is shared out among the kinds of literals, then among those of a kind
+    (weighted Bonferroni): the few path templates need not pay for the many parameters.
+    """
     failures = sum(trial.bad > 0 for trial in todo)
     if not failures or failures == len(todo):
         return None
@@ -110,19 +117,19 @@ def _search(
     current = todo[::step]
     failures = sum(trial.bad > 0 for trial in current)
     size = len(current)
-    looked = 0
+    looked: Counter[str] = Counter()
     ignored = op.slots
     described = [(trial, _described(trial.slots, ignored, vocabulary)) for trial in current]
     context = base
     for _ in range(_MAX_DEPTH):
         scores = _scores(described)
-        looked += len(scores)
+        looked.update(literal[0] for literal in scores)
         good = [
             (literal, support)
             for literal, (support, bad, clean) in scores.items()
             if not bad
             and literal not in context
-            and looked * by_chance(size, failures, clean) <= _SIGNIFICANT
+            and len(looked) * looked[literal[0]] * by_chance(size, failures, clean) <= _SIGNIFICANT
             and accepted(support, 0, prior(op, (*context, literal)), limits.risk)
         ]
         if good:

@@ -202,9 +202,12 @@ def _template(literal: Literal) -> str:
 
 def _rest(pairs: Iterable[tuple[str, str]]) -> str:
     slots = dict(pairs)
-    path = [slots[name] for name in sorted(
-        (name for name in slots if is_segment(name)), key=lambda name: int(name[1:])
-    )]
+    path = [
+        slots[name]
+        for name in sorted(
+            (name for name in slots if is_segment(name)), key=lambda name: int(name[1:])
+        )
+    ]
     query = [
         new_param(name[2:], value).raw if name != "?" else f"{value}="
         for name, values in sorted(slots.items())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .cover import Found
 from .ops import Drop, Op, Wild
+from .priors import returns
 from .slots import Slots, is_param
 from .trials import Count
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from .risk import Limits
 
 _MIN_ITEMS, _MIN_VALUES, _MAX_RULES, _MAX_NAMES = 20, 5, 60, 3
+#: Enough where the parameters only say where to go afterwards.
+_MIN_RETURNS = 8
 
 
-def candidates(
-    corpus: Corpus, vocabulary: Vocabulary, limits: Limits
-) -> list[tuple[Op, Found]]:
+def candidates(corpus: Corpus, vocabulary: Vocabulary, limits: Limits) -> list[tuple[Op, Found]]:
     """Return form rules, the widest first."""
     sets = _varying_sets(corpus)
     found: list[tuple[int, Op, Found]] = []
@@ -51,7 +52,7 @@ def _varying_sets(corpus: Corpus) -> list[tuple[str, ...]]:
     """Return the sets of parameters that vary inside contents with many URLs."""
     found: set[tuple[str, ...]] = set()
     for items in corpus.by_content.values():
-        if len(items) < _MIN_ITEMS:
+        if len(items) < _MIN_RETURNS:
             continue
         values: defaultdict[str, set[str]] = defaultdict(set)
         for item in items:
@@ -65,6 +66,13 @@ def _varying_sets(corpus: Corpus) -> list[tuple[str, ...]]:
         for size in range(1, _MAX_NAMES + 1):
             found.update(tuple(sorted(c)) for c in combinations(varying, size))
     return sorted(found, key=lambda names: (-len(names), names))[:60]
+
+
+def _returns(name: str, items: list[Item]) -> bool:
+    """Whether a parameter says where to go afterwards, by its name or by all its values."""
+    return returns(name[2:]) or all(
+        item.slots[name].startswith(("/", "http://", "https://")) for item in items
+    )
 
 
 def _kind(slots: Slots, names: tuple[str, ...], vocabulary: Vocabulary) -> object:
@@ -81,7 +89,8 @@ def _form_rule(
     failing: set[object],
     vocabulary: Vocabulary,
 ) -> tuple[Op, Found] | None:
-    if len(items) < _MIN_ITEMS or len({item.content for item in items}) > 1:
+    wanted = _MIN_RETURNS if all(_returns(name, items) for name in names) else _MIN_ITEMS
+    if len(items) < wanted or len({item.content for item in items}) > 1:
         return None
     slots = items[0].slots
     if "sep" in slots or any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from . import forms
+from . import forms, pools
 from .candidates import Candidates, candidates, set_ops
 from .contexts import Context, Vocabulary, all_hold
 from .corpus import Corpus, Item
@@ -38,7 +38,7 @@ class Miner:
     """Learns the rules of one site from its items."""
 
     def __init__(self, items: Sequence[Item], hasher: Hasher, limits: Limits) -> None:
-        self.corpus = Corpus(items, hasher)
+        self.corpus = self.first = Corpus(items, hasher)
         self.limits = limits
         self.rules: list[Learned] = []
         self.vocabulary = Vocabulary(self.corpus.items)
@@ -54,6 +54,7 @@ class Miner:
                 self._drops,
                 self._structure,
                 self._substs,
+                self._pools,
                 self._wilds,
                 self._forms,
             )
@@ -92,6 +93,17 @@ class Miner:
     def _substs(self, found: Candidates) -> bool:
         return self._exchange([op for op in found.substs if op.stage != "host"])
 
+    def _pools(self, found: Candidates) -> bool:
+        accepted = False
+        pooled = [
+            *pools.defaults(found, self._trials, self.limits),
+            *pools.determined(found, self._trials, self.vocabulary, self.limits),
+        ]
+        for op, result in pooled:
+            if count(self._trials(op, result.context)).conflicts == 0:
+                accepted |= self._accept(op, result)
+        return accepted
+
     def _forms(self, _: Candidates) -> bool:
         accepted = False
         for op, result in forms.candidates(self.corpus, self.vocabulary, self.limits):
@@ -128,9 +140,7 @@ class Miner:
             accepted |= self._accept(op, result)
         return accepted
 
-    def _closed_world(
-        self, op: Op, context: Context, trials: Sequence[Trial]
-    ) -> Context | None:
+    def _closed_world(self, op: Op, context: Context, trials: Sequence[Trial]) -> Context | None:
         """Shut out values that the log has but no trial saw; None if too few were tried."""
         names = [n for n in sorted(op.slots) if n not in ("slash", "sep", "?")]
         if not names or all(is_listed(name[2:]) for name in names):
@@ -194,9 +204,7 @@ class Miner:
                 accepted |= self._accept(op, Found(context, result.count))
         return accepted
 
-    def _stands_among_siblings(
-        self, result: Found, family: Sequence[tuple[int, int, int]]
-    ) -> bool:
+    def _stands_among_siblings(self, result: Found, family: Sequence[tuple[int, int, int]]) -> bool:
         """Whether its clean record is more than luck, seeing how others on its slots fail."""
         total = sum(n for n, _, _ in family)
         bad = sum(b for _, b, _ in family)
@@ -206,9 +214,7 @@ class Miner:
         chance = by_chance(total, bad, int(result.count.support))
         return len(family) * chance <= _SIGNIFICANT
 
-    def _with_shared_prefix(
-        self, op: Op, context: Context, trials: Sequence[Trial]
-    ) -> Context:
+    def _with_shared_prefix(self, op: Op, context: Context, trials: Sequence[Trial]) -> Context:
         """Tie an exchange of segments to the literal segments before it that all trials share."""
         changed = [int(name[1:]) for name in op.slots if is_segment(name)]
         if not changed:
@@ -228,14 +234,17 @@ class Miner:
         if isinstance(op, (Drop, Wild)) and not context:
             size = len(sources(op, self.corpus))
             if size > _LARGE:
-                sample = trials_of(
-                    op, self.corpus, noisy=noisy, sample=size // _SAMPLE
-                )
+                sample = trials_of(op, self.corpus, noisy=noisy, sample=size // _SAMPLE)
                 if self._hopeless(sample):
                     return []
-        return trials_of(
-            op, self.corpus, context, None if plain else self._settle, noisy=noisy
-        )
+        trials = trials_of(op, self.corpus, context, None if plain else self._settle, noisy=noisy)
+        if isinstance(op, Subst) and self.rules and trials:
+            # Rules do not run in the order in which they were learned: what the first URLs
+            # refute stays refuted, even if an earlier rule has taken the case away.
+            known = {id(trial.slots) for trial in trials if trial.bad}
+            first = trials_of(op, self.first, context, noisy=noisy)
+            trials += [t for t in first if t.bad and id(t.slots) not in known]
+        return trials
 
     @staticmethod
     def _hopeless(sample: Sequence[Trial]) -> bool:

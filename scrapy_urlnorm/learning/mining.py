@@ -68,9 +68,7 @@ def mine(
     edge). *noise* is the share of pages whose content changes from one fetch to the next.
     *processes* share the sites out. *progress* is called with sites done and sites in all.
     """
-    reports = survey(
-        observations, risk=risk, noise=noise, processes=processes, progress=progress
-    )
+    reports = survey(observations, risk=risk, noise=noise, processes=processes, progress=progress)
     return [rule for report in reports for rule in report.rules]
 
 

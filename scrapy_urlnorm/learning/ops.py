@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..site_rules.operations import is_bare
 from .slots import REPEAT, Slots, count_params, segments, with_segments, without
 
 #: Values that stand for the segments of the path: up to the last but one, and to the last.
@@ -295,7 +296,10 @@ class Edit(Op):
         value = slots.get(slot)
         if value is None:
             return None
-        new = REPEAT.join(sorted(map(self.edit, value.split(REPEAT))))
+        edited = [self.edit(part) for part in value.split(REPEAT)]
+        if slot == "?" and not all(is_bare(token, "") for token in edited):
+            return None  # it would become a parameter like others
+        new = REPEAT.join(sorted(edited))
         return None if new == value or new in ("", ".", "..") else slots | {slot: new}
 
 
@@ -371,7 +375,5 @@ class Slashes(Op):
 
 def number_of(value: str, side: str) -> str | None:
     """Return the number before or after the words of ``12-any-words``; None if there is none."""
-    number, dash, words = (
-        value.partition("-") if side == "before" else value.rpartition("-")[::-1]
-    )
+    number, dash, words = value.partition("-") if side == "before" else value.rpartition("-")[::-1]
     return number if dash and words and number.isascii() and number.isdigit() else None

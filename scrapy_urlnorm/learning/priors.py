@@ -23,6 +23,11 @@ _DRESS = frozenset(
     " share reply replyto replytocom return returnto return_to redirect redirect_to redirect_url"
     " back back_url next continue referer referrer ref from highlight hl hilit".split()
 )
+_RETURN = frozenset(
+    "return returnto returntoquery return_to returnurl return_url redirect redirect_to redirecturl"
+    " redirect_url redirect_uri back back_url backurl next continue destination dest goto came_from"
+    " referer referrer ref from url target source service ru".split()
+)
 _SELECTING = frozenset(
     "id page p start offset limit q s search query lang language v title tid fid uid pid cid aid"
     " nid gid cat category cat_id item product oldid rev revision version h hb hash action do idx"
@@ -32,6 +37,11 @@ _FIRST = frozenset(("", "0", "1"))
 _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
 _SELECTS, _OTHER, _LISTED, _DRESSED = 0.15, 0.4, 0.95, 0.6
 _SEGMENT = 0.08
+
+
+def returns(name: str) -> bool:
+    """Whether a parameter by its name says where to go afterwards, as log-in links have it."""
+    return name.lower() in _RETURN
 
 
 def prior(op: Op, context: Context = ()) -> float:
@@ -51,7 +61,8 @@ def _of_operation(op: Op) -> float:
         if any(is_segment(name) for name, _ in op.old):
             return 0.4
         if op.new:
-            return 0.3
+            names = {name for name, _ in op.old + op.new}
+            return 0.5 if all(_of_slot(name) >= _DRESSED for name in names) else 0.3
         return 0.5 if all(value in _FIRST for _, value in op.old) else 0.4
     if isinstance(op, Tail):
         name = op.tail[-1].lower()

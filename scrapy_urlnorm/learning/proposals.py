@@ -17,6 +17,12 @@ def without_contents(
     """Propose rules from the URLs alone; none of them is active."""
     from .mining import SiteReport  # noqa: PLC0415
 
-    return SiteReport(site, len({row.url for row in rows}), 0, 0, 0, (), (
-        "the log names no contents and no redirects",
-    ))
+    return SiteReport(
+        site,
+        len({row.url for row in rows}),
+        0,
+        0,
+        0,
+        (),
+        ("the log names no contents and no redirects",),
+    )

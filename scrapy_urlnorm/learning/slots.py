@@ -132,8 +132,9 @@ class Hasher(dict[tuple[str, str], int]):
                 form -= self[name, value]
         return form & _MASK
 
-    def exchanged(self, form: int, taken: Iterable[tuple[str, str]],
-                  put: Iterable[tuple[str, str]]) -> int:
+    def exchanged(
+        self, form: int, taken: Iterable[tuple[str, str]], put: Iterable[tuple[str, str]]
+    ) -> int:
         """Return *form* with the pairs *put* in place of those *taken*."""
         for pair in taken:
             form -= self[pair]

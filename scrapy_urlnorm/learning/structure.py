@@ -19,7 +19,7 @@ from .ops import (
     ToPath,
     number_of,
 )
-from .slots import REPEAT, Slots, is_param, is_path, is_segment, segments
+from .slots import REPEAT, Slots, is_param, is_segment, segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,15 +129,27 @@ def _to_path(name: str, with_param: Slots, other: Slots) -> Iterator[Op]:
             if len(after) > 1:
                 continue
             made = ToPath(
-                name, tuple(base), base_slash, tuple(path[:start]), tuple(after), *place,
-                separator, slash,
+                name,
+                tuple(base),
+                base_slash,
+                tuple(path[:start]),
+                tuple(after),
+                *place,
+                separator,
+                slash,
             )
             yield made
             if not separator:  # the same for the values that hold a separator
                 for other_separator in (":", "/"):
                     yield ToPath(
-                        name, tuple(base), base_slash, tuple(path[:start]), tuple(after), *place,
-                        other_separator, slash,
+                        name,
+                        tuple(base),
+                        base_slash,
+                        tuple(path[:start]),
+                        tuple(after),
+                        *place,
+                        other_separator,
+                        slash,
                     )
 
 
@@ -159,14 +171,15 @@ def _hole(found: list[str], tokens: list[str]) -> tuple[str, str] | None:
 
 def _values(slot: str, one: Slots, other: Slots) -> Iterator[Op]:
     left, right = one.get(slot), other.get(slot)
-    if left is None or right is None or is_path(slot) != is_segment(slot) or slot == "?":
+    if left is None or right is None or slot == "slash" or slot == "sep":
         return
     if set(left.split(REPEAT)) == set(right.split(REPEAT)):
-        yield Dedupe(slot)
+        if slot != "?":
+            yield Dedupe(slot)
         return
     if REPEAT in left or REPEAT in right:
         return
-    if left.lower() == right.lower() and is_param(slot):
+    if left.lower() == right.lower() and is_param(slot) and slot != "?":
         yield Lower(slot)
     if len(left) < len(right):
         left, right = right, left

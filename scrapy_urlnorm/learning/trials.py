@@ -132,7 +132,10 @@ def _agreement(items: list[Item], *, noisy: bool) -> Trial:
     agreeing = counts[best]
     voting = agreeing > 1 and (not bad or (noisy and agreeing >= _MAJORITY * len(items)))
     return Trial(
-        best if voting else None, bad, items[0].slots, _weight(agreeing) if voting else 0.0,
+        best if voting else None,
+        bad,
+        items[0].slots,
+        _weight(agreeing) if voting else 0.0,
         len(items),
     )
 
@@ -145,8 +148,12 @@ def _against(other: Item, items: list[Item]) -> Trial:
     agreeing = 1 + sum(item.content == content for item in items)
     voting = agreeing > 1 and not real
     return Trial(
-        content if voting else None, len(real), items[0].slots,
-        _weight(agreeing) if voting else 0.0, len(items) + 1, absent=True,
+        content if voting else None,
+        len(real),
+        items[0].slots,
+        _weight(agreeing) if voting else 0.0,
+        len(items) + 1,
+        absent=True,
     )
 
 
