@@ -1,0 +1,106 @@
+"""Pooled evidence: several weak candidates that say the same.
+
+``page=1`` and ``page=`` both mean the first page; next to ``product_id`` neither ``tag`` nor
+``path`` nor ``manufacturer`` matters. Each alone may stand in a handful of contents, together
+they are one hypothesis with one body of evidence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from .cover import Found
+from .ops import Drop, Op, Subst, Wild
+from .priors import prior
+from .risk import accepted, by_chance, expected_noise
+from .trials import absent_contents, count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .candidates import Candidates
+    from .contexts import Context, Vocabulary
+    from .risk import Limits
+    from .trials import Trial
+
+    Try = Callable[[Op, Context], list[Trial]]
+
+_SIGNIFICANT = 0.05
+_MAX_NAMES = 12
+
+
+def defaults(found: Candidates, attempt: Try, limits: Limits) -> Iterator[tuple[Op, Found]]:
+    """Yield a drop of several values of one parameter that each seem to be its default."""
+    families: defaultdict[str, list[tuple[str, list[Trial]]]] = defaultdict(list)
+    for op in found.substs:
+        if not op.new and len(op.old) == 1 and op.old[0][0][:2] == "q:":
+            trials = attempt(op, ())
+            if trials:
+                families[op.old[0][0]].append((op.old[0][1], trials))
+    for name, family in sorted(families.items()):
+        clean = [(value, trials) for value, trials in family if not any(t.bad for t in trials)]
+        if len(clean) < 2:
+            continue
+        total = sum(len(trials) for _, trials in family)
+        bad = sum(t.bad > 0 for _, trials in family for t in trials)
+        compared = sum(t.compared for _, trials in family for t in trials)
+        drop = Drop((name,))
+        context: Context = (("among", name, tuple(sorted(value for value, _ in clean))),)
+        trials = attempt(drop, context)
+        counted = count(trials)
+        lucky = bad > expected_noise(3 * limits.noise, compared) and (
+            len(family) * by_chance(total, bad, int(counted.support)) > _SIGNIFICANT
+        )
+        likely = min(prior(Subst(((name, value),), ())) for value, _ in clean)
+        if not lucky and not counted.conflicts:
+            if accepted(counted.support, 0, likely, limits.risk):
+                yield drop, Found(context, counted)
+
+
+def determined(
+    found: Candidates, attempt: Try, vocabulary: Vocabulary, limits: Limits
+) -> Iterator[tuple[Op, Found]]:
+    """Yield a drop of all parameters that mean nothing beside some other parameter."""
+    names = sorted({n for names in found.sets for n in names if n[:2] == "q:"})[:_MAX_NAMES]
+    if len(names) < 2:
+        return
+    everywhere = {name: attempt(Drop((name,)), ()) for name in names}
+    keys = sorted(vocabulary.names)
+    for key in keys:
+        union = []
+        for name, trials in everywhere.items():
+            inside = [t for t in trials if key in t.slots] if name != key else []
+            if inside and not any(t.bad for t in inside) and count(inside).support >= 1:
+                union.append(name)
+        if len(union) < 2:
+            continue
+        kinds: tuple[type[Drop | Wild], ...] = (Drop, Wild)
+        for kind in kinds:
+            result = _beside(kind(tuple(union)), key, attempt, len(keys), limits)
+            if result is not None:
+                yield result
+                break
+
+
+def _beside(
+    op: Drop | Wild, key: str, attempt: Try, looked: int, limits: Limits
+) -> tuple[Op, Found] | None:
+    context: Context = (("has", key),)
+    trials = attempt(op, ())
+    inside = [t for t in trials if key in t.slots]
+    counted = count(inside)
+    if counted.conflicts:
+        return None
+    if isinstance(op, Drop):
+        if absent_contents(inside) < max(1.0, min(5.0, counted.support / 10)):
+            return None
+    likely = sum(prior(type(op)((name,))) for name in op.names) / len(op.names)
+    if not accepted(counted.support, 0, likely / 1.5, limits.risk):
+        return None
+    failures = sum(t.bad > 0 for t in trials)
+    if not failures:
+        context = ()
+    elif looked * by_chance(len(trials), failures, len(inside)) > _SIGNIFICANT:
+        return None
+    return op, Found(context, counted)
