@@ -6,8 +6,11 @@ from functools import lru_cache
 
 import tldextract
 
-# Never the network: the list that ships with tldextract (publicsuffix.org).
-_EXTRACT = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+# Never the network: the list that ships with tldextract (publicsuffix.org). Its private part
+# too: a.github.io and b.github.io belong to different people.
+_EXTRACT = tldextract.TLDExtract(
+    suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True
+)
 
 
 @lru_cache(maxsize=1 << 16)

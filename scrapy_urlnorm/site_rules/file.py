@@ -29,7 +29,7 @@ def load_site_rules(path: str | os.PathLike[str]) -> tuple[SiteRule, ...]:
     Raises `SiteRuleError` naming the file, the line and the entry, and what would be accepted;
     `OSError` if the file cannot be read.
     """
-    blocks, _ = _read(Path(path))
+    blocks, _, _ = _read(Path(path))
     return tuple(_rule(path, block, number) for number, block in enumerate(blocks, 1))
 
 
@@ -44,8 +44,7 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
     Raises `SiteRuleError` if the file that is there is not a rule file: it is not overwritten.
     """
     path = Path(path)
-    blocks, rest = _read(path) if path.exists() else ([], [])
-    newline = "\r\n" if blocks and blocks[0].lines[0].endswith("\r") else "\n"
+    blocks, rest, newline = _read(path) if path.exists() else ([], [], "\n")
     wanted: dict[str, list[SiteRule]] = {}
     for rule in rules:
         wanted.setdefault(rule.identity, []).append(rule)
@@ -55,17 +54,22 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
         found = wanted.get(old.identity)
         if found:
             new = found.pop(0)
-            lines += block.above
-            lines += block.lines if new == old else _updated(block, old, new)
+            lines += block.above + (block.lines if new == old else _updated(block, old, new))
         else:
             lines += block.above[: len(block.above) - len(block.comments)]
+            _close_gap(lines)
     lines += rest
-    while lines and not lines[-1].strip():
-        lines.pop()
+    _close_gap(lines)
     for rule in (rule for left in wanted.values() for rule in left):
         lines += [*([""] if lines else []), *write_block(table_of(rule))]
-    text = newline.join(line.rstrip("\r") for line in lines)
+    text = newline.join(lines)
     _replace_file(path, text + newline if text else "")
+
+
+def _close_gap(lines: list[str]) -> None:
+    """Leave no more blank lines where a rule was than a reader needs."""
+    while lines and not lines[-1].strip():
+        lines.pop()
 
 
 def table_of(rule: SiteRule) -> dict[str, Any]:
@@ -86,9 +90,12 @@ def _updated(block: Block, old: SiteRule, new: SiteRule) -> list[str]:
     return update_lines(block.lines, block.table, table)
 
 
-def _read(path: Path) -> tuple[list[Block], list[str]]:
+def _read(path: Path) -> tuple[list[Block], list[str], str]:
+    """Return the blocks of a file, what follows the last of them, and its line ending."""
     try:
-        return read_blocks(path.read_bytes().decode("utf-8"))
+        text = path.read_bytes().decode("utf-8")
+        newline = "\r\n" if "\r\n" in text else "\n"
+        return *read_blocks(text.replace("\r\n", "\n")), newline
     except UnicodeDecodeError as error:
         raise SiteRuleError(f"{path}: byte {error.start}: a rule file is UTF-8 text") from None
     except TomlError as error:

@@ -81,7 +81,10 @@ class SiteRule:
         values = self.__dict__
         for name in _LISTS:
             value = values[name]
-            values[name] = (value,) if isinstance(value, str) else tuple(value)
+            if isinstance(value, str):
+                values[name] = (value,)
+            elif isinstance(value, (list, set, frozenset)):
+                values[name] = tuple(value if isinstance(value, list) else sorted(value))
         if self.examples:
             values["examples"] = tuple(map(tuple, self.examples))
         validate(self, [name for name in OPERANDS if values[name] != _DEFAULTS[name]])
@@ -106,7 +109,9 @@ class SiteRule:
     @cached_property
     def identity(self) -> str:
         """Text that two rules share exactly when they do the same; stable across processes."""
-        return json.dumps(self.operation(), sort_keys=True, ensure_ascii=False, default=list)
+        said = self.operation()
+        said |= {name: sorted(said[name]) for name in _LISTS if name in said}
+        return json.dumps(said, sort_keys=True, ensure_ascii=False, default=list)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SiteRule) and self.as_dict() == other.as_dict()

@@ -175,25 +175,38 @@ def write_block(table: Mapping[str, Any]) -> list[str]:
 def update_lines(lines: list[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the lines of a table that said *old* and now says *new*, changed only there.
 
-    Comments stay, also one behind a value; a value over several lines makes the block new.
+    Comments stay, also one behind a value. Where a value stands on several lines, or in a table
+    of its own, the block is written anew below its comments.
     """
-    lines = list(lines)
+    found = _changed_lines(lines, old, new)
+    if found is not None and _read_whole(found) == new:
+        return found
+    comments = [line for line in lines[1:] if line.lstrip().startswith("#")]
+    header, *statements = write_block(new)
+    return [header, *comments, *statements]
+
+
+def _changed_lines(
+    lines: list[str], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> list[str] | None:
+    subtable = (i for i, line in enumerate(lines) if i and line.lstrip().startswith("["))
+    end = next(subtable, len(lines))
+    found, rest = lines[:end], lines[end:]
     for key in {**old, **new}:
         if old.get(key) == new.get(key):
             continue
-        at = [i for i, line in enumerate(lines) if i and re.match(rf"\s*{key}\s*=", line)]
         if key not in old:
-            lines.append(f"{_key(key)} = {write_value(new[key])}")
+            found.append(f"{_key(key)} = {write_value(new[key])}")
             continue
-        comment = _trailing_comment(lines[at[0]], key, old[key]) if len(at) == 1 else None
+        at = [i for i, line in enumerate(found) if re.match(rf"\s*{key}\s*=", line)]
+        comment = _trailing_comment(found[at[0]], key, old[key]) if len(at) == 1 else None
         if comment is None:
-            comments = [line for line in lines[1:] if line.lstrip().startswith("#")]
-            return [*write_block(new)[:1], *comments, *write_block(new)[1:]]
+            return None
         if key in new:
-            lines[at[0]] = f"{_key(key)} = {write_value(new[key])}{comment}"
+            found[at[0]] = f"{_key(key)} = {write_value(new[key])}{comment}"
         else:
-            del lines[at[0]]
-    return lines
+            del found[at[0]]
+    return found + rest
 
 
 def _trailing_comment(line: str, key: str, value: Any) -> str | None:

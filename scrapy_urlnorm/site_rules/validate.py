@@ -24,7 +24,7 @@ DOT_SEGMENTS = ("", ".", "..")
 def validate(rule: SiteRule, given: list[str]) -> None:
     """Raise `SiteRuleError` for whatever *rule*, whose operands *given* are set, may not say."""
     _check_site(rule.site)
-    spec = kinds.KINDS.get(rule.kind)
+    spec = kinds.KINDS.get(rule.kind) if isinstance(rule.kind, str) else None
     if spec is None:
         spec = _catalogue_kind(rule.kind)
     _check_operands(rule, spec, given)
@@ -76,8 +76,9 @@ def _text(name: str, *, empty: bool = False) -> Callable[[SiteRule, Any], None]:
 
 def _texts(name: str) -> Callable[[SiteRule, Any], None]:
     def check(rule: SiteRule, value: Any) -> None:
-        if not all(isinstance(item, str) for item in value) or len(set(value)) < len(value):
-            raise _fail(name, list(value), "a text, or a list of different texts")
+        texts = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+        if not texts or len(set(value)) < len(value):
+            raise _fail(name, value, "a text, or a list of different texts")
 
     return check
 
@@ -315,7 +316,7 @@ def _is_segment(slot: str) -> bool:
 def _inner(path: str) -> list[str]:
     """The segments of a path field, without the final slash."""
     segments = path.split("/")[1:]
-    return segments[:-1] if len(segments) > 1 and not segments[-1] else segments
+    return segments[:-1] if not segments[-1] else segments
 
 
 def _check_context(rule: SiteRule) -> None:

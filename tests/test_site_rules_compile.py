@@ -1,0 +1,299 @@
+"""What a set of site rules may not say, per-site switches, and site rules in a normalizer."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import pytest
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import SiteRule, compile_site_rules
+from scrapy_urlnorm.url import join, split
+
+
+def rule(**fields: object) -> SiteRule:
+    return SiteRule(**{"site": "shop.example", **fields})
+
+
+LOOPS: list[list[SiteRule]] = [
+    [rule(kind="prefix-alias", prefix="/a", by="/b"), rule(kind="prefix-alias", prefix="/b", by="/a")],
+    [
+        rule(kind="prefix-alias", prefix="/a", by="/b"),
+        rule(kind="prefix-alias", prefix="/b", by="/c"),
+        rule(kind="prefix-alias", prefix="/c", by="/a"),
+    ],
+    [
+        rule(kind="replace", old={"q:a": "1"}, new={"q:b": "1"}),
+        rule(kind="replace", old={"q:b": "1"}, new={"q:a": "1"}),
+    ],
+    [
+        rule(kind="replace", old={"s0": "a"}, new={"s0": "b"}),
+        rule(kind="prefix-alias", prefix="/b", by="/a"),
+    ],
+    [
+        rule(kind="replace", old={"scheme": "http"}, new={"scheme": "https"}),
+        rule(kind="replace", old={"scheme": "https"}, new={"scheme": "http"}, path="/a"),
+    ],
+    [
+        rule(kind="trailing-slash", option="add", path="/a/**"),
+        rule(kind="trailing-slash", option="remove", path="/a/b/**"),
+    ],
+    [
+        rule(kind="replace", old={"q:a": "1"}, new={"q:a": "1", "slash": "1"}),
+        rule(kind="drop-param", slash=True),
+    ],
+    [
+        rule(kind="split-segment", separator="-"),
+        rule(kind="prefix-alias", prefix="/a/b", by="/a-b"),
+    ],
+    [
+        rule(kind="host-alias", host="a.shop.example", by="shop.example"),
+        rule(kind="host-alias", host="shop.example", by="a.shop.example"),
+    ],
+    [
+        rule(kind="host-alias", host="a.shop.example", by="b.shop.example"),
+        rule(
+            kind="replace",
+            old={"host": "b.shop.example", "q:x": "1"},
+            new={"host": "a.shop.example"},
+        ),
+    ],
+    [
+        SiteRule(site="*.shop.example", kind="prefix-alias", prefix="/a", by="/b"),
+        rule(kind="prefix-alias", prefix="/b", by="/a"),
+    ],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rules", LOOPS)
+def test_rules_that_go_round_are_refused(rules: list[SiteRule]) -> None:
+    """A set that may never end is refused, in any order, and two of its rules are named."""
+    for ordered in (rules, rules[::-1]):
+        with pytest.raises(SiteRuleError) as caught:
+            compile_site_rules(ordered)
+        assert sum(str(each) in str(caught.value) for each in rules) == 2
+
+
+@pytest.mark.parametrize("rules", LOOPS)
+def test_inactive_rules_are_no_part_of_a_loop(rules: list[SiteRule]) -> None:
+    """A proposed rule cannot make a set fail that is fine without it."""
+    fields = {**rules[0].as_dict(), "status": "proposed"}
+    compile_site_rules([SiteRule(**fields), *rules[1:]])
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        rule(kind="prefix-alias", prefix="/a", by="/a/b"),
+        rule(kind="prefix-alias", prefix="/", by="/en"),
+    ],
+)
+def test_a_rule_that_feeds_itself_is_refused(alone: SiteRule) -> None:
+    """A rule that acts on its own result for ever is refused by its name."""
+    with pytest.raises(SiteRuleError, match="its own result for ever"):
+        compile_site_rules([alone])
+
+
+ENDING: list[list[SiteRule]] = [
+    [
+        rule(kind="prefix-alias", prefix="/python/latest", by="/python/3"),
+        rule(kind="prefix-alias", prefix="/python/3", by="/python/3.11"),
+        rule(kind="strip-suffix", slot="s-1", suffix=".html", slash=True),
+        rule(kind="strip-tail", tail="/index/", by="/"),
+    ],
+    [
+        rule(kind="param-to-path", param="id", path="/doku.php", by="/doku.php/{}", separator=":"),
+        rule(kind="split-segment", separator=":", prefix="/doku.php"),
+        rule(kind="lowercase-path", option=True, path="/doku.php/**"),
+        rule(kind="drop-default", default={"do": "show"}),
+        rule(
+            kind="replace", old={"q:do": "index"}, new={"q:idx": "{namespace}"}, prefix="/doku.php"
+        ),
+        rule(kind="ignore-value", slots=["q:rev"]),
+        rule(kind="keep-number", slot="q:page", side="before"),
+        rule(kind="lowercase-param", param=["page", "rev"]),
+    ],
+    [
+        rule(kind="trailing-slash", option="add", path="/blog/**"),
+        rule(kind="trailing-slash", option="remove", path="/shop/**"),
+        rule(kind="strip-tail", tail="/index.html", by=""),
+        rule(kind="remove-duplicate-slashes", option=True, path="/blog/**"),
+    ],
+    [
+        rule(kind="strip-segment", prefix="/", segment="en"),
+        rule(kind="strip-tail", tail="/print", by=""),
+        rule(kind="replace-text", slot="s0", text="_", by="-"),
+        rule(kind="drop-path-param", param="sid"),
+        rule(kind="dedupe-param", param="a"),
+        rule(kind="keep-param", param=["a", "b"]),
+        rule(kind="sort-query", option=True, path="/a"),
+    ],
+]
+
+
+@pytest.mark.parametrize("rules", ENDING)
+def test_sets_that_people_write_are_not_refused(rules: list[SiteRule]) -> None:
+    """The proof is strong enough for the rule files of real applications."""
+    compile_site_rules(rules)
+
+
+@pytest.mark.parametrize(
+    ("site", "host", "by"),
+    [
+        ("shop.example", "www.shop.example", "other.example"),
+        ("shop.example", "www.other.example", "shop.example"),
+        ("a.co.uk", "b.co.uk", "a.co.uk"),
+        ("192.0.2.1", "192.0.2.1", "shop.example"),
+        ("a.github.io", "a.github.io", "b.github.io"),
+    ],
+)
+def test_a_rule_stays_in_its_registrable_domain(site: str, host: str, by: str) -> None:
+    """No rule takes a host to another registrable domain, public suffixes considered."""
+    for each in (
+        rule(site=site, kind="host-alias", host=host, by=by),
+        rule(site=site, kind="replace", old={"host": host}, new={"host": by}),
+    ):
+        with pytest.raises(SiteRuleError, match=re.escape(f"({each})")):
+            compile_site_rules([each])
+
+
+def test_a_public_suffix_is_no_site() -> None:
+    """*.co.uk would hold for the sites of everybody there."""
+    with pytest.raises(SiteRuleError, match="public suffix"):
+        compile_site_rules([rule(site="*.co.uk", kind="drop-param", param="a")])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            rule(kind="prefix-alias", prefix="/a", by="/b"),
+            rule(kind="prefix-alias", prefix="/a", by="/c"),
+        ),
+        (
+            rule(kind="replace", old={"q:a": "1"}, new={"q:b": "1"}),
+            rule(kind="replace", old={"q:a": "1"}, new={"q:c": "1"}),
+        ),
+        (rule(kind="www", option="remove"), rule(kind="www", option="add")),
+    ],
+)
+def test_rules_that_contradict_each_other_are_refused(one: SiteRule, other: SiteRule) -> None:
+    """One question with two answers is refused, and both rules are named, in any order."""
+    for rules in ([one, other], [other, one]):
+        with pytest.raises(SiteRuleError, match="contradict") as caught:
+            compile_site_rules(rules)
+        assert str(one) in str(caught.value)
+        assert str(other) in str(caught.value)
+
+
+def test_switches_are_options_of_the_catalogue_for_one_site() -> None:
+    """A rule of the catalogue without context is a switch, for its site only."""
+    rules = compile_site_rules(
+        [
+            rule(kind="www", option="keep"),
+            rule(kind="remove-fragment", option=False),
+            rule(site="*.shop.example", kind="www", option="remove"),
+            rule(site="*.shop.example", kind="trailing-slash", option="remove"),
+        ]
+    )
+    assert rules.catalogue_options("shop.example") == {
+        "www": False,
+        "remove-fragment": False,
+        "trailing-slash": "remove",
+    }
+    assert rules.catalogue_options("en.shop.example") == {
+        "www": "remove",
+        "trailing-slash": "remove",
+    }
+    assert rules.catalogue_options("other.example") == {}
+
+
+def test_a_normalizer_obeys_the_switches_of_a_site() -> None:
+    """Fragments stay where a site says that they are pages, and go everywhere else."""
+    normalize = Normalizer(
+        "aggressive",
+        site_rules=[
+            rule(kind="remove-fragment", option=False),
+            rule(site="www.shop.example", kind="www", option="keep"),
+        ],
+    ).normalize
+    assert normalize("http://shop.example/#/cart") == "http://shop.example/#/cart"
+    assert normalize("http://other.example/#/cart") == "http://other.example/"
+    assert normalize("http://www.shop.example/") == "http://www.shop.example/"
+    assert normalize("http://www.other.example/") == "http://other.example/"
+
+
+@pytest.mark.parametrize("profile", ["safe", "default", "aggressive"])
+def test_an_alias_counts_more_than_the_catalogue(profile: str) -> None:
+    """The catalogue does not take a URL away from where a rule of its site puts it."""
+    normalizer = Normalizer(
+        profile,
+        site_rules=[
+            rule(kind="host-alias", host="shop.example", by="www.shop.example"),
+            rule(
+                site="*.shop.example",
+                kind="replace",
+                old={"scheme": "http"},
+                new={"scheme": "https"},
+            ),
+        ],
+    )
+    for url in ("http://shop.example/a", "https://www.shop.example/a"):
+        assert normalizer.normalize(url) == "https://www.shop.example/a"
+
+
+def test_the_catalogue_runs_again_after_a_rule() -> None:
+    """What a site rule makes is sorted and encoded like everything else, and explained."""
+    normalizer = Normalizer(
+        site_rules=[rule(kind="replace", old={"q:z": "1"}, new={"q:b": "x y"}, source="redirect")]
+    )
+    assert normalizer.normalize("http://shop.example/?c=1&z=1&a=1") == (
+        "http://shop.example/?a=1&b=x+y&c=1"
+    )
+    step = next(
+        s for s in normalizer.explain("http://shop.example/?z=1").steps if s.rule == "replace"
+    )
+    assert "source redirect" in step.reason
+
+
+def test_the_digest_covers_active_rules_in_any_order() -> None:
+    """Keys depend on what rules say and not on their order, evidence or inactive company."""
+    one = rule(kind="drop-param", param="a")
+    two = rule(kind="drop-param", param="b")
+    digest = Normalizer(site_rules=[one, two]).digest
+    assert digest == Normalizer(site_rules=[two, one]).digest
+    assert digest != Normalizer(site_rules=[one]).digest
+    noted = rule(kind="drop-param", param="a", support=3, note="seen often")
+    idle = rule(kind="drop-param", param="c", status="rejected")
+    assert digest == Normalizer(site_rules=[noted, two, idle]).digest
+    assert digest == pickle.loads(pickle.dumps(Normalizer(site_rules=[one, two]))).digest
+
+
+def test_a_hostile_url_is_worked_off_in_no_time() -> None:
+    """Thousands of tokens that each call for a rule end in the same few passes."""
+    rules = compile_site_rules(
+        [
+            rule(kind="strip-segment", prefix="/", segment="en"),
+            rule(kind="drop-path-param", param="sid"),
+            rule(kind="dedupe-param", param="a"),
+            rule(kind="replace-text", slot="q:t", text="ab", by=""),
+            rule(kind="strip-suffix", slot="s-1", suffix="-1"),
+            rule(kind="split-segment", separator=":", prefix="/x"),
+        ]
+    )
+    passes = []
+    url = split(
+        "http://shop.example"
+        + "/en" * 2000
+        + "/x;sid=1/" * 500
+        + ":".join(["b"] * 500)
+        + "-1" * 2000
+        + f"?{'a=1&' * 2000}t={'a' * 1000}{'b' * 1000}"
+    )
+    result = rules.apply(url, lambda *step: passes.append(step[0]))
+    assert len(passes) < 20
+    assert join(rules.apply(result)) == join(result)
+    assert "/en" not in result.path
+    assert result.query == "a=1&t="

@@ -1,0 +1,279 @@
+"""Rule files: reading, errors, and rewriting without losing what people wrote."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.site_rules.file import table_of
+from scrapy_urlnorm.site_rules.toml import read_blocks, write_block
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REVIEWED = """\
+# Rules of our shops.
+# Reviewed in March.
+
+# The session, see ticket 12.
+[[rule]]
+site = "shop.example"   # not www
+kind = "drop-param"
+param = ["sid", "PHPSESSID"]
+status = "proposed"  # wait for the other team
+support = 3
+
+# ---- aliases ----
+
+[[rule]]
+kind    = 'prefix-alias'
+site    = 'docs.example'
+prefix  = '/latest'
+by      = '/3.11'
+examples = [
+    ["https://docs.example/latest/a", "https://docs.example/3.11/a"], # yes
+]
+
+# Joint defaults.
+[[rule]]
+site = "forum.example"
+kind = "drop-default"
+[rule.default]
+st = "0"
+sk = "t"
+[rule.when]
+has = "f"
+# the end
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A rule file that people have written."""
+    found = tmp_path / "rules.toml"
+    found.write_text(REVIEWED, encoding="utf-8")
+    return found
+
+
+def test_a_file_is_read_as_it_is_written(path: Path) -> None:
+    """Every way of writing a table in TOML is read, and a rule knows where it stands."""
+    session, alias, defaults = load_site_rules(path)
+    assert session.param == ("sid", "PHPSESSID")
+    assert session.status == "proposed"
+    assert alias.by == "/3.11"
+    assert alias.examples == (("https://docs.example/latest/a", "https://docs.example/3.11/a"),)
+    assert defaults.default == {"st": "0", "sk": "t"}
+    assert defaults.when == {"has": "f"}
+    assert str(alias).endswith("rules.toml:14")
+
+
+def test_saving_what_was_loaded_changes_no_byte(path: Path) -> None:
+    """A rewrite with the same rules leaves the file as it is, in any order of the rules."""
+    save_site_rules(path, load_site_rules(path))
+    assert path.read_text(encoding="utf-8") == REVIEWED
+    save_site_rules(path, reversed(load_site_rules(path)))
+    assert path.read_text(encoding="utf-8") == REVIEWED
+
+
+def test_only_the_lines_that_changed_change(path: Path) -> None:
+    """New evidence goes into the line where it stands; comments and spelling stay."""
+    session, alias, defaults = load_site_rules(path)
+    save_site_rules(
+        path, [replace(session, status="active", support=9, conflicts=0), alias, defaults]
+    )
+    expected = REVIEWED.replace(
+        'status = "proposed"  # wait for the other team\nsupport = 3\n',
+        "support = 9\nconflicts = 0\n",
+    )
+    assert path.read_text(encoding="utf-8") == expected
+
+
+def test_a_comment_behind_a_changed_value_stays(path: Path) -> None:
+    """What somebody noted beside a value is still there when the value is another."""
+    session, *others = load_site_rules(path)
+    save_site_rules(path, [replace(session, status="rejected"), *others])
+    assert 'status = "rejected"  # wait for the other team' in path.read_text(encoding="utf-8")
+
+
+def test_a_rule_that_is_gone_takes_its_own_comment_only(path: Path) -> None:
+    """The comment directly above a rule goes with it; headings of the file do not."""
+    _, *others = load_site_rules(path)
+    save_site_rules(path, others)
+    text = path.read_text(encoding="utf-8")
+    assert "ticket 12" not in text
+    assert text.startswith("# Rules of our shops.\n# Reviewed in March.\n")
+    assert "# ---- aliases ----" in text
+    assert load_site_rules(path) == tuple(others)
+
+
+def test_new_rules_come_last_in_the_order_given(path: Path) -> None:
+    """What is added stands below what was there, ready for review."""
+    old = load_site_rules(path)
+    new = [SiteRule(site=f"{name}.example", kind="drop-param", param="x") for name in "zab"]
+    save_site_rules(path, [*new, *old])
+    assert path.read_text(encoding="utf-8").startswith(REVIEWED.rstrip("\n"))
+    assert load_site_rules(path) == (*old, *new)
+
+
+def test_a_changed_value_over_several_lines_keeps_the_comments_of_the_block(path: Path) -> None:
+    """Where a value cannot be changed in its line the table is written anew, with its comments."""
+    session, alias, defaults = load_site_rules(path)
+    save_site_rules(path, [session, replace(alias, examples=()), replace(defaults, support=4)])
+    assert load_site_rules(path) == (
+        session,
+        replace(alias, examples=()),
+        replace(defaults, support=4),
+    )
+    text = path.read_text(encoding="utf-8")
+    assert "# Joint defaults." in text
+    assert "# the end" in text
+
+
+def test_line_endings_stay(path: Path) -> None:
+    """A file with CRLF stays one."""
+    path.write_bytes(REVIEWED.replace("\n", "\r\n").encode())
+    before = path.read_bytes()
+    rules = load_site_rules(path)
+    save_site_rules(path, rules)
+    assert path.read_bytes() == before
+    save_site_rules(path, [*rules, SiteRule(site="a.example", kind="drop-param", param="x")])
+    assert b"\n" not in path.read_bytes().replace(b"\r\n", b"")
+
+
+def test_a_new_file_holds_the_rules(tmp_path: Path) -> None:
+    """Saving without a file makes one; saving nothing makes an empty one."""
+    path = tmp_path / "new.toml"
+    rules = (
+        SiteRule(site="a.example", kind="drop-param", param="x", when={"params": {"a b": "ü"}}),
+    )
+    save_site_rules(path, rules)
+    assert load_site_rules(path) == rules
+    save_site_rules(path, ())
+    assert path.read_bytes() == b""
+
+
+def test_the_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When writing fails the old file is whole, and nothing is left beside it."""
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save_site_rules(path, ())
+    assert path.read_text(encoding="utf-8") == REVIEWED
+    assert [each.name for each in path.parent.iterdir()] == ["rules.toml"]
+
+
+def test_mode_and_link_survive_a_rewrite(path: Path, tmp_path: Path) -> None:
+    """A rewrite keeps the permissions of the file, and the file that a link points to."""
+    path.chmod(0o640)
+    link = tmp_path / "link.toml"
+    link.symlink_to(path)
+    save_site_rules(link, ())
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert (
+        path.read_bytes()
+        == b"# Rules of our shops.\n# Reviewed in March.\n\n# ---- aliases ----\n# the end\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '[[rule]]\nsite = "a.b"\nkind = "drop-parm"\n',
+            "line 1, rule 1 .*'drop-parm'.*drop-param",
+        ),
+        (
+            '[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparam = "x"\n\n# c\n[[rule]]\nkind = "www"\n',
+            "line 7, rule 2 .*'site' is missing",
+        ),
+        (
+            '[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparms = "x"\n',
+            "'parms'; known keys: .*param",
+        ),
+        ('[[rule]]\nsite = "a.b"\nsite = "c.d"\n', "line 3"),
+        ('[[rule]]\nsite = "a.b\n', "line 2"),
+        ('version = 1\n[[rule]]\nsite = "a.b"\n', "'version' stands outside"),
+        ('[[rule]]\nsite = "a.b"\n[other]\nx = 1\n', "'other'"),
+        ('[[rules]]\nsite = "a.b"\n', "'rules'.*\\[\\[rule\\]\\]"),
+        ('[[rule]]\nsite = "a.b"\norigin = "x"\n', "'origin'"),
+        ('[[rule]]\nsite = "a.b"\nkind = ["x"]\n', "'x'"),
+        ('[[rule]]\nsite = 1\nkind = "www"\n', "site = 1"),
+        ('[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparam = 1\n', "param"),
+        ('[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparam = [1]\n', "param"),
+        ('[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparam = "x"\nexamples = "x"\n', "examples"),
+        ('[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparam = "x"\nwhen = "x"\n', "when"),
+        ('[[rule]]\nsite = "a.b"\nkind = "replace"\nold = "x"\n', "old"),
+        ('[[rule]]\nsite = "a.b"\nkind = "strip-tail"\ntail = 1\nby = 2\n', "tail"),
+    ],
+)
+def test_a_broken_file_names_file_and_entry(tmp_path: Path, text: str, message: str) -> None:
+    """An error says which file, line and entry, and what would be accepted; it is not overwritten."""
+    path = tmp_path / "broken.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SiteRuleError, match=f"broken.toml.*{message}"):
+        load_site_rules(path)
+    with pytest.raises(SiteRuleError):
+        save_site_rules(path, ())
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
+    """A rule file is UTF-8; the first byte that is not is named."""
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b"# caf\xe9\n")
+    with pytest.raises(SiteRuleError, match="byte 5"):
+        load_site_rules(path)
+
+
+def test_a_header_inside_a_text_is_no_header() -> None:
+    """A multi-line text may hold what looks like the next rule."""
+    text = '[[rule]]\nsite = "a.b"\nnote = """\n[[rule]]\nx"""\n[[rule]]\nsite = "c.d"\n'
+    blocks, _ = read_blocks(text)
+    assert [block.table["site"] for block in blocks] == ["a.b", "c.d"]
+    assert blocks[0].table["note"] == "[[rule]]\nx"
+
+
+def test_dotted_keys_are_read() -> None:
+    """`when.has = "a"` and `when.no = "b"` are one table."""
+    blocks, _ = read_blocks('[[rule]]\nwhen.has = "a"\nwhen.no = "b"\n')
+    assert blocks[0].table == {"when": {"has": "a", "no": "b"}}
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.booleans(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(st.characters(codec="utf-8")),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=5))
+def test_whatever_is_written_is_read_again(table: dict[str, object]) -> None:
+    """A table of any texts, numbers, lists and tables survives being written as TOML."""
+    blocks, _ = read_blocks("\n".join(write_block(table)))
+    assert blocks[0].table == table
+
+
+def test_a_table_has_no_defaults() -> None:
+    """A written rule shows what it says and nothing else."""
+    rule = SiteRule(site="a.example", kind="drop-param", param="x")
+    assert table_of(rule) == {"site": "a.example", "kind": "drop-param", "param": "x"}
