@@ -1,0 +1,302 @@
+"""Checking rule files, and the rules of other tools."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import (
+    SiteRule,
+    check_site_rules,
+    export_duplicate_url_discarder,
+    import_rules,
+    save_site_rules,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def rule(**fields: object) -> SiteRule:
+    return SiteRule(**{"site": "shop.example", **fields})
+
+
+def report_on(tmp_path: Path, *rules: SiteRule) -> tuple[list[str], list[str], str]:
+    path = tmp_path / "rules.toml"
+    save_site_rules(path, rules)
+    report = check_site_rules(path)
+    return report.errors, report.warnings, str(report)
+
+
+def test_a_good_file_is_counted(tmp_path: Path) -> None:
+    """A file without fault gives one line: how many rules, sites and examples it has."""
+    sid = rule(
+        kind="drop-param",
+        param="sid",
+        examples=[["http://shop.example/?sid=1", "http://shop.example/"]],
+    )
+    idle = rule(site="b.example", kind="www", option="keep", status="rejected")
+    errors, warnings, text = report_on(tmp_path, sid, idle)
+    assert errors == warnings == []
+    assert text.endswith("ok: 2 rules for 2 sites (1 active, 1 rejected), 1 examples")
+
+
+def test_an_example_that_is_not_merged_is_an_error(tmp_path: Path) -> None:
+    """A pair of examples is a promise of the rule; both keys are shown."""
+    wrong = rule(
+        kind="drop-param",
+        param="sid",
+        examples=[["http://shop.example/?SID=1", "http://shop.example/"]],
+    )
+    errors, _, text = report_on(tmp_path, wrong)
+    assert len(errors) == 1
+    assert "'http://shop.example/?SID=1'" in errors[0]
+    assert text.splitlines()[-1].endswith("1 errors: 1 rules for 1 sites (1 active), 1 examples")
+
+
+def test_examples_of_a_proposed_rule_are_tried_as_if_it_were_active(tmp_path: Path) -> None:
+    """A rule can be checked before it is let loose, one proposal at a time."""
+    examples = [["http://shop.example/?a=1", "http://shop.example/"]]
+    one = rule(kind="drop-param", param="a", status="proposed", examples=examples)
+    other = rule(kind="drop-param", param="b", status="proposed", examples=examples)
+    errors, _, _ = report_on(tmp_path, one, other)
+    assert len(errors) == 1
+    assert str(other) in errors[0].replace(" in " + str(tmp_path / "rules.toml") + ":7", "")
+
+
+def test_every_domain_reports_its_own_errors(tmp_path: Path) -> None:
+    """One bad set does not hide that of another site."""
+    bad = [
+        SiteRule(site=site, kind="prefix-alias", prefix=prefix, by=by)
+        for site in ("a.example", "b.example")
+        for prefix, by in (("/a", "/b"), ("/b", "/a"))
+    ]
+    errors, _, _ = report_on(tmp_path, *bad)
+    assert len(errors) == 2
+    assert "a.example" in errors[0]
+    assert "b.example" in errors[1]
+
+
+def test_an_unreadable_file_is_one_error(tmp_path: Path) -> None:
+    """What cannot be loaded is reported and not raised."""
+    path = tmp_path / "rules.toml"
+    path.write_text("[[rule]]\nsite = 1\n", encoding="utf-8")
+    report = check_site_rules(path)
+    assert not report.ok
+    assert "'kind' is missing" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        (rule(kind="drop-param", param=["a", "b"]), rule(kind="drop-default", default={"a": "1"})),
+        (rule(kind="drop-param", param="a"), rule(kind="drop-param", param="a", path="/x/**")),
+        (rule(kind="drop-param", param="a"), rule(kind="lowercase-param", param="a")),
+        (
+            rule(site="*.shop.example", kind="drop-param", param="a"),
+            rule(site="en.shop.example", kind="drop-param", param="a"),
+        ),
+        (
+            rule(kind="strip-tail", tail="/x", by=""),
+            rule(kind="strip-tail", tail="/x", by="", when={"has": "a"}),
+        ),
+    ],
+)
+def test_a_superfluous_rule_is_named(tmp_path: Path, more: SiteRule, less: SiteRule) -> None:
+    """A rule that another one covers is named with it, whichever comes first."""
+    for rules in ((more, less), (less, more)):
+        _, warnings, _ = report_on(tmp_path, *rules)
+        assert len(warnings) == 1
+        assert "superfluous" in warnings[0]
+        assert (
+            warnings[0].index(less.kind) < warnings[0].rindex(more.kind) or less.kind == more.kind
+        )
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        (rule(kind="drop-param", param="a"), rule(kind="drop-param", param="b")),
+        (
+            rule(kind="drop-param", param="a", path="/x"),
+            rule(kind="drop-default", default={"a": "1"}),
+        ),
+        (
+            rule(kind="drop-param", param="a"),
+            rule(kind="drop-default", default={"a": "1", "b": "2"}),
+        ),
+        (rule(kind="drop-param", param="a"), rule(kind="drop-param", bare=True, path="/x")),
+        (
+            rule(site="*.shop.example", kind="drop-param", param="a"),
+            rule(site="myshop.example", kind="drop-param", param="a", path="/x"),
+        ),
+    ],
+)
+def test_rules_that_each_do_something_are_not_named(
+    tmp_path: Path, rules: tuple[SiteRule, ...]
+) -> None:
+    """Rules that overlap without one covering the other give no warning."""
+    assert report_on(tmp_path, *rules)[:2] == ([], [])
+
+
+def test_a_rule_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    """The same rule twice does no harm; it is said."""
+    one, other = rule(kind="drop-param", param="a"), rule(kind="drop-param", param="a", support=2)
+    _, warnings, _ = report_on(tmp_path, one, other)
+    assert [w.partition(":")[0] for w in warnings] == ["these two rules say the same"]
+
+
+def test_two_meanings_in_different_contexts_are_named(tmp_path: Path) -> None:
+    """Two rules that may disagree about one URL are a warning: one of them decides."""
+    one = rule(kind="prefix-alias", prefix="/a", by="/b", when={"has": "x"})
+    other = rule(kind="prefix-alias", prefix="/a", by="/c", when={"has": "y"})
+    errors, warnings, _ = report_on(tmp_path, one, other)
+    assert errors == []
+    assert [w.partition(":")[0] for w in warnings] == [
+        "where both hold, the first of these decides"
+    ]
+
+
+# --- the rules of other tools ----------------------------------------------------------------
+
+DISCARDER = [
+    {"args": ["ref"], "order": 0, "processor": "queryRemoval",
+     "urlPattern": {"include": ["shop.example", "news.example/world"]}},
+    {"args": ["id"], "order": 0, "processor": "queryRemovalExcept",
+     "urlPattern": {"include": ["shop.example/item"]}},
+    {"args": [0], "order": 0, "processor": "subpathRemoval",
+     "urlPattern": {"include": ["shop.example/*/dp"]}},
+    {"args": ["utm_x"], "order": 0, "processor": "queryRemoval", "urlPattern": {"include": [""]}},
+    {"args": [], "order": 0, "processor": "normalizer", "urlPattern": {"include": ["", "n.example"]}},
+    {"args": ["a"], "order": 0, "processor": "queryRemoval",
+     "urlPattern": {"include": ["x.example"], "exclude": ["x.example/a"]}},
+    {"args": ["a"], "order": 0, "processor": "queryRemoval",
+     "urlPattern": {"include": ["x.example/a*b", "*.x.example"]}},
+    {"args": [0], "order": 0, "processor": "subpathRemoval", "urlPattern": {"include": ["x.example"]}},
+]  # fmt: skip
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "list"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
+    """The JSON of duplicate-url-discarder becomes site rules and options, and nothing is silent."""
+    found = import_rules(written(tmp_path, json.dumps(DISCARDER)))
+    assert found.options == {
+        "drop-params": {"add": ["utm_x"]},
+        "www": "remove",
+        "trailing-slash": "remove",
+    }
+    assert found.rows == 11
+    assert sorted(why for _, why in found.skipped) == [
+        (
+            "a drop-segment rule has slots like 's0' and a path with a literal segment, or it would "
+            "swallow any path"
+        ),
+        "a pattern that is not a host and whole segments",
+        "a pattern that is not a host and whole segments",
+        "a pattern with exceptions",
+    ]
+    normalize = Normalizer("default", found.options, found.rules).normalize
+    assert normalize("http://www.shop.example/a/dp/1/?ref=x&utm_x=1&q=2") == (
+        "http://shop.example/dp/1?q=2"
+    )
+    assert normalize("http://shop.example/item/1?id=2&x=3") == "http://shop.example/item/1?id=2"
+    assert normalize("http://news.example/world/a?ref=1") == "http://news.example/world/a"
+    assert normalize("http://news.example/a?ref=1") == "http://news.example/a?ref=1"
+    assert "11 rows, 4 not taken" in str(found)
+
+
+def test_what_that_format_can_say_goes_back_into_it(tmp_path: Path) -> None:
+    """Exported rules read the same again; the others are named with the reason."""
+    rules = [
+        rule(site="*.shop.example", kind="drop-param", param=["b", "a"]),
+        rule(site="*.shop.example", kind="keep-param", path="/item/**"),
+    ]
+    others = [
+        rule(kind="drop-param", param="a"),
+        rule(site="*.shop.example", kind="drop-param", param="a", when={"has": "b"}),
+        rule(site="*.shop.example", kind="drop-param", param="a", path="/x"),
+        rule(site="*.shop.example", kind="drop-param", param="a", status="proposed"),
+        rule(site="*.shop.example", kind="strip-tail", tail="/x", by=""),
+        rule(site="*.shop.example", kind="drop-segment", slots=["s0"], path="/*/dp/**"),
+    ]
+    text, left_out = export_duplicate_url_discarder([*rules, *others])
+    assert [each for each, _ in left_out] == others
+    again = import_rules(written(tmp_path, text)).rules
+    assert {each.identity for each in again} == {each.identity for each in rules}
+
+
+def test_clearurls_rules_are_read_as_far_as_they_are_plain(tmp_path: Path) -> None:
+    """Plain hosts and names are taken; every expression is counted."""
+    providers = {
+        "globalRules": {"urlPattern": ".*", "rules": ["(?:%3F)?utm_x", "(?:%3F)?ga_[a-z_]+"]},
+        "video": {
+            "urlPattern": "^https?:\\/\\/(?:[a-z0-9-]+\\.)*?video\\.example",
+            "rules": ["feature", "si"],
+            "rawRules": ["\\/ref=[^/?]*"],
+            "referralMarketing": ["tag"],
+        },
+        "many": {
+            "urlPattern": "^https?:\\/\\/(?:[a-z0-9-]+\\.)*?many(?:\\.[a-z]{2,}){1,}",
+            "rules": ["q", "r"],
+        },
+        "but": {
+            "urlPattern": "^https?:\\/\\/(?:[a-z0-9-]+\\.)*?but\\.example",
+            "rules": ["q"],
+            "exceptions": ["^https?:\\/\\/but\\.example\\/a"],
+        },
+    }
+    found = import_rules(written(tmp_path, json.dumps({"providers": providers})))
+    assert found.rules == [
+        SiteRule(site="*.video.example", kind="drop-param", param=("feature", "si", "tag"))
+    ]
+    assert found.options == {"drop-params": {"add": ["utm_x"]}}
+    assert (found.rows, len(found.skipped)) == (9, 5)
+
+
+def test_adguard_rules_are_read_as_far_as_they_are_plain(tmp_path: Path) -> None:
+    """Plain rows are taken, and no name for all sites that has an exception anywhere."""
+    rows = """\
+! Title: parameters
+$removeparam=utm_x
+$removeparam=_ga
+@@||unity.example^$removeparam=_ga
+||shop.example^$removeparam=foo
+||shop.example/a/$removeparam=bar
+||shop.example/a$removeparam=bar
+$removeparam=baz,domain=x.example|y.example
+$removeparam=baz,domain=x.example|~z.x.example
+$removeparam=/^tr_/
+$removeparam
+||z.example^$third-party,removeparam=q
+||ads.example^$image
+@@||shop.example^$removeparam=both
+||shop.example^$removeparam=both
+"""
+    found = import_rules(written(tmp_path, rows))
+    assert {str(each) for each in found.rules} == {
+        'drop-param on *.shop.example [param="foo"]',
+        'drop-param on *.shop.example [param="bar" path="/a/**"]',
+        'drop-param on *.x.example [param="baz"]',
+        'drop-param on *.y.example [param="baz"]',
+    }
+    assert found.options == {"drop-params": {"add": ["utm_x"]}}
+    assert found.rows == 13
+    assert len(found.skipped) == 8
+
+
+@pytest.mark.parametrize(
+    "text", ["", "||a.example^", "{}", '{"a": 1}', "[1]", '[{"processor": "x"}]']
+)
+def test_another_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    """A file of no known tool is an error that names it."""
+    with pytest.raises(SiteRuleError, match=str(tmp_path / "list")):
+        import_rules(written(tmp_path, text))
