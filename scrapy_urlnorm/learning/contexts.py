@@ -59,6 +59,7 @@ class Vocabulary:
         self.names = frozenset(name for name, _ in ranked[:_MAX_NAMES])
         self.directories = _directories(paths)
         often = max(5, 0.005 * len(items))
+        self.dispatch = _dispatching(items, values)
         self.values = {
             slot: frozenset(
                 value
@@ -102,6 +103,36 @@ class Vocabulary:
             if value in self.values.get(slot, ()):
                 found.append(("is", slot, value))
         return found
+
+
+def _dispatching(
+    items: Sequence[Item], values: dict[str, Counter[str]]
+) -> frozenset[str]:
+    """Return the parameters that say which kind of page it is: ``route``, ``action``, ``mode``.
+
+    Their values are words, and decide which other parameters there always are.
+    """
+    few = {
+        slot
+        for slot, counted in values.items()
+        if is_param(slot) and 2 <= len(counted) <= 40 and not any(map(_has_digit, counted))
+    }
+    always: dict[str, dict[str, set[str]]] = {slot: {} for slot in few}
+    for item in items:
+        slots = item.slots
+        for slot in few & slots.keys():
+            core = always[slot].get(slots[slot])
+            if core is None:
+                always[slot][slots[slot]] = {name for name in slots if is_param(name)}
+            else:
+                core.intersection_update(slots)
+    return frozenset(
+        slot for slot, cores in always.items() if len(set(map(frozenset, cores.values()))) > 1
+    )
+
+
+def _has_digit(text: str) -> bool:
+    return any("0" <= character <= "9" for character in text)
 
 
 def _directories(paths: dict[tuple[str, ...], set[Any]]) -> frozenset[tuple[int, str]]:

@@ -77,7 +77,11 @@ def _returns(name: str, items: list[Item]) -> bool:
 
 def _kind(slots: Slots, names: tuple[str, ...], vocabulary: Vocabulary) -> object:
     ignored = frozenset(names)
-    others = frozenset(name for name in slots if is_param(name) and name not in ignored)
+    others = frozenset(
+        (name, value if name in vocabulary.dispatch else "")
+        for name, value in slots.items()
+        if is_param(name) and name not in ignored
+    )
     return vocabulary.template(slots, ignored), others
 
 

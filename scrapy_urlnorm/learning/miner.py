@@ -87,8 +87,17 @@ class Miner:
         for op in found.structure:
             for result in self._cover(op, self._trials(op)):
                 if self._stands_among_siblings(result, families[op.family]):
-                    accepted |= self._accept(op, result)
+                    accepted |= self._accept(op, self._apart(op, result))
         return accepted
+
+    def _apart(self, op: Op, result: Found) -> Found:
+        """Leave alone what an earlier rule drops: its turn comes later in a normalizer."""
+        apart = {
+            ("no", rule.context[0][1])
+            for rule in self.rules
+            if op.slots & rule.op.slots and len(rule.context) == 1 and rule.context[0][0] == "has"
+        }
+        return Found((*result.context, *sorted(apart)), result.count)
 
     def _substs(self, found: Candidates) -> bool:
         return self._exchange([op for op in found.substs if op.stage != "host"])
