@@ -41,6 +41,7 @@ _INLINE = frozenset((
     "strong", "sub", "sup", "tt", "u", "var", "wbr",
 ))
 # fmt: on
+_SEAMLESS = _INLINE | _UNSEEN  # a line goes on behind them
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6", "legend"))
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 
@@ -50,8 +51,9 @@ _MARKS = re.compile("[↑↓⇅⇧⇩▲△▴▵▼▽▾▿⬆⬇\u200b\ufeff]
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[ap]\.?m\b\.?)?(?: ?(?:UTC|GMT)\b)?(?: ?[+-]\d{2}:?\d{2})?"
 _NUMBER = r"\d[\d.,]*"
 _AGE = r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)"
-_TOOK = (
-    r"\bWORD\b(?:[^.\d]{0,40}\bin|:)? "
+_MADE = r"(?:\b(?:this )?(?:page|script|document|file)(?: was| is)? )?\bWORD\b"
+_TOOK = _MADE + (
+    r"(?:[^.\d]{0,40}\bin|:)? "
     r"\d+(?:[.,]\d+ ?(?:s|secs?|seconds?)| ?(?:ms|milliseconds?))\b"
 )
 # What changes by itself: a pattern, and what WORD may be in it. A line without the word is not
@@ -61,7 +63,7 @@ _VOLATILE = [
     for pattern, words in (
         # when it was made, and what the time is
         (
-            r"\bWORD\b.{0,80}?\d.{1,20}" + _CLOCK,
+            _MADE + r".{0,80}?\d.{1,20}" + _CLOCK,
             ("generated", "rendered", "printed", "downloaded"),
         ),
         (
@@ -197,22 +199,24 @@ def _raw_lines(root: html.HtmlElement) -> Iterator[str]:
     for event, element in walk:
         tag = element.tag
         if event == "start":
-            if tag in _UNSEEN or tag == "head" or _is_hidden(element) or _is_reply(element):
+            if tag in _UNSEEN or _is_hidden(element) or (tag in _HEADINGS and _is_reply(element)):
                 walk.skip_subtree()
-                if tag == "head":
-                    yield "".join(element.xpath("(.//title)[1]//text()"))
+                continue
+            if tag == "head":
+                walk.skip_subtree()
+                yield "".join(element.xpath("(.//title)[1]//text()"))
                 continue
             if tag not in _INLINE and parts:
                 yield "".join(parts)
                 parts.clear()
-            if element.text:
-                parts.append(element.text)
+            text = element.text
         else:
-            if event == "end" and tag not in _INLINE and tag not in _UNSEEN and parts:
+            if tag not in _SEAMLESS and event == "end" and parts:
                 yield "".join(parts)
                 parts.clear()
-            if element.tail:
-                parts.append(element.tail)
+            text = element.tail
+        if text:
+            parts.append(text)
     if parts:
         yield "".join(parts)
 
@@ -229,8 +233,6 @@ def _is_reply(element: html.HtmlElement) -> bool:
 
     WordPress marks it; elsewhere it is a heading of those words, next to a form to write in.
     """
-    if element.tag not in _HEADINGS:
-        return False
     if _REPLY_TITLE.search(f"{element.get('id', '')} {element.get('class', '')}"):
         return True
     if not _REPLY.match("".join(element.itertext()).strip()):

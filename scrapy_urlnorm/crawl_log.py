@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAX_BYTES = 4 * 1024 * 1024  # a larger page is named by its bytes: its text is not worth the time
 _CANONICAL = (
-    "(//link[contains(concat(' ', normalize-space("
+    "(/html/head//link[contains(concat(' ', normalize-space("
     "translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href)[1]"
 )
 

@@ -13,6 +13,7 @@ import pytest
 from loopback import Reply, Site, crawl, page, redirect
 
 from scrapy_urlnorm.exceptions import LogFormatError
+from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import read_log
 from scrapy_urlnorm.logs.writer import BATCH, LogWriter
 
@@ -285,3 +286,33 @@ def test_a_gz_that_is_none_is_not_touched(tmp_path):
         with pytest.raises(LogFormatError, match="move it away"):
             LogWriter(path)
         assert path.read_bytes() == data
+
+
+def test_rules_can_be_learned_from_it(tmp_path):
+    """A crawl's log is enough to learn what means nothing, although no two responses are equal."""
+    fetched = iter(range(10**6))
+    log = tmp_path / "crawl.jsonl.gz"
+    menu = "<ul><li><a href=/>Home</a><li><a href=/about>About</a></ul>"
+    links = "".join(
+        f"<a href='/item?id={n}'>.</a><a href='/item?id={n}&ref=x{n}'>.</a>"
+        f"<a href='/item?id={n}&print=1'>.</a>"
+        for n in range(30)
+    )
+
+    def answer(url):
+        n = next(fetched)
+        item = url.partition("id=")[2].partition("&")[0]
+        text = menu + (url if not item else "")
+        if url == "http://a.test/":
+            text += links
+        elif item:
+            text = f"<h1>Item {item}</h1><p>It weighs {int(item) * 7} grams</p>"
+            if "print=1" not in url:
+                text = f"{menu}{text}<p>Page generated in 0.{n:05} seconds</p>"
+        return Reply(200, f"<title>Shop</title>{text}<!-- {n} -->".encode(), HTML)
+
+    with Site(answer) as site:
+        crawl(site, ["http://a.test/"], {SETTING: str(log), **EXTENSION})
+    dropped = {name for rule in mine(read_log(str(log))) if rule.active for name in rule.param}
+    dropped |= {name for rule in mine(read_log(str(log))) if rule.active for name in rule.default}
+    assert dropped == {"ref", "print"}

@@ -98,6 +98,16 @@ def test_one_word_still_counts(tmp_path):
     assert seen[f"{HOST}/a"] != seen[f"{HOST}/b"]
 
 
+def test_lines_that_exclude_each_other_still_count(tmp_path):
+    """Half of all pages are red, the others blue: which of the two a page is remains content."""
+    rows = [
+        row(f"{HOST}/{colour}/{n}", f"{MENU}<p>{colour}</p><p>number {n}</p>{FOOTER}")
+        for n in range(20)
+        for colour in ("red", "blue")
+    ]
+    assert len(set(contents(tmp_path, rows).values())) == 40
+
+
 def test_order_of_lines_does_not_count(tmp_path):
     """A listing in another order is one content here as well."""
     rows = [row(f"{HOST}/?C=N", "<p>a<br>b<br>b"), row(f"{HOST}/?C=D", "<p>b<br>b<br>a")]

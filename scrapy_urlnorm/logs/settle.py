@@ -1,8 +1,9 @@
 """The second look at a log that `scrapy_urlnorm.CrawlLog` wrote: lines of most pages do not count.
 
 What stands on more than half of a host's pages (menus, footers) belongs to the site, not to the
-page: with it left out, a page and its printable view are one content. Which lines these are is
-known only when the crawl is over, so a row carries a hash of each of its lines.
+page: with it left out, a page and its printable view are one content. More than half, because of
+two lines that exclude each other ("in stock", "sold out") at most one stands there. Which lines
+these are is known only when the crawl is over, so a row carries a hash of each of its lines.
 """
 
 from __future__ import annotations
