@@ -21,8 +21,11 @@ else:
     import tomli as tomllib
 
 _HEADER = re.compile(r"\s*\[\[\s*rule\s*\]\]\s*(#.*)?")
-# A whole statement on one line, its value a text without escapes: most lines are like this.
-_PLAIN = re.compile(r'([a-z_]+) = "([^"\\\x00-\x1f\x7f]*)"')
+# A whole statement on one line, its value a text without escapes or a plain number: most lines
+# are like this.
+_PLAIN = re.compile(
+    r'([a-z_]+) = (?:"([^"\\\x00-\x1f\x7f]*)"|((?:0|[1-9][0-9]{0,15})(\.[0-9]{1,15})?))'
+)
 # A list of texts, or of lists of texts, without escapes: JSON says the same.
 _TEXTS = re.compile(r'([a-z_]+) = (\[(?:[\[\], ]|"[^"\\\x00-\x1f\x7f]*")*\])')
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -107,7 +110,9 @@ def _read_table(lines: list[str], known: dict[str, tuple[str, Any]]) -> dict[str
     for line in lines[1:]:
         plain = _PLAIN.fullmatch(line)
         if plain is not None:
-            key, value = plain.groups()
+            key, value, number, fraction = plain.groups()
+            if number is not None:
+                value = float(number) if fraction else int(number)
         elif not line or line.isspace() or line.startswith("#"):
             continue
         elif line in known:
