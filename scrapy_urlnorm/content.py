@@ -158,8 +158,10 @@ def identify(page: str | html.HtmlElement, url: str, canonical: str | None = Non
 def _parse(text: str) -> html.HtmlElement:
     parser = html.HTMLParser(encoding="utf-8", recover=True)
     data = text.replace("\x00", "").encode("utf-8", "replace")
-    root = html.document_fromstring(data, parser) if data.strip() else None
-    return html.Element("html") if root is None else root
+    try:
+        return html.document_fromstring(data, parser)
+    except etree.ParserError:  # there is no element in it
+        return html.Element("html")
 
 
 def _digest(text: str) -> str:

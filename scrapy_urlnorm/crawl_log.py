@@ -161,8 +161,11 @@ def _row(response: Response, url: str) -> dict[str, Any]:
         and isinstance(response, HtmlResponse)
         and len(response.body) <= _MAX_BYTES
     ):
-        root = response.selector.root
-        canonical = _canonical(root, get_base_url(response))
+        try:
+            root = response.selector.root
+            canonical = _canonical(root, get_base_url(response))
+        except ValueError:  # a bad host in <base> is too much for Scrapy's own selector
+            root, canonical = response.text, None
         page = identify(root, url, canonical)
         row.update(
             text_digest=page.text_digest,
@@ -176,6 +179,6 @@ def _row(response: Response, url: str) -> dict[str, Any]:
 
 def _canonical(root: Any, base: str) -> str | None:
     for href in root.xpath(_CANONICAL):
-        with suppress(ValueError):
+        with suppress(ValueError):  # a bad host in the link
             return urljoin(base, str(href).strip())
     return None

@@ -328,6 +328,8 @@ def test_a_parsed_page_is_not_changed():
     "text",
     [
         "<",
+        "<!-- -->",
+        "<![CDATA[&#0;",
         "<<<>>>",
         "&#xD800;&#0;",
         "\ud800",

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from loopback import Reply, Site, crawl, page, redirect
+from scrapy.http import HtmlResponse, Request
 
+from scrapy_urlnorm.crawl_log import CrawlLog
 from scrapy_urlnorm.exceptions import LogFormatError
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import read_log
@@ -201,6 +203,16 @@ def test_broken_pages_are_rows_too(log):
     assert set(rows(log)) == set(pages)
     assert rows(log)["http://a.test/nowhere"].location is None
     assert rows(log)["http://a.test/plain"].mime == ""
+
+
+def test_a_base_that_is_no_url_is_not_our_end(log):
+    """Scrapy's selector raises on it; where such a response gets through, its row is written."""
+    body = b"<base href='http://[x'><link rel=canonical href=a><p>y"
+    response = HtmlResponse("http://a.test/", body=body)
+    extension = CrawlLog(str(log))
+    extension.response_received(response, Request("http://a.test/"), None)
+    extension._writer.close()
+    assert list(rows(log)) == ["http://a.test/"]
 
 
 KILLED = """
