@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from . import structure
-from .ops import NAMESPACE, PAGE, Drop, Op, Subst, Wild
-from .slots import REPEAT, Slots, is_param, is_path, is_segment, segments
+from .ops import Drop, Op, Subst, Wild
+from .slots import Slots, is_param, is_segment
+from .symbols import directed, symbolic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from .contexts import Vocabulary
     from .corpus import Corpus, Item
+
+_Op = TypeVar("_Op", bound=Op)
 
 _SAMPLE = 6
 _MAX_SLOTS, _MAX_SIDE = 5, 3
@@ -66,7 +69,7 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
     )
 
 
-def _best(found: dict[Op, set[int]], cap: int) -> list:  # type: ignore[type-arg]
+def _best(found: Mapping[_Op, set[int]], cap: int) -> list[_Op]:
     """Return the operations that most contents support."""
     kept = [op for op, contents in found.items() if len(contents) >= 2]
     kept.sort(key=lambda op: (-len(found[op]), op.order))
@@ -101,46 +104,8 @@ def _substs(one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary) -
     for name in names:
         if (is_segment(name) or name in ("host", "scheme")) and not (name in one and name in other):
             return
-    yield _directed(left, right)
-    for symbolic_left, symbolic_right, prefix, separator in _symbols(
-        one, other, left, right, vocabulary
-    ):
-        yield _directed(symbolic_left, symbolic_right, prefix, separator)
-
-
-def _size(pairs: tuple[tuple[str, str], ...]) -> tuple[int, int, object]:
-    return (len(pairs), sum(len(value) for _, value in pairs), pairs)
-
-
-def _directed(left, right, prefix=(), separator=":"):  # type: ignore[no-untyped-def]
-    if _size(left) < _size(right):
-        left, right = right, left
-    return Subst(left, right, prefix, separator)
-
-
-def _symbols(one, other, left, right, vocabulary):  # type: ignore[no-untyped-def]
-    """Name values that repeat the path: ``idx=a:b`` on ``/doku.php/a/b/page``."""
-    path = segments(one)
-    if not path or any(is_path(name) for name, _ in left + right):
-        return
-    values = {value for name, value in left + right if is_param(name) and len(value) > 0}
-    for start in range(min(3, len(path))):
-        if start and (start - 1, path[start - 1]) not in vocabulary.directories:
-            return
-        for separator in (":", "/"):
-            for symbol, tokens in ((NAMESPACE, path[start:-1]), (PAGE, path[start:])):
-                text = separator.join(tokens)
-                if text and text in values and REPEAT not in text:
-                    yield (
-                        _named(left, text, symbol),
-                        _named(right, text, symbol),
-                        tuple(path[:start]),
-                        separator,
-                    )
-
-
-def _named(pairs, text, symbol):  # type: ignore[no-untyped-def]
-    return tuple((name, symbol if value == text else value) for name, value in pairs)
+    yield directed(left, right)
+    yield from symbolic(one, left, right, vocabulary)
 
 
 def set_ops(names: tuple[str, ...]) -> list[Op]:

@@ -37,6 +37,8 @@ class Vocabulary:
 
     def __init__(self, items: Sequence[Item]) -> None:
         names: Counter[str] = Counter()
+        self._colons: Counter[str] = Counter()
+        self._slashes: Counter[str] = Counter()
         values: defaultdict[str, Counter[str]] = defaultdict(Counter)
         paths: dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]] = {}
         for item in items:
@@ -47,6 +49,8 @@ class Vocabulary:
                     if slot == "?" or REPEAT in value:
                         continue
                     names[slot] += 1
+                    self._colons[slot] += ":" in value
+                    self._slashes[slot] += "/" in value
                     counted = values[slot]
                     if len(counted) <= 5_000 or value in counted:
                         counted[value] += 1
@@ -69,6 +73,10 @@ class Vocabulary:
             for slot, counted in values.items()
             if slot in self.names or slot in ("host", "scheme")
         }
+
+    def separator(self, slot: str) -> str:
+        """Return what separates the parts of a parameter's values: ``:``, or ``/``."""
+        return "/" if self._slashes[slot] > self._colons[slot] else ":"
 
     def template(self, slots: Slots, ignored: frozenset[str]) -> Literal:
         """Return the template of a path; segments of the rule itself are ``*``."""

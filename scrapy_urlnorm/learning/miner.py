@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _ROUNDS = 14
 #: Distinct values that must have been tried before all values are taken as meaningless.
 _DROP_VALUES, _WILD_VALUES, _SEGMENT_VALUES, _EDITED_VALUES = 3, 4, 8, 6
+#: Where so many values, and this share of those known, were tried, the rest may be like them.
+_OPEN_VALUES, _OPEN_SHARE = 8, 0.8
 _SIGNIFICANT = 0.05
 #: An operation with more sources than this is looked at in a sample first.
 _LARGE, _SAMPLE = 4_000, 1_500
@@ -164,7 +166,9 @@ class Miner:
         for at, name in enumerate(names):
             tried = {values[at] for values in seen} - {None}
             known = self.vocabulary.values.get(name)
-            if known and not known <= tried and len(self._values(name)) <= 40:
+            if not known or known <= tried or len(self._values(name)) > 40:
+                continue
+            if len(known & tried) < max(_OPEN_VALUES, _OPEN_SHARE * len(known)):
                 context = (*context, ("among", name, tuple(sorted(tried))))
         return context
 

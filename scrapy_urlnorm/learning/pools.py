@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _SIGNIFICANT = 0.05
 _MAX_NAMES = 12
+#: Values that say "the first", "none" or "as usual" in any application. Others are pooled by
+#: chance only: two release tags have nothing in common.
+_NEUTRAL = frozenset(("", "0", "1", "-1", "all", "any", "none", "default", "null", "*"))
 
 
 def defaults(found: Candidates, attempt: Try, limits: Limits) -> Iterator[tuple[Op, Found]]:
@@ -35,6 +38,8 @@ def defaults(found: Candidates, attempt: Try, limits: Limits) -> Iterator[tuple[
     families: defaultdict[str, list[tuple[str, list[Trial]]]] = defaultdict(list)
     for op in found.substs:
         if not op.new and len(op.old) == 1 and op.old[0][0][:2] == "q:":
+            if op.old[0][1] not in _NEUTRAL:
+                continue
             trials = attempt(op, ())
             if trials:
                 families[op.old[0][0]].append((op.old[0][1], trials))
