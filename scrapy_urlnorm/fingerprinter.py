@@ -161,6 +161,21 @@ class UrlNormRequestFingerprinter:
         normalizer = self.normalizer_for(request)
         return request.url if normalizer is None else normalizer.normalize(request.url)
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether the fallback is Scrapy's own, so that a GET is known by its URL alone."""
+        return self._is_direct
+
+    def fingerprint_of(self, url: str) -> bytes:
+        """Return the fingerprint of a plain GET of *url*, if :attr:`is_direct`."""
+        return _url_digest(self._normalize(url))
+
+    def fingerprint_with(self, request: Request, normalizer: Normalizer) -> bytes:
+        """Return what the fingerprint would be if :attr:`normalizer` were *normalizer*."""
+        if self.normalizer_for(request) is not self._normalizer:
+            return self.fingerprint(request)
+        return self._digest(request, normalizer.normalize(request.url))
+
     def set_apart(self, request: Request, hop: int) -> None:
         """Give *request* a fingerprint of its own, as the *hop*-th redirect onto its own key.
 
@@ -208,14 +223,14 @@ class UrlNormRequestFingerprinter:
                     self._stats.set_value(f"urlnorm/requests/{name}", count)
 
 
-def redirect_hop(fingerprinter: Fingerprinter, request: Request) -> int:
+def redirect_hop(fingerprint: Callable[[Request], bytes], request: Request) -> int:
     """How many of the redirects that led to *request* came from a URL with its fingerprint.
 
     A redirect may come back to a URL that it has passed: each URL counts once.
     """
     urls = dict.fromkeys(request.meta.get("redirect_urls", ()))
-    own = fingerprinter.fingerprint(request)
-    return sum(fingerprinter.fingerprint(request.replace(url=url)) == own for url in urls)
+    own = fingerprint(request)
+    return sum(fingerprint(request.replace(url=url)) == own for url in urls)
 
 
 def _scrapy_digest(request: Request, url: str) -> bytes:
@@ -225,7 +240,11 @@ def _scrapy_digest(request: Request, url: str) -> bytes:
     """
     body = request.body
     if request.method == "GET" and not body:
-        text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": {_json_string(url)}}}'
-    else:
-        text = json.dumps({"body": body.hex(), "headers": {}, "method": request.method, "url": url})
+        return _url_digest(url)
+    data = {"body": body.hex(), "headers": {}, "method": request.method, "url": url}
+    return sha1(json.dumps(data).encode("ascii"), usedforsecurity=False).digest()
+
+
+def _url_digest(url: str) -> bytes:
+    text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": {_json_string(url)}}}'
     return sha1(text.encode("ascii"), usedforsecurity=False).digest()

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .exceptions import ConfigError
-from .normalizer import Normalizer
+from .normalizer import KEY_VERSION, Normalizer
 from .rules import PROFILES, RULES
+from .stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scrapy.settings import BaseSettings
+
+    from .stores import Seen
 
 PREFIX = "URLNORM_"
 ENABLED = "URLNORM_ENABLED"
@@ -30,7 +33,6 @@ STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
 STORE_FALLBACK = "URLNORM_STORE_FALLBACK"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
-CRAWL_LOG = "URLNORM_CRAWL_LOG"
 CRAWL_LOG = "URLNORM_CRAWL_LOG"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
@@ -59,7 +61,8 @@ SETTINGS: Mapping[str, Setting] = {
     LEARN: Setting(
         "redirects",
         ", ".join(LEARN_MODES),
-        "redirects: apply to a host what its permanent redirects prove during the crawl",
+        "redirects: apply to a host what its permanent redirects prove during the crawl. With "
+        "the safe profile the default is off",
     ),
     LEARNED_PATH: Setting(
         None, "a path", f"where learned rules are kept; {LEARNED_FILE} in JOBDIR when that is set"
@@ -80,9 +83,6 @@ SETTINGS: Mapping[str, Setting] = {
         None,
         "a path",
         "a log of every response, to learn rules from: JSON lines, gzipped when it ends in .gz",
-    ),
-    CRAWL_LOG: Setting(
-        None, "a path", "write a crawl log, from which rules for a site can be learned, there"
     ),
     FALLBACK_FINGERPRINTER: Setting(
         STOCK_FINGERPRINTER,
@@ -116,17 +116,17 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
     "urlnorm/learned/suppressed": "requests filtered only because of a learned rule",
     "urlnorm/learned/dropped": "queued requests that a rule learned since made duplicates",
+    "urlnorm/learned/audited": "requests sent although a learned rule would filter them, to test it",
     "urlnorm/learned/restored": "requests put back when their rule was retracted",
 }
 
-_WORDS_TRUE_FALSE = {"1", "0", "true", "false", "True", "False"}
+_WORDS_TRUE_FALSE = ("1", "0", "true", "false", "True", "False")
 
 
 @dataclass(frozen=True)
 class Config:
     """The checked settings of one crawl."""
 
-    enabled: bool
     normalizer: Normalizer
     rewriter: Normalizer | None  #: what URLs are rewritten with, when that is asked for
     learn: str
@@ -149,13 +149,13 @@ class Config:
             rule for path in _paths(settings, SITE_RULES) for rule in _load(path, SITE_RULES)
         )
         normalizer = _normalizer(profile, rules, site_rules)
+        learn = _choice(settings, LEARN, LEARN_MODES)
         learned_path = settings.get(LEARNED_PATH) or (jobdir and Path(jobdir, LEARNED_FILE))
         default_store = f"file:{Path(jobdir, SEEN_FILE)}" if jobdir else "memory"
-        return cls(
-            enabled=_bool(settings, ENABLED),
+        config = cls(
             normalizer=normalizer,
             rewriter=_rewriter(normalizer) if _bool(settings, REWRITE) else None,
-            learn=_choice(settings, LEARN, LEARN_MODES),
+            learn="off" if profile == "safe" and not settings.get(LEARN) else learn,
             learned_path=Path(learned_path) if learned_path else None,
             store=_text(settings, STORE) or default_store,
             store_options=_dict(settings, STORE_OPTIONS),
@@ -164,6 +164,30 @@ class Config:
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
             fallback=settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER,
         )
+        config.new_store()  # a store that there is not is an error now
+        return config
+
+    def new_store(self, spec: str | None = None) -> Seen:
+        """Return the configured store, or another one for the same keys; not yet opened."""
+        options = self.store_options if spec is None else {}
+        spec = self.store if spec is None else spec
+        try:
+            return open_store(
+                spec,
+                digest=self.normalizer.digest,
+                key_version=KEY_VERSION,
+                jobdir=self.jobdir,
+                **options,
+            )
+        except (ConfigError, TypeError) as error:
+            raise ConfigError(
+                f"{STORE} = {spec!r}, {STORE_OPTIONS} = {options!r}: {error}"
+            ) from error
+
+
+def is_enabled(settings: BaseSettings) -> bool:
+    """Whether the add-on is to do anything at all."""
+    return _bool(settings, ENABLED)
 
 
 def _refuse_unknown(settings: BaseSettings) -> None:

@@ -219,9 +219,9 @@ def test_redirect_hop_counts_urls_with_the_same_key():
     """Each URL of the chain that has the key of the request counts once."""
     fingerprinter = new()
     chain = ["http://h/?b=1&a=2", "http://h/other", "http://h/?b=1&a=2#x", "http://h/?b=1&a=2"]
-    assert redirect_hop(fingerprinter, Request("http://h/?a=2&b=1")) == 0
+    assert redirect_hop(fingerprinter.fingerprint, Request("http://h/?a=2&b=1")) == 0
     request = Request("http://h/?a=2&b=1", meta={"redirect_urls": chain})
-    assert redirect_hop(fingerprinter, request) == 2
+    assert redirect_hop(fingerprinter.fingerprint, request) == 2
 
 
 def test_set_apart_gives_every_hop_its_own_fingerprint():

@@ -1,0 +1,101 @@
+"""Addon: ``ADDONS = {"scrapy_urlnorm.Addon": 900}`` is all that a project needs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.conf import build_component_list
+from scrapy.utils.misc import load_object
+
+from .crawl_log import CrawlLog
+from .dupefilter import UrlNormDupeFilter
+from .fingerprinter import UrlNormRequestFingerprinter
+from .middleware import PRIORITY, UrlNormDownloaderMiddleware
+from .settings import FALLBACK_FINGERPRINTER, Config, is_enabled
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+_STOCK_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
+_POET_BASE = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
+
+
+class Addon:
+    """Puts the fingerprinter, the dupefilter and the downloader middleware in their places.
+
+    The crawl log as well, when a setting names a file for it.
+
+    The fingerprinter configured before becomes the fallback of ours. A dupefilter other than
+    Scrapy's own is left in its place. All settings are checked now, not at the first request.
+    """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        addon = cls()
+        crawler.signals.connect(addon.spider_opened, signals.spider_opened)
+        return addon
+
+    def __init__(self) -> None:
+        self._is_enabled = False
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Raise `ConfigError` for a setting that cannot be used, then write ours."""
+        self._is_enabled = is_enabled(settings)
+        if not self._is_enabled:
+            return
+        config = Config.from_settings(settings)
+        self._wrap_fingerprinter(settings)
+        if load_object(settings["DUPEFILTER_CLASS"]) is load_object(_STOCK_DUPEFILTER):
+            _set(settings, "DUPEFILTER_CLASS", UrlNormDupeFilter)
+        settings.setdefault_in_component_priority_dict(
+            "DOWNLOADER_MIDDLEWARES", UrlNormDownloaderMiddleware, PRIORITY
+        )
+        if config.crawl_log:
+            settings.setdefault_in_component_priority_dict("EXTENSIONS", CrawlLog, 500)
+
+    def _wrap_fingerprinter(self, settings: BaseSettings) -> None:
+        current = settings["REQUEST_FINGERPRINTER_CLASS"]
+        if load_object(current) is not UrlNormRequestFingerprinter:
+            if not settings.get(FALLBACK_FINGERPRINTER):
+                settings.set(FALLBACK_FINGERPRINTER, current, "addon")
+            _set(settings, "REQUEST_FINGERPRINTER_CLASS", UrlNormRequestFingerprinter)
+        # scrapy-poet's add-on puts its own fingerprinter in place of whatever is there. When it
+        # comes after us, ours is what it shall build on.
+        if _comes_after_us(settings, "scrapy_poet") and not settings.get(_POET_BASE):
+            settings.set(_POET_BASE, UrlNormRequestFingerprinter, "addon")
+
+    def spider_opened(self, spider: Spider) -> None:
+        """Say so when a later component has replaced the fingerprinter."""
+        if self._is_enabled and UrlNormRequestFingerprinter.of(spider.crawler) is None:
+            logger.warning(
+                "URL normalization has no effect on fingerprints: REQUEST_FINGERPRINTER_CLASS is "
+                "%(current)s, set by a component that runs after scrapy_urlnorm.Addon. Give "
+                "scrapy_urlnorm.Addon a higher number in ADDONS.",
+                {"current": spider.crawler.settings["REQUEST_FINGERPRINTER_CLASS"]},
+                extra={"spider": spider},
+            )
+
+
+def _set(settings: BaseSettings, name: str, value: type) -> None:
+    """Replace a value at its own priority: at "addon" it would lose to one of the project."""
+    settings.set(name, value, max(settings.getpriority(name) or 0, SETTINGS_PRIORITIES["addon"]))
+
+
+def _comes_after_us(settings: BaseSettings, package: str) -> bool:
+    """Whether an add-on of *package* runs after ours."""
+    is_after = False
+    for path in build_component_list(settings["ADDONS"]):
+        addon = load_object(path)
+        if addon is Addon:
+            is_after = True
+        elif is_after and addon.__module__.partition(".")[0] == package:
+            return True
+    return False

@@ -1,0 +1,276 @@
+"""UrlNormDupeFilter: the store, its failures, and what it says about a duplicate."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import scrapy
+from loopback import Site, crawl, page, redirect
+from scrapy import Request
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.request import RequestFingerprinter
+
+from scrapy_urlnorm import dupefilter as module
+from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.exceptions import StoreUnavailableError
+from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.stores import open_store
+
+HOME = "http://shop.test/"
+ADDON = {"ADDONS": {"scrapy_urlnorm.addon.Addon": 900}}
+
+
+class Stats(dict):
+    """A stats collector."""
+
+    def inc_value(self, key):
+        self[key] = self.get(key, 0) + 1
+
+
+class Flaky:
+    """A store that stops answering after some keys."""
+
+    def __init__(self, good=0, opens=True):
+        self.good = good
+        self.opens = opens
+        self.keys = set()
+        self.closed = False
+
+    def open(self):
+        if not self.opens:
+            raise StoreUnavailableError("no answer from the store")
+
+    def add(self, key):
+        if len(self.keys) >= self.good:
+            raise StoreUnavailableError("no answer from the store")
+        new = key not in self.keys
+        self.keys.add(key)
+        return new
+
+    def close(self):
+        self.closed = True
+
+
+def memory():
+    return open_store("memory", digest="0" * 16)
+
+
+def new(store=None, *, ours=True, **options):
+    fingerprinter = UrlNormRequestFingerprinter(Normalizer()) if ours else RequestFingerprinter()
+    stats = Stats()
+    dupefilter = UrlNormDupeFilter(
+        memory() if store is None else store,
+        fingerprinter,
+        explainer=fingerprinter if ours else None,
+        stats=stats,
+        **options,
+    )
+    dupefilter.open()
+    return dupefilter, stats
+
+
+def test_equal_requests_are_seen():
+    """The second request with a key is a duplicate, whatever its spelling."""
+    dupefilter, _ = new()
+    assert not dupefilter.request_seen(Request(HOME + "a?b=1"))
+    assert dupefilter.request_seen(Request(HOME + "a?b=1&utm_source=x#top"))
+    assert not dupefilter.request_seen(Request(HOME + "a?b=2"))
+    assert len(dupefilter.store) == 2
+
+
+def test_works_with_another_fingerprinter():
+    """Without our fingerprinter it filters what the other one finds equal, and counts."""
+    dupefilter, stats = new(ours=False)
+    assert not dupefilter.request_seen(Request(HOME + "a?b=1&utm_source=x"))
+    assert not dupefilter.request_seen(Request(HOME + "a?b=1"))
+    assert dupefilter.request_seen(Request(HOME + "a?b=1#x"))
+    dupefilter.log(Request(HOME + "a?b=1#x"), None)
+    assert stats == {"dupefilter/filtered": 1}
+
+
+def test_a_redirect_passes_only_within_its_own_chain():
+    """The key must stand among the URLs that led to the request."""
+    dupefilter, stats = new()
+    dupefilter.request_seen(Request(HOME + "?b=1&a=2"))
+    meta = {"redirect_urls": [HOME + "?b=1&a=2"]}
+    assert not dupefilter.request_seen(Request(HOME + "?a=2&b=1", meta=meta))
+    dupefilter.request_seen(Request(HOME + "c"))
+    assert dupefilter.request_seen(Request(HOME + "c", meta=meta))
+    assert stats == {"urlnorm/redirects/passed": 1}
+
+
+def messages(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == module.__name__]
+
+
+def test_the_debug_line_names_rules_and_the_url_seen_first(caplog):
+    """Each filtered request says which URL it was merged with, and by what."""
+    caplog.set_level(logging.DEBUG)
+    dupefilter, stats = new(debug=True)
+    first, second = HOME + "a?b=1&a=2", HOME + "a?a=2&b=1&utm_source=x#top"
+    dupefilter.request_seen(Request(first))
+    request = Request(second, headers={"Referer": HOME})
+    dupefilter.request_seen(request)
+    dupefilter.log(request, None)
+    (message,) = messages(caplog)
+    assert message.startswith(f"Filtered duplicate request: <GET {second}> (referer: {HOME}) ")
+    assert f"merged with {first} by " in message
+    for rule in ("drop-params", "sort-query", "remove-fragment"):
+        assert rule in message
+        assert stats[f"urlnorm/merged/{rule}"] == 1
+    assert stats["urlnorm/merged"] == 1
+
+
+def test_an_exact_duplicate_names_no_rule(caplog):
+    """The same URL twice is no merit of any rule."""
+    caplog.set_level(logging.DEBUG)
+    dupefilter, stats = new(debug=True)
+    for _ in range(2):
+        request = Request(HOME + "a?b=1&a=2")
+        dupefilter.request_seen(request)
+    dupefilter.log(request, None)
+    assert messages(caplog) == [f"Filtered duplicate request: <GET {request.url}> (referer: None)"]
+    assert stats == {"dupefilter/filtered": 1}
+
+
+def test_without_debug_one_line_is_shown(caplog):
+    """As in Scrapy, the first duplicate is shown and the others are counted."""
+    caplog.set_level(logging.DEBUG)
+    dupefilter, stats = new()
+    for _ in range(3):
+        dupefilter.log(Request(HOME), None)
+    (message,) = messages(caplog)
+    assert "see DUPEFILTER_DEBUG to show all duplicates" in message
+    assert stats["dupefilter/filtered"] == 3
+
+
+def test_remembers_a_bounded_number_of_urls(monkeypatch):
+    """Only the latest URLs are kept to name them."""
+    monkeypatch.setattr(module, "REMEMBERED_URLS", 10)
+    dupefilter, _ = new()
+    for number in range(100):
+        dupefilter.request_seen(Request(f"{HOME}{number}"))
+    assert len(dupefilter._first_urls) == 10
+
+
+def test_a_failing_store_ends_the_crawl_and_loses_no_request(caplog):
+    """After a failure nothing counts as seen, the crawl is told to end, once."""
+    ended = []
+    dupefilter, stats = new(Flaky(1), on_failure=lambda: ended.append(1))
+    assert not dupefilter.request_seen(Request(HOME + "a"))
+    assert not dupefilter.request_seen(Request(HOME + "b"))
+    assert not dupefilter.request_seen(Request(HOME + "a"))
+    assert ended == [1]
+    assert stats["urlnorm/store/errors"] == 1
+    assert [record.levelname for record in caplog.records] == ["CRITICAL"]
+    assert "URLNORM_STORE" in caplog.text
+    assert "no answer from the store" in caplog.text
+
+
+def test_a_failing_store_can_be_replaced(caplog):
+    """With a fallback the crawl goes on, and says that earlier keys are not known."""
+    dupefilter, stats = new(Flaky(1), fallback=memory)
+    for path, seen in (("a", False), ("b", False), ("b", True), ("c", False)):
+        assert dupefilter.request_seen(Request(HOME + path)) is seen
+    assert stats["urlnorm/store/errors"] == 1
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_store_that_cannot_be_opened_stops_the_start():
+    """Without a fallback the crawl does not begin."""
+    with pytest.raises(CloseSpider) as error:
+        new(Flaky(opens=False))
+    assert error.value.reason == "urlnorm_store_error"
+    assert isinstance(error.value.__cause__, StoreUnavailableError)
+    dupefilter, _ = new(Flaky(opens=False), fallback=memory)
+    assert not dupefilter.request_seen(Request(HOME))
+
+
+def test_close_twice():
+    """Scrapy's scheduler and the signal may both close it."""
+    store = Flaky()
+    dupefilter, _ = new(store)
+    dupefilter.close("finished")
+    store.closed = False
+    dupefilter.close("finished")
+    assert store.closed is False
+
+
+# --- real crawls ---------------------------------------------------------------------------
+
+
+def endless(url):
+    """A site in which every page links to two new ones."""
+    return page(url, url + "a", url + "b")
+
+
+def test_a_store_that_fails_during_a_crawl_stops_it():
+    """The crawl ends early, with a reason of its own and without a page fetched twice."""
+    settings = {**ADDON, "DUPEFILTER_CLASS": "test_scrapy_dupefilter.FailingDupeFilter"}
+    with Site(endless) as site:
+        result = crawl(site, [HOME], settings)
+    assert result.reason == "urlnorm_store_error"
+    assert result.error is None
+    assert 1 < len(site.requests) < 60
+    assert len(set(site.requests)) == len(site.requests)
+
+
+class FailingDupeFilter(UrlNormDupeFilter):
+    """The dupefilter with a store that fails after 20 keys."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        dupefilter = super().from_crawler(crawler)
+        dupefilter.store = Flaky(20)
+        return dupefilter
+
+
+def test_a_crawl_resumes_where_it_stopped(tmp_path):
+    """With JOBDIR the keys survive: the second run fetches what the first did not."""
+    links = [f"/{number}" for number in range(30)]
+    pages = {HOME: page("home", *links)} | {
+        HOME + link[1:]: page(link, *links, link + "?utm_source=x", link + "#x") for link in links
+    }
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 2}
+    with Site(pages) as site:
+        first = crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 5}, filter_start=True)
+        fetched = len(site.requests)
+        second = crawl(site, [HOME], settings, filter_start=True)
+    assert 0 < fetched < 31
+    assert sorted(site.requests) == sorted(pages)
+    assert sorted(first.pages + second.pages) == sorted(["home", *links])
+
+
+def test_another_rule_set_does_not_open_the_keys_of_a_job(tmp_path):
+    """Changed rules mean other keys: the crawl stops before the first request and says so."""
+    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    with Site({HOME: page("home")}) as site:
+        crawl(site, [HOME], settings)
+        result = crawl(site, [HOME], {**settings, "URLNORM_PROFILE": "aggressive"})
+    assert len(site.requests) == 1
+    if scrapy.version_info >= (2, 19):  # before, a crawl that ends at its start is an error
+        assert result.reason == "urlnorm_store_mismatch"
+        assert result.error is None
+    else:
+        assert result.error is not None
+    assert "CRITICAL" in result.log
+    for digest in (Normalizer().digest, Normalizer("aggressive").digest):
+        assert digest in result.log
+
+
+def test_a_redirect_passes_after_a_resume(tmp_path):
+    """A redirect in progress when the crawl stopped is followed by the next run."""
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}
+    pages = {
+        HOME: page("home", "/p?b=1&a=2"),
+        HOME + "p?b=1&a=2": redirect("/p?a=2&b=1"),
+        HOME + "p?a=2&b=1": page("the page"),
+    }
+    names = []
+    with Site(pages) as site:
+        for _ in range(3):
+            result = crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 1})
+            names += result.pages
+    assert "the page" in names

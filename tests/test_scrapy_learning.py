@@ -1,0 +1,231 @@
+"""Rules learned during real crawls: they save requests, and never a page."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from loopback import Follow, Reply, Site, crawl, page, redirect
+from scrapy import Request
+
+from scrapy_urlnorm.site_rules import load_site_rules
+
+WWW = "http://www.shop.test"
+BARE = "http://shop.test"
+HOME = WWW + "/"
+ADDON = {"ADDONS": {"scrapy_urlnorm.addon.Addon": 900}, "CONCURRENT_REQUESTS": 1}
+COUNT = 80
+
+
+def shop(links=None):
+    """Pages that are linked to under two host names; one redirects to the other."""
+    links = links or [f"{host}/{n}" for n in range(COUNT) for host in (BARE, WWW)]
+
+    def answer(url):
+        if url.startswith(BARE):
+            return redirect(url.replace(BARE, WWW))
+        if url == HOME:
+            return page("home", *links)
+        return page(url, *links[:20])
+
+    return answer
+
+
+def expected():
+    return sorted(["home", *(f"{WWW}/{n}" for n in range(COUNT))])
+
+
+def test_a_learned_rule_saves_the_redirects_that_follow():
+    """After thirty redirects the second name of the host is known; every page comes once."""
+    with Site(shop()) as site:
+        result = crawl(site, [HOME], ADDON)
+    assert sorted(result.pages) == expected()
+    assert result.stats["urlnorm/learned/rules"] == 1
+    assert len(site.requests) <= 1 + COUNT + 30 + 20  # some are sent to audit the rule
+    assert "Learned from redirects: host-alias on www.shop.test" in result.log
+
+
+def test_learning_can_be_switched_off():
+    """With URLNORM_LEARN = off every redirect is fetched, as before."""
+    with Site(shop()) as site:
+        result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARN": "off"})
+    assert sorted(result.pages) == expected()
+    assert len(site.requests) == 1 + 2 * COUNT
+    assert not [stat for stat in result.stats if stat.startswith("urlnorm/learned")]
+
+
+def test_the_safe_profile_does_not_learn_unasked():
+    """Who asks for what RFC 3986 proves gets nothing else, unless asking for that too."""
+    with Site(shop()) as site:
+        safe = crawl(site, [HOME], {**ADDON, "URLNORM_PROFILE": "safe"})
+        both = crawl(
+            site, [HOME], {**ADDON, "URLNORM_PROFILE": "safe", "URLNORM_LEARN": "redirects"}
+        )
+    assert "urlnorm/learned/rules" not in safe.stats
+    assert both.stats["urlnorm/learned/rules"] == 1
+
+
+def test_queued_requests_that_a_rule_makes_equal_are_sent_once():
+    """What waits in the queue when the rule is learned is dropped if its page was fetched."""
+    with Site(shop()) as site:
+        result = crawl(site, [HOME], ADDON)
+    assert result.stats["urlnorm/learned/dropped"] >= COUNT - 30 - 20
+    assert result.stats["downloader/request_count"] == len(site.requests)
+
+
+def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
+    """With JOBDIR the rules survive; the store of the job opens all the same."""
+    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    with Site(shop()) as site:
+        crawl(site, [HOME], settings)
+        (rule,) = load_site_rules(tmp_path / "urlnorm-rules.toml")
+        assert (rule.kind, rule.source, rule.support) == ("host-alias", "redirect", 30)
+        site.requests.clear()
+        # New pages, one link each through the name that only redirects, and one to an old page.
+        links = [f"{BARE}/new{n}" for n in range(5)]
+        links += [f"{WWW}/new{n}" for n in range(5)] + [f"{BARE}/1", f"{WWW}/2"]
+        site.answer = shop(links)
+        result = crawl(site, [HOME], settings)
+    assert result.error is None
+    assert sorted(result.pages) == sorted(["home", *(f"{WWW}/new{n}" for n in range(5))])
+    assert len([url for url in site.requests if "new" in url]) <= 10
+    assert not {f"{BARE}/1", f"{WWW}/2"} & set(site.requests)
+
+
+def test_a_path_of_its_own_keeps_the_rules_for_other_crawls(tmp_path):
+    """Without JOBDIR a file can be named: the second crawl knows from the start."""
+    path = tmp_path / "rules.toml"
+    settings = {**ADDON, "URLNORM_LEARNED_PATH": str(path)}
+    links = [f"{host}/{n}" for n in range(COUNT) for host in (WWW, BARE)]
+    with Site(shop(links)) as site:
+        crawl(site, [HOME], settings)
+        path.write_text("# ours\n" + path.read_text())
+        site.requests.clear()
+        result = crawl(site, [HOME], settings)
+    assert sorted(result.pages) == expected()
+    assert len(site.requests) <= 1 + COUNT + 20  # some are sent to audit the rule
+    assert path.read_text().startswith("# ours\n")
+
+
+def shop_with_exceptions(url):
+    """The two names of the host are one, but for some pages that differ after all."""
+    number = url.rpartition("/")[2]
+    if url.startswith(BARE) and not number.startswith("special"):
+        return redirect(url.replace(BARE, WWW))
+    if url == HOME:
+        plain = [f"{host}/{n}" for n in range(40) for host in (BARE, WWW)]
+        return page("home", *plain, HOME + "more")
+    if url == HOME + "more":
+        special = [f"{host}/special{n}" for n in range(10) for host in (WWW, BARE)]
+        return page(
+            "more", *[f"{host}/{n}" for n in range(40, 60) for host in (BARE, WWW)], *special
+        )
+    return page(url)
+
+
+@pytest.mark.parametrize("jobdir", [False, True])
+def test_a_rule_that_turns_out_wrong_is_taken_back_and_nothing_is_lost(tmp_path, jobdir):
+    """A page under the second name contradicts the rule: what it suppressed is fetched."""
+    settings = {
+        **ADDON,
+        "DEPTH_PRIORITY": 1,
+        "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+        "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+    }
+    if jobdir:
+        settings["JOBDIR"] = str(tmp_path)
+    with Site(shop_with_exceptions) as site:
+        result = crawl(site, [HOME], settings)
+    special = {f"{host}/special{n}" for n in range(10) for host in (WWW, BARE)}
+    assert special <= set(result.pages)
+    assert set(result.pages) == special | {"home", "more"} | {f"{WWW}/{n}" for n in range(60)}
+    if not jobdir:  # it would come back when the first such page is sent
+        assert result.stats["urlnorm/learned/rules"] == 1
+        assert result.stats["urlnorm/learned/retracted"] == 1
+        assert result.stats["urlnorm/learned/restored"] >= 1
+    assert len(result.pages) <= len(set(result.pages)) + 1
+
+
+class Unfiltered(Follow):
+    """Asks for one page again and again, unfiltered."""
+
+    def parse(self, response):
+        yield from super().parse(response)
+        if response.url == HOME:
+            for _ in range(3):
+                yield Request(WWW + "/5", dont_filter=True, priority=-10, callback=self.again)
+                yield Request(BARE + "/5", dont_filter=True, priority=-10, callback=self.again)
+
+    def again(self, response):
+        yield {"page": "again"}
+
+
+def test_dont_filter_is_never_dropped():
+    """Requests that carry dont_filter are sent, whatever was learned."""
+    with Site(shop()) as site:
+        result = crawl(site, [HOME], ADDON, spider="test_scrapy_learning.Unfiltered")
+    assert result.pages.count("again") == 6
+
+
+def test_a_retry_is_never_dropped():
+    """A request that failed and is sent again is not taken for a duplicate of itself."""
+    failed = set()
+    inner = shop()
+
+    def answer(url):
+        if url.startswith(WWW) and url.endswith("9") and url not in failed:
+            failed.add(url)
+            return Reply(503)
+        return inner(url)
+
+    with Site(answer) as site:
+        result = crawl(site, [HOME], {**ADDON, "RETRY_ENABLED": True})
+    assert sorted(result.pages) == expected()
+    assert result.stats["retry/count"] == 8
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_sites_lose_no_page_to_learning(seed):
+    """Sites with habits, and sections in which they do not hold: every page is fetched."""
+    rng = random.Random(seed)
+    pages, links = {}, []
+    habits = rng.sample(["host", "slash", "index"], rng.randint(1, 3))
+    exceptions = seed % 2  # a section of the site in which no habit holds
+    for number in range(rng.randint(50, 110)):
+        section = "own" if exceptions and number % 7 == 0 else "d"
+        canonical = f"{WWW}/{section}{number}" + ("/" if "slash" in habits else "")
+        variants = {canonical}
+        if "host" in habits:
+            variants.add(canonical.replace(WWW, BARE))
+        if "slash" in habits:
+            variants |= {variant.rstrip("/") for variant in variants}
+            if "index" in habits:
+                variants.add(canonical + "index.html")
+        for variant in variants:
+            if variant == canonical or section == "own":
+                pages[variant] = variant  # a page of its own
+            else:
+                pages[variant] = None
+            links += [variant] * rng.randint(0, 2)
+
+    rng.shuffle(links)
+    hubs = [links[start : start + 40] for start in range(0, len(links), 40)]
+    wanted = {name for variant, name in pages.items() if name and variant in links}
+
+    def canonical_of(url):
+        url = url.replace(BARE, WWW).removesuffix("index.html")
+        return url.rstrip("/") + "/" if "slash" in habits else url
+
+    def answer(url):
+        if url == HOME:
+            return page("home", *(f"/hub{n}.html" for n in range(len(hubs))))
+        if "/hub" in url:
+            return page("hub", *hubs[int(url.partition("hub")[2].partition(".")[0])])
+        if url not in pages:
+            return Reply(404)
+        return page(pages[url]) if pages[url] else redirect(canonical_of(url))
+
+    settings = {**ADDON, "CONCURRENT_REQUESTS": rng.choice([1, 4, 16])}
+    with Site(answer) as site:
+        result = crawl(site, [HOME], settings)
+    assert wanted <= set(result.pages)
