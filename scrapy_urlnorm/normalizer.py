@@ -14,14 +14,14 @@ from . import shortcut as shortcuts
 from .exceptions import ConfigError
 from .rules import NEEDS, PROFILES, RULE_NAMES, RULES
 from .rules.data import lists_digest
-from .rules.host import canonical_host
+from .rules.host import MAX_HOST, canonical_host
 from .rules.syntax import UNTIDY_ESCAPE
 from .site_rules import compile_site_rules
 from .url import Url, join, parse, split
 
 if TYPE_CHECKING:
     from .rules import Rule
-    from .site_rules import SiteRule
+    from .site_rules import CompiledSiteRules, SiteRule
 
 KEY_VERSION = 1
 """Goes up when the same rules give another key for any URL; part of every digest."""
@@ -84,6 +84,11 @@ ConfigError` for an unknown profile, rule or option.
         "site_rules",
     )
 
+    _catalogue: _Catalogue
+    _has_site_rules: Callable[[str], bool]
+    _options: dict[str, Any]
+    _shortcut: shortcuts.Shortcut | None
+    _site: CompiledSiteRules | None
     digest: str
     profile: str
     site_rules: tuple[SiteRule, ...]
@@ -123,6 +128,17 @@ ConfigError` for an unknown profile, rule or option.
 
     def __repr__(self) -> str:
         return f"<Normalizer {self.profile} {self.digest}, {len(self.site_rules)} site rules>"
+
+    def for_requests(self) -> Normalizer:
+        """Return a normalizer whose results can be fetched.
+
+        Without the rules that are there for keys only (they imitate how stock Scrapy compares
+        URLs) and without site rules, which may give keys that are no address.
+        """
+        rules: dict[str, object] = {
+            rule.name: self._options.get(rule.name, False) for rule in RULES if not rule.key_only
+        }
+        return Normalizer(self.profile, {**dict.fromkeys(RULE_NAMES, False), **rules})
 
     @property
     def rules(self) -> Mapping[str, object]:
@@ -225,9 +241,11 @@ class _HostsWithRules(dict[str, bool]):
         self._hosts = hosts
 
     def __missing__(self, host: str) -> bool:
-        if len(self) >= _CACHED_HOSTS:
-            self.clear()
-        found = self[host] = host in self._hosts
+        found = host in self._hosts
+        if len(host) <= MAX_HOST:
+            if len(self) >= _CACHED_HOSTS:
+                self.clear()
+            self[host] = found
         return found
 
 
@@ -268,7 +286,7 @@ def _catalogue(compiled: Mapping[str, Any]) -> _Catalogue:
             for rule in RULES
             if rule.name in compiled and (not rule.needs or present[NEEDS.index(rule.needs)])
         )
-        for present in product((False, True), repeat=3)
+        for present in product((False, True), (False, True), (False, True))
     }
 
 

@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .rules.params import remember
 from .rules.query import MANY, form_encoded, sorted_query
 
 Shortcut = Callable[[str], "str | None"]
-
-_CACHED_NAMES = 8_192
 
 # Rules that the expression below does not describe: with one of them on there is no short cut,
 # or none for queries. (Rules on ports, user info, IP addresses and dots at the end of a host
@@ -151,9 +150,7 @@ def _plain_names_test(options: Mapping[str, Any]) -> Callable[[str], bool]:
             and not (drop is not None and drop(name))
             and not (sessions is not None and sessions.may_match(name))
         )
-        if len(seen) >= _CACHED_NAMES:
-            seen.clear()
-        seen[name] = plain
+        remember(seen, name, plain)
         return plain
 
     def plain_names(query: str) -> bool:

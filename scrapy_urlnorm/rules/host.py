@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..url import Url
 
+MAX_HOST = 253  # characters of a domain name in text form (RFC 1035, section 2.3.4)
 _LOWER_CASE_ESCAPE = re.compile(r"%[0-9a-f]{2}")
 
 
@@ -30,7 +31,8 @@ def lowercase_scheme_host(url: Url, _: object = True) -> Url:
     Source: RFC 3986, sections 3.2.2 and 6.2.2.1; https://url.spec.whatwg.org/#concept-domain-to-ascii
     """
     scheme, host = url.scheme, url.host
-    assert scheme is not None and host is not None
+    assert scheme is not None
+    assert host is not None
     new_scheme = scheme if scheme.islower() else scheme.lower()
     new_host = canonical_host(host)
     if new_scheme == scheme and new_host == host:
@@ -42,7 +44,7 @@ def canonical_host(host: str) -> str:
     """Return *host* in lower case and ASCII; one that is no valid name only in lower case."""
     if host.isascii() and "%" not in host:
         return host.lower()
-    if host[:1] != "[":
+    if host[:1] != "[" and len(host) <= 4 * MAX_HOST:
         ascii_host = to_ascii(host)
         if ascii_host is not None:
             return ascii_host
@@ -207,7 +209,7 @@ def registrable_domain(host: str) -> str:
     suffix that the list does not know, the last label is the suffix (the list's rule ``*``).
     https://publicsuffix.org/list/
     """
-    if host[:1] == "[" or canonical_ipv4(host) is not None:
+    if host[:1] == "[" or len(host) > MAX_HOST or canonical_ipv4(host) is not None:
         return ""
     parts = _public_suffixes()(host)
     if parts.suffix:

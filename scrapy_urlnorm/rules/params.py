@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .query import decode_token
 
@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _CACHED_NAMES = 8_192
+_LONG_NAME = 128  # characters
+_Answer = TypeVar("_Answer")
+
+
+def remember(cache: dict[str, _Answer], name: str, answer: _Answer) -> None:
+    """Keep *answer* in a cache that no site can make grow: few names, none of them long."""
+    if len(name) > _LONG_NAME:
+        return
+    if len(cache) >= _CACHED_NAMES:
+        cache.clear()
+    cache[name] = answer
 
 
 class ParamMatcher:
@@ -55,9 +66,7 @@ class ParamMatcher:
         verdict = self._cache.get(text)
         if verdict is None:
             verdict = self(decode_token(text))
-            if len(self._cache) >= _CACHED_NAMES:
-                self._cache.clear()
-            self._cache[text] = verdict
+            remember(self._cache, text, verdict)
         return verdict
 
     def __call__(self, name: str) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import unquote
 
 from . import data
+from .params import remember
 from .query import decode_token
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from ..url import Url
 
-_CACHED_NAMES = 8_192
 _GROUP = re.compile(r"([A-Za-z])\(([^()/]*)\)")
 _GROUPS = re.compile(r"\((?:[A-Za-z]\([^()/]*\))+\)")
 _Guard = TypeVar("_Guard", data.SessionParam, data.PathSession)
@@ -114,32 +114,29 @@ class SessionMatcher:
         return bool(rows) and any(row.accepts(unquote(value)) for row in rows)
 
 
-class _ByName:
+class _ByName(Generic[_Guard]):
     """Rows of a list by the name that they are for."""
 
     __slots__ = ("_cache", "_rows", "_stems")
 
     def __init__(self, rows: Iterable[_Guard]) -> None:
-        self._cache: dict[str, tuple[_Guard, ...]] = {}
-        self._rows: dict[str, tuple[_Guard, ...]] = {}
-        self._stems: tuple[_Guard, ...] = ()
+        by_name: dict[str, list[_Guard]] = {}
+        stems: list[_Guard] = []
         for row in rows:
-            if row.name.endswith("*"):
-                self._stems += (row,)
-            else:
-                key = row.name.lower()
-                self._rows[key] = (*self._rows.get(key, ()), row)
+            group = stems if row.name.endswith("*") else by_name.setdefault(row.name.lower(), [])
+            group.append(row)
+        self._rows = by_name
+        self._stems = stems
+        self._cache: dict[str, tuple[_Guard, ...]] = {}
 
     def as_written(self, text: str) -> tuple[_Guard, ...]:
         """Return the rows for the name that *text* encodes."""
         rows = self._cache.get(text)
         if rows is None:
             rows = self.named(decode_token(text))
-            if len(self._cache) >= _CACHED_NAMES:
-                self._cache.clear()
-            self._cache[text] = rows
+            remember(self._cache, text, rows)
         return rows
 
     def named(self, name: str) -> tuple[_Guard, ...]:
-        rows = self._rows.get(name.lower(), ()) + self._stems
-        return tuple(row for row in rows if row.is_named(name)) if rows else ()
+        rows = self._rows.get(name.lower(), []) + self._stems
+        return tuple(row for row in rows if row.is_named(name))
