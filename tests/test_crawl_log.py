@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from loopback import Reply, Site, crawl, page, redirect
-from scrapy.http import HtmlResponse, Request
+from scrapy.http import HtmlResponse, Request, Response
 
 from scrapy_urlnorm.crawl_log import CrawlLog
 from scrapy_urlnorm.exceptions import LogFormatError
@@ -203,6 +203,50 @@ def test_broken_pages_are_rows_too(log):
     assert set(rows(log)) == set(pages)
     assert rows(log)["http://a.test/nowhere"].location is None
     assert rows(log)["http://a.test/plain"].mime == ""
+
+
+def test_a_redirect_that_nobody_follows_is_one_row(log):
+    """With the redirect middleware off both hooks see it, and one writes it."""
+    settings = {SETTING: str(log), **EXTENSION, "REDIRECT_ENABLED": False}
+    with Site(PAGES) as site:
+        crawl(site, ["http://a.test/old"], settings)
+    [row] = map(json.loads, log.read_text().splitlines())
+    assert (row["status"], row["location"]) == (301, "http://a.test/b?x=1")
+
+
+def test_only_what_a_get_brought_is_a_row(log):
+    """The answer to a form is no page of its URL, and files and data: URLs are no crawl."""
+    extension = CrawlLog(str(log))
+    html, moved = (
+        HtmlResponse("http://a.test/", body=b"x"),
+        Response("http://a.test/", status=301, headers={"Location": "/b"}),
+    )
+    for request in (
+        Request("http://a.test/", method="POST"),
+        Request("http://a.test/", method="HEAD"),
+        Request("data:text/html,x"),
+    ):
+        extension.response_received(html, request, None)
+        if request.url.startswith("http"):
+            extension.response_downloaded(moved, request, None)
+    extension._writer.close()
+    assert log.read_text() == ""
+
+
+def test_a_huge_page_is_named_by_its_bytes(log, monkeypatch):
+    """Its text is not worth the time: it has a digest, and no lines."""
+    monkeypatch.setattr("scrapy_urlnorm.crawl_log._MAX_BYTES", 10)
+    extension = CrawlLog(str(log))
+    for n, body in enumerate((b"<p>" + b"x" * 7, b"<p>" + b"x" * 8)):
+        url = f"http://a.test/{n}"
+        extension.response_received(HtmlResponse(url, body=body), Request(url), None)
+    extension._writer.close()
+    small, huge = map(json.loads, log.read_text().splitlines())
+    assert small["lines"]
+    assert small["bag_digest"]
+    assert huge["lines"] is None
+    assert huge["digest"]
+    assert "bag_digest" not in huge
 
 
 def test_a_base_that_is_no_url_is_not_our_end(log):

@@ -133,9 +133,10 @@ def test_an_access_log_with_virtual_hosts_needs_no_site(tmp_path, prefix, url):
 
 def test_an_access_log_without_a_site_says_what_is_missing(tmp_path):
     """Paths alone belong to no site, and inventing one would make rules for nobody."""
-    line = '1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1'
-    with pytest.raises(LogFormatError, match=r"line 1: .*site.*https://HOST"):
-        list(read_log(log(tmp_path, line)))
+    for user in ("-", "John Smith"):
+        line = f'1.2.3.4 - {user} [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1'
+        with pytest.raises(LogFormatError, match=r"line 1: .*site.*https://HOST"):
+            list(read_log(log(tmp_path, line)))
 
 
 def test_a_url_list_is_read_as_it_is(tmp_path):

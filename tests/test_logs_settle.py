@@ -149,6 +149,15 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     assert seen[PRINTABLE["url"]] != seen[f"{HOST}/page/3"]
 
 
+def test_a_host_that_is_done_makes_room_for_the_next(tmp_path, monkeypatch):
+    """Lines are held once each, and only until enough pages of their host were counted."""
+    monkeypatch.setattr(settle, "MAX_LINES", 60)
+    monkeypatch.setattr(settle, "PAGES", 30)
+    first = [{**r, "url": r["url"].replace("wiki", "first")} for r in site(30) * 2]
+    seen = contents(tmp_path, [*first, *site(30), PRINTABLE])
+    assert seen[PRINTABLE["url"]] == seen[f"{HOST}/page/3"]
+
+
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [(3, "must be base64 text"), ("AAAA", "6 bytes a line, not 3"), ("!", "")],
