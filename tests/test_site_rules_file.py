@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.site_rules import (
+    SiteRule,
+    compile_site_rules,
+    load_site_rules,
+    save_site_rules,
+)
 from scrapy_urlnorm.site_rules.file import table_of
+from scrapy_urlnorm.site_rules.kinds import KINDS
+from scrapy_urlnorm.site_rules.model import FIELDS, rule_from_dict
 from scrapy_urlnorm.site_rules.toml import read_blocks, write_block
 
 if TYPE_CHECKING:
@@ -216,6 +224,7 @@ def test_mode_and_link_survive_a_rewrite(path: Path, tmp_path: Path) -> None:
         ('[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparam = "x"\nwhen = "x"\n', "when"),
         ('[[rule]]\nsite = "a.b"\nkind = "replace"\nold = "x"\n', "old"),
         ('[[rule]]\nsite = "a.b"\nkind = "strip-tail"\ntail = 1\nby = 2\n', "tail"),
+        ('[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparam = "x"\nexamples = 1\n', "examples"),
     ],
 )
 def test_a_broken_file_names_file_and_entry(tmp_path: Path, text: str, message: str) -> None:
@@ -271,6 +280,29 @@ def test_whatever_is_written_is_read_again(table: dict[str, object]) -> None:
     """A table of any texts, numbers, lists and tables survives being written as TOML."""
     blocks, _ = read_blocks("\n".join(write_block(table)))
     assert blocks[0].table == table
+
+
+WORDS = st.sampled_from(
+    ["a", "/a", "/a/{}", "s0", "q:a", "digits", "before", "shop.example", "{page}", "*", "/*/b/**"]
+)
+MEANT = st.one_of(
+    WORDS,
+    st.lists(WORDS, max_size=2),
+    st.booleans(),
+    st.integers(-1, 3),
+    st.dictionaries(st.one_of(WORDS, st.sampled_from(["has", "params", "rest", "host"])), WORDS),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from([*KINDS, "www", "sort-query", "x"]),
+    st.dictionaries(st.sampled_from(FIELDS), st.one_of(MEANT, VALUES), max_size=5),
+)
+def test_any_table_is_a_rule_or_a_site_rule_error(kind: str, table: dict[str, object]) -> None:
+    """Whatever a file says, it is a rule that compiles, or an error of the documented kind."""
+    with contextlib.suppress(SiteRuleError):
+        compile_site_rules([rule_from_dict({"site": "shop.example", "kind": kind, **table})])
 
 
 def test_a_table_has_no_defaults() -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
@@ -85,11 +86,16 @@ class SiteRule:
                 values[name] = (value,)
             elif isinstance(value, (list, set, frozenset)):
                 values[name] = tuple(value if isinstance(value, list) else sorted(value))
-        if self.examples:
-            values["examples"] = tuple(map(tuple, self.examples))
-        validate(self, [name for name in OPERANDS if values[name] != _DEFAULTS[name]])
+        if isinstance(self.examples, (list, tuple)):
+            pairs = (tuple(p) if isinstance(p, (list, tuple)) else (p,) for p in self.examples)
+            values["examples"] = tuple(pairs)
+        # Keep what is said only; the class has the rest. Rules may be many.
+        said = {name: value for name, value in values.items() if value != _DEFAULTS[name]}
+        object.__setattr__(self, "__dict__", said)
+        validate(self, [name for name in OPERANDS if name in said])
+        texts = (self.identity, self.note or "", *(url for pair in self.examples for url in pair))
         try:
-            self.identity.encode()
+            "".join(texts).encode()
         except UnicodeEncodeError:
             raise SiteRuleError(f"not every text of {self.as_dict()!a} is Unicode") from None
 
@@ -100,11 +106,13 @@ class SiteRule:
 
     def operation(self) -> dict[str, Any]:
         """Everything that decides what the rule does, without evidence and status."""
-        return _without_defaults(self, _OPERATION)
+        values = self.__dict__
+        return {name: values[name] for name in _OPERATION if name in values}
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that differ from their defaults, as a rule file holds them."""
-        return _without_defaults(self, FIELDS)
+        values = self.__dict__
+        return {name: values[name] for name in FIELDS if name in values}
 
     @cached_property
     def identity(self) -> str:
@@ -139,9 +147,9 @@ _DEFAULTS: dict[str, Any] = {
 FIELDS = tuple(name for name in _DEFAULTS if name != "origin")
 
 
-def _without_defaults(rule: SiteRule, names: tuple[str, ...]) -> dict[str, Any]:
-    values = rule.__dict__
-    return {name: values[name] for name in names if values[name] != _DEFAULTS[name]}
+# Those of the tables, which a dataclass makes anew for each instance.
+for _name in ("default", "old", "new", "when"):
+    setattr(SiteRule, _name, MappingProxyType({}))
 
 
 def _short(value: object) -> str:

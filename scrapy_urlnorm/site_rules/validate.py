@@ -128,6 +128,7 @@ def _slot_table(name: str) -> Callable[[SiteRule, Any], None]:
 
 
 def _slots(rule: SiteRule, value: Any) -> None:
+    _texts("slots")(rule, value)
     for slot in value:
         if slot == "?":
             raise _fail("slots", "?", "slots with a value; drop-param with bare = true drops it")
@@ -352,9 +353,13 @@ def _check_evidence(rule: SiteRule) -> None:
         number = getattr(rule, name)
         if number is not None and (not isinstance(number, int) or number < 0):
             raise _fail(name, number, "a number from 0")
+    if rule.note is not None and not isinstance(rule.note, str):
+        raise _fail("note", rule.note, "a text")
     upper = rule.false_merge_upper
     if upper is not None and not (isinstance(upper, (int, float)) and 0 <= upper <= 1):
         raise _fail("false_merge_upper", upper, "a share between 0 and 1")
+    if not isinstance(rule.examples, tuple):
+        raise _fail("examples", rule.examples, "pairs of URLs: [[one, other], …]")
     for pair in rule.examples:
         if len(pair) != 2 or not all(isinstance(url, str) for url in pair):
             raise _fail("examples", list(pair), "pairs of URLs: [[one, other], …]")
