@@ -1,0 +1,67 @@
+"""Site rules in a crawl: every kind saves its requests and loses no page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from loopback import Reply, Site, crawl, page
+from test_site_rules import CASES, path_and_query
+
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
+
+HOME = "http://shop.example/-home-"
+plain = Normalizer().normalize
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
+def test_a_crawl_fetches_every_page_once(
+    case: tuple[SiteRule, dict[str, str], list[str]], tmp_path: Path
+) -> None:
+    """With the rule each page is fetched once, and the traps beside it are all fetched."""
+    the_rule, merged, traps = case
+    # What a page is: the site answers alike exactly where the rule says so.
+    names = {path_and_query(url): path_and_query(target) for url, target in merged.items()}
+    names |= {path_and_query(target): path_and_query(target) for target in merged.values()}
+    names |= {path_and_query(url): path_and_query(url) for url in traps}
+    contents = {plain(url): plain(name) for url, name in names.items()}
+
+    def answer(url: str) -> Reply:
+        return page("home", *names) if url == HOME else page(contents.get(plain(url), url))
+
+    path = f"{tmp_path}/rules.toml"
+    save_site_rules(path, [the_rule])
+    settings = {
+        "REQUEST_FINGERPRINTER_CLASS": "scrapy_urlnorm.UrlNormRequestFingerprinter",
+        "URLNORM_SITE_RULES": [path],
+    }
+    with Site(answer) as site:
+        result = crawl(site, [HOME], settings)
+    assert result.error is None
+    assert sorted(result.pages) == sorted({"home", *contents.values()})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[rule]]\nsite = "shop.example"\nkind = "drop-parm"\nparam = "sid"\n',
+        (
+            '[[rule]]\nsite = "shop.example"\nkind = "drop-param"\nparam = "sid"\n\n'
+            '[[rule]]\nsite = "shop.example"\nkind = "prefix-alias"\nprefix = "/a"\nby = "/a/b"\n'
+        ),
+    ],
+)
+def test_a_broken_file_stops_the_crawl_at_its_start(text: str, tmp_path: Path) -> None:
+    """The error names file and entry, nothing is fetched, and no rule of it is applied."""
+    path = f"{tmp_path}/rules.toml"
+    Path(path).write_text(text, encoding="utf-8")
+    settings = {
+        "REQUEST_FINGERPRINTER_CLASS": "scrapy_urlnorm.UrlNormRequestFingerprinter",
+        "URLNORM_SITE_RULES": [path],
+    }
+    with Site({HOME: page("home")}) as site:
+        result = crawl(site, [HOME], settings)
+    assert result.error is not None
+    assert "rules.toml" in result.error
+    assert site.requests == []
