@@ -80,9 +80,8 @@ def _worst(
             groups[key].append((url, max(real, key=lambda c: (contents[c], -c))))
     for key, members in groups.items():
         fired_here: set[int] = set()
-        if len(members) == 1:
-            if plain.normalize(members[0][0]) == key:
-                continue
+        if len(members) == 1 and plain.normalize(members[0][0]) == key:
+            continue
         counts = Counter(content for _, content in members)
         majority = max(counts, key=lambda content: (counts[content], -content))
         for url, content in members:
@@ -98,7 +97,7 @@ def _worst(
                 if not bad[rule]:
                     bad[rule] += minority
         if normalizer.normalize(key) != key:
-            bad.update({rule: 1_000_000 for rule in fired_here})
+            bad.update(dict.fromkeys(fired_here, 1000000))
     failing = [
         (bad[i] / max(1, used[i]), i)
         for i in bad

@@ -113,9 +113,7 @@ class Vocabulary:
         return found
 
 
-def _dispatching(
-    items: Sequence[Item], values: dict[str, Counter[str]]
-) -> frozenset[str]:
+def _dispatching(items: Sequence[Item], values: dict[str, Counter[str]]) -> frozenset[str]:
     """Return the parameters that say which kind of page it is: ``route``, ``action``, ``mode``.
 
     Their values are words, and decide which other parameters there always are.
@@ -171,13 +169,13 @@ def holds(literal: Literal, slots: Slots, ignored: frozenset[str]) -> bool:
     """Whether *literal* holds on *slots* without those ignored."""
     kind = literal[0]
     if kind == "has":
-        return literal[1] in slots
+        return bool(literal[1] in slots)
     if kind == "no":
-        return literal[1] not in slots
+        return bool(literal[1] not in slots)
     if kind == "is":
-        return slots.get(literal[1]) == literal[2]
+        return bool(slots.get(literal[1]) == literal[2])
     if kind == "among":
-        return slots.get(literal[1], literal[2][0]) in literal[2]
+        return bool(slots.get(literal[1], literal[2][0]) in literal[2])
     if kind == "path":
         return _matches(literal, slots)
     return {pair for pair in slots.items() if pair[0] not in ignored} == set(literal[1])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .slots import Hasher, Slots
-
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable
+
+    from .slots import Hasher, Slots
 
 
 @dataclass(slots=True)

@@ -8,10 +8,10 @@ must be unlikely by chance, given how many contexts were looked at.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from math import log1p
 from typing import TYPE_CHECKING, NamedTuple
 
 from .contexts import Context, Literal, Vocabulary, all_hold, generality, holds
-from .ops import Op
 from .priors import prior
 from .risk import Limits, accepted, by_chance
 from .trials import Count, Trial, count
@@ -19,6 +19,7 @@ from .trials import Count, Trial, count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .ops import Op
     from .slots import Slots
 
 _MAX_CONTEXTS, _MAX_DEPTH = 8, 3
@@ -34,7 +35,7 @@ class Found(NamedTuple):
     """A context in which an operation passes, and the evidence there."""
 
     context: Context
-    count: Count
+    evidence: Count
 
 
 def passes(op: Op, context: Context, counted: Count, limits: Limits) -> bool:
@@ -60,7 +61,7 @@ def cover(
     if limits.tolerates(total.conflicts, total.compared):
         if not passes(op, base, total, limits):
             return []
-        return [Found(_guarded(op, trials, base, vocabulary, touched), total)]
+        return [Found(guarded(op, trials, base, vocabulary, touched), total)]
     found: list[Found] = []
     todo = list(trials)
     covered = 0.0
@@ -84,22 +85,35 @@ def cover(
     return found
 
 
-def _guarded(
+def guarded(
     op: Op,
     trials: Sequence[Trial],
     base: Context,
     vocabulary: Vocabulary,
     touched: Sequence[Slots],
 ) -> Context:
-    """Stay in the one template that the trials know, if the operation would reach far beyond."""
-    if not touched or any(literal[0] == "path" for literal in base):
+    """Stay with the one kind of page that the trials know, if *op* would reach far beyond.
+
+    The kind is the path template, and the value of a parameter such as ``route``.
+    """
+    if not touched or not trials or any(literal[0] == "path" for literal in base):
         return base
     ignored = op.slots
     template = vocabulary.template(trials[0].slots, ignored)
-    if any(vocabulary.template(t.slots, ignored) != template for t in trials[1:]):
-        return base
-    outside = sum(not holds(template, slots, ignored) for slots in touched)
-    return (*base, template) if outside > _GUARD * len(touched) else base
+    kinds: list[Literal] = [
+        ("is", name, value)
+        for name in sorted(vocabulary.dispatch - ignored)
+        if (value := trials[0].slots.get(name)) is not None
+    ]
+    if all(vocabulary.template(t.slots, ignored) == template for t in trials[1:]):
+        kinds.append(template)
+    for kind in kinds:
+        if all(holds(kind, t.slots, ignored) for t in trials):
+            outside = sum(not holds(kind, slots, ignored) for slots in touched)
+            if outside > _GUARD * len(touched):
+                base = (*base, kind)
+                touched = [slots for slots in touched if holds(kind, slots, ignored)]
+    return base
 
 
 def _search(
@@ -138,7 +152,7 @@ def _search(
             literal, _ = min(near, key=lambda item: (generality(item[0]), -item[1], repr(item)))
             return (*context, literal)
         refined = [
-            ((support + 1) / (support + bad + 2) * _log1p(support), literal)
+            ((support + 1) / (support + bad + 2) * log1p(support), literal)
             for literal, (support, bad, _) in scores.items()
             if bad and support >= 2 and literal not in context
         ]
@@ -181,9 +195,3 @@ def _scores(
         literal: (sum(votes[literal].values()), bad[literal], clean[literal])
         for literal in literals
     }
-
-
-def _log1p(value: float) -> float:
-    from math import log1p  # noqa: PLC0415
-
-    return log1p(value)

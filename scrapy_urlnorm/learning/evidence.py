@@ -38,8 +38,13 @@ class Evidence:
         return self.pages > 0 or self.redirects > 0
 
 
-def gather(rows: Iterable[Observation], key: Callable[[str], str]) -> Evidence:
-    """Collect the contents of every URL; a redirect has that of its target."""
+def gather(
+    rows: Iterable[Observation], key: Callable[[str], str], *, canonical: bool = False
+) -> Evidence:
+    """Collect the contents of every URL; a redirect has that of its target.
+
+    With *canonical*, what a page declares as its canonical URL stands for its content.
+    """
     found = Evidence()
     numbers: dict[str, int] = {}
     urls: defaultdict[str, Counter[int]] = defaultdict(Counter)
@@ -49,8 +54,11 @@ def gather(rows: Iterable[Observation], key: Callable[[str], str]) -> Evidence:
     for row in rows:
         if row.canonical is not None:
             found.canonicals += 1
-        if row.is_page and row.content is not None:
-            number = numbers.setdefault(row.content, len(numbers))
+        content = row.content if row.is_page else None
+        if canonical and row.canonical is not None and row.location is None:
+            content = key(row.canonical)
+        if content is not None:
+            number = numbers.setdefault(content, len(numbers))
             urls[row.url][number] += 1
             by_key[key(row.url)][number] += 1
             found.pages += 1
@@ -69,11 +77,11 @@ def gather(rows: Iterable[Observation], key: Callable[[str], str]) -> Evidence:
             end = redirects[end]
             target, hops = key(end), hops + 1
         if target in by_key:
-            content = most_common(by_key[target])
+            shared = most_common(by_key[target])
         else:
-            content = -1 - targets.setdefault(target, len(targets))
-            urls[end][content] += 1
-        urls[source][content] += 1
+            shared = -1 - targets.setdefault(target, len(targets))
+            urls[end][shared] += 1
+        urls[source][shared] += 1
         found.redirects += 1
     found.urls = dict(urls)
     return found

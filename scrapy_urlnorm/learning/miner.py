@@ -9,7 +9,7 @@ from . import forms, pools
 from .candidates import Candidates, candidates, set_ops
 from .contexts import Context, Vocabulary, all_hold
 from .corpus import Corpus, Item
-from .cover import Found, cover, passes
+from .cover import Found, cover, guarded, passes
 from .ops import Drop, Op, Subst, Wild
 from .priors import is_listed
 from .risk import Limits, by_chance, expected_noise
@@ -20,7 +20,7 @@ from .trials import absent_contents, count, sources, trials_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .trials import Trial
+    from .trials import Count, Trial
 
 _ROUNDS = 14
 #: Distinct values that must have been tried before all values are taken as meaningless.
@@ -44,7 +44,8 @@ class Miner:
         self.limits = limits
         self.rules: list[Learned] = []
         self.vocabulary = Vocabulary(self.corpus.items)
-        self._tried_and_refused: set[tuple[Op, int]] = set()
+        #: Operations without a conflict whose evidence is too small, and that evidence.
+        self.open: dict[Op, Count] = {}
 
     def run(self) -> list[Learned]:
         """Learn until nothing more is accepted."""
@@ -99,7 +100,7 @@ class Miner:
             for rule in self.rules
             if op.slots & rule.op.slots and len(rule.context) == 1 and rule.context[0][0] == "has"
         }
-        return Found((*result.context, *sorted(apart)), result.count)
+        return Found((*result.context, *sorted(apart)), result.evidence)
 
     def _substs(self, found: Candidates) -> bool:
         return self._exchange([op for op in found.substs if op.stage != "host"])
@@ -111,8 +112,10 @@ class Miner:
             *pools.determined(found, self._trials, self.vocabulary, self.limits),
         ]
         for op, result in pooled:
-            if count(self._trials(op, result.context)).conflicts == 0:
-                accepted |= self._accept(op, result)
+            trials = self._trials(op, result.context)
+            if not count(trials).conflicts:
+                context = guarded(op, trials, result.context, self.vocabulary, self._touched(op))
+                accepted |= self._accept(op, Found(context, result.evidence))
         return accepted
 
     def _forms(self, _: Candidates) -> bool:
@@ -137,7 +140,7 @@ class Miner:
         for result in self._cover(op, trials):
             inside = [t for t in trials if all_hold(result.context, t.slots, op.slots)]
             if isinstance(op, Drop):
-                needed = max(1.0, min(5.0, result.count.support / 10))
+                needed = max(1.0, min(5.0, result.evidence.support / 10))
                 if absent_contents(inside) < needed:
                     continue
             closed = self._closed_world(op, result.context, inside)
@@ -209,12 +212,15 @@ class Miner:
         for op, trials in tested:
             if accepted:
                 trials = self._trials(op)
-            for result in self._cover(op, trials):
+            found = self._cover(op, trials)
+            if any(bad for _, bad, _ in families[op.family]):
+                self.open.pop(op, None)
+            for result in found:
                 inside = [t for t in trials if all_hold(result.context, t.slots, op.slots)]
                 if not self._stands_among_siblings(result, families[op.family]):
                     continue
                 context = self._with_shared_prefix(op, result.context, inside)
-                accepted |= self._accept(op, Found(context, result.count))
+                accepted |= self._accept(op, Found(context, result.evidence))
         return accepted
 
     def _stands_among_siblings(self, result: Found, family: Sequence[tuple[int, int, int]]) -> bool:
@@ -224,7 +230,7 @@ class Miner:
         compared = sum(c for _, _, c in family)
         if bad <= expected_noise(3 * self.limits.noise, compared):
             return True
-        chance = by_chance(total, bad, int(result.count.support))
+        chance = by_chance(total, bad, int(result.evidence.support))
         return len(family) * chance <= _SIGNIFICANT
 
     def _with_shared_prefix(self, op: Op, context: Context, trials: Sequence[Trial]) -> Context:
@@ -271,16 +277,26 @@ class Miner:
     def _cover(self, op: Op, trials: Sequence[Trial]) -> list[Found]:
         if not trials:
             return []
-        touched = [item.slots for item in sources(op, self.corpus)]
-        if not isinstance(op, (Drop, Wild)):
-            touched = [slots for slots in touched if op.image(slots) is not None]
+        touched = self._touched(op)
         if not _enough_values(op, touched):
             return []
-        return cover(op, trials, (), self.vocabulary, self.limits, touched)
+        found = cover(op, trials, (), self.vocabulary, self.limits, touched)
+        if not found:
+            total = count(trials)
+            if total.support >= 2 and not total.conflicts:
+                self.open[op] = total
+        return found
+
+    def _touched(self, op: Op) -> list[Slots]:
+        """Return the URLs that *op* would change."""
+        touched = [item.slots for item in sources(op, self.corpus)]
+        if isinstance(op, (Drop, Wild)):
+            return touched
+        return [slots for slots in touched if op.image(slots) is not None]
 
     def _accept(self, op: Op, result: Found) -> bool:
         """Rewrite the items; a rule that changes none is no rule."""
-        rule = Learned(op, result.context, result.count)
+        rule = Learned(op, result.context, result.evidence)
         changed = 0
         items = []
         rules = [*self.rules, rule]
@@ -313,7 +329,7 @@ def _record(trials: Sequence[Trial]) -> tuple[int, int, int]:
 
 def _enough_values(op: Op, touched: Sequence[Slots]) -> bool:
     """Whether an edit was seen on enough different values (a version may end in ``.11``)."""
-    from .ops import Number, Suffix  # noqa: PLC0415
+    from .ops import Number, Suffix
 
     if not isinstance(op, (Number, Suffix)):
         return True

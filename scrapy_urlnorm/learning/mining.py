@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..normalizer import Normalizer
@@ -12,18 +12,21 @@ from ..url import split
 from . import catalogue, proposals
 from .audit import audited
 from .emit import site_rule
-from .evidence import Evidence, gather, items_of
+from .evidence import gather, items_of
 from .miner import Miner
 from .risk import Limits
+from .rules import settle
 from .slots import Hasher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ..logs import Observation
     from ..site_rules import SiteRule
+    from .evidence import Evidence
+    from .rules import Learned
 
-Progress = Callable[[int, int], None] if TYPE_CHECKING else None
+_MAX_HOSTS = 100
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def _run(jobs: Sequence[_Job], processes: int) -> Iterator[SiteReport]:
     if processes <= 1 or len(jobs) < 2:
         yield from map(_mine_site, jobs)
         return
-    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(min(processes, len(jobs))) as pool:
         chunk = max(1, min(64, len(jobs) // (processes * 4)))
@@ -115,38 +118,113 @@ def _run(jobs: Sequence[_Job], processes: int) -> Iterator[SiteReport]:
 def _mine_site(job: _Job) -> SiteReport:
     site, rows, limits = job
     exceptions = catalogue.exceptions(site, rows, limits)
-    normalizer = Normalizer("default", site_rules=exceptions)
-    cache: dict[str, str] = {}
+    key = _Keys(Normalizer("default", site_rules=exceptions)).__getitem__
+    evidence = gather(rows, key)
+    if evidence.pages:
+        return _learn(site, evidence, key, limits, exceptions, "content")
+    declared = gather(rows, key, canonical=True)
+    if declared.pages:
+        report = _learn(site, declared, key, limits, [], "canonical")
+        return replace(
+            report,
+            rules=tuple(_proposed(rule) for rule in report.rules),
+            missing=("the log has canonical links, but no contents to confirm them",),
+        )
+    if evidence.redirects:
+        report = _learn(site, evidence, key, limits, [], "redirect")
+        rules = (rule if _proven_by_redirects(rule) else _proposed(rule) for rule in report.rules)
+        return replace(
+            report,
+            rules=tuple(rules),
+            missing=("the log has redirects, but no contents: other rules need them",),
+        )
+    urls = {row.url for row in rows}
+    hosts = {(split(url).host or "").lower() for url in urls}
+    found = proposals.from_urls(urls, key, _scope(site, hosts))
+    nothing = "the log has neither contents nor redirect targets: nothing can be proven"
+    return SiteReport(site, len(urls), 0, 0, 0, tuple(found), (nothing,))
 
-    def key(url: str) -> str:
-        found = cache.get(url)
-        if found is None:
-            found = cache[url] = normalizer.normalize(url)
+
+class _Keys(dict[str, str]):
+    """Remember the keys of URLs: each is asked for several times."""
+
+    def __init__(self, normalizer: Normalizer) -> None:
+        super().__init__()
+        self._normalize = normalizer.normalize
+
+    def __missing__(self, url: str) -> str:
+        found = self[url] = self._normalize(url)
         return found
 
-    evidence = gather(rows, key)
-    if not evidence.has_contents:
-        return proposals.without_contents(site, rows, key)
+
+def _learn(
+    site: str,
+    evidence: Evidence,
+    key: Callable[[str], str],
+    limits: Limits,
+    exceptions: Sequence[SiteRule],
+    source: str,
+) -> SiteReport:
     hasher = Hasher()
     items = items_of(evidence, key, hasher)
     hosts = {item.slots["host"] for item in items}
+    scope = _scope(site, hosts)
     miner = Miner(items, hasher, limits)
     learned = miner.run()
-    name = site if hosts == {site} else f"*.{site}"
-    if len(hosts) == 1:
-        name = next(iter(hosts))
     pairs = []
     for rule in learned:
-        emitted = site_rule(rule, name)
+        emitted = site_rule(rule, scope, hosts=_hosts_of(rule, miner), source=source)
         if emitted is not None:
             pairs.append((rule, emitted))
     pairs = audited(exceptions, pairs, evidence.urls, limits)
-    rules = (*exceptions, *(emitted for _, emitted in pairs))
-    return _report(site, evidence, rules)
+    active = (*exceptions, *(emitted for _, emitted in pairs))
+    proposed, missing = proposals.unproven(miner.open, learned, scope, limits)
+    return _report(site, evidence, active, proposed, missing)
 
 
-def _report(site: str, evidence: Evidence, rules: tuple[SiteRule, ...]) -> SiteReport:
-    normalizer = Normalizer("default", site_rules=rules)
+def _scope(site: str, hosts: Collection[str]) -> str:
+    """Return what a rule is for: the one host, or all hosts of the registrable domain."""
+    return next(iter(hosts)) if len(hosts) == 1 else f"*.{site}"
+
+
+def _hosts_of(rule: Learned, miner: Miner) -> list[str]:
+    """Return the hosts on which a rule was tried, where these are not all; else nothing."""
+    hosts = {item.slots["host"] for item in miner.corpus.items}
+    if len(hosts) < 2 or rule.op.stage == "host":
+        return []
+    tried: set[str] = set()
+    everywhere: set[str] = set()
+    for item in miner.first.items:
+        host = item.slots["host"]
+        everywhere.add(host)
+        if rule.image(item.slots) is not None:
+            tried.add(host)
+            tried.add(settle({"host": host, "scheme": item.slots["scheme"]}, miner.rules)["host"])
+    if not tried or everywhere <= tried or len(tried) > _MAX_HOSTS:
+        return []
+    return sorted(tried)
+
+
+def _proposed(rule: SiteRule) -> SiteRule:
+    return replace(rule, status="proposed") if rule.active else rule
+
+
+def _proven_by_redirects(rule: SiteRule) -> bool:
+    """Whether permanent redirects are proof enough: what servers are configured to send."""
+    slots = {*rule.old, *rule.new}
+    return rule.kind in ("host-alias", "strip-tail") or (
+        rule.kind == "replace" and slots <= {"scheme", "host", "slash"}
+    )
+
+
+def _report(
+    site: str,
+    evidence: Evidence,
+    active: Sequence[SiteRule],
+    proposed: Sequence[SiteRule],
+    missing: Sequence[str],
+) -> SiteReport:
+    normalizer = Normalizer("default", site_rules=active)
     contents: dict[str, int] = {}
     for url, counted in evidence.urls.items():
         real = [content for content in counted if content >= 0]
@@ -160,5 +238,6 @@ def _report(site: str, evidence: Evidence, rules: tuple[SiteRule, ...]) -> SiteR
         contents=distinct,
         redundant=len(contents) - distinct,
         merged=len(contents) - len(keys),
-        rules=rules,
+        rules=(*active, *proposed),
+        missing=tuple(missing),
     )

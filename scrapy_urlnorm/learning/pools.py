@@ -58,9 +58,9 @@ def defaults(found: Candidates, attempt: Try, limits: Limits) -> Iterator[tuple[
             len(family) * by_chance(total, bad, int(counted.support)) > _SIGNIFICANT
         )
         likely = min(prior(Subst(((name, value),), ())) for value, _ in clean)
-        if not lucky and not counted.conflicts:
-            if accepted(counted.support, 0, likely, limits.risk):
-                yield drop, Found(context, counted)
+        enough = accepted(counted.support, 0, likely, limits.risk)
+        if enough and not lucky and not counted.conflicts:
+            yield drop, Found(context, counted)
 
 
 def determined(
@@ -97,9 +97,9 @@ def _beside(
     counted = count(inside)
     if counted.conflicts:
         return None
-    if isinstance(op, Drop):
-        if absent_contents(inside) < max(1.0, min(5.0, counted.support / 10)):
-            return None
+    absent = absent_contents(inside) if isinstance(op, Drop) else counted.support
+    if absent < max(1.0, min(5.0, counted.support / 10)):
+        return None
     likely = sum(prior(type(op)((name,))) for name in op.names) / len(op.names)
     if not accepted(counted.support, 0, likely / 1.5, limits.risk):
         return None

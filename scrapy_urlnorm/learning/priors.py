@@ -11,27 +11,154 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..normalizer import Normalizer
-from .ops import Cut, Drop, Op, Prefix, Split, Subst, Tail, ToPath, Wild
+from .ops import Cut, Drop, Lower, Op, Prefix, Slashes, Split, Subst, Tail, ToPath, Wild
 from .slots import is_segment
 
 if TYPE_CHECKING:
     from .contexts import Context
 
 _DRESS = frozenset(
-    "sort order sortby sort_by orderby order_by dir direction sd sk st asc desc sortorder c o"
-    " print printable printer format view skin style theme template layout"
-    " share reply replyto replytocom return returnto return_to redirect redirect_to redirect_url"
-    " back back_url next continue referer referrer ref from highlight hl hilit".split()
+    [
+        "sort",
+        "order",
+        "sortby",
+        "sort_by",
+        "orderby",
+        "order_by",
+        "dir",
+        "direction",
+        "sd",
+        "sk",
+        "st",
+        "asc",
+        "desc",
+        "sortorder",
+        "c",
+        "o",
+        "print",
+        "printable",
+        "printer",
+        "format",
+        "view",
+        "skin",
+        "style",
+        "theme",
+        "template",
+        "layout",
+        "share",
+        "reply",
+        "replyto",
+        "replytocom",
+        "return",
+        "returnto",
+        "return_to",
+        "redirect",
+        "redirect_to",
+        "redirect_url",
+        "back",
+        "back_url",
+        "next",
+        "continue",
+        "referer",
+        "referrer",
+        "ref",
+        "from",
+        "highlight",
+        "hl",
+        "hilit",
+    ]
 )
 _RETURN = frozenset(
-    "return returnto returntoquery return_to returnurl return_url redirect redirect_to redirecturl"
-    " redirect_url redirect_uri back back_url backurl next continue destination dest goto came_from"
-    " referer referrer ref from url target source service ru".split()
+    [
+        "return",
+        "returnto",
+        "returntoquery",
+        "return_to",
+        "returnurl",
+        "return_url",
+        "redirect",
+        "redirect_to",
+        "redirecturl",
+        "redirect_url",
+        "redirect_uri",
+        "back",
+        "back_url",
+        "backurl",
+        "next",
+        "continue",
+        "destination",
+        "dest",
+        "goto",
+        "came_from",
+        "referer",
+        "referrer",
+        "ref",
+        "from",
+        "url",
+        "target",
+        "source",
+        "service",
+        "ru",
+    ]
 )
 _SELECTING = frozenset(
-    "id page p start offset limit q s search query lang language v title tid fid uid pid cid aid"
-    " nid gid cat category cat_id item product oldid rev revision version h hb hash action do idx"
-    " t f f1 name file path mode type year month day date cmd task op module tag topic".split()
+    [
+        "id",
+        "page",
+        "p",
+        "start",
+        "offset",
+        "limit",
+        "q",
+        "s",
+        "search",
+        "query",
+        "lang",
+        "language",
+        "v",
+        "title",
+        "tid",
+        "fid",
+        "uid",
+        "pid",
+        "cid",
+        "aid",
+        "nid",
+        "gid",
+        "cat",
+        "category",
+        "cat_id",
+        "item",
+        "product",
+        "oldid",
+        "rev",
+        "revision",
+        "version",
+        "h",
+        "hb",
+        "hash",
+        "action",
+        "do",
+        "idx",
+        "t",
+        "f",
+        "f1",
+        "name",
+        "file",
+        "path",
+        "mode",
+        "type",
+        "year",
+        "month",
+        "day",
+        "date",
+        "cmd",
+        "task",
+        "op",
+        "module",
+        "tag",
+        "topic",
+    ]
 )
 _FIRST = frozenset(("", "0", "1"))
 _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
@@ -68,7 +195,7 @@ def _of_operation(op: Op) -> float:
         name = op.tail[-1].lower()
         index = len(op.tail) == 1 and name.partition(".")[0] in _INDEX
         return 0.7 if index else 0.4
-    if isinstance(op, (Cut, Split, ToPath, Prefix)):
+    if isinstance(op, (Cut, Split, ToPath, Prefix, Lower, Slashes)):
         return 0.4
     return 0.3
 
@@ -100,7 +227,7 @@ def _of_name(name: str) -> float:
 @lru_cache(maxsize=65_536)
 def is_listed(name: str) -> bool:
     """Whether the catalogue's list of tracking and session parameters has the name."""
-    from urllib.parse import quote_plus  # noqa: PLC0415
+    from urllib.parse import quote_plus
 
     probe = f"http://h.example/?{quote_plus(name, errors='surrogateescape')}=1"
     return _catalogue().normalize(probe) == "http://h.example/"

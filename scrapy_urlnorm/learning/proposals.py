@@ -1,28 +1,105 @@
-"""What a log without contents can give: proposals, for people or for a probing crawl."""
+"""What is not proven: rules for people to look at, and what evidence they lack.
+
+None of these is active. A log without contents gives nothing else.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from .corpus import Corpus, Item
+from .emit import site_rule
+from .ops import Drop, Op, Subst, Tail
+from .priors import prior
+from .risk import support_needed
+from .rules import Learned
+from .slots import Hasher, slots_of
+from .trials import Count, trials_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..logs import Observation
-    from .mining import SiteReport
+    from ..site_rules import SiteRule
+    from .risk import Limits
+
+_NONE: Counter[int] = Counter()
+_MAX = 20
+_MAX_NAMES = 200
+#: Parameters less likely to be noise than this are not proposed from URLs alone.
+_LIKELY = 0.6
+_INDEX = ("index.html", "index.php", "index.htm", "default.aspx", "index.jsp")
 
 
-def without_contents(
-    site: str, rows: Sequence[Observation], key: Callable[[str], str]
-) -> SiteReport:
-    """Propose rules from the URLs alone; none of them is active."""
-    from .mining import SiteReport  # noqa: PLC0415
+def unproven(
+    candidates: Mapping[Op, Count],
+    accepted: Sequence[Learned],
+    site: str,
+    limits: Limits,
+) -> tuple[list[SiteRule], list[str]]:
+    """Return rules for what no URL refutes and too few prove, and what they lack."""
+    done = {rule.op for rule in accepted}
+    rules: list[SiteRule] = []
+    missing: list[str] = []
+    ranked = sorted(candidates.items(), key=lambda pair: (-pair[1].support, pair[0].order))
+    for op, counted in ranked:
+        if op in done or len(rules) >= _MAX:
+            continue
+        needed = support_needed(prior(op), limits.risk)
+        if counted.support >= needed:
+            continue  # refused for another reason: siblings, too few values
+        note = f"{int(counted.support)} contents agree and none differs; {needed} would do"
+        rule = site_rule(Learned(op, (), counted), site, status="proposed", note=note)
+        if rule is not None:
+            rules.append(rule)
+            missing.append(f"{rule}: {note}")
+    return rules, missing
 
-    return SiteReport(
-        site,
-        len({row.url for row in rows}),
-        0,
-        0,
-        0,
-        (),
-        ("the log names no contents and no redirects",),
-    )
+
+def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list[SiteRule]:
+    """Propose from a list of URLs: aliases with twins, and parameters that are mostly noise.
+
+    A twin is a URL of the list that differs in nothing else. What selects content by its name
+    (``id``, ``page``, ``q``…) is never proposed.
+    """
+    hasher = Hasher()
+    items = []
+    for number, url in enumerate(sorted(set(urls))):
+        slots = slots_of(key(url))
+        if slots is not None:
+            items.append(Item(slots, hasher.of(slots), _NONE, number, url))
+    corpus = Corpus([], hasher)
+    for item in items:
+        corpus.by_form.setdefault(item.form, item)
+    corpus.items = list(corpus.by_form.values())
+    rules = []
+    for op in _likely(corpus):
+        twins = [trial for trial in trials_of(op, corpus) if trial.compared > 1]
+        if isinstance(op, Drop):
+            twins = [trial for trial in twins if trial.absent]
+        if len(twins) < 2:
+            continue
+        note = f"{len(twins)} URLs have a twin in the list; no contents were compared"
+        learned = Learned(op, (), Count(float(len(twins)), 0, 0))
+        rule = site_rule(learned, site, status="proposed", source="url-list", note=note)
+        if rule is not None:
+            rules.append(rule)
+    return rules[:_MAX]
+
+
+def _likely(corpus: Corpus) -> list[Op]:
+    names = sorted(corpus.by_slot, key=lambda name: (-len(corpus.by_slot[name]), name))
+    ops: list[Op] = [
+        Drop((name,))
+        for name in names[:_MAX_NAMES]
+        if name[:2] == "q:" and prior(Drop((name,))) >= _LIKELY
+    ]
+    hosts = {item.slots["host"] for item in corpus.items}
+    ops += [
+        Subst((("host", f"www.{host}"),), (("host", host),))
+        for host in sorted(hosts)
+        if f"www.{host}" in hosts
+    ]
+    ops.append(Subst((("scheme", "https"),), (("scheme", "http"),)))
+    ops += [Tail((name,), False, True) for name in _INDEX]
+    return ops

@@ -92,7 +92,7 @@ def upper_bound(failures: int, trials: int, confidence: float = 0.95) -> float:
         return 1.0
     target = 1 - confidence
     if failures == 0:
-        return 1 - target ** (1 / trials)
+        return float(1 - target ** (1 / trials))
     low, high = failures / trials, 1.0
     for _ in range(60):
         middle = (low + high) / 2
