@@ -125,8 +125,8 @@ class _ByName(Generic[_Guard]):
         for row in rows:
             group = stems if row.name.endswith("*") else by_name.setdefault(row.name.lower(), [])
             group.append(row)
-        self._rows = by_name
-        self._stems = stems
+        self._rows: dict[str, list[_Guard]] = by_name
+        self._stems: list[_Guard] = stems
         self._cache: dict[str, tuple[_Guard, ...]] = {}
 
     def as_written(self, text: str) -> tuple[_Guard, ...]:

@@ -1,0 +1,179 @@
+"""Normalizer as an object: immutable, comparable, the same in every process."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import scrapy_urlnorm
+from scrapy_urlnorm import Normalizer, SiteRule, explain, normalize
+from scrapy_urlnorm.rules import PROFILES
+
+# Keys of this version. A change here is a change of keys: raise KEY_VERSION and say so in the
+# changelog, because stores of earlier versions no longer fit.
+KEYS = [
+    ("HTTP://WWW.Example.com:80/a/./b/../c/?utm_source=x&b=2&a=%7e&a=1#top", {
+        "safe": "http://www.example.com/a/c/?utm_source=x&b=2&a=~&a=1#top",
+        "default": "http://www.example.com/a/c/?a=1&a=~&b=2",
+        "aggressive": "http://example.com/a/c?a=1&a=~&b=2",
+    }),
+    ("https://example.com/index.html?", {
+        "safe": "https://example.com/index.html?",
+        "default": "https://example.com/index.html",
+        "aggressive": "http://example.com/",
+    }),
+    ("https://example.com/a//b/%2C?q=a%20b;c", {
+        "safe": "https://example.com/a//b/%2C?q=a%20b;c",
+        "default": "https://example.com/a//b/,?q=a+b%3Bc",
+        "aggressive": "http://example.com/a/b/,?q=a+b%3Bc",
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("url", "keys"), KEYS)
+def test_keys_of_this_version(url: str, keys: dict[str, str]) -> None:
+    """P7: the keys of a version do not change."""
+    assert {profile: normalize(url, profile) for profile in PROFILES} == keys
+
+
+def test_normalizer_is_immutable() -> None:
+    """Nothing of a normalizer can be set, so a key cannot change under way."""
+    normalizer = Normalizer()
+    with pytest.raises(AttributeError, match="immutable"):
+        normalizer.profile = "safe"
+
+
+def test_equal_options_are_equal_normalizers() -> None:
+    """Two normalizers are equal when they give equal keys, however that was said."""
+    assert Normalizer("aggressive") == Normalizer(
+        "default",
+        {
+            "www": "remove",
+            "force-scheme": True,
+            "trailing-slash": "remove",
+            "remove-duplicate-slashes": True,
+            "remove-directory-index": True,
+        },
+    )
+    assert Normalizer("safe", {"keep-params": ["b", "a"]}) == Normalizer(
+        "safe", {"keep-params": ("a", "b", "a")}
+    )
+    assert Normalizer("safe", {"sort-query": False}) == Normalizer("safe")
+    assert len({Normalizer(), Normalizer(), Normalizer("safe")}) == 2
+    assert Normalizer() != "default"
+
+
+def test_digest_depends_on_every_option() -> None:
+    """Another rule, option or site rule is another digest."""
+    rule = SiteRule(site="example.com", kind="drop-param", param="a")
+    digests = [
+        normalizer.digest
+        for normalizer in (
+            Normalizer(),
+            Normalizer("safe"),
+            Normalizer("safe", {"www": "add"}),
+            Normalizer("safe", {"www": "remove"}),
+            Normalizer(site_rules=[rule]),
+        )
+    ]
+    assert len(set(digests)) == len(digests)
+    proposed = SiteRule(site="example.com", kind="drop-param", param="a", status="proposed")
+    assert Normalizer(site_rules=[proposed]).digest == Normalizer().digest
+
+
+def test_normalizer_can_be_pickled() -> None:
+    """Worker processes get the same normalizer."""
+    rule = SiteRule(site="example.com", kind="drop-param", param="a")
+    normalizer = Normalizer("safe", {"www": "remove", "drop-params": ["x*"]}, [rule])
+    copy = pickle.loads(pickle.dumps(normalizer))
+    assert copy == normalizer
+    assert copy.normalize("http://www.example.com/?a=1&xy=2&b=3") == "http://example.com/?b=3"
+
+
+def test_keys_do_not_depend_on_the_process() -> None:
+    """P7: another hash seed and another locale give the same keys and digest."""
+    code = (
+        "import json; from scrapy_urlnorm import Normalizer; n = Normalizer('aggressive');"
+        f"print(json.dumps([n.digest, *n.normalize_many({[url for url, _ in KEYS]!r})]))"
+    )
+    answers = set()
+    for seed, locale in (("0", "C"), ("1", "C.UTF-8"), ("2", "tr_TR.UTF-8")):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": locale}
+        answers.add(subprocess.check_output([sys.executable, "-c", code], env=env))
+    assert len(answers) == 1
+    assert json.loads(answers.pop())[0] == Normalizer("aggressive").digest
+
+
+def test_scrapy_is_not_imported_for_normalizing() -> None:
+    """The normalization layer works, and loads fast, without Scrapy."""
+    code = (
+        "import sys, scrapy_urlnorm; scrapy_urlnorm.normalize('http://h/');"
+        "print([m for m in ('scrapy', 'twisted') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"[]"
+
+
+def test_exported_names() -> None:
+    """Every public name is there, and an unknown one is an AttributeError."""
+    for name in scrapy_urlnorm.__all__:
+        assert getattr(scrapy_urlnorm, name) is not None
+        assert name in dir(scrapy_urlnorm)
+    with pytest.raises(AttributeError, match="no attribute 'Nope'"):
+        scrapy_urlnorm.Nope  # noqa: B018
+
+
+def test_trace_reads_well() -> None:
+    """A trace prints the URL and a line for each change with rule and reason."""
+    trace = explain("http://example.com/?b=1&a=2#top")
+    assert [step.rule for step in trace.steps] == ["sort-query", "remove-fragment"]
+    assert str(trace).splitlines()[0] == trace.url
+    assert "sort-query: http://example.com/?a=2&b=1#top  (Sort the" in str(trace)
+
+
+def test_requests_get_a_form_that_can_be_fetched() -> None:
+    """Rewriting leaves out the rules that only compare: a page may tell ``?a`` from ``?a=``."""
+    normalizer = Normalizer().for_requests()
+    assert normalizer.normalize("http://h/%2C?b&a%20&utm_id=1#f") == "http://h/%2C?a%20&b"
+
+
+def test_site_rules_run_after_the_catalogue() -> None:
+    """A site rule meets the normalized URL; what it changes is normalized again."""
+    rule = SiteRule(site="example.com", kind="drop-param", param="a")
+    normalizer = Normalizer("default", site_rules=[rule])
+    assert normalizer.normalize("HTTP://EXAMPLE.com?%61=1") == "http://example.com/"
+    assert normalizer.normalize("http://other.com/?a=1") == "http://other.com/?a=1"
+    steps = normalizer.explain("http://example.com/?a=1&b=2").steps
+    assert steps[-1].after == "http://example.com/?b=2"
+    assert "drop-param" in steps[-1].rule
+
+
+HOSTILE = {
+    "parameters": "http://h/?" + "&".join(f"p{i}={i}" for i in range(100_000)),
+    "one parameter": "http://h/?" + "a=1&" * 250_000,
+    "escapes": "http://h/" + "%41" * 333_000,
+    "forged escapes": "http://h/" + "%%34%31" * 140_000,
+    "dot segments": "http://h/" + "../a/" * 200_000,
+    "slashes": "http://h/" + "/" * 1_000_000,
+    "index names": "http://h/" + "amp/index.html/" * 66_000,
+    "session ids": "http://h/" + ";jsessionid=0A1B2C3D4E5F60718293A4B5C6D7E8F9" * 22_000,
+    "labels": "http://" + "www." * 250_000 + "example.com/",
+    "digits": "http://" + "1" * 1_000_000 + "/",
+    "port": "http://h:" + "0" * 1_000_000 + "80/",
+    "at signs": "http://" + "@" * 100_000 + "h/",
+    "entities": "http://h/?" + "&amp;" * 200_000,
+    "parentheses": "http://h/(" + "S(" * 500_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_urls_take_linear_time(name: str) -> None:
+    """A megabyte of anything costs seconds; a quadratic rule would not come to an end here."""
+    rules = {"strip-amp": True, "decode-html-amp": True, "strip-mobile-host": True}
+    normalizer = Normalizer("aggressive", rules)
+    key = normalizer.normalize(HOSTILE[name])
+    assert normalizer.normalize(key) == key
