@@ -7,11 +7,14 @@ import argparse
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import arglist_to_dict
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
 
 from .cli import VERBS, main
 from .cli.verb import Project
 from .exceptions import ConfigError
-from .settings import RULES_SETTING, Config
+from .fingerprinter import UrlNormRequestFingerprinter
+from .settings import FALLBACK_FINGERPRINTER, RULES_SETTING, STOCK_FINGERPRINTER, Config
 
 
 class UrlNormCommand(ScrapyCommand):
@@ -63,5 +66,17 @@ class UrlNormCommand(ScrapyCommand):
             config.normalizer.profile,
             self.settings.getdict(RULES_SETTING),
             config.normalizer.site_rules,
+            config.store,
+            config.store_options,
+            config.jobdir,
+            self._fingerprinter(),
         )
         self.exitcode = main([*args, *opts.verb], prog="scrapy urlnorm", project=project)
+
+    def _fingerprinter(self) -> str:
+        """Name what turns the normalized request into bytes, as the add-on would find it."""
+        assert self.settings is not None
+        found = load_object(self.settings["REQUEST_FINGERPRINTER_CLASS"])
+        if found is UrlNormRequestFingerprinter:
+            found = load_object(self.settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER)
+        return global_object_name(found)

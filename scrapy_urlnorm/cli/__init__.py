@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ..exceptions import UrlNormError
-from . import catalogue, dedupe, learn, site_rules, urls
+from . import catalogue, dedupe, learn, site_rules, stores, urls
 from .verb import USAGE, UsageError, Verb, say
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ VERBS: tuple[Verb, ...] = (
     *catalogue.VERBS,
     *learn.VERBS,
     *site_rules.VERBS,
+    *stores.VERBS,
 )
 
 INTERRUPTED = 130

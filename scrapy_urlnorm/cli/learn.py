@@ -62,7 +62,8 @@ class Logs:
             say(f"{log.skipped:,} rows skipped; the first: {log.first_bad}")
 
 
-def _add_logs(parser: argparse.ArgumentParser) -> None:
+def add_logs(parser: argparse.ArgumentParser) -> None:
+    """Offer crawl logs, and how to read them."""
     parser.add_argument(
         "logs", nargs="+", metavar="LOG", help="a crawl log, plain or gzipped; - for standard input"
     )
@@ -90,7 +91,7 @@ def _number(low: float, high: float) -> Callable[[str], float]:
 
 
 def _add_mine_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_logs(parser)
+    add_logs(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -204,7 +205,7 @@ def _as_dict(report: SiteReport) -> dict[str, Any]:
 
 
 def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_logs(parser)
+    add_logs(parser)
     parser.add_argument(
         "--rules",
         action="append",

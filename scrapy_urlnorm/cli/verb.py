@@ -46,6 +46,10 @@ class Project(NamedTuple):
     profile: str
     rules: Mapping[str, object]
     site_rules: tuple[SiteRule, ...]
+    store: str
+    store_options: Mapping[str, object]
+    jobdir: str | None
+    fingerprinter: str
 
 
 def out(text: str) -> None:
