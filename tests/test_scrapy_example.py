@@ -1,0 +1,81 @@
+"""The example project: one command, three crawls, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scrapy_urlnorm.site_rules import load_site_rules
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "example_project"
+PAGES = 78
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the example in which ``scrapy crawl shop`` was run, and what it printed."""
+    folder = tmp_path_factory.mktemp("example") / "project"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", "crawl.jsonl"))
+    environment = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    run = subprocess.run(
+        [sys.executable, "-m", "scrapy", "crawl", "shop"],
+        check=False,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    return folder, run.stdout
+
+
+def rows(printed):
+    """The table: label -> the numbers of the three crawls."""
+    found = re.findall(r"^(.+?)\s+([\d,]+)\s+([\d,]+)\s+([\d,]+)$", printed, re.MULTILINE)
+    return {
+        label.strip(): [int(number.replace(",", "")) for number in numbers]
+        for label, *numbers in found
+    }
+
+
+def test_loses_no_page_and_sends_a_fraction_of_the_requests(project):
+    """Stock Scrapy loses the pages behind sorted redirects; the component fetches all."""
+    table = rows(project[1])
+    assert table[f"lost of the {PAGES} pages of the shop"] == [12, 0, 0]
+    assert table["distinct pages"] == [PAGES - 12, PAGES, PAGES]
+    stock, by_hand, learned = table["requests sent"]
+    assert stock == 491
+    assert by_hand < stock / 2
+    assert learned < stock / 2
+
+
+def test_fetches_hardly_a_page_twice(project):
+    """With the component a page comes once; the start page, unfiltered, may come again."""
+    again = rows(project[1])["the same again, under another URL"]
+    assert again[0] > 300
+    assert again[1] <= 1
+    assert again[2] < 20
+
+
+def test_leaves_a_crawl_log_and_the_rules_learned_from_it(project):
+    """Both files are there to look at, and the rules can be loaded."""
+    folder, printed = project
+    assert len((folder / "crawl.jsonl").read_text().splitlines()) == 491
+    rules = load_site_rules(folder / "learned.toml")
+    assert any(rule.active and rule.support for rule in rules)
+    assert "learned.toml: learned from crawl.jsonl" in printed
+
+
+def test_the_rules_by_hand_say_why():
+    """Every rule that a person wrote has a reason."""
+    rules = load_site_rules(EXAMPLE / "rules.toml")
+    assert all(rule.note for rule in rules)
