@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 
 def segments_of(path: str) -> tuple[list[str], bool]:
     """Split a path field of a rule into decoded segments and its final slash."""
+    segments, slash = _split(path)
+    return list(segments), slash
+
+
+@lru_cache(maxsize=4096)
+def _split(path: str) -> tuple[tuple[str, ...], bool]:
     raw = path.split("/")[1:]
     slash = bool(raw) and not raw[-1]
-    return [decode(segment) for segment in (raw[:-1] if slash else raw)], slash
+    return tuple(map(decode, raw[:-1] if slash else raw)), slash
 
 
 class PathPattern(NamedTuple):

@@ -69,16 +69,17 @@ def check_termination(rules: Sequence[SiteRule]) -> None:
 def _unranked(steps: Iterable[Step]) -> list[Step]:
     """Return the steps that no lexicographic ranking covers."""
     pending = list(steps)
-    measures = sorted({measure for step in pending for measure in _measures(step.rule)})
-    while pending:
+    found = {measure for step in pending for measure in _measures(step.rule)}
+    # What counts for many rules comes before what counts for the one that has this text.
+    measures = sorted(found, key=lambda measure: (measure.text != "", measure))
+    before = len(pending) + 1
+    while len(pending) < before:
+        before = len(pending)
         for measure in measures:
             effects = [_effect(step, measure) for step in pending]
-            if max(effects) <= 0 and min(effects) < 0:
+            if effects and max(effects) <= 0:
                 pending = [s for s, e in zip(pending, effects, strict=True) if e == 0]
-                break
-        else:
-            return pending
-    return []
+    return pending
 
 
 def _effect(step: Step, measure: Measure) -> int:
