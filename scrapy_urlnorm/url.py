@@ -15,6 +15,9 @@ from typing import NamedTuple
 #: the port each implies. https://url.spec.whatwg.org/#special-scheme
 DEFAULT_PORTS = {"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
+# What follows these is no authority even after "//": code, data, an address, another URL.
+_OPAQUE_SCHEMES = {"about", "blob", "data", "javascript", "mailto", "tel", "urn", "view-source"}
+
 
 class Url(NamedTuple):
     """The components of one hierarchical URL (RFC 3986, section 3), as raw text.
@@ -146,7 +149,7 @@ def parse(text: str) -> Url | None:
         text = _forward_slashes(text.strip(_C0_AND_SPACE).translate(_TAB_OR_NEWLINE))
     url = split(text)
     scheme, userinfo, host, port, path, query, fragment = url
-    if host is None:
+    if host is None or (scheme or "").lower() in _OPAQUE_SCHEMES:
         return None
     if clean and userinfo is None and port is None and fragment is None and host[:1] != "[":
         return url
