@@ -66,8 +66,8 @@ def forum(rng: random.Random, host: str = "forum.example") -> list[Page]:
         for page in range(last):
             start = f"&start={page * 20}" if page else ""
             content = f"thread {t} {page}"
-            for query in (f"t={t}", f"f={f}&t={t}", f"f={f}&t={t}&sk=t&sd=a&st=0"):
-                pages.append(Page(f"{base}viewtopic.php?{query}{start}", content))
+            queries = (f"t={t}", f"f={f}&t={t}", f"f={f}&t={t}&sk=t&sd=a&st=0")
+            pages += [Page(f"{base}viewtopic.php?{query}{start}", content) for query in queries]
             if not page and rng.random() < 0.4:
                 pages.append(Page(f"{base}viewtopic.php?t={t}&start=0", content))
         for mode in ("reply", "quote"):
@@ -94,8 +94,8 @@ def shop(rng: random.Random, host: str = "shop.example") -> list[Page]:
         content = f"product {product}"
         url = f"{base}product/product&product_id={product}"
         pages.append(Page(url, content))
-        for _ in range(rng.randint(1, 3)):
-            pages.append(Page(f"{url}&path={rng.randint(1, 20)}", content))
+        ways = [rng.randint(1, 20) for _ in range(rng.randint(1, 3))]
+        pages += [Page(f"{url}&path={way}", content) for way in ways]
         if rng.random() < 0.3:
             pages.append(Page(f"{url}&manufacturer_id={product % 9}", content))
         if rng.random() < 0.2:
@@ -125,11 +125,9 @@ def news(rng: random.Random, host: str = "news.example") -> list[Page]:
         if rng.random() < 0.4:
             pages.append(Page(f"https://www.{host}{path}", content))
         if rng.random() < 0.3:
-            pages.append(
-                Page(f"https://{host}{path[:-1]}", location=f"https://{host}{path}")
-            )
-        for _ in range(rng.randint(0, 4)):
-            pages.append(Page(f"https://{host}{path}?replytocom={rng.randint(1, 9999)}", content))
+            pages.append(Page(f"https://{host}{path[:-1]}", location=f"https://{host}{path}"))
+        replies = [rng.randint(1, 9999) for _ in range(rng.randint(0, 4))]
+        pages += [Page(f"https://{host}{path}?replytocom={n}", content) for n in replies]
         if rng.random() < 0.2:
             pages.append(Page(f"https://{host}{path}amp/", content))
         if rng.random() < 0.1:
@@ -262,9 +260,7 @@ def calendar(rng: random.Random, host: str = "rooms.example") -> list[Page]:
             for month in range(1, 13):
                 event = rng.random() < 0.015
                 content = f"event {room} {year} {month}" if event else f"no event in room {room}"
-                pages.append(
-                    Page(f"http://{host}/cal?room={room}&y={year}&m={month}", content)
-                )
+                pages.append(Page(f"http://{host}/cal?room={room}&y={year}&m={month}", content))
     return pages
 
 
@@ -293,8 +289,7 @@ def tiny(rng: random.Random, host: str = "tiny.example") -> list[Page]:
     """Thirty URLs: a session, a www alias, a print link."""
     pages = []
     for number in range(8):
-        for prefix in ("", "www."):
-            pages.append(Page(f"http://{prefix}{host}/p/{number}", f"page {number}"))
+        pages += [Page(f"http://{www}{host}/p/{number}", f"page {number}") for www in ("", "www.")]
         url = f"http://{host}/p/{number}?visit={_token(rng, 8)}"
         pages.append(Page(url, f"page {number}"))
         pages.append(Page(f"http://{host}/p/{number}?big=1", f"big {number}"))

@@ -61,6 +61,8 @@ def gather(
             number = numbers.setdefault(content, len(numbers))
             urls[row.url][number] += 1
             by_key[key(row.url)][number] += 1
+            if canonical and row.canonical is not None and row.canonical not in urls:
+                urls[row.canonical][number] += 1
             found.pages += 1
         elif row.status in _REDIRECTS and row.location:
             redirects[row.url] = row.location

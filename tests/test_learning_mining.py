@@ -1,0 +1,237 @@
+"""Mining whole logs: many sites, poor evidence, hostile rows; and what evaluation counts."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+import simulator
+
+from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm.learning import Evaluation, evaluate, mine, survey
+from scrapy_urlnorm.logs import Observation
+from scrapy_urlnorm.site_rules import load_site_rules, save_site_rules
+
+PLAIN = Normalizer("default")
+
+
+def page(url: str, content: str) -> Observation:
+    """Return a row of a page."""
+    return Observation(url, 200, content, mime="text/html")
+
+
+def twins(host: str, param: str, count: int = 30) -> list[Observation]:
+    """Return rows that show a parameter to be noise."""
+    rows = []
+    for number in range(count):
+        rows.append(page(f"http://{host}/{number}", f"{host} {number}"))
+        rows.append(page(f"http://{host}/{number}?{param}={number % 7}", f"{host} {number}"))
+    return rows
+
+
+def test_sites_learn_for_themselves() -> None:
+    """What one site proves says nothing of another, whatever its log rows claim."""
+    rows = [*twins("a.example", "x"), *twins("b.example", "y"), *twins("www.c.example", "x", 1)]
+    rules = mine(rows)
+    assert {(rule.site, rule.param) for rule in rules if rule.active} == {
+        ("a.example", ("x",)),
+        ("b.example", ("y",)),
+    }
+
+
+def test_a_site_cannot_speak_for_another() -> None:
+    """Redirects and canonical links that leave the registrable domain prove nothing."""
+    rows = [
+        Observation(f"http://evil.example/{n}", 301, location=f"http://victim.example/{n}", mime="")
+        for n in range(50)
+    ]
+    rows += [page(f"http://victim.example/{n}", f"v{n}") for n in range(50)]
+    rows += [
+        Observation(f"http://evil.example/p{n}", 200, f"v{n}", canonical="http://victim.example/")
+        for n in range(50)
+    ]
+    normalizer = Normalizer("default", site_rules=mine(rows))
+    assert normalizer.normalize("http://evil.example/1") == "http://evil.example/1"
+    assert normalizer.normalize("http://victim.example/1") == "http://victim.example/1"
+
+
+def test_hosts_of_one_domain_do_not_answer_for_each_other() -> None:
+    """A rule that was tried on one host of a domain stays there."""
+    rows = [
+        *twins("blog.a.example", "x"),
+        *(page(f"http://shop.a.example/{n}", f"s{n}") for n in range(40)),
+    ]
+    normalizer = Normalizer("default", site_rules=mine(rows))
+    assert normalizer.normalize("http://blog.a.example/1?x=9") == "http://blog.a.example/1"
+    assert normalizer.normalize("http://shop.a.example/1?x=9") == "http://shop.a.example/1?x=9"
+
+
+def test_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sharing sites out over processes changes nothing; progress is told."""
+    rows = [row for n in range(6) for row in twins(f"s{n}.example", "x", 12)]
+    told: list[tuple[int, int]] = []
+    several = mine(rows, processes=2, progress=lambda done, total: told.append((done, total)))
+    assert several == mine(rows)
+    assert told == [(n, 6) for n in range(1, 7)]
+
+
+def test_reports_say_what_was_found_and_what_is_missing() -> None:
+    """A site's report counts, and names proposals and the evidence they lack."""
+    rows = [*twins("a.example", "x"), *twins("b.example", "y", 4)]
+    first, second = survey(rows)
+    assert (first.site, first.urls, first.contents, first.redundant) == ("a.example", 60, 30, 30)
+    assert first.merged == 30
+    assert [rule.param for rule in first.active] == [("x",)]
+    assert not second.active
+    assert second.proposed
+    assert all("would do" in text for text in second.missing)
+
+
+def test_rules_survive_their_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """What was learned is the same after saving and loading."""
+    rules = mine(simulator.observations(simulator.site("gitweb")))
+    path = tmp_path / "rules.toml"
+    save_site_rules(path, rules)
+    loaded = load_site_rules(path)
+    assert Normalizer("default", site_rules=loaded) == Normalizer("default", site_rules=rules)
+
+
+# --- poor evidence ------------------------------------------------------------------------------
+
+
+def test_a_list_of_urls_gives_proposals_only() -> None:
+    """Without contents nothing is active, and what selects content is not even proposed."""
+    rows = [
+        Observation(f"http://{www}a.example/{n}{query}")
+        for n in range(20)
+        for www in ("", "www.")
+        for query in ("", "?replytocom=1", "?page=2", "?id=3")
+    ]
+    (report,) = survey(rows)
+    assert not report.active
+    assert {(rule.kind, rule.param) for rule in report.rules} == {
+        ("drop-param", ("replytocom",)),
+        ("host-alias", ()),
+    }
+    assert {rule.source for rule in report.rules} == {"url-list"}
+    assert report.missing
+
+
+def test_canonical_links_alone_give_proposals_only() -> None:
+    """What pages declare is a claim."""
+    rows = [
+        Observation(f"http://a.example/{n}?x={x}", 200, canonical=f"http://a.example/{n}")
+        for n in range(30)
+        for x in range(3)
+    ]
+    (report,) = survey(rows)
+    assert not report.active
+    assert [rule.param for rule in report.rules][:1] == [("x",)]
+    assert report.rules[0].source == "canonical"
+
+
+def test_redirects_alone_prove_aliases() -> None:
+    """Permanent redirects prove host, scheme, slash and index files; the rest is proposed."""
+    rows = []
+    for n in range(30):
+        rows.append(Observation(f"http://www.a.example/{n}", 301, location=f"http://a.example/{n}"))
+        target = f"http://a.example/{n}"
+        rows.append(Observation(f"{target}?from=mail", 301, location=target))
+    (report,) = survey(rows)
+    assert [rule.kind for rule in report.active] == ["host-alias"]
+    assert report.active[0].source == "redirect"
+    assert report.proposed
+
+
+def test_redirects_to_one_page_prove_nothing() -> None:
+    """A hundred redirects to the log-in page are no evidence about the hundred."""
+    rows = [
+        Observation(f"http://a.example/private/{n}?x=1", 302, location="http://a.example/login")
+        for n in range(100)
+    ]
+    rows.append(page("http://a.example/login", "log in"))
+    assert not mine(rows)
+
+
+# --- hostile logs -------------------------------------------------------------------------------
+
+
+def hostile() -> dict[str, list[Observation]]:
+    """Return logs made to cost time and memory, or to have rules learned that lose pages."""
+    rng = random.Random(5)
+    return {
+        "names without end": [
+            page(
+                "http://h.example/?" + "&".join(f"{rng.random()}=1" for _ in range(30)),
+                f"{n % 50}",
+            )
+            for n in range(4_000)
+        ],
+        "one content everywhere": [
+            page(f"http://h.example/{n % 37}/{n}?a={n}&b={n % 5}", "same") for n in range(5_000)
+        ],
+        "random bytes": [
+            page("http://h.example/" + "".join(map(chr, rng.choices(range(1, 900), k=60))), f"{n}")
+            for n in range(3_000)
+        ],
+        "long": [page(f"http://h.example/{'x/' * 32_000}?a={n}", f"{n % 3}") for n in range(40)],
+        "many segments": [
+            page("http://h.example" + f"/{n}" * 24, f"{n % 9}") for n in range(2_000)
+        ],
+        "bad URLs": [page(text, "same") for text in ("", "http://", "http://[", "x", "\x00", "//")],
+    }
+
+
+@pytest.mark.parametrize("kind", hostile())
+def test_hostile_logs_cost_little_and_teach_nothing(kind: str) -> None:
+    """Bounded time, and no rule."""
+    begin = time.perf_counter()
+    rules = mine(hostile()[kind])
+    assert time.perf_counter() - begin < 30
+    assert not [rule for rule in rules if rule.active]
+
+
+# --- evaluation ---------------------------------------------------------------------------------
+
+
+def test_evaluation_counts() -> None:
+    """L, D, U and F as defined, lost contents, and shares of them."""
+    rows = [
+        page("http://a.example/?utm_source=1", "a"),
+        page("http://a.example/?utm_source=2", "b"),
+        page("http://a.example/", "a"),
+        page("http://a.example/x", "c"),
+        page("http://a.example/y", "c"),
+        page("http://a.example/y", "ignored: fetched before"),
+        Observation("http://a.example/z", 404, "d"),
+        Observation("http://a.example/i", 200, "e", mime="image/png"),
+    ]
+    result = evaluate(PLAIN, rows)
+    assert result == Evaluation(
+        urls=5,
+        contents=3,
+        keys=3,
+        false_merges=1,
+        lost=1,
+        examples=(("http://a.example/?utm_source=1", "http://a.example/?utm_source=2"),),
+    )
+    assert (result.merges, result.redundant) == (2, 2)
+    assert result.found == 0.5
+    assert result.false_merge_rate == 0.5
+    assert result.false_merge_upper == pytest.approx(0.975, abs=0.01)
+    assert (result.reduction, result.ceiling) == (0.4, 0.4)
+    assert result.as_dict()["found"] == 0.5
+
+
+def test_evaluation_leaves_out_contents_of_many_urls() -> None:
+    """Log-in walls under hundreds of URLs need not count."""
+    rows = [page(f"http://a.example/{n}", "wall" if n < 50 else f"{n}") for n in range(60)]
+    assert evaluate(PLAIN, rows).redundant == 49
+    assert evaluate(PLAIN, rows, ignore_from=50).redundant == 0
+
+
+def test_evaluation_of_nothing() -> None:
+    """An empty log is no division by zero."""
+    result = evaluate(PLAIN, [])
+    assert (result.found, result.false_merge_rate, result.reduction, result.ceiling) == (0, 0, 0, 0)
