@@ -241,3 +241,39 @@ def test_hash_seeds_do_not_show(log, tmp_path):
         )
         written.add((done.stdout, rules.read_bytes()))
     assert len(written) == 1
+
+
+SLOW = """
+import signal, sys
+from scrapy_urlnorm.learning import mining
+
+def mine_site(job):
+    print("at work", file=sys.stderr, flush=True)
+    while True:
+        signal.pause()
+
+if __name__ == "__main__":
+    import slow  # by that name the other processes find it
+    mining._mine_site = slow.mine_site
+    from scrapy_urlnorm.cli import main
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_an_interrupted_run_does_not_wait_for_its_processes(log, tmp_path):
+    """Ctrl-C ends the processes that work on sites, however long they would go on."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    path = log([*rows(), *rows("b.example")])
+    output = tmp_path / "rules.toml"
+    process = subprocess.Popen(
+        [sys.executable, "slow.py", "mine", path, "-o", output, "--processes", "2"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
+    )
+    assert process.stderr.readline() == b"at work\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.endswith(b"mine: interrupted\n")
+    assert not output.exists()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..learning import evaluate, survey
@@ -26,6 +29,7 @@ from .verb import (
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from ..learning import Evaluation, SiteReport
     from ..logs import Observation
@@ -119,11 +123,10 @@ def _add_mine_arguments(parser: argparse.ArgumentParser) -> None:
 def _mine(args: argparse.Namespace) -> int:
     logs = Logs(args)
     progress = Progress("sites")
-    reports = list(
-        progress.over(
-            survey(logs, risk=args.risk, noise=args.noise, processes=args.processes or _cores())
-        )
-    )
+    processes = args.processes or _cores()
+    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
+    with _no_children_left():
+        reports = list(progress.over(sites))
     rules = [rule for report in reports for rule in report.rules]
     merged = None
     if args.output:
@@ -147,6 +150,22 @@ def _mine(args: argparse.Namespace) -> int:
     if merged is not None:
         say(_written(args.output, merged))
     return YES
+
+
+@contextmanager
+def _no_children_left() -> Iterator[None]:
+    """Let Ctrl-C end the processes that work on sites: a pool would wait for what they have."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _cores() -> int:
