@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import types
 
@@ -188,3 +190,37 @@ def test_without_redis_the_extra_is_named(run, tmp_path, monkeypatch):
     code, _, err = run(*argv)
     assert code == 2
     assert "pip install 'scrapy-urlnorm[redis]'" in err
+
+
+def test_inside_a_project_its_own_store_is_filled(tmp_path):
+    """scrapy urlnorm rekey takes store and rules from the settings, if it can make their keys."""
+    info = tmp_path / "installed-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: installed\nVersion: 0\n")
+    (info / "entry_points.txt").write_text(
+        "[scrapy.commands]\nurlnorm = scrapy_urlnorm.command:UrlNormCommand\n"
+    )
+    store, log = tmp_path / "own.seen", tmp_path / "log"
+    log.write_text("".join(url + "\n" for url in URLS))
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop_settings\n")
+    settings = tmp_path / "shop_settings.py"
+    settings.write_text(f"URLNORM_STORE = 'file:{store}'\nURLNORM_PROFILE = 'aggressive'\n")
+
+    def rekey(*options):
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", "urlnorm", *options, "rekey", str(log)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    other = "REQUEST_FINGERPRINTER_CLASS=loopback.Follow"
+    code, err = rekey("-s", other)
+    assert code == 2
+    assert "are made by loopback.Follow" in err
+    assert not store.exists()
+    assert rekey()[0] == 0
+    assert seen(store, URLS, Normalizer("aggressive")) == [True, True, True]

@@ -6,6 +6,7 @@ from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from ..stores import open_store
 from .verb import (
     YES,
     Progress,
@@ -73,16 +74,16 @@ def _digest(key: str) -> bytes:
 
 
 def _first(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:
-    seen: set[bytes] = set()
+    seen = open_store("memory", digest="")
+    distinct = 0
     for url, key in pairs:
-        digest = _digest(key)
-        if digest not in seen:
-            seen.add(digest)
+        if seen.add(_digest(key)):
+            distinct += 1
             if as_json:
                 out_json({"url": url, "normalized": key})
             else:
                 out(url)
-    return len(seen)
+    return distinct
 
 
 def _counts(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:

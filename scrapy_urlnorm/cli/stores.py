@@ -124,7 +124,7 @@ def _of_jobdir(path: str) -> Iterator[bytes]:
     What a killed crawl left half written at the end is passed over, as Scrapy does.
     """
     data = Path(path).read_bytes()
-    if data.startswith(b"scrapy-urlnorm"):
+    if b"urlnorm" in data[:64]:  # the header of ours
         raise UsageError(f"{path} is a store of this package already")
     if _HEX_LINES.fullmatch(data):
         found = [bytes.fromhex(line.decode()) for line in data.split() if len(line) % 2 == 0]

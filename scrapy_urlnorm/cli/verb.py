@@ -69,7 +69,7 @@ def out_json(value: object, *, indent: int | None = None) -> None:
 def say(text: str) -> None:
     """Write a message to standard error."""
     sys.stdout.buffer.flush()
-    print(text.encode("utf-8", "backslashreplace").decode("utf-8"), file=sys.stderr)
+    print(text, file=sys.stderr)
 
 
 class Progress:
