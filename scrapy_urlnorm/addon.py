@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from scrapy import signals
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
@@ -73,13 +74,24 @@ class Addon:
             settings.set(_POET_BASE, UrlNormRequestFingerprinter, "addon")
 
     def spider_opened(self, spider: Spider) -> None:
-        """Say so when a later component has replaced the fingerprinter."""
-        if self._is_enabled and UrlNormRequestFingerprinter.of(spider.crawler) is None:
+        """Say so when one of the components is not there, and what that means."""
+        if not self._is_enabled:
+            return
+        crawler = spider.crawler
+        if UrlNormRequestFingerprinter.of(crawler) is None:
             logger.warning(
                 "URL normalization has no effect on fingerprints: REQUEST_FINGERPRINTER_CLASS is "
                 "%(current)s, set by a component that runs after scrapy_urlnorm.Addon. Give "
                 "scrapy_urlnorm.Addon a higher number in ADDONS.",
-                {"current": spider.crawler.settings["REQUEST_FINGERPRINTER_CLASS"]},
+                {"current": crawler.settings["REQUEST_FINGERPRINTER_CLASS"]},
+                extra={"spider": spider},
+            )
+        dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
+        if dupefilter is not BaseDupeFilter and UrlNormDupeFilter.of(crawler) is None:
+            logger.warning(
+                "DUPEFILTER_CLASS is %(current)s: a redirect onto an equal URL may lose its page, "
+                "and no rules are learned. scrapy_urlnorm.UrlNormDupeFilter does both.",
+                {"current": dupefilter.__qualname__},
                 extra={"spider": spider},
             )
 

@@ -103,6 +103,18 @@ class UrlNormDupeFilter(BaseDupeFilter):
         dupefilter.open()
         return dupefilter
 
+    def clear(self) -> None:
+        """What scrapy-redis calls to empty it along with its queue."""
+        clear = getattr(self.store, "clear", None)
+        if clear is not None:
+            clear()
+        else:
+            logger.warning(
+                "The queue is emptied, but the keys in %(setting)s stay: what was in the queue "
+                "counts as seen. Set SCHEDULER_PERSIST to keep both.",
+                {"setting": STORE},
+            )
+
     @classmethod
     def of(cls, crawler: Crawler) -> UrlNormDupeFilter | None:
         """Return the one of this crawl."""

@@ -149,6 +149,8 @@ class Config:
             rule for path in _paths(settings, SITE_RULES) for rule in _load(path, SITE_RULES)
         )
         normalizer = _normalizer(profile, rules, site_rules)
+        if _text(settings, LEARN) == "content":
+            raise _bad(LEARN, "content", "learning from content while crawling is not there yet")
         learn = _choice(settings, LEARN, LEARN_MODES)
         learned_path = settings.get(LEARNED_PATH) or (jobdir and Path(jobdir, LEARNED_FILE))
         default_store = f"file:{Path(jobdir, SEEN_FILE)}" if jobdir else "memory"

@@ -11,6 +11,7 @@ from scrapy.settings import Settings
 
 from scrapy_urlnorm import settings as module
 from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.settings import META, SETTINGS, STATS, Config, is_enabled
 
@@ -127,3 +128,18 @@ def test_every_setting_statistic_and_meta_key_is_described():
     assert all(setting.description and setting.accepted for setting in SETTINGS.values())
     assert all(stat.startswith("urlnorm/") and stat == stat.lower() for stat in STATS)
     assert set(META) == {"urlnorm", "verbatim_url"}
+
+
+def test_every_statistic_in_the_code_is_described():
+    """What the components count, and only that, stands in the table."""
+    package = Path(module.__file__).parent
+    files = ("dupefilter.py", "fingerprinter.py", "middleware.py", "live_rules.py")
+    text = "".join((package / name).read_text() for name in files)
+    counted = set(re.findall(r'"(urlnorm/[a-z_/{}]+)"', text))
+    counted |= {f"urlnorm/{name}" for name in re.findall(r'"(learned/[a-z_]+)"', text)}
+    counted |= {
+        f"urlnorm/requests/{name}" for name in UrlNormRequestFingerprinter(Normalizer()).counts
+    }
+    counted.discard("urlnorm/requests/{name}")
+    counted.discard("urlnorm/{stat}")
+    assert counted == set(STATS)
