@@ -1,45 +1,101 @@
-"""Seen-sets: which keys were seen, in memory or in a file.
+"""Stores: what a crawl has seen, in memory, on disk or in Redis.
 
-``open_store`` turns what a setting says into a store. A store on disk carries its format, the key
-version and the digest of the rules that its keys were made with; opened with others, it refuses.
+``memory``          lost at the end of the crawl; about 10 bytes a key
+``file:PATH``       an append-only file, and the keys in memory besides
+``lmdb:PATH``       on disk, resident memory does not grow with it (extra ``disk``)
+``redis://...``     shared by many crawlers (extra ``redis``)
+
+>>> with open_store("memory", digest="0" * 16) as seen:
+...     seen.add(b"key"), seen.add(b"key")
+(True, False)
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import importlib.util
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..exceptions import ConfigError
-from .file import FileStore
-from .memory import MemoryStore
+from .file import FileSeen
+from .memory import MemorySeen
+from .seen import Identity, Seen
 
-__all__ = ["FileStore", "MemoryStore", "Seen", "open_store"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-ACCEPTED = "memory, file:PATH"
+__all__ = ["FileSeen", "Identity", "MemorySeen", "Seen", "default_spec", "open_store"]
+
+logger = logging.getLogger(__name__)
 
 
-class Seen(Protocol):
-    """A set of keys (1 to 255 bytes each); `StoreError` when it cannot do its work."""
+FILE_NAME = "urlnorm.seen"  #: in JOBDIR
+LMDB_NAME = "urlnorm.lmdb"
 
-    def open(self) -> None: ...
-    def add(self, key: bytes) -> bool:
-        """Put *key* in; True when it was not there."""
-        ...
 
-    def __contains__(self, key: bytes) -> bool: ...
-    def forget(self, key: bytes) -> None: ...
-    def __len__(self) -> int: ...
-    def close(self) -> None: ...
+def _memory(spec: str, identity: Identity, jobdir: str | None) -> Seen:
+    return MemorySeen()
+
+
+def _file(spec: str, identity: Identity, jobdir: str | None) -> Seen:
+    return FileSeen(_path(spec, jobdir, FILE_NAME), identity)
+
+
+def _path(spec: str, jobdir: str | None, name: str) -> Path:
+    path = spec.partition(":")[2]
+    if path:
+        return Path(path)
+    if jobdir:
+        return Path(jobdir, name)
+    raise ConfigError(f"store {spec!r} names no path, and there is no JOBDIR to put it in")
+
+
+_KINDS: dict[str, Callable[..., Seen]] = {"memory": _memory, "file": _file}
+_ACCEPTED = "memory, file:PATH, lmdb:PATH, redis://HOST:PORT/DB"
 
 
 def open_store(
-    spec: str, *, digest: str, key_version: int = 1, jobdir: str | None = None, **options: Any
+    spec: str,
+    *,
+    digest: str,
+    key_version: int = 1,
+    jobdir: str | None = None,
+    **options: object,
 ) -> Seen:
-    """Return the store that *spec* names, not yet opened; `ConfigError` for an unknown one."""
-    kind, _, rest = spec.partition(":")
-    if options:
-        raise ConfigError(f"unknown option {next(iter(options))!r} of the store {spec!r}")
-    if kind == "memory" and not rest:
-        return MemoryStore()
-    if kind == "file" and rest:
-        return FileStore(rest, digest=digest, key_version=key_version)
-    raise ConfigError(f"{spec!r} is not a store; accepted: {ACCEPTED}")
+    """Return the store that *spec* names, not opened yet.
+
+    *digest* and *key_version* are those of the normalizer that makes the keys; a lasting store
+    that carries others refuses to `open`. ``file`` and ``lmdb`` without a path stand for one in
+    *jobdir*. *options* are those of the kind of store.
+
+    Raises `ConfigError` for a *spec* or an option that it does not know, `MissingExtraError`
+    when the store needs a package that is not installed.
+    """
+    kind, _, _ = spec.partition(":")
+    make = _KINDS.get(kind)
+    if make is None or (kind == "memory" and spec != kind):
+        raise ConfigError(f"unknown store {spec!r}; accepted: {_ACCEPTED}")
+    try:
+        return make(spec, Identity(digest, key_version), jobdir, **options)
+    except TypeError as error:
+        raise ConfigError(
+            f"store {spec!r} does not take the options {', '.join(map(repr, options))}"
+        ) from error
+
+
+def default_spec(jobdir: str | None) -> str:
+    """Return the store of a crawl that names none, and say in the log why it is that one.
+
+    In memory without *jobdir*; in it LMDB when the package ``lmdb`` is installed (extra
+    ``disk``), else an append-only file.
+    """
+    if jobdir is None:
+        return "memory"
+    if importlib.util.find_spec("lmdb"):
+        return f"lmdb:{Path(jobdir, LMDB_NAME)}"
+    logger.info(
+        "Seen keys are kept in an append-only file and in memory: the package lmdb, which keeps "
+        "them on disk alone, is not installed (pip install 'scrapy-urlnorm[disk]')"
+    )
+    return f"file:{Path(jobdir, FILE_NAME)}"

@@ -1,118 +1,191 @@
-"""FileStore: keys in memory, and each new one appended to a file."""
+"""The store in an append-only file, with the keys in memory besides."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
-from typing import IO
+from struct import Struct
+from typing import TYPE_CHECKING
+from zlib import crc32
 
-from ..exceptions import StoreError, StoreMismatchError, StoreUnavailableError
-from .memory import MemoryStore
+from ..exceptions import StoreError
+from .memory import MemorySeen
+from .seen import Seen, key_bytes
+
+if TYPE_CHECKING:
+    from .seen import Identity
+
+try:
+    import fcntl
+except ImportError:  # Windows: two crawls on one file are not noticed there
+    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-_HEADER = re.compile(rb"scrapy-urlnorm seen format=(\d+) key=(\d+) rules=([0-9a-f]+)\n")
-_FLUSH_EVERY = 64  #: keys that a crash may lose: their pages are fetched once more
+_KEY_SIZE = 20
+_record = Struct(f"<{_KEY_SIZE}sI")
+_FORGET = 0xFFFF_FFFF  # turns the check of a key put in to that of a key taken out
+_READ_RECORDS = 4096
 
 
-class FileStore(MemoryStore):
-    """A header line, then for every key its length in one byte and its bytes.
+class FileSeen(Seen):
+    """A header, then 24 bytes for every key put in or taken out: the key and its CRC-32.
 
-    A key cut short by a crash is cut off, and said. Raises `StoreMismatchError` for a file of
-    other rules, another key version or another format; the file stays as it is.
+    The header is a line with an `Identity`. Keys of another length than 20 bytes are stored as
+    their BLAKE2b digest of 20 bytes.
+
+    A key is written to the file, without a buffer, before `add` returns: nothing is lost when
+    the process is killed. What the operating system had not written to the disk when the machine
+    itself stopped is lost, as of any file, and is crawled again; `close` waits for the disk. A
+    record cut short is cut off by the next `open`, and the log says so.
+
+    The file is locked while it is open: a second crawl on it gets a `StoreError`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, digest: str, key_version: int = 1) -> None:
-        super().__init__()
-        self._path = Path(path)
-        self._header = f"scrapy-urlnorm seen format={FORMAT} key={key_version} rules={digest}\n"
-        self._file: IO[bytes] | None = None
-        self._unflushed = 0
+    def __init__(self, path: str | os.PathLike[str], identity: Identity) -> None:
+        self.path = Path(path)
+        self.name = f"the file {str(self.path)!r}"
+        self._identity = identity
+        self._memory = MemorySeen()
+        self._file = -1  # its descriptor
+        self._end = 0  # of the records that are whole
 
     def open(self) -> None:
-        """Read what is there and prepare to append."""
-        if self._file is not None:
+        if self._file >= 0:
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._path.open("a+b")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666
+            )
+            self._lock()
+            self._read()
         except OSError as error:
-            raise StoreUnavailableError(f"{self._path} cannot be opened: {error}") from error
-        try:
-            self._read(file)
+            self._let_go()
+            raise self._failure("open", error) from error
         except BaseException:
-            file.close()
+            self._let_go()
             raise
-        self._file = file
 
-    def close(self) -> None:
-        """Write what is waiting; the store can be opened again."""
-        if self._file is not None:
-            file, self._file = self._file, None
+    def _lock(self) -> None:
+        if fcntl is not None:
             try:
-                file.close()
-            except OSError as error:
-                raise StoreError(f"{self._path} cannot be written: {error}") from error
-            self._buckets.clear()
-            self._count = 0
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise StoreError(
+                    f"{self.name} is in use by another process: wait for it to end, or name "
+                    "another file; many crawlers share a redis:// store"
+                ) from error
+
+    def _read(self) -> None:
+        header = self._identity.to_bytes() + b"\n"
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            line = file.readline(4096)
+            if len(line) < len(header) and header.startswith(line):  # new, or cut short at birth
+                self._end = 0
+                self._write(header)
+                return
+            found = self._identity.from_bytes(line, self.name)
+            self._identity.require(found, self.name, f"delete {str(self.path)!r}")
+            self._end = end = len(line)
+            bad = 0  # records that are not followed by a good one
+            damaged = 0
+            while data := file.read(_record.size * _READ_RECORDS):
+                whole = len(data) - len(data) % _record.size
+                for key, check in _record.iter_unpack(data[:whole]):
+                    end += _record.size
+                    crc = crc32(key)
+                    if check == crc:
+                        self._memory.add(key)
+                    elif check == crc ^ _FORGET:
+                        self._memory.forget(key)
+                    else:
+                        bad += 1
+                        continue
+                    self._end = end
+                    damaged += bad
+                    bad = 0
+        if damaged:
+            logger.warning(
+                "%(store)s is damaged: %(damaged)d keys in it cannot be read and count as new",
+                {"store": self.name, "damaged": damaged},
+            )
+        torn = os.fstat(self._file).st_size - self._end
+        if torn:
+            logger.warning(
+                "%(store)s ended in %(torn)d bytes that are no whole record, after a crash: they "
+                "were cut off; what they stood for counts as new",
+                {"store": self.name, "torn": torn},
+            )
+            os.ftruncate(self._file, self._end)
 
     def add(self, key: bytes) -> bool:
-        """Put *key* in; True when it was not there."""
-        if not 0 < len(key) < 256:
-            raise StoreError(f"a key has 1 to 255 bytes, this one {len(key)}")
-        if self._file is None:
-            raise StoreError(f"{self._path} is not open")
-        is_new = super().add(key)
-        if is_new:
-            try:
-                self._file.write(bytes((len(key),)) + key)
-                self._unflushed += 1
-                if self._unflushed >= _FLUSH_EVERY:
-                    self._unflushed = 0
-                    self._file.flush()
-            except OSError as error:
-                raise StoreError(f"{self._path} cannot be written: {error}") from error
-        return is_new
+        if len(key) != _KEY_SIZE:
+            key = _digest(key)
+        if key in self._memory:
+            return False
+        self._record(key, crc32(key))
+        return self._memory.add(key)
 
-    def forget(self, key: bytes) -> None:
-        """Take *key* out for this run; the file still has it."""
-        super().forget(key)
+    def __contains__(self, key: object) -> bool:
+        return _digest(key_bytes(key)) in self._memory
 
-    def _read(self, file: IO[bytes]) -> None:
-        file.seek(0)
-        data = file.read()
-        header = data[: data.find(b"\n") + 1]
-        if not data or (not header and self._header.encode().startswith(data)):
-            file.truncate(0)
-            file.write(self._header.encode())
-            file.flush()
+    def forget(self, key: bytes) -> bool:
+        key = _digest(key_bytes(key))
+        if key not in self._memory:
+            return False
+        self._record(key, crc32(key) ^ _FORGET)
+        return self._memory.forget(key)
+
+    def __len__(self) -> int:
+        return len(self._memory)
+
+    def close(self) -> None:
+        if self._file < 0:
             return
-        self._check(header)
-        place = len(header)
-        while place < len(data):
-            end = place + 1 + data[place]
-            if end > len(data) or end == place + 1:
-                break
-            super().add(data[place + 1 : end])
-            place = end
-        if place < len(data):
-            logger.warning(
-                "%(path)s ended in a key half written: %(bytes)d bytes were cut off",
-                {"path": str(self._path), "bytes": len(data) - place},
-            )
-            file.truncate(place)
-        file.seek(0, os.SEEK_END)
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._failure("write", error) from error
+        finally:
+            self._let_go()
 
-    def _check(self, header: bytes) -> None:
-        match = _HEADER.fullmatch(header)
-        if match is None:
-            raise StoreMismatchError(f"{self._path} is not a file of this package")
-        if header != self._header.encode():
-            raise StoreMismatchError(
-                f"{self._path} was written as {header.decode().strip()!r} and cannot be opened as "
-                f"{self._header.strip()!r}: its keys would not be found. Go back to the rules of "
-                "before, or begin anew with another file (the pages are fetched again)."
-            )
+    def _let_go(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self._memory = MemorySeen()
+
+    def _record(self, key: bytes, check: int) -> None:
+        if self._file < 0:
+            raise StoreError(f"{self.name} is not open")
+        try:
+            self._write(_record.pack(key, check))
+        except OSError as error:
+            raise self._failure("write", error) from error
+
+    def _write(self, data: bytes) -> None:
+        """Append *data* whole, or nothing of it."""
+        os.lseek(self._file, self._end, os.SEEK_SET)
+        written = 0
+        try:
+            while written < len(data):  # what is short by now, a full disk refuses next time
+                written += os.write(self._file, data[written:])
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._end)
+            raise
+        self._end += len(data)
+
+    def _failure(self, doing: str, error: OSError) -> StoreError:
+        return StoreError(
+            f"cannot {doing} {self.name}: {error.strerror or error}. What was seen before is "
+            "safe: set that right and resume, or name another place for the store"
+        )
+
+
+def _digest(key: bytes) -> bytes:
+    return key if len(key) == _KEY_SIZE else blake2b(key_bytes(key), digest_size=_KEY_SIZE).digest()

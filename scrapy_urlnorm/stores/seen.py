@@ -1,0 +1,124 @@
+"""Seen: the one contract of all stores, and the identity that a lasting store carries."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..exceptions import StoreMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+
+class Seen(ABC):
+    """A set of keys that a crawl has seen. A key is bytes, at least one.
+
+    Whatever the store cannot do is a `StoreError`; a store never says "new" or "seen" in its
+    place. After an error the same call may be made again.
+    """
+
+    name: str  #: the store in words, for messages: kind and place, no password
+
+    def open(self) -> None:  # noqa: B027 - a store may have nothing to open
+        """Connect or read what is there.
+
+        Raises `StoreMismatchError` when what is there was made with other rules, and another
+        `StoreError` when it cannot be used.
+        """
+
+    @abstractmethod
+    def add(self, key: bytes) -> bool:
+        """Put *key* in; whether it was new.
+
+        Atomic: of several that add a key at once, one is told that it is new.
+        """
+
+    def add_many(self, keys: Iterable[bytes]) -> int:
+        """Put *keys* in, as fast as the store can; how many were new."""
+        return sum(map(self.add, keys))
+
+    @abstractmethod
+    def __contains__(self, key: object) -> bool: ...
+
+    @abstractmethod
+    def forget(self, key: bytes) -> bool:
+        """Take *key* out; whether it was in."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def close(self) -> None:  # noqa: B027 - or to let go
+        """Write what is not written yet and let go. Deletes nothing; twice is harmless."""
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def key_bytes(key: object) -> bytes:
+    """Return *key* as bytes; raises `TypeError` or `ValueError` for what is not a key."""
+    if not isinstance(key, bytes):
+        raise TypeError(f"a key is bytes, not {key!r}")
+    if not key:
+        raise ValueError("a key has at least one byte")
+    return key
+
+
+_MARK = b"scrapy-urlnorm seen "
+
+
+class Identity(NamedTuple):
+    """What the keys of a store were made with. A lasting store carries it."""
+
+    digest: str  #: of the normalizer: rules, options, lists, site rules
+    key_version: int = 1  #: of this package's keys
+    format: int = 1  #: of the store's own layout
+
+    def to_bytes(self) -> bytes:
+        """Return one line, without its end."""
+        return _MARK + json.dumps(self._asdict()).encode("ascii")
+
+    @classmethod
+    def from_bytes(cls, line: bytes, where: str) -> Identity:
+        """Read what `to_bytes` wrote; anything else is a `StoreMismatchError` naming *where*."""
+        if line.startswith(_MARK):
+            with suppress(ValueError, KeyError, TypeError):
+                fields = json.loads(line[len(_MARK) :])
+                return cls(str(fields["digest"]), int(fields["key_version"]), int(fields["format"]))
+        raise StoreMismatchError(
+            f"{where} is not a store of this package, it begins with {line[:40]!r}: name another "
+            "place, or move it away to start anew there"
+        )
+
+    def require(self, found: Identity, where: str, anew: str) -> None:
+        """Raise `StoreMismatchError` unless *found*, read from *where*, is this one.
+
+        *anew* says how to start anew there.
+        """
+        if found == self:
+            return
+        raise StoreMismatchError(
+            f"{where} was made with {found._in_words()}; this crawl has {self._in_words()}. Its "
+            "keys mean nothing under other rules. Three ways on: "
+            f"start anew ({anew}); "
+            "keep the old rules (the settings and site rules, or the version of scrapy-urlnorm, "
+            "that it was made with); "
+            "or make the keys again with `scrapy-urlnorm rekey`, from a log of the URLs crawled"
+        )
+
+    def _in_words(self) -> str:
+        return f"rules {self.digest}, key version {self.key_version}, format {self.format}"

@@ -1,0 +1,100 @@
+"""The store in memory, and what names a store."""
+
+from __future__ import annotations
+
+import sys
+from unittest import mock
+
+import pytest
+from store_contract import DIGEST, SeenStoreContract, fingerprint
+
+from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.stores import MemorySeen, default_spec, memory, open_store
+
+
+class TestMemory(SeenStoreContract):
+    """The store in memory keeps the contract."""
+
+    lasts = False
+
+    def make(self):
+        return open_store("memory", digest=DIGEST)
+
+
+class TestMemoryWithoutPythonsHash(TestMemory):
+    """So it does where Python's own hash is too short."""
+
+    @pytest.fixture(autouse=True)
+    def _other_hash(self):
+        with mock.patch.object(memory, "_hash", memory._blake2b_hash):
+            yield
+
+
+@pytest.mark.parametrize("count", [1_000, 30_000, 300_000])
+def test_memory_takes_few_bytes_a_key(count):
+    """At most twenty, whatever the number of keys from some thousands on."""
+    store = MemorySeen()
+    store.add_many(map(fingerprint, range(count)))
+    size = sum(map(sys.getsizeof, store._buckets)) + sys.getsizeof(store._buckets)
+    assert size / count < 20 + 15_000 / count
+    assert len(store) == count
+
+
+def test_bytes_of_two_neighbours_are_no_key():
+    """An entry is found where an entry begins, nowhere else."""
+    entry, other = b"abcdefgh", b"ijklmnop"
+    across = entry[4:] + other[:4]
+    assert memory._position(entry + other, across) == -1
+    assert memory._position(entry + other + across, across) == 16
+    assert memory._position(b"\0" * 7 + b"\1" + b"\0" * 8, b"\0" * 8) == 8
+
+
+def test_no_add_waits_for_all_keys_to_be_moved():
+    """Growing moves the keys of one bucket at a time."""
+    store = MemorySeen()
+    most = 0
+    for number in range(50_000):
+        before = store._buckets[:]
+        store.add(fingerprint(number))
+        if number % 100 == 0:
+            pairs = zip(before, store._buckets, strict=False)
+            most = max(most, sum(old is not new for old, new in pairs))
+    assert most <= 2
+
+
+@pytest.mark.parametrize("spec", ["tape:x", "memory:x", "memory:", "", "redis"])
+def test_an_unknown_store_is_named(spec):
+    """The error names what was asked for and what there is."""
+    with pytest.raises(ConfigError, match="accepted: memory") as error:
+        open_store(spec, digest=DIGEST)
+    assert repr(spec) in str(error.value)
+
+
+@pytest.mark.parametrize("spec", ["file", "file:"])
+def test_a_file_without_a_path_lies_in_jobdir(spec, tmp_path):
+    """Without JOBDIR there is no such place, and the error says so."""
+    with open_store(spec, digest=DIGEST, jobdir=str(tmp_path)) as store:
+        store.add(b"key")
+    assert (tmp_path / "urlnorm.seen").exists()
+    with pytest.raises(ConfigError, match="JOBDIR"):
+        open_store(spec, digest=DIGEST)
+
+
+@pytest.mark.parametrize("spec", ["memory", "file:x"])
+def test_an_unknown_option_is_named(spec):
+    """An option that the store does not have is an error, not ignored."""
+    with pytest.raises(ConfigError, match="colour") as error:
+        open_store(spec, digest=DIGEST, colour="red")
+    assert repr(spec) in str(error.value)
+
+
+def test_the_default_store(tmp_path, caplog):
+    """Memory; in JOBDIR LMDB where it is installed, else a file, and the log says why."""
+    caplog.set_level("INFO")
+    assert default_spec(None) == "memory"
+    with mock.patch("importlib.util.find_spec", return_value=object()):
+        assert default_spec("job").startswith("lmdb:job")
+    assert not caplog.records
+    with mock.patch("importlib.util.find_spec", return_value=None):
+        assert default_spec("job").startswith("file:job")
+    assert "scrapy-urlnorm[disk]" in caplog.text
