@@ -354,6 +354,15 @@ def test_a_site_with_a_star_has_all_its_hosts() -> None:
         assert host not in rules.hosts
 
 
+def test_a_rule_of_a_domain_may_name_its_hosts() -> None:
+    """`when.host` keeps a rule of many hosts to some of them."""
+    some = rule(
+        site="*.shop.example", kind="drop-param", param="a", when={"host": ["b.shop.example"]}
+    )
+    assert applied("http://b.shop.example/?a=1", some) == "http://b.shop.example/"
+    assert applied("http://c.shop.example/?a=1", some) == "http://c.shop.example/?a=1"
+
+
 def test_hosts_have_their_own_rules_and_those_of_their_domain() -> None:
     """The rules of a host add to those of the domain; none switches the other off."""
     rules = (
@@ -397,6 +406,10 @@ def test_nothing_to_do_gives_the_same_object() -> None:
     rules = compile_site_rules([rule(kind="drop-param", param="a")])
     url = split(f"{HTTP}/?b=1")
     assert rules.apply(url) is url
+    slashes = compile_site_rules([rule(kind="drop-param", slash=True)])
+    steps: list[object] = []
+    assert slashes.apply(url, lambda *step: steps.append(step)) is url
+    assert steps == []
 
 
 BAD: list[tuple[dict[str, object], str]] = [

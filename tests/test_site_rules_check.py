@@ -171,7 +171,7 @@ DISCARDER = [
     {"args": [0], "order": 0, "processor": "subpathRemoval",
      "urlPattern": {"include": ["shop.example/*/dp"]}},
     {"args": ["utm_x"], "order": 0, "processor": "queryRemoval", "urlPattern": {"include": [""]}},
-    {"args": [], "order": 0, "processor": "normalizer", "urlPattern": {"include": ["", "n.example"]}},
+    {"args": [], "order": 0, "processor": "normalizer", "urlPattern": {"include": ["", "n.example", "n.example/a"]}},
     {"args": ["a"], "order": 0, "processor": "queryRemoval",
      "urlPattern": {"include": ["x.example"], "exclude": ["x.example/a"]}},
     {"args": ["a"], "order": 0, "processor": "queryRemoval",
@@ -194,7 +194,7 @@ def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
         "www": "remove",
         "trailing-slash": "remove",
     }
-    assert found.rows == 11
+    assert found.rows == 12
     reasons = sorted(why for _, why in found.skipped)
     assert reasons[0].startswith("a drop-segment rule needs 'path'")
     assert reasons[1:] == [
@@ -209,7 +209,7 @@ def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
     assert normalize("http://shop.example/item/1?id=2&x=3") == "http://shop.example/item/1?id=2"
     assert normalize("http://news.example/world/a?ref=1") == "http://news.example/world/a"
     assert normalize("http://news.example/a?ref=1") == "http://news.example/a?ref=1"
-    assert "11 rows, 4 not taken" in str(found)
+    assert "12 rows, 4 not taken" in str(found)
 
 
 def test_what_that_format_can_say_goes_back_into_it(tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def test_a_public_suffix_is_no_site() -> None:
             rule(kind="replace", old={"q:a": "1"}, new={"q:c": "1"}),
         ),
         (rule(kind="www", option="remove"), rule(kind="www", option="add")),
+        (rule(kind="remove-fragment", option=True), rule(kind="remove-fragment", option=False)),
     ],
 )
 def test_rules_that_contradict_each_other_are_refused(one: SiteRule, other: SiteRule) -> None:
@@ -223,6 +224,33 @@ def test_a_normalizer_obeys_the_switches_of_a_site() -> None:
     assert normalize("http://other.example/#/cart") == "http://other.example/"
     assert normalize("http://www.shop.example/") == "http://www.shop.example/"
     assert normalize("http://www.other.example/") == "http://other.example/"
+
+
+@pytest.mark.parametrize(
+    ("the_rule", "url", "key"),
+    [
+        (
+            rule(kind="replace", old={"scheme": "http"}, new={"scheme": "https"}),
+            "http://shop.example/a",
+            "https://shop.example/a",
+        ),
+        (
+            rule(kind="replace", old={"q:d": "1"}, new={"slash": "1"}),
+            "http://shop.example/a?d=1",
+            "http://shop.example/a/",
+        ),
+        (
+            rule(kind="host-alias", host="shop.example", by="www.shop.example"),
+            "http://shop.example/a",
+            "http://www.shop.example/a",
+        ),
+    ],
+)
+def test_a_rule_and_the_catalogue_do_not_undo_each_other(
+    the_rule: SiteRule, url: str, key: str
+) -> None:
+    """Where a rule says https, a slash or www, the aggressive profile does not take it."""
+    assert Normalizer("aggressive", site_rules=[the_rule]).normalize(url) == key
 
 
 @pytest.mark.parametrize("profile", ["safe", "default", "aggressive"])
