@@ -25,7 +25,9 @@ def random_url(rng: random.Random) -> str:
         parts = rng.choices(SEGMENTS, k=rng.randrange(5))
         text += "/" + "/".join(p + choice(["", choice(ESCAPES)]) for p in parts)
     if rng.random() < 0.6:
-        pairs = [f"{choice(NAMES)}{choice(['=', ''])}{choice(VALUES)}" for _ in range(rng.randrange(4))]
+        pairs = [
+            f"{choice(NAMES)}{choice(['=', ''])}{choice(VALUES)}" for _ in range(rng.randrange(4))
+        ]
         text += "?" + choice(["&", "&", ";", "&amp;"]).join(pairs)
     if rng.random() < 0.2:
         text += "#" + choice(VALUES)

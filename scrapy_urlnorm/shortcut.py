@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .rules.params import remember
 from .rules.query import MANY, form_encoded, sorted_query
+
+if TYPE_CHECKING:
+    from .rules.params import ParamMatcher
+    from .rules.sessions import SessionMatcher
 
 Shortcut = Callable[[str], "str | None"]
 
@@ -26,8 +30,10 @@ _NO_SHORTCUT_FOR_QUERIES = {"keep-params", "drop-default-params"}
 _UNRESERVED = r"A-Za-z0-9._~\-"
 # Escapes in upper case of all that is not unreserved...
 _ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
-# ... less what decode-path-reserved decodes.
+# ... less what decode-path-reserved decodes, less the space that form encoding writes "+".
 _ESCAPE_IN_PATH = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[B-DF])"
+
+_ESCAPE_IN_FORM = r"%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
 
 
 def build(
@@ -45,29 +51,32 @@ def build(
     fullmatch = re.compile(
         f"({_scheme(options)}{_host(options)}{_path(options)}){_query(options)}{_fragment(options)}"
     ).fullmatch
-    plain_names = _plain_names_test(options)
-    encode = "form-encode-query" in options
+    plain = _plain_name_test(options)
     order = options.get("sort-query")
 
     def shortcut(url: str) -> str | None:
         match = fullmatch(url)
         if match is None:
             return None
-        base, host, path, query = match.groups()
+        base, host, path, query, loose_query = match.groups()
         if has_site_rules is not None and has_site_rules(host):
             return None
         if not path:
             base += "/"
         if query is None:
-            return base
-        if not plain_names(query):
-            return None
-        if encode:
-            query = form_encoded(query)
+            if loose_query is None:
+                return base
+            query = form_encoded(loose_query)
             if not query:  # nothing but "&": not for us to say what becomes of the "?"
                 return None
-        if order is not None and "&" in query:
-            query = sorted_query(query, order)
+        if "&" not in query:
+            return f"{base}?{query}" if plain[query.partition("=")[0]] else None
+        pairs = [piece.partition("=") for piece in query.split("&")]
+        for name, _, _ in pairs:
+            if not plain[name]:
+                return None
+        if order is not None:
+            query = sorted_query(query, order, pairs)
         return f"{base}?{query}"
 
     return shortcut
@@ -112,13 +121,17 @@ def _path(options: Mapping[str, Any]) -> str:
 
 def _query(options: Mapping[str, Any]) -> str:
     if _NO_SHORTCUT_FOR_QUERIES & options.keys():
-        return "(?:((?!)))?"  # no query is plain
+        return "(?:((?!))((?!)))?"  # no query is plain
     if "form-encode-query" in options:
-        # Anything printable, but for the ";" that may end an "&amp;".
-        return r"(?:\?([!\"$-:<-~]+))?" if "decode-html-amp" in options else r"(?:\?([!\"$-~]+))?"
+        token = _text(_UNRESERVED + "+", _ESCAPE_IN_FORM)
+        encoded = f"{token}={token}(?:&{token}={token}){MANY}(?=#|$)"
+        # Or anything printable, but for the ";" that may end an "&amp;".
+        loose = r'[!"$-:<-~]+' if "decode-html-amp" in options else r'[!"$-~]+'
+        return rf"(?:\?(?:({encoded})|({loose})))?"
+    # Without the rule on form, what is legal is plain, but for ";" which may end an "&amp;".
     text = _text(_UNRESERVED + r"!$&'()*+,:=@/?\[\]", _ESCAPE)
     empty = "(?!#|$)" if "remove-empty-query" in options else ""
-    return rf"(?:\?({empty}{text}))?"
+    return rf"(?:\?({empty}{text})((?!))?)?"
 
 
 def _fragment(options: Mapping[str, Any]) -> str:
@@ -133,32 +146,22 @@ def _text(characters: str, escape: str) -> str:
     return f"[{characters}]{MANY}(?:{escape}[{characters}]{MANY}){MANY}"
 
 
-def _plain_names_test(options: Mapping[str, Any]) -> Callable[[str], bool]:
-    """Return a test for what the expression cannot see: a parameter that some rule knows."""
-    drop = options.get("drop-params")
-    sessions = options.get("remove-session-ids")
-    if drop is None and sessions is None:
-        return lambda query: True
-    seen: dict[str, bool] = {}
-    get = seen.get
+class _PlainNames(dict[str, bool]):
+    """Which parameter names no rule knows; a look-up in a dict for a name seen before."""
 
-    def is_plain(name: str) -> bool:
-        # A name with an escape is for the rules.
-        plain = (
-            "%" not in name
-            and "+" not in name
-            and not (drop is not None and drop(name))
-            and not (sessions is not None and sessions.may_match(name))
+    def __init__(self, drop: ParamMatcher | None, sessions: SessionMatcher | None) -> None:
+        super().__init__()
+        self._drop = drop
+        self._sessions = sessions
+
+    def __missing__(self, name: str) -> bool:
+        known = (self._drop is not None and self._drop.as_written(name)) or (
+            self._sessions is not None and self._sessions.as_written(name)
         )
-        remember(seen, name, plain)
-        return plain
+        remember(self, name, not known)
+        return not known
 
-    def plain_names(query: str) -> bool:
-        for piece in query.split("&"):
-            name = piece.partition("=")[0]
-            plain = get(name)
-            if not (is_plain(name) if plain is None else plain):
-                return False
-        return True
 
-    return plain_names
+def _plain_name_test(options: Mapping[str, Any]) -> _PlainNames:
+    """Return a test for what the expression cannot see: a parameter that some rule knows."""
+    return _PlainNames(options.get("drop-params"), options.get("remove-session-ids"))

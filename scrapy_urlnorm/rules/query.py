@@ -149,13 +149,20 @@ def sort_query(url: Url, mode: str = "pairs") -> Url:
     return url if ordered is query else url.with_query(ordered)
 
 
-def sorted_query(query: str, mode: str) -> str:
-    """Return *query* in order, or *query* itself if it is; see :func:`sort_query`."""
-    pairs = [piece.partition("=") for piece in query.split("&")]
+def sorted_query(query: str, mode: str, pairs: list[tuple[str, str, str]] | None = None) -> str:
+    """Return *query* in order, or *query* itself if it is; see :func:`sort_query`.
+
+    *pairs* are its parameters, partitioned at ``=``, where the caller has them already.
+    """
+    if pairs is None:
+        pairs = [piece.partition("=") for piece in query.split("&")]
+    if mode == "pairs" and "%" not in query and "+" not in query:
+        in_order = sorted(pairs)
+        return query if in_order == pairs else "&".join(map("".join, in_order))
     names = [pair[0] for pair in pairs]
     key: Callable[[tuple[str, str, str]], object]
     if "%" not in query and "+" not in query:
-        key = _as_written if mode == "pairs" else _first
+        key = _first
     elif len(set(names)) == len(names) and not any("%" in n or "+" in n for n in names):
         key = _first  # the names alone decide
     else:
@@ -201,7 +208,6 @@ def _form_encode_match(match: re.Match[str]) -> str:
 
 
 _first = itemgetter(0)
-_as_written = itemgetter(0, 2)
 
 
 def _decoded_pair(pair: tuple[str, str, str]) -> tuple[bytes, bytes]:

@@ -55,9 +55,9 @@ class SessionMatcher:
         self._path_groups = _ByName(row for row in rows if row.kind == "group")
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
 
-    def may_match(self, name: str) -> bool:
-        """Tell whether the decoded parameter *name* can be that of a session id."""
-        return bool(self._params.named(name))
+    def as_written(self, name: str) -> bool:
+        """Tell whether a parameter whose name is written *name* can hold a session id."""
+        return bool(self._params.as_written(name))
 
     def clean_query(self, query: str) -> str | None:
         """Return *query* without session ids, ``None`` if nothing else was in it."""
