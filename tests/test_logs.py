@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import sys
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.logs import FORMATS, Observation, read_log
@@ -224,6 +227,8 @@ BAD = [
     ("jsonl", '{"url": "http://a.example/", "simhash": "xyz"}', 1, "'simhash'"),
     ("jsonl", '{"url": "http://a.example/", "mime": 3}', 1, "'mime'"),
     ("jsonl", '{"url": "http://a.example/", "location": 3}', 1, "must be text"),
+    ("jsonl", '{"url": "http://a.example/", "status": Infinity}', 1, "'status' must be a number"),
+    ("jsonl", "[" * 100_000, 1, "nested too deeply"),
     ("csv", "url,status\nhttp://a.example/,200,3", 2, "3 cells under 2 columns"),
     ("csv", 'url,status\nhttp://a.example/,"200', 2, "unexpected end"),
     ("csv", "uri,status\nhttp://a.example/,200", 1, "column 'url'"),
@@ -301,6 +306,53 @@ def test_an_unknown_format_names_the_known_ones(tmp_path):
         read_log("x", format="warc")
     with pytest.raises(LogFormatError, match=r"line 1: no known format .*'hello'.*jsonl"):
         list(read_log(log(tmp_path, "hello\n")))
+
+
+@pytest.mark.parametrize("site", ["shop.example", "https://shop.example/path", "https://", ""])
+def test_a_site_is_scheme_and_host(site):
+    """URLs made of anything else would be nobody's."""
+    with pytest.raises(ConfigError, match=r"scheme and host, as https://shop\.example"):
+        read_log("x", site=site)
+
+
+PIECES = [
+    "{",
+    "}",
+    "[",
+    "]",
+    '"url":',
+    '"http://a.example/"',
+    ",",
+    '"',
+    "\\",
+    "\n",
+    " ",
+    "2014",
+    "200",
+]
+PIECES += [
+    "CDX N b a",
+    " - ",
+    '"lines":',
+    '"AAAA"',
+    "url,status",
+    "\t",
+    "GET / HTTP/1.1",
+    "\x00",
+    "é",
+    "//",
+]
+
+
+@pytest.mark.parametrize("format", [None, *FORMATS])
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.one_of(st.lists(st.sampled_from(PIECES)).map("".join).map(str.encode), st.binary()))
+def test_any_bytes_are_rows_or_bad_rows(tmp_path, format, data):
+    """Whatever a file holds, it is read, counted or refused by name: nothing else is raised."""
+    path = log(tmp_path, data)
+    reader = read_log(path, format=format, skip_bad=True, site="http://a.example")
+    with contextlib.suppress(LogFormatError):
+        assert all(row.url for row in reader)
 
 
 def test_an_empty_log_has_no_rows(tmp_path):

@@ -6,6 +6,7 @@ like it, ``read(lines, log)`` turns lines into rows. A new one is a module and a
 
 from __future__ import annotations
 
+import re
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "LogReader", "Observation", "read_log"]
 
 _SAMPLE = 20  # lines that decide on the format
+_SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+/?")
 
 
 class Format(Protocol):
@@ -54,7 +56,8 @@ class LogReader:
     site: scheme and host for rows that name none (access logs, lists of paths).
     skip_bad: count a row that cannot be read in `skipped` instead of raising.
 
-    Raises LogFormatError, naming file, line and reason, and OSError.
+    Raises ConfigError for an unknown format or a bad site; while reading LogFormatError, naming
+    file, line and reason, and OSError.
     """
 
     def __init__(
@@ -67,6 +70,8 @@ class LogReader:
     ) -> None:
         if format is not None and format not in FORMATS:
             raise ConfigError(f"unknown log format {format!r}; known are {', '.join(FORMATS)}")
+        if site is not None and not _SITE.fullmatch(site):
+            raise ConfigError(f"site {site!r} must be scheme and host, as https://shop.example")
         self.path = path
         self.format = format
         self.site = site

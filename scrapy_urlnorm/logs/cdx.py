@@ -58,7 +58,7 @@ def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
                 yield from_row(_cdxj(line))
             else:
                 yield from_row(_cdx(line, legend))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             log.bad(number, str(error))
 
 

@@ -43,13 +43,16 @@ def _rows(
     for number, line in lines:
         try:
             row = loads(line)
+        except RecursionError:
+            log.bad(number, "nested too deeply")
+            continue
         except ValueError as error:
             bare = line.strip("[], ")
             if not bare:
                 continue
             try:
                 row = loads(bare)
-            except ValueError:
+            except (ValueError, RecursionError):
                 log.bad(number, f"no JSON object: {error}")
                 continue
         if isinstance(row, list) and not row:

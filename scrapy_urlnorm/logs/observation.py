@@ -69,7 +69,7 @@ def from_row(row: Mapping[str, Any]) -> Observation:
     else:
         try:
             status = int(given)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"'status' must be a number, not {given!r}") from None
     sketch = row.get("simhash")
     if sketch is not None:

@@ -145,7 +145,7 @@ class _Deaf:
 def _learn(lines: Iterable[tuple[int, str]]) -> CommonLines:
     common = CommonLines()
     for _, line in lines:
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             row = json.loads(line)
             if isinstance(row, dict):
                 common.add(row)
