@@ -55,6 +55,10 @@ class SessionMatcher:
         self._path_groups = _ByName(row for row in rows if row.kind == "group")
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
 
+    def may_match(self, name: str) -> bool:
+        """Tell whether a parameter with the decoded *name* can hold a session id."""
+        return bool(self._params.named(name))
+
     def as_written(self, name: str) -> bool:
         """Tell whether a parameter whose name is written *name* can hold a session id."""
         return bool(self._params.as_written(name))
