@@ -43,6 +43,10 @@ _INLINE = frozenset((
 # fmt: on
 _SEAMLESS = _INLINE | _UNSEEN  # a line goes on behind them
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6", "legend"))
+# By class: ages in cgit ("3 days"), what was seen before in shops (WooCommerce, Magento).
+_BY_CLASS = re.compile(
+    r"(?:^|\s)age-(?:mins|hours|days|weeks|months|years)\b|recently[-_]viewed|block-viewed-products"
+)
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 
 # Sort arrows: the same listing, sorted by another column, carries them elsewhere.
@@ -56,6 +60,7 @@ _TOOK = _MADE + (
     r"(?:[^.\d]{0,40}\bin|:)? "
     r"\d+(?:[.,]\d+ ?(?:s|secs?|seconds?)| ?(?:ms|milliseconds?))\b"
 )
+_VISITORS = rf"(?:{_NUMBER}|no|one) (?:registered )?(?:users?|guests?|members?|visitors?)"
 # What changes by itself: a pattern, and what WORD may be in it. A line without the word is not
 # searched, and most lines are without.
 _VOLATILE = [
@@ -72,6 +77,9 @@ _VOLATILE = [
         ),
         # how long that took
         (_TOOK, ("generated", "rendered", "created", "executed", "loaded", "served", "built")),
+        # ... with the time of day in front (Discuz), with the queries behind (phpBB)
+        (r"(?:\bGMT[+-]?\d*, ?[\d-]+ " + _CLOCK + r" ?, ?)?" + _TOOK, ("processed",)),
+        (r"\btime ?: ?\d+[.,]\d+ ?s\b.*\bWORD\b.*", ("queries",)),
         (_TOOK, ("generation time", "execution time", "load time", "render time", "query time")),
         # how long ago something was
         (rf"\b(?:(?:\d+|an?|one) {_AGE},? (?:and )?)+WORD\b", ("ago",)),
@@ -83,9 +91,10 @@ _VOLATILE = [
             ("viewed", "accessed"),
         ),
         (
-            rf"\b{_NUMBER} (?:users?|guests?|members?|visitors?)(?: are| is)?(?: currently)? WORD\b",
+            rf"\b{_VISITORS}(?: and {_VISITORS})?(?: are| is)?(?: currently)? WORD\b(?: ?::.*)?",
             ("online", "browsing", "viewing"),
         ),
+        (r"\bWORD .*", ("last visit was:", "you last visited:")),
         (r"^WORD \w+: .*", ("users browsing this",)),
         # which request it was
         (
@@ -201,7 +210,12 @@ def _raw_lines(root: html.HtmlElement) -> Iterator[str]:
     for event, element in walk:
         tag = element.tag
         if event == "start":
-            if tag in _UNSEEN or _is_hidden(element) or (tag in _HEADINGS and _is_reply(element)):
+            if (
+                tag in _UNSEEN
+                or _is_hidden(element)
+                or _is_of_the_visit(element)
+                or (tag in _HEADINGS and _is_reply(element))
+            ):
                 walk.skip_subtree()
                 continue
             if tag == "head":
@@ -228,6 +242,17 @@ def _is_hidden(element: html.HtmlElement) -> bool:
     return element.get("hidden") is not None or (
         style is not None and _HIDDEN.search(style) is not None
     )
+
+
+def _is_of_the_visit(element: html.HtmlElement) -> bool:
+    """Whether an element tells about the time or the way of the visit, by its class."""
+    name = element.get("class")
+    if name is None:
+        return False
+    if name == "trace":  # DokuWiki's trail of pages seen before
+        around = element.getparent()
+        return around is not None and "breadcrumbs" in around.get("class", "")
+    return _BY_CLASS.search(name) is not None
 
 
 def _is_reply(element: html.HtmlElement) -> bool:

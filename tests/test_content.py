@@ -85,6 +85,39 @@ CHANGES_BY_ITSELF = {
     ),
     "request id": ("Request ID: 8f7e6d5c4b3a", "Request ID: 0011223344-aabb"),
     "sort arrows": ("<th>Name ▲</th><th>Date</th>", "<th>Name</th><th>Date ▼</th>"),
+    "cgit's age": (
+        "<span class='age-days'>3 days</span>",
+        "<span class='age-weeks'>2 weeks</span>",
+    ),
+    "DokuWiki's trail": (
+        "<div class='breadcrumbs'><div class='trace'><b>Trace:</b> start</div></div>",
+        "<div class='breadcrumbs'><div class='trace'><b>Trace:</b> start • wiki</div></div>",
+    ),
+    "products seen before": (
+        "<div class='widget recently_viewed'>red shoe</div>",
+        "<div class='widget recently_viewed'>blue shoe</div>",
+    ),
+    "phpBB's debug line": (
+        "[ Time : 0.046s | 10 Queries | GZIP : Off ]",
+        "[ Time : 0.9s | 12 Queries | GZIP : Off ]",
+    ),
+    "phpBB's who is online": (
+        "In total there are 12 users online :: 1 registered, 0 hidden and 11 guests",
+        "In total there are 3 users online :: 0 registered, 0 hidden and 3 guests",
+    ),
+    "phpBB's last visit": ("Last visit was: Today, 5:05 pm", "Last visit was: Today, 6:06 pm"),
+    "Joomla's guests": (
+        "We have 12 guests and no members online",
+        "We have one guest and 2 members online",
+    ),
+    "Drupal's guests": (
+        "There are currently 2 users and 15 guests online.",
+        "There are currently 0 users and 3 guests online.",
+    ),
+    "Discuz's clock": (
+        "GMT+8, 2026-11-21 12:50 , Processed in 0.012345 second(s), 5 queries .",
+        "GMT+8, 2026-11-21 12:55 , Processed in 0.100001 second(s), 5 queries .",
+    ),
     "WordPress's reply heading": (
         "<div><h3 id='reply-title' class='comment-reply-title'>Leave a Reply to <a>Ann</a></h3></div>",
         "<div><h3 id='reply-title' class='comment-reply-title'>Leave a Reply</h3></div>",
@@ -133,6 +166,13 @@ MEANT = {
         "<p>See https://site.example/articles/44</p>",
     ),
     "the results of a search": ("<p>Results for shoes</p>", "<p>Results for hats</p>"),
+    "a stack trace": ("<pre class='trace'>at line 7</pre>", "<pre class='trace'>at line 8</pre>"),
+    "what most people viewed": (
+        "<ul class='most-viewed'><li>red shoe</ul>",
+        "<ul class='most-viewed'><li>blue shoe</ul>",
+    ),
+    "an age as text": ("<span class='age'>3 years</span>", "<span class='age'>4 years</span>"),
+    "a time and queries": ("Time: 7 days for all queries", "Time: 9 days for all queries"),
     "marks that are answers": ("<td>✓</td>", "<td>✗</td>"),
     "words across blocks": ("<td>1</td><td>2</td>", "<td>12</td>"),
 }
