@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from store_contract import DIGEST, SeenStoreContract, fingerprint
 
-from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.exceptions import ConfigError, MissingExtraError
 from scrapy_urlnorm.stores import MemorySeen, default_spec, memory, open_store
 
 
@@ -98,3 +98,15 @@ def test_the_default_store(tmp_path, caplog):
     with mock.patch("importlib.util.find_spec", return_value=None):
         assert default_spec("job").startswith("file:job")
     assert "scrapy-urlnorm[disk]" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("spec", "package", "module", "extra"), [("lmdb:x", "lmdb", "disk", "disk")]
+)
+def test_a_missing_extra_is_named(monkeypatch, spec, package, module, extra):
+    """The error gives the install command."""
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"scrapy_urlnorm.stores.{module}", raising=False)
+    with pytest.raises(MissingExtraError) as error:
+        open_store(spec, digest=DIGEST)
+    assert f"pip install 'scrapy-urlnorm[{extra}]'" in str(error.value)

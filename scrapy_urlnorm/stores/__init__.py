@@ -17,7 +17,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, MissingExtraError
 from .file import FileSeen
 from .memory import MemorySeen
 from .seen import Identity, Seen
@@ -42,6 +42,14 @@ def _file(spec: str, identity: Identity, jobdir: str | None) -> Seen:
     return FileSeen(_path(spec, jobdir, FILE_NAME), identity)
 
 
+def _lmdb(spec: str, identity: Identity, jobdir: str | None) -> Seen:
+    try:
+        from .disk import LmdbSeen
+    except ImportError as error:
+        raise MissingExtraError("lmdb", "disk", f"the store {spec!r}") from error
+    return LmdbSeen(_path(spec, jobdir, LMDB_NAME), identity)
+
+
 def _path(spec: str, jobdir: str | None, name: str) -> Path:
     path = spec.partition(":")[2]
     if path:
@@ -51,7 +59,7 @@ def _path(spec: str, jobdir: str | None, name: str) -> Path:
     raise ConfigError(f"store {spec!r} names no path, and there is no JOBDIR to put it in")
 
 
-_KINDS: dict[str, Callable[..., Seen]] = {"memory": _memory, "file": _file}
+_KINDS: dict[str, Callable[..., Seen]] = {"memory": _memory, "file": _file, "lmdb": _lmdb}
 _ACCEPTED = "memory, file:PATH, lmdb:PATH, redis://HOST:PORT/DB"
 
 

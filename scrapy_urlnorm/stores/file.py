@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from ..exceptions import StoreError
+from .lock import lock
 from .memory import MemorySeen
 from .seen import Seen, key_bytes
 
 if TYPE_CHECKING:
     from .seen import Identity
-
-try:
-    import fcntl
-except ImportError:  # Windows: two crawls on one file are not noticed there
-    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +54,7 @@ class FileSeen(Seen):
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666
-            )
-            self._lock()
+            self._file = lock(self.path, self.name)
             self._read()
         except OSError as error:
             self._let_go()
@@ -69,16 +62,6 @@ class FileSeen(Seen):
         except BaseException:
             self._let_go()
             raise
-
-    def _lock(self) -> None:
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise StoreError(
-                    f"{self.name} is in use by another process: wait for it to end, or name "
-                    "another file; many crawlers share a redis:// store"
-                ) from error
 
     def _read(self) -> None:
         header = self._identity.to_bytes() + b"\n"

@@ -1,0 +1,221 @@
+"""The store on disk: an LMDB file, whatever its size a few megabytes of memory."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from ..exceptions import StoreError, StoreMismatchError
+from .lock import lock
+from .seen import Identity, Seen, key_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BATCH_KEYS = 50_000  #: the most keys that a killed crawl can lose
+BATCH_SECONDS = 1.0  #: and all of them were added within so many seconds of each other
+
+_ENTRY_SIZE = 9
+_FIRST_MAP_SIZE = 64 << 20
+_IDENTITY = b"identity"
+
+
+class LmdbSeen(Seen):
+    """Keeps 72 bits of a key: 9 bytes of its BLAKE2b digest.
+
+    A new key is wrongly taken as seen when all 72 bits equal those of another. The chance that
+    this happens even once while 100 million keys are added is 1 in a million (the birthday
+    bound, n * n / 2 / 2**72).
+
+    The first byte is the key in LMDB and the other eight are one of its sorted values of fixed
+    size (``MDB_DUPFIXED``): pages hold nothing but values, 500 each.
+
+    New keys wait in memory and are written together, in order: at most `BATCH_KEYS`, added
+    within `BATCH_SECONDS`. A killed crawl loses these and no others, and they are crawled again.
+    A batch is on the disk before it counts as written, so not even a machine that stops can
+    damage the file.
+
+    The file is locked while it is open: a second crawl on it gets a `StoreError`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], identity: Identity) -> None:
+        self.path = Path(path)
+        self.name = f"the LMDB store {str(self.path)!r}"
+        self._identity = identity
+        self._env: lmdb.Environment | None = None
+        self._lock = -1  # a descriptor
+        self._pending: set[bytes] = set()
+        self._due = 0.0  # when what is pending is written
+        self._is_written: Callable[[bytes, bytes], bool] = self._not_open
+
+    def open(self) -> None:
+        if self._lock >= 0:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = lock(self.path, self.name)
+            self._open_environment()
+        except (OSError, lmdb.Error) as error:
+            self._let_go()
+            raise self._failure("open", error) from error
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _open_environment(self) -> None:
+        try:
+            self._env = lmdb.open(
+                str(self.path),
+                subdir=False,
+                lock=False,  # it is ours alone
+                metasync=False,  # the last batch may be undone by a power cut, not damaged
+                readahead=False,
+                max_dbs=1,
+                map_size=max(_FIRST_MAP_SIZE, 2 * self.path.stat().st_size),
+            )
+        except (lmdb.InvalidError, lmdb.VersionMismatchError) as error:
+            raise StoreMismatchError(
+                f"{self.name} is not a store of this package ({error}): name another place, or "
+                "move it away to start anew there"
+            ) from error
+        with self._env.begin(write=True) as transaction:
+            line = transaction.get(_IDENTITY)
+            if line is None:
+                if transaction.stat()["entries"]:
+                    line = b"?"  # somebody else's
+                else:
+                    line = self._identity.to_bytes()
+                    transaction.put(_IDENTITY, line)
+            found = Identity.from_bytes(line, self.name)
+            self._identity.require(found, self.name, f"delete {str(self.path)!r}")
+        self._keys = self._env.open_db(b"keys", dupsort=True, dupfixed=True)
+        self._read()
+
+    def _read(self) -> None:
+        """Look at the file as it is now."""
+        assert self._env is not None
+        self._reader = self._env.begin(self._keys)
+        self._is_written = self._reader.cursor().set_key_dup
+
+    def add(self, key: bytes) -> bool:
+        entry = _entry(key)
+        pending = self._pending
+        if entry in pending or self._has(entry):
+            return False
+        now = monotonic()
+        if not pending:
+            self._due = now + BATCH_SECONDS
+        elif now >= self._due or len(pending) >= BATCH_KEYS:
+            self._write()
+            self._due = now + BATCH_SECONDS
+        pending.add(entry)
+        return True
+
+    def _has(self, entry: bytes) -> bool:
+        try:
+            return self._is_written(entry[:1], entry[1:])
+        except lmdb.Error as error:
+            raise self._failure("read", error) from error
+
+    def _not_open(self, first: bytes, rest: bytes) -> bool:
+        """What `_is_written` is before `open`, and after a failure."""
+        if self._lock < 0:
+            raise StoreError(f"{self.name} is not open")
+        try:
+            self._open_environment()
+        except (OSError, lmdb.Error) as error:
+            raise self._failure("open", error) from error
+        return self._is_written(first, rest)
+
+    def __contains__(self, key: object) -> bool:
+        entry = _entry(key_bytes(key))
+        return entry in self._pending or self._has(entry)
+
+    def forget(self, key: bytes) -> bool:
+        entry = _entry(key)
+        if entry in self._pending:
+            self._pending.remove(entry)
+            return True
+        if not self._has(entry):
+            return False
+        self._transact(lambda cursor: cursor.set_key_dup(entry[:1], entry[1:]) and cursor.delete())
+        return True
+
+    def __len__(self) -> int:
+        self._has(b"\0" * _ENTRY_SIZE)  # open again after a failure
+        entries: int = self._reader.stat(self._keys)["entries"]
+        return entries + len(self._pending)
+
+    def close(self) -> None:
+        if self._lock < 0:
+            return
+        try:
+            if self._pending:
+                self._has(b"\0" * _ENTRY_SIZE)
+                self._write()
+            if self._env is not None:
+                self._drop_reader()
+                self._env.sync(True)
+        except lmdb.Error as error:
+            raise self._failure("write", error) from error
+        finally:
+            self._let_go()
+
+    def _write(self) -> None:
+        """Write what is pending; all of it, or nothing when an error is raised."""
+        values = [(entry[:1], entry[1:]) for entry in sorted(self._pending)]
+        self._transact(lambda cursor: cursor.putmulti(values, dupdata=False))
+        self._pending.clear()
+
+    def _transact(self, work: Callable[[lmdb.Cursor], object]) -> None:
+        """Do *work* in a transaction; when the map is full, in one twice as large."""
+        env = self._env
+        assert env is not None
+        self._drop_reader()  # without locks no reader may stand beside a writer
+        try:
+            while True:
+                try:
+                    with env.begin(self._keys, write=True) as transaction:
+                        work(transaction.cursor())
+                    break
+                except lmdb.MapFullError:
+                    env.set_mapsize(2 * env.info()["map_size"])
+            self._read()
+        except lmdb.Error as error:
+            # After an error LMDB wants to be opened anew; the next call does that.
+            with suppress(lmdb.Error):
+                env.close()
+            self._env = None
+            raise self._failure("write", error) from error
+
+    def _drop_reader(self) -> None:
+        self._is_written = self._not_open
+        self._reader.abort()
+
+    def _let_go(self) -> None:
+        self._is_written = self._not_open
+        self._pending.clear()
+        if self._env is not None:
+            with suppress(lmdb.Error):
+                self._env.close()
+            self._env = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _failure(self, doing: str, error: Exception) -> StoreError:
+        reason = getattr(error, "strerror", None) or error
+        return StoreError(
+            f"cannot {doing} {self.name}: {reason}. What was written before is safe: set that "
+            "right and resume, or name another place for the store"
+        )
+
+
+def _entry(key: bytes) -> bytes:
+    return blake2b(key if key else key_bytes(key), digest_size=_ENTRY_SIZE).digest()

@@ -1,0 +1,173 @@
+"""The store on disk, in real LMDB files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from unittest import mock
+
+import pytest
+from store_contract import DIGEST, SeenStoreContract, fingerprint
+
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
+from scrapy_urlnorm.stores import open_store
+
+lmdb = pytest.importorskip("lmdb", reason="the extra 'disk' is not installed")
+disk = pytest.importorskip("scrapy_urlnorm.stores.disk")
+
+
+class TestLmdb(SeenStoreContract):
+    """LMDB keeps the contract."""
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path):
+        self.path = tmp_path / "job" / "seen"
+
+    def make(self):
+        return open_store(f"lmdb:{self.path}", digest=DIGEST)
+
+
+class TestLmdbInSmallBatches(TestLmdb):
+    """Wherever a batch ends, the answers are the same."""
+
+    @pytest.fixture(autouse=True)
+    def _batches(self, monkeypatch):
+        monkeypatch.setattr(disk, "BATCH_KEYS", 7)
+
+
+def open_lmdb(path, digest=DIGEST, **options):
+    store = open_store(f"lmdb:{path}", digest=digest, **options)
+    store.open()
+    return store
+
+
+def filled(path, count=10):
+    with open_lmdb(path) as store:
+        assert store.add_many(map(fingerprint, range(count))) == count
+    return path
+
+
+def test_it_is_one_file(tmp_path):
+    """Nothing lies beside it."""
+    filled(tmp_path / "seen")
+    assert [path.name for path in tmp_path.iterdir()] == ["seen"]
+
+
+def test_a_batch_is_written_when_it_is_full(tmp_path, monkeypatch):
+    """So many keys wait in memory, not more."""
+    monkeypatch.setattr(disk, "BATCH_KEYS", 100)
+    with open_lmdb(tmp_path / "seen") as store:
+        for number in range(1000):
+            store.add(fingerprint(number))
+            assert len(store._pending) <= 100
+            assert len(store) == number + 1
+
+
+def test_a_batch_is_written_when_it_is_old(tmp_path, monkeypatch):
+    """A slow crawl does not lose more than it added within a second."""
+    clock = 0.0
+    monkeypatch.setattr(disk, "monotonic", lambda: clock)
+    with open_lmdb(tmp_path / "seen") as store:
+        store.add(fingerprint(1))
+        clock = 0.9
+        store.add(fingerprint(2))
+        assert len(store._pending) == 2
+        clock = 1.0
+        store.add(fingerprint(3))
+        assert len(store._pending) == 1
+        clock = 1.9
+        store.add(fingerprint(4))
+        assert len(store._pending) == 2
+
+
+def test_the_map_grows_by_itself(tmp_path, monkeypatch):
+    """Starting from a map of 64 KB, thousands of keys fit."""
+    monkeypatch.setattr(disk, "_FIRST_MAP_SIZE", 1 << 16)
+    monkeypatch.setattr(disk, "BATCH_KEYS", 5000)
+    path = filled(tmp_path / "seen", 30_000)
+    assert path.stat().st_size > 1 << 16
+    with open_lmdb(path) as store:
+        assert len(store) == 30_000
+        assert not any(store.add(fingerprint(number)) for number in range(30_000))
+
+
+@pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}])
+def test_other_rules_or_versions_are_refused(tmp_path, other):
+    """The error names both and the ways on, and the file stays as it is."""
+    path = filled(tmp_path / "seen")
+    before = path.read_bytes()
+    with pytest.raises(StoreMismatchError) as error:
+        open_lmdb(path, **other)
+    for words in (DIGEST, str(next(iter(other.values()))), str(path), "scrapy-urlnorm rekey"):
+        assert words in str(error.value)
+    assert path.read_bytes() == before
+    with open_lmdb(path) as store:
+        assert len(store) == 10
+
+
+def test_a_foreign_file_is_refused(tmp_path):
+    """A file that is not LMDB's, or an LMDB file of something else, stays as it is."""
+    text = tmp_path / "requests.seen"
+    text.write_bytes(b"0123456789\n" * 2000)
+    other = tmp_path / "other"
+    with (
+        lmdb.open(str(other), subdir=False, lock=False) as env,
+        env.begin(write=True) as transaction,
+    ):
+        transaction.put(b"theirs", b"1")
+    for path in (text, other):
+        before = path.read_bytes()
+        with pytest.raises(StoreMismatchError, match="not a store of this package"):
+            open_lmdb(path)
+        assert path.read_bytes() == before
+
+
+def test_a_file_in_use_is_refused(tmp_path):
+    """Two crawls on one file would not see each other's keys."""
+    with open_lmdb(tmp_path / "seen"), pytest.raises(StoreError, match="in use"):
+        open_lmdb(tmp_path / "seen")
+    open_lmdb(tmp_path / "seen").close()
+
+
+def test_a_path_that_cannot_be_opened_is_named(tmp_path):
+    """A directory in the place of the file is an error that names it."""
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        open_lmdb(tmp_path)
+
+
+def test_a_read_only_directory_is_named(tmp_path):
+    """The error says what cannot be opened and why."""
+    denied = OSError(errno.EACCES, os.strerror(errno.EACCES))
+    with mock.patch("os.open", side_effect=denied), pytest.raises(StoreError) as error:
+        open_lmdb(tmp_path / "seen")
+    assert str(tmp_path / "seen") in str(error.value)
+    assert "Permission denied" in str(error.value)
+
+
+def test_a_store_that_is_not_open_says_so(tmp_path):
+    """Adding without opening is an error, not a key lost."""
+    store = open_store(f"lmdb:{tmp_path / 'seen'}", digest=DIGEST)
+    for ask in (store.add, store.forget, store.__contains__):
+        with pytest.raises(StoreError, match="not open"):
+            ask(b"x")
+
+
+def test_an_error_while_writing_loses_nothing(tmp_path, monkeypatch):
+    """The batch stays in memory; the add that failed can be made again when there is room."""
+    monkeypatch.setattr(disk, "BATCH_KEYS", 10)
+    path = tmp_path / "seen"
+    store = open_lmdb(path)
+    assert store.add_many(map(fingerprint, range(10))) == 10
+    full = lmdb.DiskError("mdb_txn_commit: No space left on device")
+    for _ in range(2):
+        with (
+            mock.patch.object(store, "_read", side_effect=full),
+            pytest.raises(StoreError, match="No space left"),
+        ):
+            store.add(fingerprint(10))
+        assert store.add(fingerprint(3)) is False
+        assert fingerprint(10) not in store
+    assert store.add(fingerprint(10)) is True
+    store.close()
+    with open_lmdb(path) as store:
+        assert len(store) == 11
