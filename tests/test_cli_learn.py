@@ -144,6 +144,15 @@ def test_a_log_without_contents_gives_no_active_rule(run, tmp_path):
     assert all(rule["status"] == "proposed" for site in report["sites"] for rule in site["rules"])
 
 
+def test_many_sites_with_nothing_to_say_are_one_line(run, tmp_path):
+    """A broad crawl's report names the sites where there is something, and counts the others."""
+    path = tmp_path / "urls.txt"
+    path.write_text("".join(f"http://site{n}.example/\n" for n in range(500)))
+    lines = run("mine", path).err.splitlines()
+    assert lines[0].startswith("500 sites without redundant URLs; ")
+    assert len(lines) < 5
+
+
 @pytest.mark.parametrize("option", [("--risk", "2"), ("--risk", "x"), ("--noise", "-1")])
 def test_knobs_have_a_range(run, log, option):
     """A risk that is no share is wrong usage, and the range is named."""

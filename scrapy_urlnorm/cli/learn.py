@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -190,16 +191,19 @@ def _written(path: str, merged: Merged) -> str:
 
 
 def _described(reports: list[SiteReport]) -> Iterator[str]:
-    """Say of each site what was found, what is missing, and of how many there is nothing to say."""
-    silent = 0
+    """Say of each site what was found and what is missing; of many without either, how many."""
+    silent: Counter[tuple[str, ...]] = Counter()
     for report in reports:
-        if not report.rules and not report.redundant and not report.missing:
-            silent += 1
+        if not report.rules and not report.redundant:
+            silent[report.missing] += 1
             continue
-        yield (
-            f"{report.site}: {report.urls:,} URLs, {report.contents:,} contents; "
-            f"{report.merged:,} of {report.redundant:,} redundant ones found"
-        )
+        line = f"{report.site}: {report.urls:,} URLs"
+        if report.contents:
+            line += (
+                f", {report.contents:,} contents; "
+                f"{report.merged:,} of {report.redundant:,} redundant ones found"
+            )
+        yield line
         for rule in report.rules:
             evidence = "" if rule.support is None else f"; support {rule.support}"
             if rule.conflicts:
@@ -207,8 +211,8 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
             yield f"  {rule.status}: {rule}{evidence}"
         for missing in report.missing:
             yield f"  missing: {missing}"
-    if silent:
-        yield f"{silent:,} sites without redundant URLs"
+    for reasons, count in silent.items():
+        yield f"{count:,} sites without redundant URLs" + "".join(f"; {why}" for why in reasons)
 
 
 def _as_dict(report: SiteReport) -> dict[str, Any]:
