@@ -29,6 +29,7 @@ KEY_VERSION = 1
 #: A URL that has not settled after so many passes was made to keep us busy (see `_settle`).
 _MAX_PASSES = 8
 
+_KEY_ONLY_KINDS = {"ignore-value", "keep-number"}
 _CACHED_HOSTS = 65_536
 _PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
 _UNSETTLED_REASON = "The rules keep making work for one another: only the safe ones apply."
@@ -110,7 +111,11 @@ ConfigError` for an unknown profile, rule or option.
         set_slot(self, "_catalogue", _catalogue(compiled))
         set_slot(self, "_site", site)
         set_slot(self, "_has_site_rules", has_site_rules)
-        set_slot(self, "_shortcut", shortcuts.build(compiled, has_site_rules))
+        set_slot(
+            self,
+            "_shortcut",
+            shortcuts.build(compiled, None if site is None else self._untouched_by_site),
+        )
         set_slot(self, "digest", _digest(canonical, site_rules))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -132,13 +137,13 @@ ConfigError` for an unknown profile, rule or option.
     def for_requests(self) -> Normalizer:
         """Return a normalizer whose results can be fetched.
 
-        Without the rules that are there for keys only (they imitate how stock Scrapy compares
-        URLs) and without site rules, which may give keys that are no address.
+        Without the rules that are there for keys only: those of the catalogue that imitate how
+        stock Scrapy compares URLs, and site rules that write a placeholder.
         """
-        rules: dict[str, object] = {
-            rule.name: self._options.get(rule.name, False) for rule in RULES if not rule.key_only
-        }
-        return Normalizer(self.profile, {**dict.fromkeys(RULE_NAMES, False), **rules})
+        rules: dict[str, object] = dict.fromkeys(RULE_NAMES, False)
+        rules |= {r.name: self._options.get(r.name, False) for r in RULES if not r.key_only}
+        site_rules = [rule for rule in self.site_rules if rule.kind not in _KEY_ONLY_KINDS]
+        return Normalizer(self.profile, rules, site_rules)
 
     @property
     def rules(self) -> Mapping[str, object]:
@@ -203,6 +208,17 @@ ConfigError` for an unknown profile, rule or option.
         if record is not None:
             record("unsettled", url, split(result), _UNSETTLED_REASON)
         return result
+
+    def _untouched_by_site(self, host: str, key: str) -> bool:
+        """Tell whether the rules of the site *host* leave a key by the catalogue as it is."""
+        if not self._has_site_rules(host):
+            return True
+        site = self._site
+        assert site is not None
+        if site.catalogue_options(host):
+            return False
+        url = split(key)
+        return site.apply(url, None) is url
 
     def _run(self, url: Url, text: str, record: Recorder | None) -> tuple[Url, bool]:
         """Run the catalogue on *url*, whose text is *text*, then the rules of the site.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .exceptions import ConfigError
 from .normalizer import KEY_VERSION, Normalizer
-from .rules import PROFILES, RULES
+from .rules import PROFILES
 from .stores import open_store
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Config:
         default_store = f"file:{Path(jobdir, SEEN_FILE)}" if jobdir else "memory"
         config = cls(
             normalizer=normalizer,
-            rewriter=_rewriter(normalizer) if _bool(settings, REWRITE) else None,
+            rewriter=normalizer.for_requests() if _bool(settings, REWRITE) else None,
             learn="off" if profile == "safe" and not settings.get(LEARN) else learn,
             learned_path=Path(learned_path) if learned_path else None,
             store=_text(settings, STORE) or default_store,
@@ -266,12 +266,3 @@ def _normalizer(profile: str, rules: Mapping[str, Any], site_rules: tuple[Any, .
         return Normalizer(profile, rules, site_rules)
     except ConfigError as error:
         raise ConfigError(f"{SITE_RULES}: {error}") from error
-
-
-def _rewriter(normalizer: Normalizer) -> Normalizer:
-    """Leave out the rules that make keys equal but may spoil a URL that is then fetched."""
-    options = normalizer.rules
-    fetchable = {
-        rule.name: options.get(rule.name, False) if not rule.key_only else False for rule in RULES
-    }
-    return Normalizer(normalizer.profile, fetchable, normalizer.site_rules)

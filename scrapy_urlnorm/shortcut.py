@@ -37,12 +37,12 @@ _ESCAPE_IN_FORM = r"%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF]
 
 
 def build(
-    options: Mapping[str, Any], has_site_rules: Callable[[str], bool] | None = None
+    options: Mapping[str, Any], untouched_by_site: Callable[[str, str], bool] | None = None
 ) -> Shortcut | None:
     """Return the short cut for these rules (name -> compiled option), ``None`` if there is none.
 
-    It returns the key of a plain URL, and ``None`` for any other. *has_site_rules* tells whether
-    a host has rules of its own: its URLs are not plain.
+    It returns the key of a plain URL, and ``None`` for any other. *untouched_by_site* tells of a
+    host and a key by the catalogue whether the rules of that site leave the key as it is.
     """
     if _NO_SHORTCUT & options.keys() or options.get("www") == "add":
         return None
@@ -58,26 +58,27 @@ def build(
         match = fullmatch(url)
         if match is None:
             return None
-        base, host, path, query, loose_query = match.groups()
-        if has_site_rules is not None and has_site_rules(host):
-            return None
+        key, host, path, query, loose_query = match.groups()
         if not path:
-            base += "/"
-        if query is None:
-            if loose_query is None:
-                return base
+            key += "/"
+        if loose_query is not None:
             query = form_encoded(loose_query)
             if not query:  # nothing but "&": not for us to say what becomes of the "?"
                 return None
-        if "&" not in query:
-            return f"{base}?{query}" if plain[query.partition("=")[0]] else None
-        pairs = [piece.partition("=") for piece in query.split("&")]
-        for name, _, _ in pairs:
-            if not plain[name]:
+        if query is not None:
+            if "&" in query:
+                pairs = [piece.partition("=") for piece in query.split("&")]
+                for name, _, _ in pairs:
+                    if not plain[name]:
+                        return None
+                if order is not None:
+                    query = sorted_query(query, order, pairs)
+            elif not plain[query.partition("=")[0]]:
                 return None
-        if order is not None:
-            query = sorted_query(query, order, pairs)
-        return f"{base}?{query}"
+            key = f"{key}?{query}"
+        if untouched_by_site is None or untouched_by_site(host, key):
+            return key
+        return None
 
     return shortcut
 

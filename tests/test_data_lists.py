@@ -20,9 +20,7 @@ def is_session(name: str, value: str, query: tuple[str, ...] = ()) -> bool:
     """Whether the session list drops this parameter from a query with these names."""
     present = {other.lower() for other in query}
     return any(
-        param.is_named(name)
-        and param.accepts(value)
-        and (param.needs is None or param.needs in present)
+        param.is_named(name) and param.accepts(value) and param.stands_among(present)
         for param in data.session_params()
     )
 
@@ -111,7 +109,7 @@ def test_guards_are_sound() -> None:
         assert guard.alphabet in data.ALPHABETS
         assert 1 <= guard.min_length <= guard.max_length <= 1024
     for param in data.session_params():
-        assert param.needs is None or param.needs in names
+        assert param.needs is None or param.needs[0] == "!" or param.needs in names
     assert {row["case"] for row in data.read_table("session_params")} == {"exact", "ignore"}
     assert {session.kind for session in data.path_sessions()} == {"parameter", "group", "segment"}
     assert {guard.alphabet for guard in (*data.session_params(), *data.path_sessions())} == set(

@@ -262,6 +262,12 @@ DIFFERENT = [
 ]  # fmt: skip
 
 
+def test_the_id_of_a_search_is_no_session() -> None:
+    """MyBB keeps a search under a ``sid`` of 32 hex digits: it selects the results."""
+    url = f"http://h/search.php?action=results&sid={JSESSION.lower()}"
+    assert JSESSION.lower() in normalize(url)
+
+
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 @pytest.mark.parametrize("profile", ["safe", "default"])
 def test_never_merged(profile: str, one: str, other: str) -> None:

@@ -78,8 +78,7 @@ class SessionMatcher:
             piece
             for piece, (_, _, value), rows in zip(pieces, pairs, found, strict=True)
             if not any(
-                (row.needs is None or row.needs in present) and row.accepts(decode_token(value))
-                for row in rows
+                row.stands_among(present) and row.accepts(decode_token(value)) for row in rows
             )
         ]
         if len(kept) == len(pieces):

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 #: The tables, in the order in which :func:`lists_digest` reads them.
 TABLES = ("index_names", "path_sessions", "session_params", "tracking_params")
@@ -100,10 +103,19 @@ class SessionParam(_Guard):
     """A query parameter that holds a session id.
 
     A ``name`` that ends in ``*`` stands for one to sixteen letters or digits more. ``needs`` is
-    the name, in lower case, of another parameter that the same query must have.
+    the name, in lower case, of another parameter that the same query must have, or, with ``!``
+    in front, must not have.
     """
 
     needs: str | None = field(kw_only=True)
+
+    def stands_among(self, names: Container[str]) -> bool:
+        """Tell whether a query with these parameter *names*, in lower case, has what it needs."""
+        if self.needs is None:
+            return True
+        if self.needs.startswith("!"):
+            return self.needs[1:] not in names
+        return self.needs in names
 
 
 @dataclass(frozen=True)
