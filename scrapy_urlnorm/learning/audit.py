@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 from ..exceptions import ConfigError, UrlNormError
 from ..normalizer import Normalizer
 from ..site_rules.compile import reason
+from .corpus import most_common
 from .risk import expected_noise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..site_rules import SiteRule
     from .risk import Limits
     from .rules import Learned
 
-_ROUNDS = 12
 _TOLERATED = 0.004
+_RESTLESS = 1_000_000
 
 Pair = tuple["Learned", "SiteRule"]
 
@@ -46,58 +47,60 @@ def audited(
     base: Sequence[SiteRule],
     pairs: Sequence[Pair],
     urls: Mapping[str, Counter[int]],
+    key: Callable[[str], str],
     limits: Limits,
-) -> list[Pair]:
-    """Return the rules without those that merge what differs, or never come to rest."""
+) -> tuple[list[Pair], int]:
+    """Return the rules without those that merge what differs, or never come to rest.
+
+    *key* is the normalizer with *base* only. The number is that of the keys of all URLs whose
+    content was seen.
+    """
     kept = list(pairs)
-    plain = Normalizer("default", site_rules=base)
-    for _ in range(_ROUNDS):
+    contents = {url: content for url, of in urls.items() if (content := most_common(of)) >= 0}
+    while True:
         normalizer, kept = compiled(base, kept)
         if not kept:
-            break
-        worst = _worst(normalizer, plain, kept, urls, limits)
+            return kept, len({key(url) for url in contents})
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for url in contents:
+            groups[normalizer.normalize(key(url))].append(url)
+        worst = _worst(normalizer, kept, groups, contents, key, limits)
         if worst is None:
-            return kept
+            return kept, len(groups)
         kept.remove(worst)
-    return kept
 
 
 def _worst(
     normalizer: Normalizer,
-    plain: Normalizer,
     pairs: Sequence[Pair],
-    urls: Mapping[str, Counter[int]],
+    groups: Mapping[str, Sequence[str]],
+    contents: Mapping[str, int],
+    plain: Callable[[str], str],
     limits: Limits,
 ) -> Pair | None:
     by_reason = {reason(rule): i for i, (_, rule) in enumerate(pairs)}
     used: Counter[int] = Counter()
     bad: Counter[int] = Counter()
-    groups: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-    for url, contents in urls.items():
-        key = normalizer.normalize(url)
-        real = [content for content in contents if content >= 0]
-        if real:
-            groups[key].append((url, max(real, key=lambda c: (contents[c], -c))))
     for key, members in groups.items():
-        fired_here: set[int] = set()
-        if len(members) == 1 and plain.normalize(members[0][0]) == key:
+        changed = [url for url in members if plain(url) != key]
+        if not changed:
             continue
-        counts = Counter(content for _, content in members)
-        majority = max(counts, key=lambda content: (counts[content], -content))
-        for url, content in members:
+        counts = Counter(contents[url] for url in members)
+        majority = most_common(counts)
+        restless = normalizer.normalize(key) != key
+        fired_here: set[int] = set()
+        for url in changed:
             fired = _fired(url, normalizer, by_reason)
             fired_here.update(fired)
             used.update(fired)
-            if content != majority:
+            if contents[url] != majority:
                 bad.update(fired)
-        if len(counts) > 1 and fired_here:
-            # Where a rule rewrites the majority onto the odd one out, it is to blame as well.
-            minority = sum(n for content, n in counts.items() if content != majority)
-            for rule in fired_here:
-                if not bad[rule]:
-                    bad[rule] += minority
-        if normalizer.normalize(key) != key:
-            bad.update(dict.fromkeys(fired_here, 1000000))
+            if restless:
+                bad.update(dict.fromkeys(fired, _RESTLESS))
+        # A rule that moves the majority onto an odd one out is to blame as well.
+        odd = sum(n for content, n in counts.items() if content != majority)
+        if odd:
+            bad.update({rule: odd for rule in fired_here if not bad[rule]})
     failing = [
         (bad[i] / max(1, used[i]), i)
         for i in bad

@@ -6,6 +6,7 @@ log refutes, the site's rules switch off; where it is noise all the same, the le
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..normalizer import Normalizer
@@ -13,29 +14,37 @@ from ..site_rules import SiteRule
 from .corpus import Corpus
 from .evidence import gather, items_of
 from .ops import Drop
+from .priors import is_listed
 from .risk import upper_bound, wrong
 from .slots import Hasher, is_param, slots_of
 from .trials import count, trials_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..logs import Observation
     from .risk import Limits
 
 _LISTED = 0.95
-_FULL = Normalizer("default")
 _WITHOUT_LIST = Normalizer("default", rules={"drop-params": False})
 _BARE = Normalizer("default", rules={"drop-params": False, "remove-session-ids": False})
 
 
-def exceptions(site: str, rows: Sequence[Observation], limits: Limits) -> list[SiteRule]:
-    """Return rules that keep the parameters which the catalogue would drop wrongly."""
-    dropped = _dropped(row.url for row in rows if "?" in row.url)
+def exceptions(
+    site: str, rows: Sequence[Observation], key: Callable[[str], str], limits: Limits
+) -> list[SiteRule]:
+    """Return rules that keep the parameters which the catalogue would drop wrongly.
+
+    *key* is that of the plain catalogue.
+    """
+    suspects = [row for row in rows if is_suspect(row.url)]
+    dropped = _dropped({row.url for row in suspects}, key)
     if not dropped:
         return []
+    keys = {key(row.url) for row in suspects}
     hasher = Hasher()
-    items = items_of(gather(rows, _BARE.normalize), _BARE.normalize, hasher)
+    concerned = [row for row in rows if key(row.url) in keys]
+    items = items_of(gather(concerned, _BARE.normalize), _BARE.normalize, hasher)
     corpus = Corpus(items, hasher)
     listed: list[str] = []
     sessions: list[str] = []
@@ -70,18 +79,33 @@ def exceptions(site: str, rows: Sequence[Observation], limits: Limits) -> list[S
     ]
 
 
-def _dropped(urls: Iterable[str]) -> dict[str, bool]:
+def is_suspect(url: str) -> bool:
+    """Whether the query has a parameter that the catalogue may drop."""
+    query = url.partition("?")[2]
+    return bool(query) and any(
+        _may_be_dropped(piece.partition("=")[0]) for piece in query.split("&")
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _may_be_dropped(name: str) -> bool:
+    # A name that is written with escapes is rare, one letter says little: looked at anyway.
+    return "%" in name or len(name) == 1 or is_listed(name)
+
+
+def _dropped(urls: Iterable[str], key: Callable[[str], str]) -> dict[str, bool]:
     """Return the parameters that the catalogue drops, and whether its list of names does it."""
     found: dict[str, bool] = {}
-    for url in urls:
-        bare, full = _BARE.normalize(url), _FULL.normalize(url)
-        if bare == full:
+    for url in sorted(urls):
+        bare = _BARE.normalize(url)
+        if bare == key(url):
             continue
-        before, after = slots_of(bare), slots_of(full)
+        before, after = slots_of(bare), slots_of(key(url))
         if before is None or after is None:
             continue
-        kept = slots_of(_WITHOUT_LIST.normalize(url)) or {}
-        for name in before:
-            if is_param(name) and name != "?" and name not in after:
-                found[name] = name in kept
+        names = [n for n in before if is_param(n) and n != "?" and n not in after]
+        if any(name not in found for name in names):
+            kept = slots_of(_WITHOUT_LIST.normalize(url)) or {}
+            for name in names:
+                found.setdefault(name, name in kept)
     return found

@@ -30,7 +30,10 @@ _OPEN_VALUES, _OPEN_SHARE = 8, 0.8
 _SIGNIFICANT = 0.05
 #: An operation with more sources than this is looked at in a sample first.
 _LARGE, _SAMPLE = 4_000, 1_500
-_HOPELESS = 0.5
+_HOPELESS = 0.95
+#: Where this share of trials fails and no context helps, the operation is left alone until the
+#: rules have merged more than a tenth of the items.
+_REFUTED, _CHANGED = 0.2, 0.9
 
 
 _Families = defaultdict[object, list[tuple[int, int, int]]]
@@ -44,6 +47,8 @@ class Miner:
         self.limits = limits
         self.rules: list[Learned] = []
         self.vocabulary = Vocabulary(self.corpus.items)
+        #: Operations that failed, and how many items there were.
+        self._refuted: dict[Op, int] = {}
         #: Operations without a conflict whose evidence is too small, and that evidence.
         self.open: dict[Op, Count] = {}
 
@@ -134,6 +139,8 @@ class Miner:
 
     def _try_set(self, op: Op) -> bool:
         accepted = False
+        if self._still_refuted(op):
+            return False
         trials = self._trials(op)
         if not trials:
             return False
@@ -153,6 +160,11 @@ class Miner:
                 result = Found(closed, counted)
             accepted |= self._accept(op, result)
         return accepted
+
+    def _still_refuted(self, op: Op) -> bool:
+        """Whether *op* failed already, and too little has changed since to look again."""
+        items = self._refuted.get(op)
+        return items is not None and len(self.corpus.items) > _CHANGED * items
 
     def _closed_world(self, op: Op, context: Context, trials: Sequence[Trial]) -> Context | None:
         """Shut out values that the log has but no trial saw; None if too few were tried."""
@@ -255,6 +267,7 @@ class Miner:
             if size > _LARGE:
                 sample = trials_of(op, self.corpus, noisy=noisy, sample=size // _SAMPLE)
                 if self._hopeless(sample):
+                    self._refuted[op] = 0
                     return []
         trials = trials_of(op, self.corpus, context, None if plain else self._settle, noisy=noisy)
         if isinstance(op, Subst) and self.rules and trials:
@@ -269,7 +282,7 @@ class Miner:
     def _hopeless(sample: Sequence[Trial]) -> bool:
         """Whether most of a sample fails: no context could be wide enough to matter."""
         bad = sum(t.bad > 0 for t in sample)
-        return len(sample) >= 100 and bad > _HOPELESS * len(sample) and bad > 0.95 * len(sample)
+        return len(sample) >= 100 and bad > _HOPELESS * len(sample)
 
     def _settle(self, slots: Slots) -> Slots:
         return settle(slots, self.rules)
@@ -285,6 +298,8 @@ class Miner:
             total = count(trials)
             if total.support >= 2 and not total.conflicts:
                 self.open[op] = total
+            elif total.conflicts > _REFUTED * len(trials):
+                self._refuted[op] = len(self.corpus.items)
         return found
 
     def _touched(self, op: Op) -> list[Slots]:
@@ -302,8 +317,9 @@ class Miner:
         rules = [*self.rules, rule]
         examples: list[tuple[str, str]] = []
         by_form, hasher = self.corpus.by_form, self.corpus.hasher
+        touched = {item.form for item in sources(op, self.corpus, result.context)}
         for item in self.corpus.items:
-            image = rule.image(item.slots)
+            image = rule.image(item.slots) if item.form in touched else None
             if image is None or image == item.slots:
                 items.append(item)
                 continue

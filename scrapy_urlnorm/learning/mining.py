@@ -11,6 +11,7 @@ from ..site_rules.domains import registrable_domain
 from ..url import split
 from . import catalogue, proposals
 from .audit import audited
+from .corpus import most_common
 from .emit import site_rule
 from .evidence import gather, items_of
 from .miner import Miner
@@ -117,8 +118,13 @@ def _run(jobs: Sequence[_Job], processes: int) -> Iterator[SiteReport]:
 
 def _mine_site(job: _Job) -> SiteReport:
     site, rows, limits = job
-    exceptions = catalogue.exceptions(site, rows, limits)
-    key = _Keys(Normalizer("default", site_rules=exceptions)).__getitem__
+    key = _Keys(Normalizer("default")).__getitem__
+    exceptions = catalogue.exceptions(site, rows, key, limits)
+    if exceptions:
+        plain, special = key, Normalizer("default", site_rules=exceptions)
+        keys = _Keys(special)
+        keys.update((row.url, plain(row.url)) for row in rows if not catalogue.is_suspect(row.url))
+        key = keys.__getitem__
     evidence = gather(rows, key)
     if evidence.pages:
         return _learn(site, evidence, key, limits, exceptions, "content")
@@ -176,10 +182,20 @@ def _learn(
         emitted = site_rule(rule, scope, hosts=_hosts_of(rule, miner), source=source)
         if emitted is not None:
             pairs.append((rule, emitted))
-    pairs = audited(exceptions, pairs, evidence.urls, limits)
-    active = (*exceptions, *(emitted for _, emitted in pairs))
+    pairs, keys = audited(exceptions, pairs, evidence.urls, key, limits)
     proposed, missing = proposals.unproven(miner.open, learned, scope, limits)
-    return _report(site, evidence, active, proposed, missing)
+    contents = [most_common(of) for of in evidence.urls.values()]
+    urls = sum(content >= 0 for content in contents)
+    distinct = len({content for content in contents if content >= 0})
+    return SiteReport(
+        site=site,
+        urls=urls,
+        contents=distinct,
+        redundant=urls - distinct,
+        merged=urls - keys,
+        rules=(*exceptions, *(emitted for _, emitted in pairs), *proposed),
+        missing=tuple(missing),
+    )
 
 
 def _scope(site: str, hosts: Collection[str]) -> str:
@@ -214,30 +230,4 @@ def _proven_by_redirects(rule: SiteRule) -> bool:
     slots = {*rule.old, *rule.new}
     return rule.kind in ("host-alias", "strip-tail") or (
         rule.kind == "replace" and slots <= {"scheme", "host", "slash"}
-    )
-
-
-def _report(
-    site: str,
-    evidence: Evidence,
-    active: Sequence[SiteRule],
-    proposed: Sequence[SiteRule],
-    missing: Sequence[str],
-) -> SiteReport:
-    normalizer = Normalizer("default", site_rules=active)
-    contents: dict[str, int] = {}
-    for url, counted in evidence.urls.items():
-        real = [content for content in counted if content >= 0]
-        if real:
-            contents[url] = max(real, key=lambda c: (counted[c], -c))
-    keys = {normalizer.normalize(url) for url in contents}
-    distinct = len(set(contents.values()))
-    return SiteReport(
-        site=site,
-        urls=len(contents),
-        contents=distinct,
-        redundant=len(contents) - distinct,
-        merged=len(contents) - len(keys),
-        rules=(*active, *proposed),
-        missing=tuple(missing),
     )

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import quote_plus
 
 from ..normalizer import Normalizer
+from ..rules.data import session_params
 from .ops import Cut, Drop, Lower, Op, Prefix, Slashes, Split, Subst, Tail, ToPath, Wild
 from .slots import is_segment
 
@@ -226,11 +228,23 @@ def _of_name(name: str) -> float:
 
 @lru_cache(maxsize=65_536)
 def is_listed(name: str) -> bool:
-    """Whether the catalogue's list of tracking and session parameters has the name."""
-    from urllib.parse import quote_plus
-
+    """Whether the catalogue has the name among its tracking and session parameters."""
+    lowered = name.lower()
+    # One letter is a session only by its value: "s" is a search nearly everywhere else.
+    if (len(name) > 1 and lowered in _session_names()) or lowered.startswith(_session_stems()):
+        return True
     probe = f"http://h.example/?{quote_plus(name, errors='surrogateescape')}=1"
     return _catalogue().normalize(probe) == "http://h.example/"
+
+
+@lru_cache(maxsize=1)
+def _session_names() -> frozenset[str]:
+    return frozenset(row.name.lower() for row in session_params() if row.name[-1:] != "*")
+
+
+@lru_cache(maxsize=1)
+def _session_stems() -> tuple[str, ...]:
+    return tuple(row.name.lower()[:-1] for row in session_params() if row.name[-1:] == "*")
 
 
 @lru_cache(maxsize=1)

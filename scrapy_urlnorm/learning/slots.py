@@ -24,7 +24,8 @@ Slots = dict[str, str]
 REPEAT = "\x01"
 #: What a URL may have at most to be learned from; the rest is left alone.
 MAX_SEGMENTS, MAX_PARAMS, MAX_LENGTH = 24, 40, 2_048
-_MASK = (1 << 64) - 1
+#: Hashes are numbers of 64 bits.
+MASK = (1 << 64) - 1
 _SEGMENT_NAMES = tuple(f"s{i}" for i in range(MAX_SEGMENTS))
 
 
@@ -122,7 +123,7 @@ class Hasher(dict[tuple[str, str], int]):
 
     def of(self, slots: Slots) -> int:
         """Return the hash of all slots."""
-        return sum([self[pair] for pair in slots.items()]) & _MASK
+        return sum([self[pair] for pair in slots.items()]) & MASK
 
     def moved(self, form: int, old: Slots, names: Iterable[str]) -> int:
         """Return the hash *form* of *old* without the slots named."""
@@ -130,7 +131,7 @@ class Hasher(dict[tuple[str, str], int]):
             value = old.get(name)
             if value is not None:
                 form -= self[name, value]
-        return form & _MASK
+        return form & MASK
 
     def exchanged(
         self, form: int, taken: Iterable[tuple[str, str]], put: Iterable[tuple[str, str]]
@@ -140,4 +141,4 @@ class Hasher(dict[tuple[str, str], int]):
             form -= self[pair]
         for pair in put:
             form += self[pair]
-        return form & _MASK
+        return form & MASK

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 
-from .contexts import Context, all_hold
-from .ops import Drop, Op, Subst, Wild
-from .slots import Slots, count_params
+from .contexts import Context, Literal, all_hold
+from .ops import NAMESPACE, PAGE, Drop, Op, Subst, Wild
+from .slots import MASK, Slots, count_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -96,13 +96,20 @@ def _bucket_trials(
 ) -> list[Trial]:
     names, ignored, hasher = op.names, op.slots, corpus.hasher
     buckets: dict[int, list[Item]] = {}
-    for item in _with_any(corpus, names):
+    single = names[0] if len(names) == 1 else None
+    star = hasher[names[0], "*"] if wild else 0
+    for item in sources(op, corpus, context):
         slots = item.slots
         if context and not all_hold(context, slots, ignored):
             continue
-        form = hasher.moved(item.form, slots, names)
+        if single is not None:
+            form = (item.form - hasher[single, slots[single]] + star) & MASK
+        else:
+            form = hasher.moved(item.form, slots, names)
+            if wild:
+                form = hasher.exchanged(form, (), [(n, "*") for n in names if n in slots])
         if wild:
-            form = hasher.exchanged(form, (), [(n, "*") for n in names if n in slots])
+            pass
         elif "sep" in slots and "sep" not in ignored:
             gone = sum(slots[n].count("\x01") + 1 for n in names if n in slots)
             if count_params(slots) - gone < 2:
@@ -171,7 +178,7 @@ def _image_trials(
 ) -> list[Trial]:
     ignored, hasher, by_form = op.slots, corpus.hasher, corpus.by_form
     images: dict[int, list[Item]] = {}
-    for item in sources(op, corpus):
+    for item in sources(op, corpus, context):
         if context and not all_hold(context, item.slots, ignored):
             continue
         image = op.image(item.slots)
@@ -190,12 +197,22 @@ def _image_trials(
     return trials
 
 
-def sources(op: Op, corpus: Corpus) -> list[Item]:
-    """Return the items that *op* may act on (others it certainly does not)."""
+def sources(op: Op, corpus: Corpus, context: Context = ()) -> list[Item]:
+    """Return the items that *op* may act on in *context* (others it certainly does not)."""
+    pairs = [pair for literal in context for pair in _required(literal)]
     if isinstance(op, Subst):
-        pairs = [pair for pair in op.old if pair[1] not in ("{namespace}", "{page}")]
-        if pairs:
-            return min((corpus.with_pair(*pair) for pair in pairs), key=len)
-        return corpus.by_slot.get(op.old[0][0], [])
-    slots = [slot for slot in op.slots if slot != "s-1"]
-    return _with_any(corpus, tuple(slots)) if slots else corpus.items
+        pairs += [pair for pair in op.old if pair[1] not in (NAMESPACE, PAGE)]
+    slots = tuple(slot for slot in op.slots if slot != "s-1")
+    if not pairs:
+        return _with_any(corpus, slots) if slots else corpus.items
+    narrow = min((corpus.with_pair(*pair) for pair in pairs), key=len)
+    if isinstance(op, Subst) or not slots:
+        return narrow
+    return [item for item in narrow if any(slot in item.slots for slot in slots)]
+
+
+def _required(literal: Literal) -> list[tuple[str, str]]:
+    """Return the pairs that a URL has wherever *literal* holds."""
+    if literal[0] == "is":
+        return [(literal[1], literal[2])]
+    return list(literal[1]) if literal[0] == "rest" else []

@@ -1,0 +1,262 @@
+"""What learning finds: rules from one half of a log's URLs, measured on the other half.
+
+    python benchmarks/learning.py logs DIRECTORY [NAME...]    every log, beside other normalizers
+    python benchmarks/learning.py sizes DIRECTORY [NAME...]   a part of the half to learn from
+    python benchmarks/learning.py speed DIRECTORY             rows a second, and memory
+
+A log is DIRECTORY/NAME.jsonl.gz (optionally in DIRECTORY/crawls). URLs are cut into halves by a
+hash of their text, with the salts a and b: two runs a log, and their mean. Content is what
+`scrapy_urlnorm.logs` reads; logs not named app_* leave out contents of 50 URLs or more, and of
+10 or more of which one is a `wall` (login pages and empty results), from what is measured (not
+from what is learned). With L URLs, D contents, U keys and F false merges (the contents of a key
+beyond its first), the share found is (L - U - F) / (L - D), false merges are F of L - U, and a
+content is lost when no URL that comes first under its key has it.
+
+Other normalizers stand beside where they are installed. "by hand" are the rules of
+benchmarks/site_rules, written with the whole log in view.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import random
+import resource
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm.learning import Evaluation, evaluate, survey
+from scrapy_urlnorm.logs.observation import from_row
+from scrapy_urlnorm.site_rules import load_site_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from scrapy_urlnorm.logs import Observation
+
+BY_HAND = Path(__file__).with_name("site_rules")
+SALTS = "ab"
+#: Logs with fewer redundant URLs in a half say nothing about a share.
+WORTH = 10
+
+
+class Log:
+    """One log: its rows, and the contents that are no fair test."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name.removesuffix(".jsonl.gz")
+        self.rows: list[Observation] = []
+        sizes: Counter[str] = Counter()
+        walls: set[str] = set()
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                fields = json.loads(line)
+                row = from_row(fields)
+                self.rows.append(row)
+                if row.is_page and row.content is not None:
+                    sizes[row.content] += 1
+                    if fields.get("wall"):
+                        walls.add(row.content)
+        self.unfair: set[str] = set()
+        if not self.is_app:
+            self.unfair = {c for c, n in sizes.items() if n >= 50 or (n >= 10 and c in walls)}
+
+    @property
+    def is_app(self) -> bool:
+        return self.name.startswith("app_")
+
+    def halves(self, salt: str) -> tuple[list[Observation], list[Observation]]:
+        parts: tuple[list[Observation], list[Observation]] = ([], [])
+        for row in self.rows:
+            text = (salt + row.url).encode("utf-8", "surrogatepass")
+            parts[hashlib.blake2b(text, digest_size=4).digest()[0] & 1].append(row)
+        return parts
+
+    def fair(self, rows: Iterable[Observation]) -> list[Observation]:
+        return [row for row in rows if row.content not in self.unfair]
+
+
+class Other:
+    """A normalizer that is only a function."""
+
+    def __init__(self, normalize: Callable[[str], str]) -> None:
+        self.normalize = normalize
+
+
+def others() -> dict[str, Other]:
+    """Return the other normalizers that are installed."""
+    found: dict[str, Callable[[str], str]] = {}
+    try:
+        from w3lib.url import canonicalize_url
+
+        found["w3lib"] = canonicalize_url
+    except ImportError:
+        pass
+    try:
+        from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
+        from duplicate_url_discarder_rules import get_default_rule_paths
+
+        discarder = UrlCanonicalizer(get_default_rule_paths())
+        found["dud"] = discarder.process_url
+    except ImportError:
+        pass
+    try:
+        from courlan import clean_url
+
+        found["courlan"] = lambda url: clean_url(url) or url
+    except ImportError:
+        pass
+    try:
+        from url_normalize import url_normalize
+
+        found["url-normalize"] = lambda url: url_normalize(url) or url
+    except ImportError:
+        pass
+    found["default"] = Normalizer("default").normalize
+    return {name: Other(_never_raising(normalize)) for name, normalize in found.items()}
+
+
+def _never_raising(normalize: Callable[[str], str]) -> Callable[[str], str]:
+    def safe(url: str) -> str:
+        try:
+            return str(normalize(url))
+        except Exception:  # noqa: BLE001 - whatever another library raises, the URL stands for itself
+            return url
+
+    return safe
+
+
+def learned(rows: Iterable[Observation], **options: float) -> Normalizer:
+    """Return a normalizer with what is learned from *rows*."""
+    reports = survey(rows, **options)  # type: ignore[arg-type]
+    return Normalizer("default", site_rules=[rule for r in reports for rule in r.rules])
+
+
+def logs(paths: Sequence[Path], **options: float) -> None:
+    beside = others()
+    names = [*beside, "by hand"]
+    print(f"{'log':34}{'redundant':>10}{'LEARNED':>9}{'false':>12}{'lost':>5}", end="")
+    print("".join(f"{name:>14}" for name in names))
+    shares: defaultdict[str, list[list[float]]] = defaultdict(list)
+    totals: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for path in paths:
+        log = Log(path)
+        kind = "applications" if log.is_app else "public logs"
+        results: defaultdict[str, list[Evaluation]] = defaultdict(list)
+        for salt in SALTS:
+            known, unseen = log.halves(salt)
+            unseen = log.fair(unseen)
+            results["learned"].append(evaluate(learned(known, **options), unseen))
+            for name, other in beside.items():
+                results[name].append(evaluate(other, unseen))  # type: ignore[arg-type]
+            rules = BY_HAND / f"{log.name}.toml"
+            if rules.exists():
+                by_hand = Normalizer("default", site_rules=load_site_rules(rules))
+                results["by hand"].append(evaluate(by_hand, unseen))
+        mine = results["learned"]
+        merges, wrong, lost = (
+            sum(getattr(r, what) for r in mine) for what in ("merges", "false_merges", "lost")
+        )
+        redundant = sum(r.redundant for r in mine)
+        if not redundant:
+            continue
+        totals[kind].update(merges=merges, false=wrong, lost=lost)
+        row = [_share(results[name]) for name in names]
+        if redundant >= WORTH * len(SALTS):
+            shares[kind].append([_share(mine), *row])
+        print(f"{log.name:34}{redundant:>10}{_share(mine):>9.3f}{wrong:>5} of {merges:<4}", end="")
+        print(f"{lost:>4} " + "".join(_cell(results[name]) for name in names), flush=True)
+    for kind, rows in shares.items():
+        means = [sum(column) / len(column) for column in zip(*rows, strict=True)]
+        total = totals[kind]
+        print(f"\nmean of {len(rows)} {kind}: {means[0]:.3f} found, false merges "
+              f"{total['false']} of {total['merges']}, contents lost {total['lost']}; "
+              + ", ".join(f"{n} {m:.3f}" for n, m in zip(names, means[1:], strict=True)))  # fmt: skip
+
+
+def _share(results: Sequence[Evaluation]) -> float:
+    return sum(r.found for r in results) / len(results) if results else 0.0
+
+
+def _cell(results: Sequence[Evaluation]) -> str:
+    if not results:
+        return f"{'-':>14}"
+    wrong = sum(r.false_merges for r in results)
+    return f"{_share(results):>9.3f}" + (f"({wrong})".ljust(5) if wrong else " " * 5)
+
+
+def sizes(paths: Sequence[Path], **options: float) -> None:
+    """A random part of the known half, to see how much a small site can teach."""
+    print(f"{'rows':>6}{'found':>8}{'false':>14}{'lost':>6}   by log")
+    loaded = [Log(path) for path in paths]
+    for size in (100, 200, 400, 800, 1_600, None):
+        shares, total = {}, Counter[str]()
+        for log in loaded:
+            found = []
+            for salt in SALTS:
+                known, unseen = log.halves(salt)
+                if size is not None:
+                    known = random.Random(salt).sample(known, min(size, len(known)))
+                result = evaluate(learned(known, **options), log.fair(unseen))
+                found.append(result.found)
+                total.update(f=result.false_merges, m=result.merges, lost=result.lost)
+            shares[log.name] = sum(found) / len(found)
+        mean = sum(shares.values()) / len(shares)
+        print(f"{size or 'all':>6}{mean:>8.3f}{total['f']:>6} of {total['m']:<5}{total['lost']:>5} "
+              + " ".join(f"{name} {share:.2f}" for name, share in shares.items()))  # fmt: skip
+
+
+def speed(paths: Sequence[Path], **options: float) -> None:
+    """The largest log alone, then all logs as many sites."""
+    loaded = [Log(path) for path in paths]
+    largest = max(loaded, key=lambda log: len(log.rows))
+    _timed(f"one site ({largest.name})", largest.rows, **options)
+    rows = [
+        row._replace(url=row.url.replace("://", f"://c{copy}-", 1))
+        for copy in range(4)
+        for log in loaded
+        if len(log.rows) < 6_000
+        for row in log.rows
+    ]
+    _timed("many sites", rows, **options)
+    _timed("many sites, two processes", rows, processes=2, **options)
+
+
+def _timed(what: str, rows: Sequence[Observation], **options: float) -> None:
+    wall, cpu = time.perf_counter(), time.process_time()
+    sites = sum(1 for _ in survey(rows, **options))  # type: ignore[arg-type]
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+    print(f"{what}: {len(rows):,} rows, {sites} sites, {wall:.1f} s ({cpu:.1f} s of processor "
+          f"time here), {60 * len(rows) / wall:,.0f} rows a minute, {memory:.0f} MB")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("logs", "sizes", "speed"))
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("names", nargs="*", help="logs to take; all (sizes: applications)")
+    parser.add_argument("--risk", type=float, default=0.02)
+    parser.add_argument("--noise", type=float, default=0.001)
+    arguments = parser.parse_args()
+    directory = arguments.directory
+    if (directory / "crawls").is_dir():
+        directory = directory / "crawls"
+    paths = sorted(directory.glob("*.jsonl.gz"))
+    wanted = arguments.names or (["app_"] if arguments.what == "sizes" else [""])
+    paths = [path for path in paths if path.name.startswith(tuple(wanted))]
+    if not paths:
+        parser.error(f"no logs (*.jsonl.gz) in {directory}")
+    run = {"logs": logs, "sizes": sizes, "speed": speed}[arguments.what]
+    run(paths, risk=arguments.risk, noise=arguments.noise)
+
+
+if __name__ == "__main__":
+    main()
