@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gzip
 import io
@@ -13,9 +14,12 @@ from pathlib import Path
 
 import pytest
 from cli_runner import Runner
+from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
 
 from scrapy_urlnorm import cli
 from scrapy_urlnorm.cli import VERBS, verb
+from scrapy_urlnorm.command import UrlNormCommand
 from scrapy_urlnorm.normalizer import normalize
 from scrapy_urlnorm.rules import RULES
 
@@ -384,16 +388,59 @@ def test_inside_a_project_its_settings_hold(tmp_path):
 
     url = "http://www.shop.example/?ref=1&b=2&a=1"
     assert scrapy("normalize", url) == (0, "http://shop.example/?b=2&a=1\n", "")
-    assert scrapy("normalize", "--profile", "default", url)[1] == "http://shop.example/?a=1&b=2\n"
-    assert (
-        scrapy("normalize", "--rule", "www=false", url)[1]
-        == "http://www.shop.example/?ref=1&b=2&a=1\n"
-    )
-    assert scrapy("-s", "URLNORM_PROFILE=default", "normalize", url)[1].endswith("?a=1&b=2\n")
-    assert scrapy("compare", "http://a.example", "http://b.example")[0] == 1
-    assert scrapy("normalise")[0] == 2
     code, out, err = scrapy("-s", "URLNORM_PROFILE=bold", "normalize", url)
     assert (code, out) == (2, "")
     assert "URLNORM_PROFILE = 'bold'" in err
     assert "Traceback" not in err
-    assert "normalize: print" in scrapy("-h")[1].replace("\n ", "")
+
+
+@pytest.fixture
+def command(capfdbinary, tmp_path):
+    """Run ``scrapy urlnorm`` in this process, with the settings of a project."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text(SITE_RULES)
+    project = {
+        "URLNORM_PROFILE": "safe",
+        "URLNORM_RULES": {"www": "remove"},
+        "URLNORM_SITE_RULES": [str(rules)],
+    }
+
+    def command(*argv):
+        one = UrlNormCommand()
+        one.settings = Settings(project)
+        parser = argparse.ArgumentParser()
+        one.add_options(parser)
+        options, rest = parser.parse_known_args(argv)
+        one.process_options(rest, options)
+        one.run(rest, options)
+        return one.exitcode, capfdbinary.readouterr().out.decode()
+
+    return command
+
+
+WWW = "http://www.shop.example/?ref=1&b=2&a=1"
+
+
+def test_options_go_over_the_projects_settings(command):
+    """Profile, rules and site rules come from the settings, as far as no option says otherwise."""
+    assert command("normalize", WWW) == (0, "http://shop.example/?b=2&a=1\n")
+    assert command("normalize", "--profile", "default", WWW)[1] == "http://shop.example/?a=1&b=2\n"
+    assert command("normalize", "--rule", "www=false", WWW)[1] == WWW + "\n"
+    assert command("-s", "URLNORM_PROFILE=default", "normalize", WWW)[1].endswith("?a=1&b=2\n")
+    assert command("compare", "http://a.example", "http://b.example")[0] == 1
+
+
+def test_wrong_usage_of_the_scrapy_command(command):
+    """Bad settings and a bad -s are Scrapy's usage errors; a bad verb is ours."""
+    with pytest.raises(UsageError, match="URLNORM_PROFILE"):
+        command("-s", "URLNORM_PROFILE=bold", "normalize", WWW)
+    with pytest.raises(UsageError, match="NAME=VALUE"):
+        command("-s", "URLNORM_PROFILE", "normalize", WWW)
+    with pytest.raises(SystemExit, match="2"):
+        command("normalise")
+
+
+def test_the_scrapy_command_describes_itself():
+    """``scrapy urlnorm -h`` names every verb."""
+    text = UrlNormCommand().long_desc()
+    assert all(f"{verb.name}: " in text for verb in VERBS)

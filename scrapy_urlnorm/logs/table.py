@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from .observation import from_row
@@ -18,28 +19,29 @@ _DELIMITERS = ",\t;"
 
 def matches(sample: list[str]) -> bool:
     """Whether the first line is a header with a column ``url``."""
-    return _delimiter(sample[0]) is not None
+    return _header(sample[0]) is not None
 
 
-def _delimiter(header: str) -> str | None:
+def _header(line: str) -> tuple[str, list[str]] | None:
+    """Return the delimiter and the names of the columns, if ``url`` is one of them."""
     for delimiter in _DELIMITERS:
-        if "url" in _names(next(csv.reader([header], delimiter=delimiter))):
-            return delimiter
+        with suppress(csv.Error):
+            cells = next(csv.reader([line], delimiter=delimiter), [])
+            names = [cell.strip().lstrip("\ufeff").lower() for cell in cells]
+            if "url" in names:
+                return delimiter, names
     return None
-
-
-def _names(header: list[str]) -> list[str]:
-    return [name.strip().lstrip("\ufeff").lower() for name in header]
 
 
 def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
     """Read rows below a header; an empty cell is a value that is not there."""
     numbered = iter(lines)
-    number, header = next(numbered, (1, ""))
-    delimiter = _delimiter(header)
-    if delimiter is None:
-        log.bad(number, f"the header of a CSV log must name a column 'url', not {header[:60]!r}")
+    number, first = next(numbered, (1, ""))
+    header = _header(first)
+    if header is None:
+        log.bad(number, f"the header of a CSV log must name a column 'url', not {first[:60]!r}")
         return
+    delimiter, names = header
 
     def texts() -> Iterator[str]:
         nonlocal number
@@ -47,7 +49,6 @@ def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
             number = at
             yield line + "\n"
 
-    names = _names(next(csv.reader([header], delimiter=delimiter)))
     rows = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
         try:
