@@ -78,6 +78,7 @@ ConfigError` for an unknown profile, rule or option.
         "_catalogue",
         "_has_site_rules",
         "_options",
+        "_plain_key",
         "_shortcut",
         "_site",
         "digest",
@@ -88,6 +89,7 @@ ConfigError` for an unknown profile, rule or option.
     _catalogue: _Catalogue
     _has_site_rules: Callable[[str], bool]
     _options: dict[str, Any]
+    _plain_key: shortcuts.Shortcut | None  # by the catalogue alone
     _shortcut: shortcuts.Shortcut | None
     _site: CompiledSiteRules | None
     digest: str
@@ -111,11 +113,10 @@ ConfigError` for an unknown profile, rule or option.
         set_slot(self, "_catalogue", _catalogue(compiled))
         set_slot(self, "_site", site)
         set_slot(self, "_has_site_rules", has_site_rules)
-        set_slot(
-            self,
-            "_shortcut",
-            shortcuts.build(compiled, None if site is None else self._untouched_by_site),
-        )
+        plain_key = shortcuts.build(compiled)
+        set_slot(self, "_plain_key", plain_key)
+        with_site = plain_key if site is None else shortcuts.build(compiled, self._site_key)
+        set_slot(self, "_shortcut", with_site)
         set_slot(self, "digest", _digest(canonical, site_rules))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -209,16 +210,26 @@ ConfigError` for an unknown profile, rule or option.
             record("unsettled", url, split(result), _UNSETTLED_REASON)
         return result
 
-    def _untouched_by_site(self, host: str, key: str) -> bool:
-        """Tell whether the rules of the site *host* leave a key by the catalogue as it is."""
+    def _site_key(self, host: str, key: str) -> str | None:
+        """Apply the rules of the site *host* to a key by the catalogue.
+
+        ``None`` if the result is not settled, so that the long way has to be gone.
+        """
         if not self._has_site_rules(host):
-            return True
+            return key
         site = self._site
         assert site is not None
         if site.catalogue_options(host):
-            return False
+            return None
         url = split(key)
-        return site.apply(url, None) is url
+        new = site.apply(url, None)
+        if new is url:
+            return key
+        result = join(new)
+        assert self._plain_key is not None
+        if self._plain_key(result) == result and site.apply(new, None) is new:
+            return result
+        return None
 
     def _run(self, url: Url, text: str, record: Recorder | None) -> tuple[Url, bool]:
         """Run the catalogue on *url*, whose text is *text*, then the rules of the site.

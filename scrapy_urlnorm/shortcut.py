@@ -37,12 +37,12 @@ _ESCAPE_IN_FORM = r"%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF]
 
 
 def build(
-    options: Mapping[str, Any], untouched_by_site: Callable[[str, str], bool] | None = None
+    options: Mapping[str, Any], site_key: Callable[[str, str], str | None] | None = None
 ) -> Shortcut | None:
     """Return the short cut for these rules (name -> compiled option), ``None`` if there is none.
 
-    It returns the key of a plain URL, and ``None`` for any other. *untouched_by_site* tells of a
-    host and a key by the catalogue whether the rules of that site leave the key as it is.
+    It returns the key of a plain URL, and ``None`` for any other. *site_key* makes of a host and
+    a key by the catalogue the key by the rules of the site too, or ``None`` if it cannot tell.
     """
     if _NO_SHORTCUT & options.keys() or options.get("www") == "add":
         return None
@@ -76,9 +76,7 @@ def build(
             elif not plain[query.partition("=")[0]]:
                 return None
             key = f"{key}?{query}"
-        if untouched_by_site is None or untouched_by_site(host, key):
-            return key
-        return None
+        return key if site_key is None else site_key(host, key)
 
     return shortcut
 
