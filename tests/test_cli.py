@@ -266,6 +266,7 @@ def test_rules_explains_one(run):
     assert code == 0
     assert out.startswith("sort-query (changing; on in: default")
     assert " -> " in out
+    assert not any(line.startswith("    ") for line in out.splitlines())
     assert " -> " in json.loads(run("rules", "sort-query", "--json")[1])["documentation"]
     code, _, err = run("rules", "sort-params")
     assert code == 2

@@ -107,6 +107,19 @@ def test_mining_again_keeps_what_people_wrote(run, log, tmp_path):
     assert path.read_text() == text
 
 
+def test_mining_again_replaces_what_was_learned(run, log, tmp_path):
+    """A learned rule that the site's new log does not bear out goes; other sites' rules stay."""
+    path = tmp_path / "rules.toml"
+    run("mine", log([*rows(), *rows("b.example")]), "-o", path)
+    moved = [{**row, "url": row["url"].replace("view", "look")} for row in rows()]
+    err = run("mine", log(moved, "new.jsonl"), "-o", path).err
+    assert "1 of them new; 1 that these logs no longer bear out are gone" in err
+    assert [(rule.site, rule.param) for rule in load_site_rules(path)] == [
+        ("b.example", ("view",)),
+        ("shop.example", ("look",)),
+    ]
+
+
 def test_a_bad_row_stops_mining(run, log, tmp_path):
     """File, line and reason are named and no rule is written; --skip-bad counts instead."""
     path = log(rows())
