@@ -89,11 +89,14 @@ class Miner:
 
     def _structure(self, found: Candidates) -> bool:
         families: _Families = defaultdict(list)
-        for op in found.structure:
-            families[op.family].append(_record(self._trials(op)))
+        tested = [(op, self._trials(op)) for op in found.structure]
+        for op, trials in tested:
+            families[op.family].append(_record(trials))
         accepted = False
-        for op in found.structure:
-            for result in self._cover(op, self._trials(op)):
+        for op, trials in tested:
+            if accepted:
+                trials = self._trials(op)
+            for result in self._cover(op, trials):
                 if self._stands_among_siblings(result, families[op.family]):
                     accepted |= self._accept(op, self._apart(op, result))
         return accepted

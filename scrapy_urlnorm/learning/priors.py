@@ -19,148 +19,35 @@ from .slots import is_segment
 if TYPE_CHECKING:
     from .contexts import Context
 
-_DRESS = frozenset(
-    [
-        "sort",
-        "order",
-        "sortby",
-        "sort_by",
-        "orderby",
-        "order_by",
-        "dir",
-        "direction",
-        "sd",
-        "sk",
-        "st",
-        "asc",
-        "desc",
-        "sortorder",
-        "c",
-        "o",
-        "print",
-        "printable",
-        "printer",
-        "format",
-        "view",
-        "skin",
-        "style",
-        "theme",
-        "template",
-        "layout",
-        "share",
-        "reply",
-        "replyto",
-        "replytocom",
-        "return",
-        "returnto",
-        "return_to",
-        "redirect",
-        "redirect_to",
-        "redirect_url",
-        "back",
-        "back_url",
-        "next",
-        "continue",
-        "referer",
-        "referrer",
-        "ref",
-        "from",
-        "highlight",
-        "hl",
-        "hilit",
-    ]
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: Say how a page is shown, or what to do with it.
+_DRESS = _words(
+    """
+    sort order sortby sort_by orderby order_by dir direction sd sk st asc desc sortorder c o
+    print printable printer format view skin style theme template layout share reply replyto
+    replytocom return returnto return_to redirect redirect_to redirect_url back back_url next
+    continue referer referrer ref from highlight hl hilit
+    """
 )
-_RETURN = frozenset(
-    [
-        "return",
-        "returnto",
-        "returntoquery",
-        "return_to",
-        "returnurl",
-        "return_url",
-        "redirect",
-        "redirect_to",
-        "redirecturl",
-        "redirect_url",
-        "redirect_uri",
-        "back",
-        "back_url",
-        "backurl",
-        "next",
-        "continue",
-        "destination",
-        "dest",
-        "goto",
-        "came_from",
-        "referer",
-        "referrer",
-        "ref",
-        "from",
-        "url",
-        "target",
-        "source",
-        "service",
-        "ru",
-    ]
+#: Say where to go after a form.
+_RETURN = _words(
+    """
+    return returnto returntoquery return_to returnurl return_url redirect redirect_to
+    redirecturl redirect_url redirect_uri back back_url backurl next continue destination dest
+    goto came_from referer referrer ref from url target source service ru
+    """
 )
-_SELECTING = frozenset(
-    [
-        "id",
-        "page",
-        "p",
-        "start",
-        "offset",
-        "limit",
-        "q",
-        "s",
-        "search",
-        "query",
-        "lang",
-        "language",
-        "v",
-        "title",
-        "tid",
-        "fid",
-        "uid",
-        "pid",
-        "cid",
-        "aid",
-        "nid",
-        "gid",
-        "cat",
-        "category",
-        "cat_id",
-        "item",
-        "product",
-        "oldid",
-        "rev",
-        "revision",
-        "version",
-        "h",
-        "hb",
-        "hash",
-        "action",
-        "do",
-        "idx",
-        "t",
-        "f",
-        "f1",
-        "name",
-        "file",
-        "path",
-        "mode",
-        "type",
-        "year",
-        "month",
-        "day",
-        "date",
-        "cmd",
-        "task",
-        "op",
-        "module",
-        "tag",
-        "topic",
-    ]
+#: Say which page it is.
+_SELECTING = _words(
+    """
+    id page p start offset limit q s search query lang language v title tid fid uid pid cid aid
+    nid gid cat category cat_id item product oldid rev revision version h hb hash action do idx
+    t f f1 name file path mode type year month day date cmd task op module tag topic
+    """
 )
 _FIRST = frozenset(("", "0", "1"))
 _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
