@@ -160,7 +160,7 @@ def test_a_host_that_is_done_makes_room_for_the_next(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("lines", "reason"),
-    [(3, "must be base64 text"), ("AAAA", "6 bytes a line, not 3"), ("!", "")],
+    [(3, "8 characters"), ("AAAA", "8 characters"), ("!" * 8, "8 characters"), ("é" * 8, "base64")],
 )
 def test_damaged_lines_are_a_bad_row(tmp_path, lines, reason):
     """A row whose lines cannot be read is named once, by the pass that gives the rows."""

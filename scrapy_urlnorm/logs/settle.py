@@ -9,7 +9,7 @@ these are is known only when the crawl is over, so a row carries a hash of each 
 from __future__ import annotations
 
 import json
-from base64 import b64decode
+import re
 from collections import Counter
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
     from .source import Log
 
+_WIDTH = LINE_BYTES * 8 // 6
+_LINE = re.compile(f".{{{_WIDTH}}}")
+_WELL_FORMED = re.compile(f"(?:[A-Za-z0-9+/]{{{_WIDTH}}})*")
+
 PAGES = 300
 """Different pages of a host that decide what its common lines are."""
 
@@ -41,8 +45,8 @@ class CommonLines:
 
     def __init__(self) -> None:
         self._contents: dict[str, set[str]] = {}
-        self._counts: dict[str, Counter[bytes]] = {}
-        self._common: dict[str, frozenset[bytes]] = {}
+        self._counts: dict[str, Counter[str]] = {}
+        self._common: dict[str, frozenset[str]] = {}
         self._held = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -90,16 +94,14 @@ class CommonLines:
         lines = _lines(text)
         common = self._common.get(_host(row["url"]), frozenset())
         own = [line for line in lines if line not in common] or lines
-        return blake2b(b"".join(sorted(own)), digest_size=16).hexdigest()
+        return blake2b("".join(sorted(own)).encode("ascii"), digest_size=16).hexdigest()
 
 
-def _lines(text: object) -> list[bytes]:
-    if not isinstance(text, str):
-        raise ValueError(f"'lines' must be base64 text, not {text!r}")  # noqa: TRY004
-    data = b64decode(text, validate=True)
-    if len(data) % LINE_BYTES:
-        raise ValueError(f"'lines' must hold {LINE_BYTES} bytes a line, not {len(data)} in all")
-    return [data[at : at + LINE_BYTES] for at in range(0, len(data), LINE_BYTES)]
+def _lines(text: object) -> list[str]:
+    """Split into lines, as they stand: `LINE_BYTES` bytes are eight characters of base64."""
+    if not isinstance(text, str) or not _WELL_FORMED.fullmatch(text):
+        raise ValueError(f"'lines' must be {_WIDTH} characters of base64 a line")
+    return _LINE.findall(text)
 
 
 def _host(url: str) -> str:
