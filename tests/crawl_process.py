@@ -1,0 +1,62 @@
+"""A crawl in a process of its own, to be interrupted, killed, or run beside others.
+
+``start`` begins it; the process handles signals as ``scrapy crawl`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from loopback import Site
+
+HERE = Path(__file__).resolve().parent
+
+
+def start(
+    site: Site, urls: list[str], settings: Mapping[str, Any], log: Path, **arguments: Any
+) -> subprocess.Popen[bytes]:
+    """Start a crawl of *site* from *urls* by ``loopback.Follow``; its log is appended to *log*."""
+    job = {
+        "settings": {
+            "ADDONS": {"scrapy_urlnorm.Addon": 900},
+            "LOOPBACK_PROXY": site.proxy,
+            "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740},
+            "TELNETCONSOLE_ENABLED": False,
+            "REMOTE_CONTROL_ENABLED": False,
+            "RETRY_ENABLED": False,
+            "DOWNLOAD_DELAY": 0,
+            "CONCURRENT_REQUESTS": 4,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
+            "LOG_FILE": str(log),
+            **settings,
+        },
+        "arguments": {"urls": urls, **arguments},
+    }
+    path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", str(HERE / "crawl_process.py"), json.dumps(job)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def _main() -> None:
+    from loopback import Follow
+    from scrapy.crawler import CrawlerProcess
+
+    job = json.loads(sys.argv[1])
+    process = CrawlerProcess(job["settings"])
+    process.crawl(Follow, **job["arguments"])
+    process.start()
+
+
+if __name__ == "__main__":
+    _main()
