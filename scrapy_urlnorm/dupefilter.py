@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -16,7 +15,7 @@ from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 
 from .exceptions import StoreError, StoreMismatchError
 from .fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from .settings import STORE, STORE_FALLBACK, Config
+from .settings import STORE, Config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +43,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
     A redirect whose key stands in its own chain of redirects passes: the site answers ``/a`` with
     a redirect to ``/a/``, both have one key, and the page would be lost otherwise.
 
-    A store that fails ends the crawl with the reason ``urlnorm_store_error``, or is replaced by
-    one in memory when the settings say so. No request is taken for seen on its account.
+    A store that fails ends the crawl with the reason ``urlnorm_store_error``. No request is taken
+    for seen on its account.
     """
 
     def __init__(
@@ -55,7 +54,6 @@ class UrlNormDupeFilter(BaseDupeFilter):
         *,
         explainer: UrlNormRequestFingerprinter | None = None,
         debug: bool = False,
-        fallback: Callable[[], Seen] | None = None,
         on_failure: Callable[[], None] = lambda: None,
         stats: StatsCollector | None = None,
     ) -> None:
@@ -64,7 +62,6 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self.debug = debug
         self._fingerprinter = fingerprinter
         self._explainer = explainer
-        self._open_fallback = fallback
         self._on_failure = on_failure
         self._stats = stats
         self._is_open = False
@@ -86,9 +83,6 @@ class UrlNormDupeFilter(BaseDupeFilter):
             crawler.request_fingerprinter,
             explainer=UrlNormRequestFingerprinter.of(crawler),
             debug=crawler.settings.getbool("DUPEFILTER_DEBUG"),
-            fallback=(
-                partial(config.new_store, config.store_fallback) if config.store_fallback else None
-            ),
             on_failure=stop,
             stats=crawler.stats,
         )
@@ -121,23 +115,18 @@ class UrlNormDupeFilter(BaseDupeFilter):
         return _built.get(crawler)
 
     def open(self) -> None:
-        """Open the store; raises `CloseSpider` when it cannot be used and nothing replaces it.
-
-        One that was made with other rules is never replaced: somebody has to decide.
-        """
+        """Open the store; raises `CloseSpider` when it cannot be used."""
         if self._is_open:
             return
         try:
             self.store.open()
         except StoreError as error:
-            if isinstance(error, StoreMismatchError) or self._open_fallback is None:
-                logger.critical(
-                    "%(setting)s cannot be used, the crawl ends here: %(error)s",
-                    {"setting": STORE, "error": error},
-                )
-                is_mismatch = isinstance(error, StoreMismatchError)
-                raise CloseSpider(MISMATCH_REASON if is_mismatch else ERROR_REASON) from error
-            self._replace_store(error)
+            logger.critical(
+                "%(setting)s cannot be used, the crawl ends here: %(error)s",
+                {"setting": STORE, "error": error},
+            )
+            is_mismatch = isinstance(error, StoreMismatchError)
+            raise CloseSpider(MISMATCH_REASON if is_mismatch else ERROR_REASON) from error
         self._is_open = True
 
     def close(self, reason: str = "") -> None:
@@ -204,30 +193,16 @@ class UrlNormDupeFilter(BaseDupeFilter):
             return self.store.add(key)
         except StoreError as error:
             self._failed(error)
-            return self._has_failed or self.store.add(key)
+            return True
 
     def _failed(self, error: StoreError) -> None:
         self._count("urlnorm/store/errors")
-        if self._open_fallback is not None:
-            self._replace_store(error)
-            return
         self._has_failed = True
         logger.critical(
             "The store (%(setting)s) failed, the crawl ends here: %(error)s",
             {"setting": STORE, "error": error},
         )
         self._on_failure()
-
-    def _replace_store(self, error: StoreError) -> None:
-        assert self._open_fallback is not None
-        logger.error(
-            "The store (%(setting)s) failed; the rest of this crawl uses %(fallback)s, which "
-            "knows nothing of what was seen: %(error)s",
-            {"setting": STORE, "fallback": STORE_FALLBACK, "error": error},
-        )
-        self.store = self._open_fallback()
-        self._open_fallback = None
-        self.store.open()
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count a filtered request as Scrapy's dupefilter does, and say what merged it."""

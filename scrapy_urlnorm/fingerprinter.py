@@ -17,7 +17,6 @@ from .exceptions import ConfigError
 from .normalizer import Normalizer
 from .rules import PROFILES
 from .settings import FALLBACK_FINGERPRINTER, Config
-from .url import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _json_string: Callable[[str], str] = encode_basestring_ascii
+_PLAIN_GET = '{"body": "", "headers": {}, "method": "GET", "url": '
 
 #: Who builds a fingerprinter for a crawler right now: one that is asked for again meanwhile is
 #: the fallback of its own fallback.
@@ -65,7 +65,7 @@ class UrlNormRequestFingerprinter:
         self._warned: set[str] = set()
         self._stats: StatsCollector | None = None
         self.counts = dict.fromkeys(
-            ("processed", "changed", "left_alone", "unparsable", "bad_meta", "fallback_errors"), 0
+            ("processed", "changed", "left_alone", "bad_meta", "fallback_errors"), 0
         )
         self.normalizer = normalizer
 
@@ -126,12 +126,12 @@ class UrlNormRequestFingerprinter:
             normalize = choice.normalize
         url = request.url
         key = normalize(url)
-        if key is not url:
-            if key != url:
-                counts["changed"] += 1
-        # Ports and brackets: nothing else stops the URL of a request from being parsed.
-        elif (":" in url[6:] or "[" in url or "]" in url) and parse(url) is None:
-            counts["unparsable"] += 1
+        if key is not url and key != url:
+            counts["changed"] += 1
+        if self._is_direct and request.method == "GET" and not request.body:
+            return sha1(
+                f"{_PLAIN_GET}{_json_string(key)}}}".encode(), usedforsecurity=False
+            ).digest()
         return self._digest(request, key)
 
     def normalizer_for(self, request: Request) -> Normalizer | None:
@@ -246,5 +246,4 @@ def _scrapy_digest(request: Request, url: str) -> bytes:
 
 
 def _url_digest(url: str) -> bytes:
-    text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": {_json_string(url)}}}'
-    return sha1(text.encode("ascii"), usedforsecurity=False).digest()
+    return sha1(f"{_PLAIN_GET}{_json_string(url)}}}".encode(), usedforsecurity=False).digest()

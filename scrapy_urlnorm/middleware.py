@@ -13,6 +13,7 @@ from .dupefilter import UrlNormDupeFilter
 from .fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from .live_rules import LiveRules
 from .settings import Config
+from .url import parse
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -98,6 +99,8 @@ class UrlNormDownloaderMiddleware:
             return rewritten
         if self._live_rules is not None and self._live_rules.is_obsolete(request):
             raise IgnoreRequest("A rule learned since it was queued makes it a duplicate")
+        if parse(request.url) is None and self._stats is not None:
+            self._stats.inc_value("urlnorm/requests/unparsable")
         return None
 
     def process_response(self, request: Request, response: Response) -> Response:

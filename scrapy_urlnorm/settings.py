@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .exceptions import ConfigError
 from .normalizer import KEY_VERSION, Normalizer
 from .rules import PROFILES
-from .stores import open_store
+from .stores import FILE_NAME, LMDB_NAME, default_spec, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,14 +31,11 @@ LEARN = "URLNORM_LEARN"
 LEARNED_PATH = "URLNORM_LEARNED_PATH"
 STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
-STORE_FALLBACK = "URLNORM_STORE_FALLBACK"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
 CRAWL_LOG = "URLNORM_CRAWL_LOG"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 LEARN_MODES = ("off", "redirects")
-STORE_FALLBACKS = ("", "memory")
-SEEN_FILE = "urlnorm.seen"
 LEARNED_FILE = "urlnorm-rules.toml"
 STOCK_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 
@@ -70,13 +67,14 @@ SETTINGS: Mapping[str, Setting] = {
     STORE: Setting(
         None,
         "memory, file:PATH, lmdb:PATH or redis://...",
-        f"where keys are kept; memory, with JOBDIR file:JOBDIR/{SEEN_FILE}",
+        f"where keys are kept; memory, with JOBDIR {LMDB_NAME} there if the package lmdb is "
+        f"installed, else {FILE_NAME}",
     ),
-    STORE_OPTIONS: Setting({}, "a dict", "further options of the store, such as a time to live"),
-    STORE_FALLBACK: Setting(
-        "",
-        "memory or an empty string",
-        "what to use for the rest of the crawl when the store fails; empty: stop the crawl",
+    STORE_OPTIONS: Setting(
+        {},
+        "a dict",
+        "further options of the store, for Redis ttl, prefix, wait, and fallback: the store to use "
+        "while Redis does not answer; without one, the crawl stops",
     ),
     REWRITE: Setting(False, "True or False", "fetch the normalized URL, not the one linked to"),
     CRAWL_LOG: Setting(
@@ -102,7 +100,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/requests/processed": "requests that were given a fingerprint",
     "urlnorm/requests/changed": "of these, requests whose key differs from their URL",
     "urlnorm/requests/left_alone": "of these, requests that asked for it in their meta",
-    "urlnorm/requests/unparsable": "of these, requests whose URL cannot be parsed: left alone",
+    "urlnorm/requests/unparsable": "requests sent whose URL cannot be parsed: it is its own key",
     "urlnorm/requests/bad_meta": "of these, requests whose meta names an unknown profile",
     "urlnorm/requests/fallback_errors": "of these, requests on which the fallback fingerprinter "
     "raised: their URL as it stands was taken",
@@ -133,7 +131,6 @@ class Config:
     learned_path: Path | None
     store: str
     store_options: Mapping[str, Any]
-    store_fallback: str
     jobdir: str | None
     crawl_log: str | None
     fallback: str | type
@@ -153,15 +150,13 @@ class Config:
             raise _bad(LEARN, "content", "learning from content while crawling is not there yet")
         learn = _choice(settings, LEARN, LEARN_MODES)
         learned_path = settings.get(LEARNED_PATH) or (jobdir and Path(jobdir, LEARNED_FILE))
-        default_store = f"file:{Path(jobdir, SEEN_FILE)}" if jobdir else "memory"
         config = cls(
             normalizer=normalizer,
             rewriter=normalizer.for_requests() if _bool(settings, REWRITE) else None,
             learn="off" if profile == "safe" and not settings.get(LEARN) else learn,
             learned_path=Path(learned_path) if learned_path else None,
-            store=_text(settings, STORE) or default_store,
+            store=_text(settings, STORE) or _default_store(jobdir),
             store_options=_dict(settings, STORE_OPTIONS),
-            store_fallback=_choice(settings, STORE_FALLBACK, STORE_FALLBACKS),
             jobdir=str(jobdir) if jobdir else None,
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
             fallback=settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER,
@@ -169,27 +164,33 @@ class Config:
         config.new_store()  # a store that there is not is an error now
         return config
 
-    def new_store(self, spec: str | None = None) -> Seen:
-        """Return the configured store, or another one for the same keys; not yet opened."""
-        options = self.store_options if spec is None else {}
-        spec = self.store if spec is None else spec
+    def new_store(self) -> Seen:
+        """Return the store of this crawl, not yet opened."""
         try:
             return open_store(
-                spec,
+                self.store,
                 digest=self.normalizer.digest,
                 key_version=KEY_VERSION,
                 jobdir=self.jobdir,
-                **options,
+                **self.store_options,
             )
-        except (ConfigError, TypeError) as error:
-            raise ConfigError(
-                f"{STORE} = {spec!r}, {STORE_OPTIONS} = {options!r}: {error}"
-            ) from error
+        except ConfigError as error:
+            options = f", {STORE_OPTIONS} = {self.store_options!r}" if self.store_options else ""
+            raise ConfigError(f"{STORE} = {self.store!r}{options}: {error}") from error
 
 
 def is_enabled(settings: BaseSettings) -> bool:
     """Whether the add-on is to do anything at all."""
     return _bool(settings, ENABLED)
+
+
+def _default_store(jobdir: str | None) -> str:
+    """Return the store that the job began with, whatever was installed since."""
+    if jobdir:
+        for kind, name in (("file", FILE_NAME), ("lmdb", LMDB_NAME)):
+            if Path(jobdir, name).exists():
+                return f"{kind}:{Path(jobdir, name)}"
+    return default_spec(jobdir)
 
 
 def _refuse_unknown(settings: BaseSettings) -> None:

@@ -169,23 +169,12 @@ def test_a_failing_store_ends_the_crawl_and_loses_no_request(caplog):
     assert "no answer from the store" in caplog.text
 
 
-def test_a_failing_store_can_be_replaced(caplog):
-    """With a fallback the crawl goes on, and says that earlier keys are not known."""
-    dupefilter, stats = new(Flaky(1), fallback=memory)
-    for path, seen in (("a", False), ("b", False), ("b", True), ("c", False)):
-        assert dupefilter.request_seen(Request(HOME + path)) is seen
-    assert stats["urlnorm/store/errors"] == 1
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
-
-
 def test_a_store_that_cannot_be_opened_stops_the_start():
-    """Without a fallback the crawl does not begin."""
+    """The crawl does not begin, and the reason is given."""
     with pytest.raises(CloseSpider) as error:
         new(Flaky(opens=False))
     assert error.value.reason == "urlnorm_store_error"
     assert isinstance(error.value.__cause__, StoreUnavailableError)
-    dupefilter, _ = new(Flaky(opens=False), fallback=memory)
-    assert not dupefilter.request_seen(Request(HOME))
 
 
 def test_close_twice():

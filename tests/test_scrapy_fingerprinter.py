@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from hashlib import sha1
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,9 @@ from scrapy.utils.request import RequestFingerprinter
 
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
+from scrapy_urlnorm.middleware import UrlNormDownloaderMiddleware
 from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.settings import Config
 
 UGLY = "HTTP://Shop.Example:80/a/../b?b=2&a=1&utm_source=mail#top"
 KEY = "http://shop.example/b?a=1&b=2"
@@ -179,21 +182,17 @@ class Raw(Request):
 
 
 @pytest.mark.parametrize("url", ["http://h:99999/a", "http://[::1/a", "http://h]/", "http://[x]/"])
-def test_an_unparsable_url_is_left_alone_and_counted(url):
-    """A URL that cannot be parsed is its own key."""
+def test_an_unparsable_url_is_its_own_key_and_counted(url):
+    """A URL that cannot be parsed is taken as it stands, and counted when it is sent."""
     fingerprinter = new()
     request = Raw(url)
     assert fingerprinter.fingerprint(request) == by_the_book(request)
-    assert fingerprinter.counts["unparsable"] == 1
     assert fingerprinter.counts["changed"] == 0
-
-
-def test_colons_in_a_path_are_not_taken_for_unparsable():
-    """Only what cannot be parsed is counted."""
-    fingerprinter = new()
-    for url in ("http://h:8080/a", "http://h/wiki/Talk:A", "http://[::1]/a", "http://h/?a[]=1"):
-        fingerprinter.fingerprint(Request(url))
-    assert fingerprinter.counts["unparsable"] == 0
+    stats = {}
+    collector = SimpleNamespace(inc_value=lambda name: stats.update({name: 1}))
+    config = Config.from_settings(Settings())
+    UrlNormDownloaderMiddleware(fingerprinter, config, stats=collector).process_request(request)
+    assert stats == {"urlnorm/requests/unparsable": 1}
 
 
 class Broken:

@@ -14,6 +14,7 @@ from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.settings import META, SETTINGS, STATS, Config, is_enabled
+from scrapy_urlnorm.stores import default_spec
 
 HOME = "http://shop.test/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.addon.Addon": 900}}
@@ -37,8 +38,15 @@ def test_defaults():
 def test_jobdir_keeps_keys_and_rules():
     """With a job directory both survive the process."""
     config = Config.from_settings(Settings({"JOBDIR": "job"}))
-    assert config.store == f"file:{Path('job', 'urlnorm.seen')}"
+    assert config.store == default_spec("job")
     assert config.learned_path == Path("job", "urlnorm-rules.toml")
+
+
+@pytest.mark.parametrize("name", ["urlnorm.seen", "urlnorm.lmdb"])
+def test_a_job_goes_on_with_the_store_that_it_began_with(tmp_path, name):
+    """Installing a package between two runs does not begin a new store in silence."""
+    (tmp_path / name).touch()
+    assert Config.from_settings(Settings({"JOBDIR": str(tmp_path)})).store.endswith(name)
 
 
 def test_values_from_the_command_line_are_text():
@@ -62,7 +70,7 @@ def test_values_from_the_command_line_are_text():
         ("LEARN", "everything", "off, redirects"),
         ("LEARN", "content", "off, redirects"),
         ("STORE", 5, "memory"),
-        ("STORE_FALLBACK", "disk", "memory or an empty string"),
+        ("STORE_OPTIONS", "{broken", "a dict"),
         ("SITE_RULES", 5, "a list of paths"),
         ("SITE_RULES", ["no/such.toml"], "a list of paths"),
     ],
