@@ -198,6 +198,22 @@ def wiki(rng: random.Random, host: str = "wiki.example") -> list[Page]:
     return _unique(pages)
 
 
+def farm(rng: random.Random, host: str = "farm.example") -> list[Page]:
+    """A wiki farm: forms that any page calls, and views of which some pages have their own."""
+    pages = []
+    for number in range(260):
+        path = f"http://{host}/w/{rng.choice(('ops', 'dev', 'lab'))}{number % 30}/page{number}"
+        pages.append(Page(path, f"page {number}"))
+        pages.append(Page(f"{path}?do=login", "log in"))
+        pages.append(Page(f"{path}?do=register", "register"))
+        pages.append(Page(f"{path}?do=backlink", f"links {number}" if number % 9 else "none"))
+        own = rng.random() < 0.03
+        pages.append(Page(f"{path}?do=media", f"media {number}" if own else "no media"))
+        if rng.random() < 0.5:
+            pages.append(Page(f"{path}?do=show", f"page {number}"))
+    return pages
+
+
 def tracker(rng: random.Random, host: str = "bugs.example") -> list[Page]:
     """Tickets: queries whose order is dress, tabs, log-in links with the way back."""
     pages = []
@@ -303,6 +319,7 @@ SITES: dict[str, Callable[..., list[Page]]] = {
     "academic": academic,
     "iis": iis,
     "wiki": wiki,
+    "farm": farm,
     "tracker": tracker,
     "gitweb": gitweb,
     "listing": listing,

@@ -35,6 +35,7 @@ GOALS = {
     "tracker": 0.95,
     "gitweb": 0.95,
     "listing": 0.95,
+    "farm": 0.6,
     "tiny": 0.2,
 }
 

@@ -19,14 +19,15 @@ from .trials import Count
 if TYPE_CHECKING:
     from .contexts import Literal, Vocabulary
     from .corpus import Corpus, Item
-    from .risk import Limits
 
 _MIN_ITEMS, _MIN_VALUES, _MAX_RULES, _MAX_NAMES = 20, 5, 60, 3
 #: Enough where the parameters only say where to go afterwards.
 _MIN_RETURNS = 8
+#: Different paths from which a page must have been called.
+_MIN_CALLED = 40
 
 
-def candidates(corpus: Corpus, vocabulary: Vocabulary, limits: Limits) -> list[tuple[Op, Found]]:
+def candidates(corpus: Corpus, vocabulary: Vocabulary) -> list[tuple[Op, Found]]:
     """Return form rules, the widest first."""
     sets = _varying_sets(corpus)
     found: list[tuple[int, Op, Found]] = []
@@ -110,3 +111,39 @@ def _form_rule(
     rest = tuple(sorted((n, v) for n, v in slots.items() if n not in names))
     literal: Literal = ("rest", rest)
     return op, Found((literal,), Count(float(len(items)), 0, len(items)))
+
+
+def selectors(corpus: Corpus, vocabulary: Vocabulary) -> list[tuple[Op, Found]]:
+    """Return rules for one page that a parameter calls from anywhere: ``/ANY/PAGE?do=login``.
+
+    All pages of one path template with exactly these parameters have to show one content.
+    """
+    groups: defaultdict[tuple[Literal, tuple[tuple[str, str], ...]], list[Item]]
+    groups = defaultdict(list)
+    for item in corpus.items:
+        query = tuple(sorted(pair for pair in item.slots.items() if is_param(pair[0])))
+        if 0 < len(query) <= _MAX_NAMES and _calls(query, vocabulary):
+            groups[vocabulary.template(item.slots, frozenset()), query].append(item)
+    found: list[tuple[int, Op, Found]] = []
+    for (template, query), items in groups.items():
+        if len(items) < _MIN_CALLED or len({item.content for item in items}) > 1:
+            continue
+        names = tuple(f"s{i}" for i, (kind, _) in enumerate(template[1]) if kind != "=")
+        paths = {tuple(item.slots[name] for name in names) for item in items}
+        if not names or len(paths) < _MIN_CALLED:
+            continue
+        op = Wild(names)
+        context = (
+            vocabulary.template(items[0].slots, op.slots),
+            *(("is", name, value) for name, value in query),
+        )
+        found.append((len(items), op, Found(context, Count(float(len(items)), 0, len(items)))))
+    found.sort(key=lambda entry: (-entry[0], entry[1].order, repr(entry[2].context)))
+    return [(op, result) for _, op, result in found[:_MAX_RULES]]
+
+
+def _calls(query: tuple[tuple[str, str], ...], vocabulary: Vocabulary) -> bool:
+    """Whether all values are frequent words, one of them of a parameter that chooses the page."""
+    return all(value in vocabulary.values.get(name, ()) for name, value in query) and any(
+        value.isalpha() for _, value in query
+    )

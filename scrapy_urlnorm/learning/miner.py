@@ -128,7 +128,10 @@ class Miner:
 
     def _forms(self, _: Candidates) -> bool:
         accepted = False
-        for op, result in forms.candidates(self.corpus, self.vocabulary, self.limits):
+        for op, result in [
+            *forms.candidates(self.corpus, self.vocabulary),
+            *forms.selectors(self.corpus, self.vocabulary),
+        ]:
             trials = self._trials(op, result.context)
             if trials and not any(t.bad for t in trials):
                 accepted |= self._accept(op, result)
