@@ -225,6 +225,8 @@ ConfigError` for an unknown profile, rule or option.
         new = site.apply(url, None)
         if new is url:
             return key
+        if new.host != host and site.catalogue_options(new.host or ""):
+            return None
         result = join(new)
         assert self._plain_key is not None
         if self._plain_key(result) == result and site.apply(new, None) is new:
