@@ -149,12 +149,20 @@ def _site(name: str, rules: Iterable[SiteRule], wide: Mapping[str, Mapping[str, 
     if len(acting) > 1 or any(rule.kind in ("prefix-alias", "replace") for rule in acting):
         _check_contradictions(acting)
         check_termination([rule for rule in acting if not moved_hosts(rule)])
-    return Site(acting, _options(switches))
+    return Site(acting, _options(switches, acting))
 
 
-def _options(switches: list[SiteRule]) -> dict[str, object]:
+def _options(switches: list[SiteRule], acting: list[SiteRule]) -> dict[str, object]:
     options: dict[str, object] = {}
     said: dict[str, SiteRule] = {}
+    for rule in acting:
+        # These say where a URL belongs; the catalogue must not take it away from there again.
+        if any(target.startswith("www.") for _, target in moved_hosts(rule)):
+            options["www"] = False
+        if "scheme" in rule.new:
+            options["force-scheme"] = False
+        if "slash" in rule.new and "slash" not in rule.old:
+            options["trailing-slash"] = False
     for rule in switches:
         first = said.setdefault(rule.kind, rule)
         if catalogue.canonical_option(first) != catalogue.canonical_option(rule):
