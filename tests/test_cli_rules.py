@@ -116,6 +116,27 @@ def test_import_rules_of_something_else(run, file):
     assert "ClearURLs" in err
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xfe{",
+        b"[" * 100_000,
+        b'{"providers": {"a": 3}}',
+        b'{"providers": {"a": {"rules": [3]}}}',
+        b'[{"urlPattern": {"include": [3]}, "processor": "queryRemoval", "args": ["a"]}]',
+        b"[1]",
+    ],
+)
+def test_import_rules_of_something_broken(run, tmp_path, data):
+    """Whatever stands in another tool's file, the error is one line that names it."""
+    path = tmp_path / "rules.json"
+    path.write_bytes(data)
+    code, out, err = run("import-rules", path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"scrapy-urlnorm import-rules: {path}")
+    assert err.count("\n") == 1
+
+
 def test_export_rules(run, file):
     """What duplicate-url-discarder can say is printed, and comes back; the rest is named."""
     rules = (

@@ -53,21 +53,27 @@ def import_rules(path: str | os.PathLike[str]) -> Imported:
 
     Raises `SiteRuleError` naming the file if it is none of the three.
     """
-    text = Path(path).read_text(encoding="utf-8")
     name = os.fspath(path)
     try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SiteRuleError(f"{name}: byte {error.start}: a rule file is UTF-8 text") from None
+    try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         if "removeparam" in text:
             return read_adguard(text, name)
         raise SiteRuleError(
             f"{name}: neither duplicate-url-discarder's JSON, nor ClearURLs' data.json, nor an "
             "AdGuard list with $removeparam"
         ) from None
-    if isinstance(data, dict) and isinstance(data.get("providers"), dict):
-        return read_clearurls(data, name)
-    if isinstance(data, list):
-        return read_duplicate_url_discarder(data, name)
+    try:
+        if isinstance(data, dict) and isinstance(data.get("providers"), dict):
+            return read_clearurls(data, name)
+        if isinstance(data, list):
+            return read_duplicate_url_discarder(data, name)
+    except (AttributeError, TypeError) as error:
+        raise SiteRuleError(f"{name}: an entry is not what the format has there: {error}") from None
     raise SiteRuleError(f"{name}: JSON, but neither a list of rules nor ClearURLs' providers")
 
 
