@@ -31,11 +31,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from scrapy import Request
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.request import request_from_dict
 
 from .learning.online import RedirectLearner
 from .settings import LEARNED_PATH
-from .site_rules import load_site_rules, save_site_rules
+from .site_rules import save_site_rules
 from .site_rules.domains import registrable_domain
 from .url import split
 
@@ -76,8 +77,7 @@ class LiveRules:
         self._fingerprinter = fingerprinter
         self._dupefilter = dupefilter
         self._path = config.learned_path
-        known = load_site_rules(self._path) if self._path and self._path.exists() else ()
-        self._learner = RedirectLearner(config.normalizer, known)
+        self._learner = RedirectLearner(config.normalizer, config.learned)
         self._salts: dict[str, bytes] = {}  # of domains with learned rules
         self._fetched_urls: OrderedDict[str, deque[str]] = OrderedDict()
         self._fetched_count = 0
@@ -154,11 +154,14 @@ class LiveRules:
         if keys is None:
             return False
         first, second = keys
-        if first not in self._fetched_keys:
-            if not self._has_twin(request, first, second) or self._is_audited(request, first):
-                return False
-            domain = _domain_of(request)
-            self._suppressed.add(domain, request, self._crawler.spider, was_queued=True)
+        if not self._dupefilter.knows(first):  # it did not come from the queue
+            return False
+        if first not in self._fetched_keys and (
+            not self._has_twin(request, first, second)
+            or self._is_audited(request, first)
+            or not self._suppressed.add(request, self._crawler.spider, was_queued=True)
+        ):
+            return False
         self._count("learned/dropped")
         return True
 
@@ -214,10 +217,11 @@ class LiveRules:
         return self._fingerprinter.fingerprint_with(request, self._learner.base)
 
     def suppress(self, request: Request, first: bytes) -> bool:
-        """Keep a request that is filtered by its second key alone; False to audit the rule."""
+        """Keep a request that is filtered by its second key alone; False to send it all the same."""
         if self._is_audited(request, first):
             return False
-        self._suppressed.add(_domain_of(request), request, self._crawler.spider)
+        if not self._suppressed.add(request, self._crawler.spider):
+            return False
         self._count("learned/suppressed")
         return True
 
@@ -280,12 +284,16 @@ class _Suppressed:
         self._path = Path(jobdir, SUPPRESSED_FILE) if jobdir else None
         self._file: IO[bytes] | None = None
 
-    def add(
-        self, domain: str, request: Request, spider: Spider | None, *, was_queued: bool = False
-    ) -> None:
+    def add(self, request: Request, spider: Spider | None, *, was_queued: bool = False) -> bool:
+        """Keep *request*; False for one that cannot be written down, like a request on a queue."""
+        try:
+            entry = pickle.dumps((_domain_of(request), was_queued, request.to_dict(spider=spider)))
+        except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
+            return False
         file = self._open()
         file.seek(0, os.SEEK_END)
-        pickle.dump((domain, was_queued, request.to_dict(spider=spider)), file)
+        file.write(entry)
+        return True
 
     def take(self, domains: set[str], spider: Spider) -> list[tuple[Request, bool]]:
         """Remove and return the requests of *domains*, and whether each came from the queue."""
@@ -333,6 +341,7 @@ def _is_plain(request: Request) -> bool:
         and not request.body
         and "urlnorm" not in request.meta
         and "verbatim_url" not in request.meta
+        and request.callback is not NO_CALLBACK  # robots.txt, images: not the spider's
     )
 
 

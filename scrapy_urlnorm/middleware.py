@@ -7,6 +7,7 @@ from urllib.parse import urljoin
 
 from scrapy import signals
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http.request import NO_CALLBACK
 from w3lib.url import safe_url_string
 
 from .dupefilter import UrlNormDupeFilter
@@ -119,6 +120,8 @@ class UrlNormDownloaderMiddleware:
         any other is passed with ``dont_filter``, which the offsite check heeds too.
         """
         if self._rewriter is None or request.method not in ("GET", "HEAD"):
+            return None
+        if request.callback is NO_CALLBACK:  # robots.txt, images: whoever asks wants that URL
             return None
         meta = request.meta
         if meta.get("verbatim_url") or meta.get("urlnorm", True) is not True:

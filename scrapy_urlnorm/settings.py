@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .exceptions import ConfigError
 from .normalizer import KEY_VERSION, Normalizer
 from .rules import PROFILES
+from .site_rules import load_site_rules
 from .stores import FILE_NAME, LMDB_NAME, default_spec, open_store
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from .site_rules import SiteRule
     from .stores import Seen
 
 PREFIX = "URLNORM_"
@@ -129,6 +131,7 @@ class Config:
     rewriter: Normalizer | None  #: what URLs are rewritten with, when that is asked for
     learn: str
     learned_path: Path | None
+    learned: tuple[SiteRule, ...]  #: by an earlier crawl
     store: str
     store_options: Mapping[str, Any]
     jobdir: str | None
@@ -149,12 +152,15 @@ class Config:
         if _text(settings, LEARN) == "content":
             raise _bad(LEARN, "content", "learning from content while crawling is not there yet")
         learn = _choice(settings, LEARN, LEARN_MODES)
-        learned_path = settings.get(LEARNED_PATH) or (jobdir and Path(jobdir, LEARNED_FILE))
+        learned_path = _learned_path(settings, jobdir)
         config = cls(
             normalizer=normalizer,
             rewriter=normalizer.for_requests() if _bool(settings, REWRITE) else None,
             learn="off" if profile == "safe" and not settings.get(LEARN) else learn,
-            learned_path=Path(learned_path) if learned_path else None,
+            learned_path=learned_path,
+            learned=(
+                _load(learned_path, LEARNED_PATH) if learned_path and learned_path.exists() else ()
+            ),
             store=_text(settings, STORE) or _default_store(jobdir),
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
@@ -182,6 +188,15 @@ class Config:
 def is_enabled(settings: BaseSettings) -> bool:
     """Whether the add-on is to do anything at all."""
     return _bool(settings, ENABLED)
+
+
+def _learned_path(settings: BaseSettings, jobdir: str | None) -> Path | None:
+    path = settings.get(LEARNED_PATH)
+    if path is not None and not isinstance(path, (str, Path)):
+        raise _bad(LEARNED_PATH, path)
+    if path:
+        return Path(path)
+    return Path(jobdir, LEARNED_FILE) if jobdir else None
 
 
 def _default_store(jobdir: str | None) -> str:
@@ -249,16 +264,16 @@ def _paths(settings: BaseSettings, name: str) -> list[Path]:
     return [Path(path) for path in settings.getlist(name)]
 
 
-def _load(path: Path, name: str) -> tuple[Any, ...]:
-    from .site_rules import load_site_rules
-
+def _load(path: Path, name: str) -> tuple[SiteRule, ...]:
     try:
         return load_site_rules(path)
     except OSError as error:
         raise _bad(name, str(path), error.strerror or str(error)) from error
 
 
-def _normalizer(profile: str, rules: Mapping[str, Any], site_rules: tuple[Any, ...]) -> Normalizer:
+def _normalizer(
+    profile: str, rules: Mapping[str, Any], site_rules: tuple[SiteRule, ...]
+) -> Normalizer:
     try:
         Normalizer(profile, rules)
     except ConfigError as error:

@@ -173,6 +173,16 @@ def test_a_rule_that_does_not_go_with_the_users_is_not_applied(caplog):
     assert "not applied" in caplog.text
 
 
+def test_a_learned_rule_that_no_longer_goes_with_the_users_is_left_out():
+    """When the user's rules changed since, what does not fit is rejected and the rest applies."""
+    first = taught(*CASES["index"])
+    taught(*CASES["add www"], learner=first)
+    own = SiteRule(site="www.shop.test", kind="remove-directory-index", option=["default.asp"])
+    second = RedirectLearner(Normalizer(site_rules=[own]), first.rules)
+    assert [rule.kind for rule in second.active] == ["host-alias"]
+    assert {rule.status for rule in second.rules} == {"active", "rejected"}
+
+
 def test_memory_is_bounded(monkeypatch):
     """Neither hosts nor differences on a host grow without end."""
     monkeypatch.setattr(online, "MAX_HOSTS", 20)

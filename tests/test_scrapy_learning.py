@@ -184,6 +184,56 @@ def test_a_retry_is_never_dropped():
     assert result.stats["retry/count"] == 8
 
 
+def test_robots_files_say_nothing_about_pages():
+    """A robots.txt is served under every name of a host; it neither learns nor is dropped."""
+    inner = shop()
+    asked = []
+
+    def answer(url):
+        if url.endswith("/robots.txt"):
+            asked.append(url)
+            return Reply(200, b"User-agent: *\nDisallow: /3\n", {"Content-Type": "text/plain"})
+        return inner(url)
+
+    with Site(answer) as site:
+        result = crawl(site, [HOME], {**ADDON, "ROBOTSTXT_OBEY": True})
+    assert sorted(asked) == [f"{BARE}/robots.txt", f"{WWW}/robots.txt"]
+    assert result.stats["urlnorm/learned/rules"] == 1
+    assert result.stats["robotstxt/forbidden"] >= 11
+    assert not [name for name in result.pages if name.startswith(f"{WWW}/3")]
+
+
+class Lambdas(Follow):
+    """Requests with callbacks that no queue on disk could keep."""
+
+    def parse(self, response):
+        for request in super().parse(response):
+            if isinstance(request, Request):
+                request = request.replace(callback=lambda response: self.parse(response))
+            yield request
+
+
+def test_a_request_that_cannot_be_written_down_is_not_suppressed():
+    """What could not be put back is sent: the rule saves nothing then, and loses nothing."""
+    with Site(shop()) as site:
+        result = crawl(site, [HOME], ADDON, spider="test_scrapy_learning.Lambdas")
+    assert set(result.pages) == set(expected())
+    assert "urlnorm/learned/suppressed" not in result.stats
+    assert len(site.requests) <= 1 + 2 * COUNT
+
+
+def test_a_damaged_file_of_learned_rules_stops_the_start(tmp_path):
+    """The crawl says at its start what is wrong with the file, and leaves it alone."""
+    path = tmp_path / "rules.toml"
+    path.write_text("[[rule]]\nsite = 7\n")
+    with Site(shop()) as site:
+        result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARNED_PATH": str(path)})
+    assert site.requests == []
+    assert result.error.startswith("SiteRuleError")
+    assert str(path) in result.error
+    assert path.read_text() == "[[rule]]\nsite = 7\n"
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_sites_lose_no_page_to_learning(seed):
     """Sites with habits, and sections in which they do not hold: every page is fetched."""

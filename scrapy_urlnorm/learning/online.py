@@ -102,7 +102,11 @@ class RedirectLearner:
             else:
                 self._rejected[operation] = rule
         if self._active:
-            self._rebuild()
+            try:
+                self._rebuild()
+            except SiteRuleError:  # not all go with those that the user has now
+                self._pending, self._active = self._active, {}
+                self._apply_pending()
 
     @property
     def rules(self) -> tuple[SiteRule, ...]:
