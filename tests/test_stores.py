@@ -101,12 +101,18 @@ def test_the_default_store(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(
-    ("spec", "package", "module", "extra"), [("lmdb:x", "lmdb", "disk", "disk")]
+    ("spec", "package", "module", "extra"),
+    [
+        ("lmdb:x", "lmdb", "disk", "disk"),
+        ("redis://x", "redis", "shared", "redis"),
+        ("redis+cluster://x", "redis", "shared", "redis"),
+    ],
 )
 def test_a_missing_extra_is_named(monkeypatch, spec, package, module, extra):
     """The error gives the install command."""
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, f"scrapy_urlnorm.stores.{module}", raising=False)
+    for name in (module, "redis_url"):
+        monkeypatch.delitem(sys.modules, f"scrapy_urlnorm.stores.{name}", raising=False)
     with pytest.raises(MissingExtraError) as error:
         open_store(spec, digest=DIGEST)
     assert f"pip install 'scrapy-urlnorm[{extra}]'" in str(error.value)

@@ -3,7 +3,7 @@
 ``memory``          lost at the end of the crawl; about 10 bytes a key
 ``file:PATH``       an append-only file, and the keys in memory besides
 ``lmdb:PATH``       on disk, resident memory does not grow with it (extra ``disk``)
-``redis://...``     shared by many crawlers (extra ``redis``)
+``redis://...``     shared by many crawlers (extra ``redis``); see `redis_url.parse_redis`
 
 >>> with open_store("memory", digest="0" * 16) as seen:
 ...     seen.add(b"key"), seen.add(b"key")
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..exceptions import ConfigError, MissingExtraError
+from .fallback import SeenWithFallback
 from .file import FileSeen
 from .memory import MemorySeen
 from .seen import Identity, Seen
@@ -50,6 +51,22 @@ def _lmdb(spec: str, identity: Identity, jobdir: str | None) -> Seen:
     return LmdbSeen(_path(spec, jobdir, LMDB_NAME), identity)
 
 
+def _redis(spec: str, identity: Identity, jobdir: str | None, **options: object) -> Seen:
+    try:
+        from .redis_url import parse_redis
+        from .shared import RedisSeen
+    except ImportError as error:
+        raise MissingExtraError("redis", "redis", "a store in Redis") from error
+    place, ours = parse_redis(spec, options)
+    store = RedisSeen(place, identity, prefix=ours.prefix, ttl=ours.ttl, wait=ours.wait)
+    if not ours.fallback:
+        return store
+    kind = ours.fallback.partition(":")[0]
+    if kind not in _LOCAL:
+        raise ConfigError(f"fallback={ours.fallback!r} of {store.name}; accepted: {_LOCAL_WORDS}")
+    return SeenWithFallback(store, _LOCAL[kind](ours.fallback, identity, jobdir))
+
+
 def _path(spec: str, jobdir: str | None, name: str) -> Path:
     path = spec.partition(":")[2]
     if path:
@@ -59,8 +76,12 @@ def _path(spec: str, jobdir: str | None, name: str) -> Path:
     raise ConfigError(f"store {spec!r} names no path, and there is no JOBDIR to put it in")
 
 
-_KINDS: dict[str, Callable[..., Seen]] = {"memory": _memory, "file": _file, "lmdb": _lmdb}
-_ACCEPTED = "memory, file:PATH, lmdb:PATH, redis://HOST:PORT/DB"
+_LOCAL: dict[str, Callable[..., Seen]] = {"memory": _memory, "file": _file, "lmdb": _lmdb}
+_LOCAL_WORDS = "memory, file:PATH, lmdb:PATH"
+_KINDS = _LOCAL | dict.fromkeys(
+    ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster", "redis+sentinel"), _redis
+)
+_ACCEPTED = f"{_LOCAL_WORDS}, redis://HOST:PORT/DB"
 
 
 def open_store(
@@ -82,7 +103,11 @@ def open_store(
     """
     kind, _, _ = spec.partition(":")
     make = _KINDS.get(kind)
-    if make is None or (kind == "memory" and spec != kind):
+    if (
+        make is None
+        or (make is _redis and "://" not in spec)
+        or (kind == "memory" and spec != kind)
+    ):
         raise ConfigError(f"unknown store {spec!r}; accepted: {_ACCEPTED}")
     try:
         return make(spec, Identity(digest, key_version), jobdir, **options)
