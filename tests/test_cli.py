@@ -240,14 +240,15 @@ def test_dedupe_reads_several_files(run, tmp_path):
 
 
 def test_dedupe_streams():
-    """The first line is answered before the second one is there."""
-    process = start("dedupe", "-", stdin=subprocess.PIPE, env={"PYTHONUNBUFFERED": "1"})
-    try:
-        process.stdin.write(b"http://a.example\n" * 20_000 + b"http://b.example\n" * 20_000)
-        process.stdin.flush()
-    finally:
-        out, _ = process.communicate()
-    assert out == b"http://a.example\nhttp://b.example\n"
+    """Lines are answered while the list is still being written, not when it has ended."""
+    process = start("dedupe", "-", stdin=subprocess.PIPE)
+    lines = [b"http://a.example/%04d\n" % n for n in range(2000)]
+    process.stdin.write(b"".join(lines))
+    process.stdin.flush()
+    assert process.stdout.readline() == lines[0]
+    rest, err = process.communicate(lines[0])
+    assert rest == b"".join(lines[1:])
+    assert b"2,001 URLs, 2,000 distinct" in err
 
 
 def test_rules_lists_the_catalogue(run):
