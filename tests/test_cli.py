@@ -246,9 +246,12 @@ def test_dedupe_streams():
     process.stdin.write(b"".join(lines))
     process.stdin.flush()
     assert process.stdout.readline() == lines[0]
-    rest, err = process.communicate(lines[0])
-    assert rest == b"".join(lines[1:])
-    assert b"2,001 URLs, 2,000 distinct" in err
+    process.stdin.write(lines[0])
+    process.stdin.close()
+    with process.stdout, process.stderr:
+        assert process.stdout.read() == b"".join(lines[1:])
+        assert b"2,001 URLs, 2,000 distinct" in process.stderr.read()
+    assert process.wait() == 0
 
 
 def test_rules_lists_the_catalogue(run):
