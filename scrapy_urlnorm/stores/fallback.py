@@ -1,0 +1,129 @@
+"""A store that stands in while another one does not answer."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ..exceptions import StoreError, StoreMismatchError
+from .seen import Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 5.0  #: so long the main store is left alone after it failed
+
+
+class SeenWithFallback(Seen):
+    """Asks the *main* store, and a *local* one while that fails.
+
+    The local store is told all that is added or seen, so this crawler fetches nothing twice on
+    that account; what other crawlers have seen it does not know, and their pages may be fetched
+    twice. When the main store is back, it gets what was added and forgotten meanwhile.
+
+    A `StoreMismatchError` is raised all the same: somebody has to decide.
+    """
+
+    def __init__(self, main: Seen, local: Seen) -> None:
+        self.name = f"{main.name}, with {local.name} to fall back on"
+        self._main = main
+        self._local = local
+        self._is_away = False
+        self._retry_at = 0.0
+        self._missed: deque[tuple[Callable[[bytes], bool], bytes]] = deque()  # by the main store
+
+    def open(self) -> None:
+        self._local.open()
+        try:
+            self._main.open()
+        except StoreMismatchError:
+            self._local.close()
+            raise
+        except StoreError as error:
+            self._leave(error)
+
+    def add(self, key: bytes) -> bool:
+        return self._do(self._main.add, self._local.add, key)
+
+    def forget(self, key: bytes) -> bool:
+        return self._do(self._main.forget, self._local.forget, key)
+
+    def _do(
+        self, main: Callable[[bytes], bool], local: Callable[[bytes], bool], key: bytes
+    ) -> bool:
+        if not self._is_away or self._returns():
+            try:
+                result = main(key)
+            except StoreMismatchError:
+                raise
+            except StoreError as error:
+                self._leave(error)
+            else:
+                local(key)
+                return result
+        changed = local(key)
+        if changed:
+            self._missed.append((main, key))
+        return changed
+
+    def __contains__(self, key: object) -> bool:
+        if not self._is_away or self._returns():
+            try:
+                return key in self._main
+            except StoreMismatchError:
+                raise
+            except StoreError as error:
+                self._leave(error)
+        return key in self._local
+
+    def __len__(self) -> int:
+        return len(self._local if self._is_away else self._main)
+
+    def _leave(self, error: StoreError) -> None:
+        self._retry_at = monotonic() + RETRY_SECONDS
+        if not self._is_away:
+            self._is_away = True
+            logger.error(
+                "%(local)s stands in for now, which does not know what other crawlers have seen: "
+                "%(error)s",
+                {"local": self._local.name, "error": error},
+            )
+
+    def _returns(self, *, at_once: bool = False) -> bool:
+        """Whether the main store is back; if so, tell it what it missed."""
+        if not at_once and monotonic() < self._retry_at:
+            return False
+        missed = len(self._missed)
+        try:
+            self._main.open()
+            while self._missed:
+                do, key = self._missed[0]
+                do(key)
+                self._missed.popleft()
+        except StoreMismatchError:
+            raise
+        except StoreError as error:
+            self._leave(error)
+            return False
+        self._is_away = False
+        logger.info(
+            "%(main)s is back and was told the %(missed)d keys that it missed",
+            {"main": self._main.name, "missed": missed},
+        )
+        return True
+
+    def close(self) -> None:
+        try:
+            if self._is_away and self._missed and not self._returns(at_once=True):
+                logger.error(
+                    "%(main)s is still away and was not told of %(missed)d keys: their pages may "
+                    "be fetched again",
+                    {"main": self._main.name, "missed": len(self._missed)},
+                )
+        finally:
+            self._main.close()
+            self._local.close()

@@ -1,0 +1,139 @@
+"""Where a Redis is: URLs, and the options in their query strings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.cluster import RedisCluster
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from ..exceptions import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from urllib.parse import SplitResult
+
+DEFAULT_PREFIX = "urlnorm:seen"
+DEFAULT_WAIT = 5.0
+_SENTINEL_PORT = 26379
+
+#: Options of redis-py that make sense here, beside those that begin with ``ssl_``.
+_REDIS_PY = frozenset(
+    ("client_name", "db", "health_check_interval", "max_connections", "password", "protocol",
+     "socket_connect_timeout", "socket_keepalive", "socket_timeout", "username")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """A Redis: how to name it (no password in that), and how to connect to it."""
+
+    name: str
+    connect: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a Redis store; see `RedisSeen`, and `SeenWithFallback` for *fallback*."""
+
+    prefix: str = DEFAULT_PREFIX
+    ttl: int = 0
+    wait: float = DEFAULT_WAIT
+    fallback: str = ""
+
+
+def parse_redis(spec: str, options: Mapping[str, object]) -> tuple[Place, Options]:
+    """Read the URL of a Redis store; *options* go over those in its query string.
+
+    ``redis://``, ``rediss://`` and ``unix://`` are as redis-py takes them; ``redis+cluster://``
+    and ``rediss+cluster://`` name any node of a cluster, and
+    ``redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB`` the sentinels of a service.
+
+    Raises `ConfigError` for an unknown option or a bad value.
+    """
+    parts = urlsplit(spec)
+    name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    given: dict[str, Any] = {**dict(parse_qsl(parts.query, True)), **options}
+    ours = {key: given.pop(key) for key in list(given) if key in Options.__dataclass_fields__}
+    for key in given:
+        if key not in _REDIS_PY and not key.startswith("ssl_"):
+            accepted = sorted(_REDIS_PY | Options.__dataclass_fields__.keys())
+            raise ConfigError(
+                f"unknown option {key!r} of the store {name}; accepted: {', '.join(accepted)}, "
+                "ssl_..."
+            )
+    parts = parts._replace(query=urlencode(given))
+    return Place(name, _connector(parts, name)), _options(ours, name)
+
+
+def _options(given: Mapping[str, Any], name: str) -> Options:
+    values = dict(given)
+    for key, convert, accepted in (
+        ("ttl", int, "whole seconds, 0 for none"),
+        ("wait", float, "seconds"),
+    ):
+        if key in values:
+            try:
+                values[key] = convert(values[key])
+                if not values[key] >= 0:
+                    raise ValueError
+            except (TypeError, ValueError):
+                raise ConfigError(
+                    f"{key}={given[key]!r} of the store {name}; accepted: {accepted}"
+                ) from None
+    prefix = values.get("prefix", DEFAULT_PREFIX)
+    if not isinstance(prefix, str) or not prefix or "{" in prefix or "}" in prefix:
+        raise ConfigError(f"prefix={prefix!r} of the store {name}; accepted: text without {{ or }}")
+    return Options(**values)
+
+
+def _connector(parts: SplitResult, name: str) -> Callable[[], Any]:
+    kind = parts.scheme.partition("+")[2]
+    url = f"{parts.scheme.partition('+')[0]}://{parts.netloc}{parts.path}?{parts.query}"
+    # We try again ourselves: an add that was done twice must be known to have been.
+    never = Retry(NoBackoff(), 0)
+    common: dict[str, Any] = {"socket_timeout": 5.0, "socket_connect_timeout": 5.0}
+    if kind == "cluster":
+        return lambda: RedisCluster.from_url(url, retry=never, **common)
+    if kind == "sentinel":
+        return _sentinel_connector(parts, name, common)
+    try:
+        client: Any = redis.Redis.from_url(url, retry=never, **common)
+    except ValueError as error:
+        raise ConfigError(f"the store {name}: {error}") from error
+    return lambda: client
+
+
+def _sentinel_connector(
+    parts: SplitResult, name: str, common: Mapping[str, Any]
+) -> Callable[[], Any]:
+    service, _, db = parts.path.strip("/").partition("/")
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    nodes = []
+    try:
+        for node in parts.netloc.rpartition("@")[2].split(","):
+            host, _, port = node.rpartition(":") if ":" in node else (node, "", _SENTINEL_PORT)
+            nodes.append((host.strip("[]"), int(port)))
+        settings = {**common, "db": int(db or 0), **dict(parse_qsl(parts.query))}
+        if not service or not all(host for host, _ in nodes):
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            f"the store {name}; accepted: redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB"
+        ) from None
+    if user:
+        settings["username"] = unquote(user)
+    if password:
+        settings["password"] = unquote(password)
+
+    def connect() -> Any:
+        return Sentinel(nodes, **common).master_for(
+            service, retry=Retry(NoBackoff(), 0), **settings
+        )
+
+    return connect

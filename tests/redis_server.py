@@ -1,0 +1,77 @@
+"""A Redis of our own; a test is skipped when the machine has no redis-server."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+
+class RedisServer:
+    """A redis-server that keeps nothing, on a Unix socket and, with *port*, on 127.0.0.1."""
+
+    def __init__(self, *options: str, port: int = 0, config: str | None = None) -> None:
+        binary = shutil.which("redis-server")
+        if binary is None:
+            pytest.skip("no redis-server on this machine")
+        self.directory = Path(tempfile.mkdtemp(prefix="redis-"))
+        self.socket = self.directory / "socket"
+        self.port = port
+        self.url = f"unix://{self.socket}"
+        self.tcp_url = f"redis://127.0.0.1:{port}/0"
+        self._command = [binary]
+        if config is not None:
+            (self.directory / "conf").write_text(config)
+            self._command.append(str(self.directory / "conf"))
+        self._command += ["--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        self._command += ["--unixsocket", str(self.socket), "--dir", str(self.directory), *options]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        while not self._answers():
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                self.kill()
+                raise RuntimeError(f"{' '.join(self._command)} does not answer")
+            time.sleep(0.01)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                client.connect(str(self.socket))
+                client.sendall(b"PING\r\n")
+                return client.recv(100).startswith((b"+PONG", b"-NOAUTH"))
+            except OSError:
+                return False
+
+    def kill(self) -> None:
+        """What is not on its disk is lost."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> RedisServer:  # noqa: PYI034 - typing.Self is Python 3.11
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port that nothing listens on right now, low enough for a cluster's second one."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        if port < 55_000:
+            return port
