@@ -200,7 +200,7 @@ def test_an_interrupted_run_leaves_the_file_as_it_was(log, tmp_path):
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"},
         )
-        # A row that cannot be read makes it say something: by then it reads.
+        # More than a pipe holds: once it is written, it is being read.
         process.stdin.write(
             b'{"url": "http://a.example/", "status": 200, "digest": "1"}\n' * 50_000
         )
