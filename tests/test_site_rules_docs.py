@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import scrapy_urlnorm.site_rules
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.site_rules.index import order
 from scrapy_urlnorm.site_rules.kinds import KINDS, SHAPES, SOURCES, STATUSES, SYMBOLS, WHEN_KEYS
 from scrapy_urlnorm.site_rules.model import FIELDS, SiteRule
 
-TEXT = (Path(__file__).parent.parent / "docs" / "site-rules.md").read_text(encoding="utf-8")
+TEXT = (Path(scrapy_urlnorm.site_rules.__file__).parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```toml\n(.*?)```\n((?:- [^\n]*\n)+)", TEXT, re.DOTALL)
 
 
