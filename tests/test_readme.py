@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -98,9 +99,9 @@ def test_code_blocks_run() -> None:
     """The Python blocks are valid, and comments after an expression show its value."""
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - our own README
         lines = block.splitlines()
-        for expression, comment in zip(lines, lines[1:], strict=False):
+        for expression, comment in itertools.pairwise(lines):
             if comment.startswith("# '"):
                 assert repr(eval(expression, names)) == comment[2:]
 
