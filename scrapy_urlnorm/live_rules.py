@@ -34,10 +34,10 @@ from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.request import request_from_dict
 
+from .domains import registrable_domain
 from .learning.online import RedirectLearner
 from .settings import LEARNED_PATH
 from .site_rules import save_site_rules
-from .site_rules.domains import registrable_domain
 from .url import split
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import shortcut as shortcuts
+from .domains import MAX_HOST
 from .exceptions import ConfigError
 from .rules import NEEDS, PROFILES, RULE_NAMES, RULES
 from .rules.data import lists_digest
-from .rules.host import MAX_HOST, canonical_host
+from .rules.host import canonical_host
 from .rules.syntax import UNTIDY_ESCAPE
 from .site_rules import compile_site_rules
 from .url import Url, join, parse, split

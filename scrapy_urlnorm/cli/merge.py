@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..domains import registrable_domain
 from ..exceptions import SiteRuleError
 from ..site_rules import compile_site_rules, load_site_rules, save_site_rules
-from ..site_rules.domains import registrable_domain
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence

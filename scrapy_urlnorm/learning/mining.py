@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..normalizer import Normalizer
-from ..site_rules.domains import registrable_domain
+from ..domains import registrable_domain
 from ..url import split
 from . import catalogue, proposals
 from .audit import audited

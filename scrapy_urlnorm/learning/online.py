@@ -14,11 +14,11 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.rules.data import index_names
 from scrapy_urlnorm.rules.path import trailing_slash
 from scrapy_urlnorm.site_rules import SiteRule
-from scrapy_urlnorm.site_rules.domains import registrable_domain
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:

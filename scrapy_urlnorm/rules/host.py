@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..domains import MAX_HOST, registrable_domain
 from ..url import DEFAULT_PORTS
 from .idn import to_ascii
 from .ip import canonical_ipv4, canonical_ipv6
@@ -13,11 +13,8 @@ from .ip import canonical_ipv4, canonical_ipv6
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import tldextract
-
     from ..url import Url
 
-MAX_HOST = 253  # characters of a domain name in text form (RFC 1035, section 2.3.4)
 _LOWER_CASE_ESCAPE = re.compile(r"%[0-9a-f]{2}")
 
 
@@ -179,40 +176,21 @@ def _strip_labels(host: str, labels: tuple[str, ...]) -> str:
     """Remove leading *labels* (each with its dot) as long as a registrable domain remains."""
     while host.startswith(labels):
         rest = host.partition(".")[2]
-        if not registrable_domain(rest):
+        if not _has_site(rest):
             break
         host = rest
     return host
 
 
 def _add_www(host: str) -> str:
-    if host.startswith("www.") or registrable_domain(host) != host:
+    if host.startswith("www.") or not _has_site(host) or registrable_domain(host) != host:
         return host
     return f"www.{host}"
 
 
-@lru_cache(maxsize=1)
-def _public_suffixes() -> tldextract.TLDExtract:
-    import tldextract
-
-    # The list that comes with tldextract: no look-up over the network, no cache on disk.
-    return tldextract.TLDExtract(
-        suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True
-    )
-
-
-@lru_cache(maxsize=16_384)
-def registrable_domain(host: str) -> str:
-    """Return the registrable domain of *host* by the public suffix list, ``""`` if it has none.
-
-    The private section counts, so ``www.blogspot.com`` is not part of ``blogspot.com``. Under a
-    suffix that the list does not know, the last label is the suffix (the list's rule ``*``).
-    https://publicsuffix.org/list/
-    """
-    if host[:1] == "[" or len(host) > MAX_HOST or canonical_ipv4(host) is not None:
-        return ""
-    parts = _public_suffixes()(host)
-    if parts.suffix:
-        return f"{parts.domain}.{parts.suffix}" if parts.domain else ""
-    labels = host.rstrip(".").split(".")
-    return ".".join(labels[-2:]) if len(labels) > 1 and all(labels[-2:]) else ""
+def _has_site(host: str) -> bool:
+    """Whether *host* is a name with a registrable domain, not an address nor a mere suffix."""
+    if len(host) > MAX_HOST or canonical_ipv4(host) is not None:
+        return False
+    domain = registrable_domain(host)
+    return "." in domain and all(domain.split("."))

@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.compile import compile_site_rules
 from scrapy_urlnorm.site_rules.context import own_params
-from scrapy_urlnorm.site_rules.domains import registrable_domain
 from scrapy_urlnorm.site_rules.file import load_site_rules
 
 if TYPE_CHECKING:

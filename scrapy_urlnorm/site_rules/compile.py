@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules import catalogue
-from scrapy_urlnorm.site_rules.domains import registrable_domain
 from scrapy_urlnorm.site_rules.form import Form
 from scrapy_urlnorm.site_rules.index import Site, order
 from scrapy_urlnorm.site_rules.termination import check_termination

@@ -1,0 +1,40 @@
+"""Which registrable domain a host belongs to, by the public suffix list."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tldextract
+
+MAX_HOST = 253  # characters of a domain name in text form (RFC 1035, section 2.3.4)
+
+
+@lru_cache(maxsize=1)
+def _public_suffixes() -> tldextract.TLDExtract:
+    import tldextract  # half of the import time of this package
+
+    # The list that comes with tldextract: no look-up over the network, no cache on disk. Its
+    # private part too: a.github.io and b.github.io belong to different people.
+    return tldextract.TLDExtract(
+        suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def registrable_domain(host: str) -> str:
+    """Return the registrable domain of *host*; "" for a public suffix, an address for itself.
+
+    A name outside the list falls under its default rule, "*": the last label is the suffix
+    (https://publicsuffix.org/list/, "Algorithm"). What is too long for a name is its own domain.
+    """
+    if host[:1] == "[" or len(host) > MAX_HOST:
+        return host
+    found = _public_suffixes()(host)
+    if found.ipv4:
+        return host
+    if found.suffix:
+        return f"{found.domain}.{found.suffix}" if found.domain else ""
+    labels = host.split(".")
+    return ".".join(labels[-2:])
