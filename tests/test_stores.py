@@ -116,3 +116,12 @@ def test_a_missing_extra_is_named(monkeypatch, spec, package, module, extra):
     with pytest.raises(MissingExtraError) as error:
         open_store(spec, digest=DIGEST)
     assert f"pip install 'scrapy-urlnorm[{extra}]'" in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("urlnorm.seen", "file"), ("urlnorm.lmdb", "lmdb")])
+@pytest.mark.parametrize("installed", [None, object()])
+def test_a_crawl_resumes_with_the_store_it_has(tmp_path, name, kind, installed):
+    """Whether LMDB was installed or removed meanwhile: another store would be an empty one."""
+    (tmp_path / name).touch()
+    with mock.patch("importlib.util.find_spec", return_value=installed):
+        assert default_spec(str(tmp_path)) == f"{kind}:{tmp_path / name}"

@@ -120,15 +120,20 @@ def open_store(
 def default_spec(jobdir: str | None) -> str:
     """Return the store of a crawl that names none, and say in the log why it is that one.
 
-    In memory without *jobdir*; in it LMDB when the package ``lmdb`` is installed (extra
-    ``disk``), else an append-only file.
+    In memory without *jobdir*. In it, the one that is there already; else LMDB when the package
+    ``lmdb`` is installed (extra ``disk``), else an append-only file.
     """
     if jobdir is None:
         return "memory"
+    file, lmdb = Path(jobdir, FILE_NAME), Path(jobdir, LMDB_NAME)
+    if lmdb.exists():
+        return f"lmdb:{lmdb}"
+    if file.exists():
+        return f"file:{file}"
     if importlib.util.find_spec("lmdb"):
-        return f"lmdb:{Path(jobdir, LMDB_NAME)}"
+        return f"lmdb:{lmdb}"
     logger.info(
         "Seen keys are kept in an append-only file and in memory: the package lmdb, which keeps "
         "them on disk alone, is not installed (pip install 'scrapy-urlnorm[disk]')"
     )
-    return f"file:{Path(jobdir, FILE_NAME)}"
+    return f"file:{file}"

@@ -210,7 +210,9 @@ class LmdbSeen(Seen):
             self._lock = -1
 
     def _failure(self, doing: str, error: Exception) -> StoreError:
-        reason = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or str(error)
+        if reason.endswith("Input/output error"):  # what LMDB says of a write cut short
+            reason += " (the disk may be full)"
         return StoreError(
             f"cannot {doing} {self.name}: {reason}. What was written before is safe: set that "
             "right and resume, or name another place for the store"
