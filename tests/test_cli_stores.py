@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import types
 
 import pytest
 from cli_runner import Runner
 from loopback import Site, crawl, page
+from redis_server import RedisServer
 from scrapy import Request
 from scrapy.utils.request import fingerprint as stock_fingerprint
 
@@ -156,38 +156,56 @@ def test_our_own_store_is_no_requests_seen(run, tmp_path):
     assert "already" in err
 
 
-def test_import_seen_reads_scrapy_redis(run, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def server():
+    """The client and the URL of a Redis of this module."""
+    redis = pytest.importorskip("redis")
+    with RedisServer() as running:
+        client = redis.Redis.from_url(running.url)
+        yield client, running.url
+        client.close()
+
+
+def test_import_seen_reads_scrapy_redis(run, tmp_path, server):
     """The members of its set are hexadecimal fingerprints; anything else is refused."""
-
-    class Redis:
-        members = (stock_fingerprint(Request(URLS[0])).hex().encode(),)
-
-        @classmethod
-        def from_url(cls, url):
-            assert url == "redis://localhost/0"
-            return cls()
-
-        def sscan_iter(self, key, count):
-            assert key == "spider:dupefilter"
-            return iter(self.members)
-
-    module = types.SimpleNamespace(Redis=Redis, RedisError=ConnectionError)
-    monkeypatch.setitem(sys.modules, "redis", module)
-    argv = ("import-seen", "redis://localhost/0", "--store", f"file:{tmp_path}/seen")
+    client, url = server
+    client.sadd("spider:seen", stock_fingerprint(Request(URLS[0])).hex())
+    argv = ("import-seen", url, "--store", f"file:{tmp_path}/seen")
     assert "--key" in run(*argv).err
-    assert "1 fingerprints, 1 of them new" in run(*argv, "--key", "spider:dupefilter").err
+    argv += ("--key", "spider:seen")
+    assert "--check" in run(*argv).err
+    assert "1 fingerprints, 1 of them new" in run(*argv, "--check", URLS[0]).err
     assert seen(tmp_path / "seen", URLS) == [True, False, False]
-    Redis.members = (b"hello",)
-    code, _, err = run(*argv, "--key", "spider:dupefilter")
+    client.sadd("spider:seen", "hello")
+    code, _, err = run(*argv, "--check", URLS[0])
     assert code == 2
     assert "other things" in err
+
+
+def test_fingerprints_of_another_kind_are_not_taken_over(run, tmp_path, server):
+    """With what scrapy-redis's own dupefilter makes of a URL, no page would be found again."""
+    dupefilter = pytest.importorskip("scrapy_redis.dupefilter").RFPDupeFilter
+    client, url = server
+    theirs = dupefilter(client, "spider:theirs")
+    assert not theirs.request_seen(Request(URLS[0]))
+    argv = ("--store", f"file:{tmp_path}/seen", "--check", URLS[0])
+    code, _, err = run("import-seen", url, "--key", "spider:theirs", *argv)
+    assert code == 2
+    assert repr(URLS[0]) in err
+    assert "rekey" in err
+    path = tmp_path / "requests.seen"
+    path.write_text(theirs.request_fingerprint(Request(URLS[0])) + "\n")
+    assert run("import-seen", path, *argv).code == 2
+    assert not (tmp_path / "seen").exists()
+    write_seen(path, "bytes")
+    assert run("import-seen", path, *argv).code == 0
 
 
 def test_without_redis_the_extra_is_named(run, tmp_path, monkeypatch):
     """The error names the package and the command that installs it."""
     monkeypatch.setitem(sys.modules, "redis", None)
     argv = ("import-seen", "redis://localhost/0", "--key", "k", "--store", f"file:{tmp_path}/seen")
-    code, _, err = run(*argv)
+    code, _, err = run(*argv, "--check", URLS[0])
     assert code == 2
     assert "pip install 'scrapy-urlnorm[redis]'" in err
 

@@ -92,6 +92,12 @@ def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key", metavar="NAME", help="the key of scrapy-redis's set, such as SPIDER:dupefilter"
     )
+    parser.add_argument(
+        "--check",
+        metavar="URL",
+        help="a URL that was crawled, by GET: refuse unless its fingerprint is among them "
+        "(needed for scrapy-redis)",
+    )
     _add_store(parser)
     add_normalizer(parser)
 
@@ -105,9 +111,13 @@ def _import_seen(args: argparse.Namespace) -> int:
             "would be taken for seen that are not. Build the store from a crawl log with rekey"
         )
     if args.seen.startswith(("redis://", "rediss://", "unix://")):
-        keys = _of_scrapy_redis(args.seen, args.key)
+        keys = _of_scrapy_redis(args.seen, args.key, args.check)
     else:
         keys = _of_jobdir(args.seen)
+        if args.check:
+            fingerprints = list(keys)
+            _require(_stock_fingerprint(args.check) in fingerprints, args.check)
+            keys = iter(fingerprints)
     progress = Progress("fingerprints")
     new = _fill(args, normalizer, progress.over(keys))
     say(
@@ -116,6 +126,23 @@ def _import_seen(args: argparse.Namespace) -> int:
         "parameters, session ids, site rules) are fetched once more."
     )
     return YES
+
+
+def _stock_fingerprint(url: str) -> bytes:
+    from scrapy import Request
+    from scrapy.utils.request import fingerprint
+
+    return fingerprint(Request(url))
+
+
+def _require(is_there: bool, url: str) -> None:
+    if not is_there:
+        raise UsageError(
+            f"the fingerprint that {STOCK_FINGERPRINTER} makes of {url!r} is not there: that URL "
+            "was not crawled, or the fingerprints are others and mean nothing here. Those of "
+            "scrapy-redis's own dupefilter and of REQUEST_FINGERPRINTER_IMPLEMENTATION = '2.6' "
+            "are others. Build the store from a crawl log with rekey"
+        )
 
 
 def _of_jobdir(path: str) -> Iterator[bytes]:
@@ -145,15 +172,28 @@ def _sized(data: bytes) -> Iterator[bytes]:
         at = end
 
 
-def _of_scrapy_redis(url: str, key: str | None) -> Iterator[bytes]:
+def _of_scrapy_redis(url: str, key: str | None, known: str | None) -> Iterator[bytes]:
+    """Read the members of a set in Redis.
+
+    scrapy-redis's own dupefilter hashes other data than Scrapy (no headers), and a hash cannot be
+    turned into another: its set is of use only where a subclass asks Scrapy's fingerprinter.
+    *known* tells the two apart.
+    """
     if not key:
         raise UsageError("name the set of scrapy-redis with --key, such as SPIDER:dupefilter")
+    if not known:
+        raise UsageError(
+            "name a URL that was crawled with --check: scrapy-redis's own dupefilter makes other "
+            "fingerprints than Scrapy, with which every page would be fetched again"
+        )
     try:
         import redis
     except ImportError:
         raise MissingExtraError("redis", "redis", "reading scrapy-redis's set") from None
     try:
-        for member in redis.Redis.from_url(url).sscan_iter(key, count=1000):
+        server = redis.Redis.from_url(url)
+        _require(bool(server.sismember(key, _stock_fingerprint(known).hex())), known)
+        for member in server.sscan_iter(key, count=1000):
             yield bytes.fromhex(member.decode("ascii"))
     except ValueError:
         raise UsageError(f"{key} holds other things than scrapy-redis's fingerprints") from None
@@ -176,8 +216,9 @@ VERBS = (
         "import-seen",
         "take over the seen-set of stock Scrapy or scrapy-redis",
         "Put the fingerprints of a requests.seen file or of scrapy-redis's set into a store. They "
-        "are hashes, so they hold only where the rules change nothing; from a crawl log, rekey "
-        "does better.",
+        "are hashes, so they hold only where the rules change nothing, and only if Scrapy's "
+        "fingerprinter made them: scrapy-redis's own dupefilter makes others. From a crawl log, "
+        "rekey does better.",
         "import-seen crawl/requests.seen --store file:crawl/urlnorm.seen",
         _add_import_arguments,
         _import_seen,
