@@ -163,6 +163,56 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
         ["/a?sort=name"],
     ),
     (
+        rule(kind="replace", old={"slash": "1"}, path="/a/*/"),
+        {"/a/b/": "/a/b"},
+        ["/a/b", "/a/"],
+    ),
+    (
+        rule(kind="replace", old={"slash": "1", "scheme": "http"}, new={"scheme": "http"}),
+        {"/a/": "/a"},
+        ["/", "/a", "https://shop.example/a/"],
+    ),
+    (
+        rule(kind="replace", old={"q:d": "1"}, new={"slash": "1"}),
+        {"/a?d=1": "/a/"},
+        ["/a/?d=1", "/a?d=2"],
+    ),
+    (
+        rule(kind="replace", old={"q:d": "1"}, new={"q:e": "{namespace}"}),
+        {"/a/b?d=1": "/a/b?e=a"},
+        ["/a?d=1", "/?d=1"],
+    ),
+    (
+        rule(kind="drop-segment", slots=("s0", "s2", "s9"), path="/*/dp/**"),
+        {"/t/dp/x/1": "/dp/1", "/t/dp": "/dp"},
+        ["/dp/x/1"],
+    ),
+    (
+        rule(kind="strip-tail", tail="/x", by="/"),
+        {"/a/x": "/a/", "/a/x/x": "/a/x/"},
+        ["/a/x/", "/x/a"],
+    ),
+    (
+        rule(kind="drop-param", param="a", path="/*.html"),
+        {"/b.html?a=1": "/b.html"},
+        ["/.html?a=1", "/b.htm?a=1", "/b/c.html?a=1"],
+    ),
+    (
+        rule(kind="drop-param", param="a", path="/d/#.html"),
+        {"/d/12.html?a=1": "/d/12.html"},
+        ["/d/x12.html?a=1", "/d/12.htm?a=1", "/d/.html?a=1"],
+    ),
+    (
+        rule(kind="drop-param", param="a", path="/d/**/#"),
+        {"/d/1?a=1": "/d/1", "/d/x/y/1?a=1": "/d/x/y/1"},
+        ["/d?a=1", "/d/x?a=1", "/1?a=1", "/d/1/?a=1"],
+    ),
+    (
+        rule(kind="drop-param", param="a", when={"segments": {"1": "x"}}),
+        {"/b/x?a=1": "/b/x", "/b/x/c?a=1": "/b/x/c"},
+        ["/x?a=1", "/?a=1", "/b/y?a=1"],
+    ),
+    (
         rule(kind="host-alias", host=("www.shop.example", "m.shop.example"), by="shop.example"),
         {"http://www.shop.example/a": "/a", "https://m.shop.example/": "https://shop.example/",
          "http://www.shop.example:8080/": "http://shop.example:8080/"},

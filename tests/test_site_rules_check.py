@@ -131,6 +131,18 @@ def test_a_superfluous_rule_is_named(tmp_path: Path, more: SiteRule, less: SiteR
         ),
         (rule(kind="drop-param", param="a"), rule(kind="drop-param", bare=True, path="/x")),
         (
+            rule(kind="drop-param", param="a"),
+            rule(kind="drop-param", param="a", slash=True, path="/x"),
+        ),
+        (
+            rule(kind="strip-tail", tail="/x", by=""),
+            rule(kind="strip-tail", tail="/y", by="", path="/y"),
+        ),
+        (
+            rule(site="*.shop.example", kind="drop-param", param="a"),
+            rule(site="other.example", kind="drop-default", default={"a": "1"}),
+        ),
+        (
             rule(site="*.shop.example", kind="drop-param", param="a"),
             rule(site="myshop.example", kind="drop-param", param="a", path="/x"),
         ),

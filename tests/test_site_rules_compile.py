@@ -189,6 +189,29 @@ def test_rules_that_contradict_each_other_are_refused(one: SiteRule, other: Site
         assert str(other) in str(caught.value)
 
 
+def test_a_long_way_of_aliases_is_no_circle() -> None:
+    """Aliases that lead to one host from many, by way of others, are taken."""
+    names = [f"h{i}.shop.example" for i in range(20)]
+    rules = [
+        SiteRule(site="shop.example", kind="host-alias", host=names[i], by=names[j])
+        for i, j in ((i, j) for i in range(19) for j in (i + 1,))
+    ] + [
+        SiteRule(
+            site="shop.example",
+            kind="replace",
+            old={"host": names[i], "q:x": "1"},
+            new={"host": names[19]},
+        )
+        for i in range(19)
+    ]
+    compiled = compile_site_rules(rules)
+    assert join(compiled.apply(split(f"http://{names[0]}/a"))) == f"http://{names[19]}/a"
+    with pytest.raises(SiteRuleError, match="circle"):
+        compile_site_rules(
+            [*rules, SiteRule(site=names[19], kind="host-alias", host=names[19], by=names[7])]
+        )
+
+
 def test_switches_are_options_of_the_catalogue_for_one_site() -> None:
     """A rule of the catalogue without context is a switch, for its site only."""
     rules = compile_site_rules(
@@ -285,6 +308,12 @@ def test_the_catalogue_runs_again_after_a_rule() -> None:
         s for s in normalizer.explain("http://shop.example/?z=1").steps if s.rule == "replace"
     )
     assert "source redirect" in step.reason
+
+
+def test_a_rule_is_frozen() -> None:
+    """A rule cannot be changed once it is part of a normalizer."""
+    with pytest.raises(AttributeError):
+        rule(kind="drop-param", param="a").kind = "keep-param"
 
 
 def test_the_digest_covers_active_rules_in_any_order() -> None:

@@ -254,6 +254,16 @@ def test_a_header_inside_a_text_is_no_header() -> None:
     assert blocks[0].table["note"] == "[[rule]]\nx"
 
 
+def test_spaces_and_tables_on_one_line_are_read() -> None:
+    """Lines of spaces, indented statements and inline tables are as good as any."""
+    text = (
+        '[[rule]]\n   \n  when = { has = "a", no = "b" }\n\tsite = "a.b"\n# c\n  # d\nsupport = 3\n'
+    )
+    blocks, rest = read_blocks(text)
+    assert blocks[0].table == {"when": {"has": "a", "no": "b"}, "site": "a.b", "support": 3}
+    assert rest == [""]
+
+
 def test_dotted_keys_are_read() -> None:
     """`when.has = "a"` and `when.no = "b"` are one table."""
     blocks, _ = read_blocks('[[rule]]\nwhen.has = "a"\nwhen.no = "b"\n')
