@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from . import structure
 from .ops import Drop, Op, Subst, Wild
-from .slots import Slots, is_param, is_segment
+from .slots import OTHER, Slots, is_param, is_segment
 from .symbols import directed, symbolic
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SAMPLE = 6
 _MAX_SLOTS, _MAX_SIDE = 5, 3
 _CAPS = {"sets": 80, "substs": 200, "structure": 60}
 _BIG = 20
-_NEVER = {"port", "userinfo"}
+_NEVER = {"port", "userinfo", OTHER}
 
 
 class Candidates(NamedTuple):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from .corpus import Item, most_common
-from .slots import Hasher, slots_of
+from .slots import OTHER, is_param, slots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from ..logs import Observation
+    from .slots import Hasher, Slots
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 #: A page to which more URLs redirect than this says nothing about them (login, home).
 _MAX_FAN_IN = 20
+#: A site with more parameter names makes them up; the rarest say nothing.
+_MAX_NAMES = 2_000
 
 
 @dataclass
@@ -91,11 +95,24 @@ def gather(
 
 def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> list[Item]:
     """Make items, in the order of their URLs so that the order of rows never matters."""
+    parsed = [(url, slots) for url in sorted(evidence.urls) if (slots := slots_of(key(url)))]
+    names = Counter(name for _, slots in parsed for name in slots if is_param(name))
+    if len(names) > _MAX_NAMES:
+        ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
+        kept = {name for name, _ in ranked[:_MAX_NAMES]}
+        parsed = [(url, _folded(slots, kept)) for url, slots in parsed]
     items = []
-    for url in sorted(evidence.urls):
+    for url, slots in parsed:
         contents = evidence.urls[url]
-        slots = slots_of(key(url))
-        if slots is not None:
-            form = hasher.of(slots)
-            items.append(Item(slots, form, Counter(contents), most_common(contents), url))
+        form = hasher.of(slots)
+        items.append(Item(slots, form, Counter(contents), most_common(contents), url))
     return items
+
+
+def _folded(slots: Slots, kept: Container[str]) -> Slots:
+    """Fold the parameters whose names are not *kept* into one slot that nothing touches."""
+    new = {name: value for name, value in slots.items() if not is_param(name) or name in kept}
+    if len(new) < len(slots):
+        others = sorted(pair for pair in slots.items() if pair[0] not in new)
+        new[OTHER] = blake2b(repr(others).encode(), digest_size=16).hexdigest()
+    return new

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .cover import Found
 from .ops import Drop, Op, Wild
 from .priors import returns
-from .slots import Slots, is_param
+from .slots import OTHER, Slots, is_param
 from .trials import Count
 
 if TYPE_CHECKING:
@@ -98,8 +98,10 @@ def _form_rule(
     if len(items) < wanted or len({item.content for item in items}) > 1:
         return None
     slots = items[0].slots
-    if "sep" in slots or any(
-        len({item.slots[name] for item in items}) < _MIN_VALUES for name in names
+    if (
+        "sep" in slots
+        or OTHER in slots
+        or any(len({item.slots[name] for item in items}) < _MIN_VALUES for name in names)
     ):
         return None
     if _kind(slots, names, vocabulary) in failing:

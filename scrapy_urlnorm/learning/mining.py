@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from zlib import crc32
 
-from ..normalizer import Normalizer
 from ..domains import registrable_domain
+from ..normalizer import Normalizer
 from ..url import split
 from . import catalogue, proposals
 from .audit import audited
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from .rules import Learned
 
 _MAX_HOSTS = 100
+_PLAIN = Normalizer("default")
+#: Two observations that agree are the least that could prove anything.
+_MIN_ROWS = 2
+_TOO_FEW = "the log has one row only"
+#: Of a site with more rows than this, a sample is looked at.
+_MAX_ROWS = 300_000
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,11 @@ def _run(jobs: Sequence[_Job], processes: int) -> Iterator[SiteReport]:
 
 def _mine_site(job: _Job) -> SiteReport:
     site, rows, limits = job
-    key = _Keys(Normalizer("default")).__getitem__
+    if len(rows) < _MIN_ROWS:
+        urls = {row.url for row in rows}
+        return SiteReport(site, len(urls), len(urls), 0, 0, (), (_TOO_FEW,))
+    rows = _sampled(rows)
+    key = _Keys(_PLAIN).__getitem__
     exceptions = catalogue.exceptions(site, rows, key, limits)
     if exceptions:
         plain, special = key, Normalizer("default", site_rules=exceptions)
@@ -149,6 +160,22 @@ def _mine_site(job: _Job) -> SiteReport:
     found = proposals.from_urls(urls, key, _scope(site, hosts))
     nothing = "the log has neither contents nor redirect targets: nothing can be proven"
     return SiteReport(site, len(urls), 0, 0, 0, tuple(found), (nothing,))
+
+
+def _sampled(rows: list[Observation]) -> list[Observation]:
+    """Return the rows of a share of the paths, all URLs of a path or none.
+
+    Sampled by URL, the pairs that refute a rule would be torn apart.
+    """
+    parts = -(-len(rows) // _MAX_ROWS)
+    if parts <= 1:
+        return rows
+    return [row for row in rows if crc32(_path(row.url)) % parts == 0]
+
+
+def _path(url: str) -> bytes:
+    path = url.partition("://")[2].partition("?")[0].partition("/")[2]
+    return path.rstrip("/").encode("utf-8", "surrogatepass")
 
 
 class _Keys(dict[str, str]):

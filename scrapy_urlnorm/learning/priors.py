@@ -78,7 +78,7 @@ def _of_operation(op: Op) -> float:
             return 0.4
         if op.new:
             names = {name for name, _ in op.old + op.new}
-            return 0.5 if all(_of_slot(name) >= _DRESSED for name in names) else 0.3
+            return 0.4 if all(_of_slot(name) >= _DRESSED for name in names) else 0.3
         return 0.5 if all(value in _FIRST for _, value in op.old) else 0.4
     if isinstance(op, Tail):
         name = op.tail[-1].lower()

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _NONE: Counter[int] = Counter()
 _MAX = 20
 _MAX_NAMES = 200
+#: Contents that must agree before anybody need look.
+_WORTH = 3
 #: Parameters less likely to be noise than this are not proposed from URLs alone.
 _LIKELY = 0.6
 _INDEX = ("index.html", "index.php", "index.htm", "default.aspx", "index.jsp")
@@ -46,8 +48,8 @@ def unproven(
         if op in done or len(rules) >= _MAX:
             continue
         needed = support_needed(prior(op), limits.risk)
-        if counted.support >= needed:
-            continue  # refused for another reason: siblings, too few values
+        if not max(_WORTH, needed / 2) <= counted.support < needed:
+            continue  # hardly begun; or refused for another reason: siblings, too few values
         note = f"{int(counted.support)} contents agree and none differs; {needed} would do"
         rule = site_rule(Learned(op, (), counted), site, status="proposed", note=note)
         if rule is not None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Slots = dict[str, str]
 
+#: The slot of parameters that are too rare to have one each; no rule ever touches it.
+OTHER = "other"
 #: Between the values of one parameter that is given more than once.
 REPEAT = "\x01"
 #: What a URL may have at most to be learned from; the rest is left alone.
