@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -36,6 +38,8 @@ REMEMBERED_URLS = 10_000
 MISMATCH_REASON = "urlnorm_store_mismatch"  #: why a crawl ended: the keys are of other rules
 ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: the store failed
 
+RUNNING_FILE = "urlnorm.running"  #: in JOBDIR while a crawl runs; what a killed one leaves there
+
 
 class UrlNormDupeFilter(BaseDupeFilter):
     """Filters requests whose fingerprint is in the store.
@@ -64,6 +68,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self._explainer = explainer
         self._on_failure = on_failure
         self._stats = stats
+        self._running: Path | None = None
         self._is_open = False
         self._has_failed = False
         self._has_logged = False
@@ -86,6 +91,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
             on_failure=stop,
             stats=crawler.stats,
         )
+        if config.jobdir:
+            dupefilter._running = Path(config.jobdir, RUNNING_FILE)
         crawler.signals.connect(dupefilter.close, signals.spider_closed)
         _built[crawler] = dupefilter
         return dupefilter
@@ -128,11 +135,29 @@ class UrlNormDupeFilter(BaseDupeFilter):
             is_mismatch = isinstance(error, StoreMismatchError)
             raise CloseSpider(MISMATCH_REASON if is_mismatch else ERROR_REASON) from error
         self._is_open = True
+        if self._running is not None:
+            self._begin_run(self._running)
+
+    def _begin_run(self, running: Path) -> None:
+        """Leave a mark in JOBDIR; a mark found there and a queue of Scrapy's mean a loss."""
+        if running.exists() and running.with_name("requests.queue").exists():
+            logger.warning(
+                "The last crawl in %(jobdir)s was killed. Scrapy loses the requests that wait in "
+                "its queue then; they count as seen, so their pages will not be fetched. To fetch "
+                "them, begin another JOBDIR; what a crawl log says was fetched goes into its "
+                "store with scrapy-urlnorm rekey.",
+                {"jobdir": str(running.parent)},
+            )
+        with suppress(OSError):  # only the warning depends on it
+            running.touch()
 
     def close(self, reason: str = "") -> None:
         """Close the store; a second time does nothing."""
         if self._is_open:
             self._is_open = False
+            if self._running is not None:
+                with suppress(OSError):
+                    self._running.unlink()
             self.store.close()
 
     def request_seen(self, request: Request) -> bool:

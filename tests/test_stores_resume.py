@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HOME = "http://shop.test/"
 PAGES = 120
+KILLED = "Scrapy loses the requests that wait in its queue"  #: in the log after a kill
 STOP_AFTER = 40  #: requests of the first run; from then on pages come slowly
 
 
@@ -78,6 +79,7 @@ def test_a_paused_crawl_fetches_every_page_once(tmp_path, store, stop):
     (code, first), (_, second) = stop_and_resume(tmp_path, store, stop)
     assert code == 0
     assert STOP_AFTER <= len(first) < PAGES
+    assert KILLED not in (tmp_path / "log").read_text()
     times = Counter(url.partition("?")[0] for url in first + second)
     assert times.pop(HOME) == 2
     assert times == {f"{HOME}{number}": 1 for number in range(1, PAGES)}
@@ -86,7 +88,8 @@ def test_a_paused_crawl_fetches_every_page_once(tmp_path, store, stop):
 def test_a_killed_crawl_fetches_no_page_again(tmp_path):
     """After kill -9 the file knows all that was requested, and the crawl starts again with it.
 
-    Requests that waited are lost: Scrapy writes down which queues it has when it closes them.
+    Requests that waited are lost, and the second run says so: Scrapy writes down which queues it
+    has when it closes them.
     """
     runs = stop_and_resume(tmp_path, "file", signal.SIGKILL)
     code, first = next(runs)
@@ -97,7 +100,10 @@ def test_a_killed_crawl_fetches_no_page_again(tmp_path):
         assert [url for url in first[1:] if fingerprint(Request(url)) not in seen] == []
     _, second = next(runs)
     assert set(first) & set(second) == {HOME}
-    assert "damaged" not in (tmp_path / "log").read_text()
+    log = (tmp_path / "log").read_text()
+    assert "damaged" not in log
+    assert log.count(KILLED) == 1
+    assert not (tmp_path / "job" / "urlnorm.running").exists()
 
 
 def test_a_killed_crawl_opens_its_lmdb_store_again(tmp_path):
