@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
+from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule, compile_site_rules
-from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.site_rules.form import Form
 from scrapy_urlnorm.site_rules.kinds import KINDS
 from scrapy_urlnorm.url import join, split
