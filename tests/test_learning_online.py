@@ -206,6 +206,19 @@ def test_many_rules_are_applied_in_batches():
     assert len(learner.rules) == 200
 
 
+def test_a_rule_that_waits_can_still_be_contradicted():
+    """What a page says while a rule waits for its batch counts."""
+    learner = RedirectLearner(Normalizer(), enough=1)
+    for number in range(40):
+        learner.redirect(f"http://h{number}.test/a", f"https://h{number}.test/a")
+    waiting = [rule for rule in learner.rules if rule not in learner.active]
+    assert waiting
+    learner.page(f"http://{waiting[0].site}/b")
+    for number in range(40, 80):
+        learner.redirect(f"http://h{number}.test/a", f"https://h{number}.test/a")
+    assert waiting[0] not in learner.active
+
+
 def test_is_the_same_in_every_process():
     """Rules come in one order, whatever the order of the evidence."""
     one = RedirectLearner(Normalizer())
