@@ -57,7 +57,7 @@ class Rule:
     @property
     def summary(self) -> str:
         """The first line of the rule's documentation, also the reason given in a trace."""
-        return self.documentation.partition("\n")[0]
+        return self.documentation.partition("\n")[0].replace("``", "")
 
     @property
     def documentation(self) -> str:
