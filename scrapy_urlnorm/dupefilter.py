@@ -188,7 +188,6 @@ class UrlNormDupeFilter(BaseDupeFilter):
         live_rules = self.live_rules
         assert live_rules is not None
         if self._is_onto_itself(request, live_rules.configured_fingerprint):
-            self.add(first)
             return False
         if self.knows(first):
             return True

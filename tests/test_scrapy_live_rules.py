@@ -103,14 +103,18 @@ def test_what_was_filtered_comes_back_when_the_rule_goes(frontier):
 
 def test_other_sites_are_not_touched_by_a_retraction(frontier):
     """Requests suppressed on another site stay where they are."""
+    queued = Request("http://other.test/queued")
+    assert not frontier.dupefilter.request_seen(queued)
     frontier.learn_alias()
     frontier.learn("http://other.test/{}", "https://other.test/{}")
     frontier.fetch("https://other.test/a")
+    frontier.fetch("https://other.test/queued")
+    assert frontier.rules.is_obsolete(queued)
     assert frontier.fetch("http://other.test/a") == "filtered"
     frontier.rules.page(Request(BARE + "/other"))
     assert frontier.rescheduled == []
     frontier.rules.page(Request("http://other.test/b"))
-    assert frontier.rescheduled == ["http://other.test/a"]
+    assert sorted(frontier.rescheduled) == ["http://other.test/a", "http://other.test/queued"]
 
 
 def test_keys_of_rules_that_are_gone_are_void(frontier):
