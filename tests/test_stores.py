@@ -38,6 +38,7 @@ def test_memory_takes_few_bytes_a_key(count):
     size = sum(map(sys.getsizeof, store._buckets)) + sys.getsizeof(store._buckets)
     assert size / count < 20 + 15_000 / count
     assert len(store) == count
+    assert store.add_many(map(fingerprint, range(count))) == 0
 
 
 def test_bytes_of_two_neighbours_are_no_key():
@@ -125,3 +126,15 @@ def test_a_crawl_resumes_with_the_store_it_has(tmp_path, name, kind, installed):
     (tmp_path / name).touch()
     with mock.patch("importlib.util.find_spec", return_value=installed):
         assert default_spec(str(tmp_path)) == f"{kind}:{tmp_path / name}"
+
+
+def test_a_key_between_two_others_is_new(monkeypatch):
+    """A hash that happens to stand across two neighbours in a bucket is not taken for seen."""
+    entries = [b"abcdefgh", b"ijklmnop", b"efghijkl"]
+    hashes = [int.from_bytes(entry, sys.byteorder) for entry in entries]
+    monkeypatch.setattr(memory, "_hash", lambda key: hashes[key[1]])
+    keys = [bytes([hashed & 255, number]) for number, hashed in enumerate(hashes)]
+    store = MemorySeen()
+    assert [store.add(key) for key in keys] == [True, True, True]
+    assert store.forget(keys[0])
+    assert [key in store for key in keys] == [False, True, True]

@@ -92,6 +92,9 @@ def test_zeros_at_the_end_are_cut_off(tmp_path, caplog):
         assert len(store) == 10
         assert b"\0" * 20 not in store
     assert "1000 bytes" in caplog.text
+    caplog.clear()
+    open_file(path).close()
+    assert not caplog.records
 
 
 def test_damage_in_the_middle_is_said(tmp_path, caplog):

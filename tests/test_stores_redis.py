@@ -77,6 +77,7 @@ def test_a_key_takes_few_bytes(redis_server, client, count):
     with open_redis(f"{redis_server.url}?prefix={prefix}") as store:
         assert store.add_many(map(fingerprint, range(count))) == count
         assert len(store) == count
+        assert store.add_many(map(fingerprint, range(count))) == 0
     names = list(client.scan_iter(f"{prefix}:*", count=1000))
     buckets = [name for name in names if name.count(b":") == 2]
     in_dictionary = 40  # the entry of Redis' own table for a name, and its share of that table
@@ -141,6 +142,23 @@ def test_a_key_is_forgotten_after_its_time(redis_server, client):
         for name in client.scan_iter(f"{prefix}:*"):
             assert name in lasting or client.ttl(name) >= -2
             assert name in lasting or client.ttl(name) != -1
+
+
+def test_keys_of_the_period_before_are_seen(redis_server, client):
+    """Until their time is over; they can be forgotten, and then are new."""
+    prefix = next(_prefixes)
+    with open_redis(f"{redis_server.url}?prefix={prefix}&ttl=1000000000") as store:
+        store.add_many(map(fingerprint, range(10)))
+        period = b":%d" % (int(time.time()) // 1_000_000_000)
+        for name in list(client.scan_iter(f"{prefix}:*")):
+            client.rename(name, name.replace(period, b":%d" % (int(period[1:]) - 1)))
+        assert len(store) == 10
+        assert store.add_many(map(fingerprint, range(10))) == 0
+        assert fingerprint(3) in store
+        assert store.forget(fingerprint(3)) is True
+        assert len(store) == 9
+        assert store.add(fingerprint(3)) is True
+        assert len(store) == 10
 
 
 @pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}, {"ttl": 60}])

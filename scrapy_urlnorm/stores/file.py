@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -151,16 +150,11 @@ class FileSeen(Seen):
             raise self._failure("write", error) from error
 
     def _write(self, data: bytes) -> None:
-        """Append *data* whole, or nothing of it."""
+        """Append *data*; after an error the next call writes over what there is of it."""
         os.lseek(self._file, self._end, os.SEEK_SET)
         written = 0
-        try:
-            while written < len(data):  # what is short by now, a full disk refuses next time
-                written += os.write(self._file, data[written:])
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._file, self._end)
-            raise
+        while written < len(data):  # what is short by now, a full disk refuses next time
+            written += os.write(self._file, data[written:])
         self._end += len(data)
 
     def _failure(self, doing: str, error: OSError) -> StoreError:
