@@ -99,9 +99,9 @@ def others() -> dict[str, Other]:
         pass
     try:
         from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
-        from duplicate_url_discarder_rules import get_default_rule_paths
+        from duplicate_url_discarder_rules import RULE_PATHS
 
-        discarder = UrlCanonicalizer(get_default_rule_paths())
+        discarder = UrlCanonicalizer(RULE_PATHS)
         found["dud"] = discarder.process_url
     except ImportError:
         pass

@@ -153,6 +153,17 @@ def test_redirects_alone_prove_aliases() -> None:
     assert report.proposed
 
 
+def test_redirects_that_leave_the_site_are_no_part_of_it() -> None:
+    """The hosts they lead to neither widen nor narrow the rules."""
+    rows = twins("a.example", "x")
+    rows += [
+        Observation(f"http://a.example/out/{n}", 302, location=f"http://b{n}.other.example/")
+        for n in range(5)
+    ]
+    (report,) = survey(rows)
+    assert [(rule.site, rule.when) for rule in report.active] == [("a.example", {})]
+
+
 def test_redirects_to_one_page_prove_nothing() -> None:
     """A hundred redirects to the log-in page are no evidence about the hundred."""
     rows = [

@@ -134,7 +134,7 @@ def test_users_get_what_was_learned(kind: str) -> None:
     """The written rules merge what the learner's own rules merge, and come to rest."""
     pages = simulator.site(kind)
     hasher = Hasher()
-    evidence = gather(simulator.observations(pages), PLAIN.normalize)
+    evidence = gather(list(simulator.observations(pages)), PLAIN.normalize)
     miner = Miner(items_of(evidence, PLAIN.normalize, hasher), hasher, Limits())
     rules = miner.run()
     hosts = {item.slots["host"] for item in miner.first.items}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from ..domains import registrable_domain
+from ..url import split
 from .corpus import Item, most_common
 from .slots import OTHER, is_param, slots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Sequence
 
     from ..logs import Observation
     from .slots import Hasher, Slots
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 #: A page to which more URLs redirect than this says nothing about them (login, home).
 _MAX_FAN_IN = 20
+_MAX_HOPS = 5
 #: A site with more parameter names makes them up; the rarest say nothing.
 _MAX_NAMES = 2_000
 
@@ -34,7 +38,6 @@ class Evidence:
     urls: dict[str, Counter[int]] = field(default_factory=dict)
     pages: int = 0
     redirects: int = 0
-    canonicals: int = 0
 
     @property
     def has_contents(self) -> bool:
@@ -43,54 +46,68 @@ class Evidence:
 
 
 def gather(
-    rows: Iterable[Observation], key: Callable[[str], str], *, canonical: bool = False
+    rows: Sequence[Observation], key: Callable[[str], str], *, canonical: bool = False
 ) -> Evidence:
     """Collect the contents of every URL; a redirect has that of its target.
 
-    With *canonical*, what a page declares as its canonical URL stands for its content.
+    With *canonical*, what a page declares as its canonical URL stands for its content. The
+    order of rows decides nothing: contents are numbered by their names.
     """
     found = Evidence()
-    numbers: dict[str, int] = {}
     urls: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    redirects: dict[str, str] = {}
-    sources: defaultdict[str, set[str]] = defaultdict(set)
     by_key: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    pages: list[tuple[str, str]] = []
+    redirects: dict[str, str] = {}
     for row in rows:
-        if row.canonical is not None:
-            found.canonicals += 1
         content = row.content if row.is_page else None
         if canonical and row.canonical is not None and row.location is None:
             content = key(row.canonical)
+            pages.append((row.canonical, content))
         if content is not None:
-            number = numbers.setdefault(content, len(numbers))
-            urls[row.url][number] += 1
-            by_key[key(row.url)][number] += 1
-            if canonical and row.canonical is not None and row.canonical not in urls:
-                urls[row.canonical][number] += 1
+            pages.append((row.url, content))
             found.pages += 1
         elif row.status in _REDIRECTS and row.location:
-            redirects[row.url] = row.location
-            sources[row.location].add(row.url)
+            redirects[row.url] = min(row.location, redirects.get(row.url, row.location))
+    names = sorted({content for _, content in pages})
+    numbers = {name: number for number, name in enumerate(names)}
+    for url, content in pages:
+        urls[url][numbers[content]] += 1
+        by_key[key(url)][numbers[content]] += 1
+    seen = frozenset(urls)
+    fan_in = Counter(redirects.values())
+    here = {site_of(row.url) for row in rows}
     targets: dict[str, int] = {}
-    for source, location in redirects.items():
-        if source in urls or len(sources[location]) > _MAX_FAN_IN:
+    for source, location in sorted(redirects.items()):
+        if source in seen or fan_in[location] > _MAX_FAN_IN or site_of(location) not in here:
             continue
         target, end = key(location), location
         if target == key(source):
             continue
         hops = 0
-        while target not in by_key and end in redirects and hops < 5:
+        while target not in by_key and end in redirects and hops < _MAX_HOPS:
             end = redirects[end]
             target, hops = key(end), hops + 1
         if target in by_key:
             shared = most_common(by_key[target])
-        else:
+        elif site_of(end) in here:
             shared = -1 - targets.setdefault(target, len(targets))
             urls[end][shared] += 1
+        else:
+            continue
         urls[source][shared] += 1
         found.redirects += 1
     found.urls = dict(urls)
     return found
+
+
+@lru_cache(maxsize=65_536)
+def _site_of_host(host: str) -> str:
+    return registrable_domain(host) or host
+
+
+def site_of(url: str) -> str:
+    """Return the registrable domain of a URL, or its host where it has none."""
+    return _site_of_host((split(url).host or "").lower())
 
 
 def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> list[Item]:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from ..domains import registrable_domain
 from ..normalizer import Normalizer
 from ..url import split
 from . import catalogue, proposals
 from .audit import audited
 from .corpus import most_common
 from .emit import site_rule
-from .evidence import gather, items_of
+from .evidence import gather, items_of, site_of
 from .miner import Miner
 from .risk import Limits
 from .rules import settle
@@ -94,12 +93,8 @@ def survey(
     """Learn as `mine` does; yield a report for each site, in the order of their names."""
     limits = Limits(risk, noise)
     by_site: defaultdict[str, list[Observation]] = defaultdict(list)
-    sites: dict[str, str] = {}
     for row in observations:
-        host = (split(row.url).host or "").lower()
-        site = sites.get(host)
-        if site is None:
-            site = sites[host] = (registrable_domain(host) or host) if host else ""
+        site = site_of(row.url)
         if site:
             by_site[site].append(row)
     jobs = [(site, by_site[site], limits) for site in sorted(by_site)]

@@ -84,7 +84,9 @@ def _of_operation(op: Op) -> float:
         name = op.tail[-1].lower()
         index = len(op.tail) == 1 and name.partition(".")[0] in _INDEX
         return 0.7 if index else 0.4
-    if isinstance(op, (Cut, Split, ToPath, Prefix, Lower, Slashes)):
+    if isinstance(op, Lower):
+        return 0.3 if op.slot else 0.5
+    if isinstance(op, (Cut, Split, ToPath, Prefix, Slashes)):
         return 0.4
     return 0.3
 
