@@ -91,6 +91,29 @@ def test_the_map_grows_by_itself(tmp_path, monkeypatch):
         assert not any(store.add(fingerprint(number)) for number in range(30_000))
 
 
+def test_a_batch_is_written_in_parts(tmp_path, monkeypatch):
+    """What of it was written before an error counts once, and the rest is kept."""
+    monkeypatch.setattr(disk, "_TRANSACTION_KEYS", 10)
+    path = tmp_path / "seen"
+    with open_lmdb(path) as store:
+        store.add_many(map(fingerprint, range(95)))
+        real, done = store._transact, []
+
+        def fail_the_fourth(work):
+            if len(done) == 3:
+                raise StoreError("No space left")
+            done.append(work)
+            real(work)
+
+        with mock.patch.object(store, "_transact", fail_the_fourth), pytest.raises(StoreError):
+            store._write()
+        assert len(store._pending) == 65
+        assert len(store) == 95
+    with open_lmdb(path) as store:
+        assert len(store) == 95
+        assert store.add_many(map(fingerprint, range(95))) == 0
+
+
 @pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}])
 def test_other_rules_or_versions_are_refused(tmp_path, other):
     """The error names both and the ways on, and the file stays as it is."""

@@ -1,9 +1,10 @@
-"""The store on disk: an LMDB file, whatever its size a few megabytes of memory."""
+"""The store on disk: an LMDB file, whatever its size at most some 50 MB of memory."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
@@ -22,6 +23,7 @@ BATCH_KEYS = 50_000  #: the most keys that a killed crawl can lose
 BATCH_SECONDS = 1.0  #: and all of them were added within so many seconds of each other
 
 _ENTRY_SIZE = 9
+_TRANSACTION_KEYS = 8_000  # each may change a page of 4 KB, and LMDB keeps these in memory
 _FIRST_MAP_SIZE = 64 << 20
 _IDENTITY = b"identity"
 
@@ -39,7 +41,8 @@ class LmdbSeen(Seen):
     New keys wait in memory and are written together, in order: at most `BATCH_KEYS`, added
     within `BATCH_SECONDS`. A killed crawl loses these and no others, and they are crawled again.
     A batch is on the disk before it counts as written, so not even a machine that stops can
-    damage the file.
+    damage the file. Memory holds a batch and the pages that a part of it changes, at most some
+    50 MB; pages that were read are the system's, which takes them back when it needs them.
 
     The file is locked while it is open: a second crawl on it gets a `StoreError`.
     """
@@ -168,10 +171,12 @@ class LmdbSeen(Seen):
             self._let_go()
 
     def _write(self) -> None:
-        """Write what is pending; all of it, or nothing when an error is raised."""
-        values = [(entry[:1], entry[1:]) for entry in sorted(self._pending)]
-        self._transact(lambda cursor: cursor.putmulti(values, dupdata=False))
-        self._pending.clear()
+        """Write what is pending; after an error, what was not written is pending still."""
+        entries = sorted(self._pending)
+        for start in range(0, len(entries), _TRANSACTION_KEYS):
+            some = entries[start : start + _TRANSACTION_KEYS]
+            self._transact(partial(_put, some))
+            self._pending.difference_update(some)
 
     def _transact(self, work: Callable[[lmdb.Cursor], object]) -> None:
         """Do *work* in a transaction; when the map is full, in one twice as large."""
@@ -221,3 +226,7 @@ class LmdbSeen(Seen):
 
 def _entry(key: bytes) -> bytes:
     return blake2b(key if key else key_bytes(key), digest_size=_ENTRY_SIZE).digest()
+
+
+def _put(entries: list[bytes], cursor: lmdb.Cursor) -> None:
+    cursor.putmulti([(entry[:1], entry[1:]) for entry in entries], dupdata=False)
