@@ -72,6 +72,20 @@ def test_noise_that_was_told_costs_little(kind: str) -> None:
     assert result.false_merges == 0
 
 
+def test_revisits_tell_the_noise() -> None:
+    """Where pages were fetched twice, how many change by themselves need not be told."""
+    known, unseen = simulator.halves(simulator.site("listing", 1))
+    rows = list(simulator.observations(known, noise=0.02, seed=1))
+    again = list(simulator.observations(known, noise=0.02, seed=2))
+    once = evaluate(Normalizer("default", site_rules=mine(rows)), simulator.observations(unseen))
+    twice = evaluate(
+        Normalizer("default", site_rules=mine(rows + again)), simulator.observations(unseen)
+    )
+    assert once.found < 0.5
+    assert twice.found > 0.9
+    assert twice.false_merges == 0
+
+
 @pytest.mark.parametrize("noise", [0.01, 0.03])
 @pytest.mark.parametrize("kind", [*GOALS, *simulator.TRAPS])
 def test_noise_that_was_not_told_merges_nothing_wrong(kind: str, noise: float) -> None:

@@ -23,6 +23,9 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 #: A page to which more URLs redirect than this says nothing about them (login, home).
 _MAX_FAN_IN = 20
 _MAX_HOPS = 5
+#: So many URLs must have been fetched twice to say how many pages change by themselves.
+_MIN_REVISITS = 100
+_MAX_NOISE = 0.03
 #: A site with more parameter names makes them up; the rarest say nothing.
 _MAX_NAMES = 2_000
 
@@ -39,10 +42,17 @@ class Evidence:
     pages: int = 0
     redirects: int = 0
 
-    @property
-    def has_contents(self) -> bool:
-        """Whether anything can be compared."""
-        return self.pages > 0 or self.redirects > 0
+    def noise(self, told: float) -> float:
+        """Return the share of pages that change by themselves, from those fetched twice.
+
+        At least what was *told*; more only if many revisits say so (a difference between two
+        fetches may be the fault of either). Capped: beyond that, nothing is learned anyway.
+        """
+        again = [contents for contents in self.urls.values() if contents.total() > 1]
+        if len(again) < _MIN_REVISITS:
+            return told
+        changed = sum(len(contents) > 1 for contents in again)
+        return max(told, min(_MAX_NOISE, changed / (2 * len(again))))
 
 
 def gather(

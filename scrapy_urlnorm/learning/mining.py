@@ -75,7 +75,8 @@ def mine(
     """Learn the rules of every site of a log.
 
     *risk* is the expected share of wrong merges that a rule may have (0.006 is strict, 0.03 the
-    edge). *noise* is the share of pages whose content changes from one fetch to the next.
+    edge). *noise* is the share of pages whose content changes from one fetch to the next; a site
+    of which a hundred URLs were fetched twice tells it itself, if it is more.
     *processes* share the sites out. *progress* is called with sites done and sites in all.
     """
     reports = survey(observations, risk=risk, noise=noise, processes=processes, progress=progress)
@@ -132,6 +133,7 @@ def _mine_site(job: _Job) -> SiteReport:
         keys.update((row.url, plain(row.url)) for row in rows if not catalogue.is_suspect(row.url))
         key = keys.__getitem__
     evidence = gather(rows, key)
+    limits = limits._replace(noise=evidence.noise(limits.noise))
     if evidence.pages:
         return _learn(site, evidence, key, limits, exceptions, "content")
     declared = gather(rows, key, canonical=True)
