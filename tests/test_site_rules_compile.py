@@ -272,9 +272,27 @@ def test_a_normalizer_obeys_the_switches_of_a_site() -> None:
 def test_a_rule_and_the_catalogue_do_not_undo_each_other(
     the_rule: SiteRule, url: str, key: str
 ) -> None:
-    """Where both have a say about a scheme, a slash or a host, they settle on one key."""
+    """What a rule says of a scheme, a slash or www the aggressive profile does not take away."""
     normalize = Normalizer("aggressive", site_rules=[the_rule]).normalize
-    assert normalize(url) == normalize(key) == normalize(normalize(url))
+    assert normalize(url) == normalize(key) == key
+    options = compile_site_rules([the_rule]).catalogue_options("shop.example")
+    assert list(options.values()) == [False]
+
+
+@pytest.mark.parametrize(
+    "the_rule",
+    [
+        rule(kind="replace", old={"slash": "1"}),
+        rule(kind="replace", old={"q:d": "1", "slash": "1"}, new={"slash": "1"}),
+        rule(kind="host-alias", host="www.shop.example", by="shop.example"),
+        rule(kind="drop-param", param="a"),
+    ],
+)
+def test_other_rules_leave_the_catalogue_as_it_is(the_rule: SiteRule) -> None:
+    """A site's rules switch nothing off that they do not contradict."""
+    rules = compile_site_rules([the_rule])
+    for host in ("shop.example", "www.shop.example"):
+        assert rules.catalogue_options(host) == {}
 
 
 @pytest.mark.parametrize("profile", ["safe", "default", "aggressive"])
