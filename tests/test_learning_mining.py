@@ -66,7 +66,16 @@ def test_hosts_of_one_domain_do_not_answer_for_each_other() -> None:
     assert normalizer.normalize("http://shop.a.example/1?x=9") == "http://shop.a.example/1?x=9"
 
 
-def test_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untried_use_on_another_host_stays() -> None:
+    """That another host has the parameter too, untried, is no evidence there."""
+    rows = twins("blog.a.example", "x")
+    rows += [page(f"http://shop.a.example/{n}?x={n}", f"s{n}") for n in range(40)]
+    normalizer = Normalizer("default", site_rules=mine(rows))
+    assert normalizer.normalize("http://blog.a.example/1?x=9") == "http://blog.a.example/1"
+    assert normalizer.normalize("http://shop.a.example/1?x=9") == "http://shop.a.example/1?x=9"
+
+
+def test_processes_give_the_same() -> None:
     """Sharing sites out over processes changes nothing; progress is told."""
     rows = [row for n in range(6) for row in twins(f"s{n}.example", "x", 12)]
     told: list[tuple[int, int]] = []

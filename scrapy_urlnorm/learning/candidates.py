@@ -95,7 +95,7 @@ def _difference(one: Slots, other: Slots) -> set[str]:
 
 
 def _substs(one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary) -> Iterator[Subst]:
-    if "?" in names or "sep" in names:
+    if "?" in names or "sep" in names or names == {"slash"}:
         return
     left = tuple(sorted((name, one[name]) for name in names if name in one))
     right = tuple(sorted((name, other[name]) for name in names if name in other))

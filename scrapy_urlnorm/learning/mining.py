@@ -18,6 +18,7 @@ from .miner import Miner
 from .risk import Limits
 from .rules import settle
 from .slots import Hasher
+from .trials import trials_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -232,14 +233,16 @@ def _hosts_of(rule: Learned, miner: Miner) -> list[str]:
     hosts = {item.slots["host"] for item in miner.corpus.items}
     if len(hosts) < 2 or rule.op.stage == "host":
         return []
-    tried: set[str] = set()
-    everywhere: set[str] = set()
-    for item in miner.first.items:
-        host = item.slots["host"]
-        everywhere.add(host)
-        if rule.image(item.slots) is not None:
-            tried.add(host)
-            tried.add(settle({"host": host, "scheme": item.slots["scheme"]}, miner.rules)["host"])
+    everywhere = {item.slots["host"] for item in miner.first.items}
+    trials = trials_of(rule.op, miner.first, rule.context)
+    agreeing = [trial.slots for trial in trials if trial.content is not None]
+    if not agreeing:  # it builds on other rules: where it acts has to do
+        agreeing = [i.slots for i in miner.first.items if rule.image(i.slots) is not None]
+    tried = {slots["host"] for slots in agreeing}
+    tried |= {
+        settle({"host": slots["host"], "scheme": slots["scheme"]}, miner.rules)["host"]
+        for slots in agreeing
+    }
     if not tried or everywhere <= tried or len(tried) > _MAX_HOSTS:
         return []
     return sorted(tried)
