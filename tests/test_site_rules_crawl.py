@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from loopback import Reply, Site, crawl, page
-from test_site_rules import CASES, path_and_query
+from site_rule_cases import CASES, path_and_query
 
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule, save_site_rules

@@ -1,0 +1,328 @@
+"""For every kind of site rule: URLs that it maps, and URLs that a looser one would lose."""
+
+from __future__ import annotations
+
+from scrapy_urlnorm.site_rules import SiteRule
+
+HTTP = "http://shop.example"
+
+
+def rule(**fields: object) -> SiteRule:
+    """Make a rule of shop.example."""
+    return SiteRule(**{"site": "shop.example", **fields})
+
+
+def path_and_query(text: str) -> str:
+    """Put the host of the site before a path."""
+    return HTTP + text if text.startswith("/") else text
+
+
+#: One rule, the URLs that it maps, and those that it leaves alone although they look alike.
+CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
+    (
+        rule(kind="drop-param", param="sid"),
+        {
+            "/a?sid=1": "/a",
+            "/a?b=2&sid=1&a=%41": "/a?b=2&a=%41",
+            "/a?sid": "/a",
+            "/a?sid=1&sid=2&x": "/a?x",
+            "/a?s%69d=1": "/a",
+        },
+        ["/a?SID=1", "/a?xsid=1", "/a?sid2=1", "/sid=1", "/a?x=sid", "/a?"],
+    ),
+    (
+        rule(kind="drop-param", param="h", when={"has": "id"}),
+        {"/log?h=stable&id=1": "/log?id=1"},
+        ["/log?h=stable", "/log?h=stable&id2=1"],
+    ),
+    (
+        rule(kind="drop-param", param="id2", path="/*/diff/**"),
+        {"/w3lib/diff/?id=1&id2=2": "/w3lib/diff/?id=1", "/w3lib/diff?id2=2": "/w3lib/diff"},
+        ["/w3lib/log/?id2=2", "/diff/?id2=2", "/a/b/diff/?id2=2"],
+    ),
+    (
+        rule(kind="drop-param", param=("C", "O")),
+        {"/d/?C=N;O=D": "/d/", "/d/?C=N%3BO%3DD": "/d/", "/d/?C=N;O=D;P=1": "/d/?P=1"},
+        ["/d/?c=N;o=D", "/d/?q=C;O", "/d/?u=http://x/?C=1;O=2"],
+    ),
+    (
+        rule(kind="drop-param", semicolons=True),
+        {"/g?p=x;a=y": "/g?p=x&a=y", "/g?p=x%3Ba%3Dy": "/g?p=x&a=y"},
+        ["/g?q=tl;dr", "/g?p=x"],
+    ),
+    (
+        rule(kind="drop-param", bare=True),
+        {"/s.css?20210101": "/s.css", "/s.css?20210101=": "/s.css"},
+        ["/s.css?v=20210101", "/s.css?print", "/s.css?v"],
+    ),
+    (
+        rule(kind="drop-param", param="sid", slash=True, path="/forum/**"),
+        {"/forum/a/?sid=1": "/forum/a", "/forum/a/": "/forum/a"},
+        ["/blog/a/?sid=1", "/"],
+    ),
+    (
+        rule(kind="drop-param", param="returnto", when={"params": {"title": "Special:UserLogin"}}),
+        {
+            "/w?title=Special:UserLogin&returnto=A": "/w?title=Special:UserLogin",
+            "/w?returnto=A&title=Special%3AUserLogin": "/w?title=Special%3AUserLogin",
+        },
+        ["/w?title=Special:Upload&returnto=A", "/w?returnto=A", "/w?title=A&title=Special:UserLogin&returnto=A"],
+    ),
+    (
+        rule(kind="drop-param", param=("C", "O"), when={"among": {"C": ["N", "M"]}}),
+        {"/?C=N&O=A": "/", "/?O=A": "/"},
+        ["/?C=S&O=A"],
+    ),
+    (
+        rule(kind="drop-param", param="id", when={"rest": "/w3lib/refs/"}),
+        {"/w3lib/refs/?id=1": "/w3lib/refs/"},
+        ["/w3lib/refs/?id=1&h=2", "/w3lib/log/?id=1", "/w3lib/refs?id=1"],
+    ),
+    (
+        rule(kind="drop-param", param="x", when={"segments": {"-1": ["a", "b"]}, "slash": False}),
+        {"/1/a?x=1": "/1/a", "/b?x=1": "/b"},
+        ["/a/?x=1", "/a/c?x=1", "/?x=1"],
+    ),
+    (
+        rule(kind="drop-param", param="x", when={"no": "id", "scheme": "http"}),
+        {"/?x=1": "/"},
+        ["/?x=1&id=2", "https://shop.example/?x=1"],
+    ),
+    (
+        rule(kind="keep-param", param="id"),
+        {"/a?x=1&id=2&y=3": "/a?id=2", "/a?x=1": "/a"},
+        ["/a?id=2", "/a?id=2&id=3"],
+    ),
+    (rule(kind="keep-param", path="/dp/**"), {"/dp/1?x=1": "/dp/1"}, ["/s?k=1"]),
+    (
+        rule(kind="drop-default", default={"page": "1"}),
+        {"/a?page=1": "/a", "/a?page=1&q=x": "/a?q=x"},
+        ["/a?page=10", "/a?page=", "/a?page=1&page=2", "/page=1"],
+    ),
+    (
+        rule(kind="drop-default", default={"h": "HEAD"}),
+        {"/log?h=HEAD": "/log"},
+        ["/log?h=head", "/log?h=stable"],
+    ),
+    (
+        rule(kind="drop-default", default={"st": "0", "sk": "t", "sd": "a"}),
+        {"/f?f=2&sd=a&sk=t&st=0": "/f?f=2"},
+        ["/f?f=2&sk=t&st=0", "/f?f=2&sd=d&sk=t&st=0"],
+    ),
+    (
+        rule(kind="drop-default", default={"status": ["new", "open"]}),
+        {"/q?status=open&status=new": "/q"},
+        ["/q?status=new", "/q?status=new&status=open&status=closed"],
+    ),
+    (
+        rule(kind="dedupe-param", param="a"),
+        {"/?a=1&b=2&a=1": "/?a=1&b=2"},
+        ["/?a=1&a=2", "/?b=1&b=1"],
+    ),
+    (
+        rule(kind="lowercase-param", param="id"),
+        {"/?id=AbC&x=Y": "/?id=abc&x=Y", "/?id=%C3%84": "/?id=%C3%A4"},
+        ["/?q=AbC", "/ABC", "/?id=%c3%a4"],
+    ),
+    (
+        rule(kind="replace", old={"q:do": "index"}, new={"q:idx": "{namespace}"},
+             prefix="/doku.php"),
+        {"/doku.php/a/b/c?do=index": "/doku.php/a/b/c?idx=a%3Ab",
+         "/doku.php/a%20b/c?do=index": "/doku.php/a%20b/c?idx=a+b"},
+        ["/doku.php/c?do=index", "/doku.php/a/c?do=index&idx=b", "/a/b/c?do=index",
+         "/doku.php/a/c?do=recent"],
+    ),
+    (
+        rule(kind="drop-param", param="ns", when={"params": {"ns": "{namespace}"}}),
+        {"/a/b/c?ns=a:b": "/a/b/c"},
+        ["/a/b/c?ns=a", "/c?ns=", "/a/b/c?ns=a:b:c"],
+    ),
+    (
+        rule(kind="replace", old={"scheme": "http"}, new={"scheme": "https"}, path="/login"),
+        {"/login": "https://shop.example/login"},
+        ["/"],
+    ),
+    (
+        rule(kind="replace", old={"s1": "stable", "q:v": "1"}, new={"s1": "3.2"}),
+        {"/django/stable/x?v=1": "/django/3.2/x"},
+        ["/django/stable/x", "/stable/x?v=1", "/django?v=1", "/django/x/stable?v=1"],
+    ),
+    (
+        rule(kind="replace", old={"q:sort": "name", "slash": "1"}, new={"slash": "1"}),
+        {"/a/?sort=name": "/a/"},
+        ["/a?sort=name"],
+    ),
+    (
+        rule(kind="replace", old={"slash": "1"}, path="/a/*/"),
+        {"/a/b/": "/a/b"},
+        ["/a/b", "/a/"],
+    ),
+    (
+        rule(kind="replace", old={"slash": "1", "scheme": "http"}, new={"scheme": "http"}),
+        {"/a/": "/a"},
+        ["/", "/a", "https://shop.example/a/"],
+    ),
+    (
+        rule(kind="replace", old={"q:d": "1"}, new={"slash": "1"}),
+        {"/a?d=1": "/a/"},
+        ["/a/?d=1", "/a?d=2"],
+    ),
+    (
+        rule(kind="replace", old={"q:d": "1"}, new={"q:e": "{namespace}"}),
+        {"/a/b?d=1": "/a/b?e=a"},
+        ["/a?d=1", "/?d=1"],
+    ),
+    (
+        rule(kind="drop-segment", slots=("s0", "s2", "s9"), path="/*/dp/**"),
+        {"/t/dp/x/1": "/dp/1", "/t/dp": "/dp"},
+        ["/dp/x/1"],
+    ),
+    (
+        rule(kind="strip-tail", tail="/x", by="/"),
+        {"/a/x": "/a/", "/a/x/x": "/a/x/"},
+        ["/a/x/", "/x/a"],
+    ),
+    (
+        rule(kind="drop-param", param="a", path="/*.html"),
+        {"/b.html?a=1": "/b.html"},
+        ["/.html?a=1", "/b.htm?a=1", "/b/c.html?a=1"],
+    ),
+    (
+        rule(kind="drop-param", param="a", path="/d/#.html"),
+        {"/d/12.html?a=1": "/d/12.html"},
+        ["/d/x12.html?a=1", "/d/12.htm?a=1", "/d/.html?a=1"],
+    ),
+    (
+        rule(kind="drop-param", param="a", path="/d/**/#"),
+        {"/d/1?a=1": "/d/1", "/d/x/y/1?a=1": "/d/x/y/1"},
+        ["/d?a=1", "/d/x?a=1", "/1?a=1", "/d/1/?a=1"],
+    ),
+    (
+        rule(kind="drop-param", param="a", when={"segments": {"1": "x"}}),
+        {"/b/x?a=1": "/b/x", "/b/x/c?a=1": "/b/x/c"},
+        ["/x?a=1", "/?a=1", "/b/y?a=1"],
+    ),
+    (
+        rule(kind="host-alias", host=("www.shop.example", "m.shop.example"), by="shop.example"),
+        {"http://www.shop.example/a": "/a", "https://m.shop.example/": "https://shop.example/",
+         "http://www.shop.example:8080/": "http://shop.example:8080/"},
+        ["http://en.shop.example/a", "http://www.other.example/", "/www.shop.example/"],
+    ),
+    (
+        rule(kind="prefix-alias", prefix="/python/latest", by="/python/3.11"),
+        {"/python/latest/a": "/python/3.11/a", "/python/latest/": "/python/3.11/",
+         "/python/latest": "/python/3.11"},
+        ["/python/latest.html", "/python/latest2/a", "/latest/a", "/a/python/latest/b"],
+    ),
+    (
+        rule(kind="param-to-path", param="id", path="/doku.php", by="/doku.php/{}", separator=":"),
+        {"/doku.php?id=a:b": "/doku.php/a/b", "/doku.php?do=edit&id=a%2Fb": "/doku.php/a%2Fb?do=edit"},
+        ["/doku.php?id=", "/doku.php?id=a:..:b", "/doku.php?id=a::b", "/doku.php?id=a&id=b",
+         "/doku.php/x?id=a", "/doku.php/?id=a"],
+    ),
+    (
+        rule(kind="param-to-path", param="title", path="/index.php", by="/wiki/{}", separator="/"),
+        {"/index.php?title=Talk:A/B&action=raw": "/wiki/Talk:A/B?action=raw"},
+        ["/index.php?title=.", "/index.php", "/wiki/A?title=A"],
+    ),
+    (
+        rule(kind="param-to-path", param="id", path="/story", by="/story_{}"),
+        {"/story?id=xyz": "/story_xyz", "/story?id=a/b": "/story_a%2Fb"},
+        ["/story?id=", "/stories?id=xyz"],
+    ),
+    (
+        rule(kind="split-segment", separator=":", prefix="/doku.php"),
+        {"/doku.php/a:b:c": "/doku.php/a/b/c", "/doku.php/a%3Ab": "/doku.php/a/b"},
+        ["/wiki/Talk:A", "/doku.php/a::b", "/doku.php/:a"],
+    ),
+    (
+        rule(kind="drop-path-param", param="sid"),
+        {"/a;sid=1/b": "/a/b", "/a/b;x=1;sid=2": "/a/b;x=1"},
+        ["/a;xsid=1/b", "/a?x;sid=1", "/sid=1/b", "/;sid=1/b"],
+    ),
+    (
+        rule(kind="strip-segment", prefix="/", segment="en"),
+        {"/en/a": "/a", "/en": "/", "/en/": "/", "/en/en/a": "/a"},
+        ["/a/en", "/english/a", "/EN/a"],
+    ),
+    (
+        rule(kind="strip-segment", prefix="/s", shape="hex", min_length=8),
+        {"/s/0123abcd/a": "/s/a"},
+        ["/s/0123abc/a", "/s/catalogue/a", "/t/0123abcd/a"],
+    ),
+    (
+        rule(kind="strip-segment", prefix="/", shape="digits", min_length=6),
+        {"/123456/a": "/a"},
+        ["/12345/a", "/12345x/a", "/a/123456"],
+    ),
+    (
+        rule(kind="drop-segment", slots=("s0",), path="/*/dp/**"),
+        {"/a-title/dp/B00": "/dp/B00"},
+        ["/dp/B00", "/a/b/dp/B00", "/a-title/gp/B00"],
+    ),
+    (
+        rule(kind="strip-tail", tail="/index.html", by="/"),
+        {"/a/index.html": "/a/", "/index.html": "/"},
+        ["/a/index.html/", "/a/xindex.html", "/a/index.htm", "/index.html/a"],
+    ),
+    (
+        rule(kind="strip-tail", tail="/comment-page-1/", by="/", path="/#/*/comment-page-1/"),
+        {"/2024/a/comment-page-1/": "/2024/a/"},
+        ["/2024/a/comment-page-2/", "/blog/a/comment-page-1/", "/2024/a/comment-page-1"],
+    ),
+    (
+        rule(kind="strip-tail", tail="/page/1", by=""),
+        {"/a/page/1": "/a", "/page/1": "/", "/a/page/1/page/1": "/a"},
+        ["/a/page/11", "/a/1", "/a/page/1/"],
+    ),
+    (
+        rule(kind="strip-suffix", slot="s-1", suffix=".html", slash=True),
+        {"/a.html": "/a/", "/b/c.html?d=1": "/b/c/?d=1"},
+        ["/a.html/b", "/.html", "/a.htm", "/a.html/"],
+    ),
+    (
+        rule(kind="strip-suffix", slot="q:v", suffix="-1"),
+        {"/?v=a-1": "/?v=a"},
+        ["/?v=a-11", "/?v=-1", "/?w=a-1"],
+    ),
+    (
+        rule(kind="strip-suffix", slot="?", suffix="-1"),
+        {"/t?thread-149-1": "/t?thread-149", "/t?thread-149-1=": "/t?thread-149="},
+        ["/t?thread-1", "/t?v=thread-149-1", "/t?thread-149-1=x"],
+    ),
+    (
+        rule(kind="replace-text", slot="q:title", text=" ", by="_"),
+        {"/?title=A+b%20c": "/?title=A_b_c"},
+        ["/?q=A+b", "/A%20b", "/?title=A%2Bb"],
+    ),
+    (
+        rule(kind="replace-text", slot="s0", text="ab", by=""),
+        {"/xaabb": "/x"},
+        ["/ab", "/x/ab"],
+    ),
+    (
+        rule(kind="keep-number", slot="s-1", side="before"),
+        {"/news/12-a-slug": "/news/12"},
+        ["/news/12", "/news/a-12", "/news/3.11-notes", "/news/12-"],
+    ),
+    (
+        rule(kind="keep-number", slot="q:p", side="after"),
+        {"/?p=a-slug-12": "/?p=12"},
+        ["/?p=12-a", "/?p=a-1b", "/?p=-12"],
+    ),
+    (
+        rule(kind="ignore-value", slots=("s1", "q:t"), when={"has": "id"}),
+        {"/p/a-slug?id=1": "/p/*?id=1", "/p/?id=1&t=x": "/p/?id=1&t=%2A"},
+        ["/p/a-slug", "/p?id=1"],
+    ),
+    (
+        rule(kind="lowercase-path", option=True, path="/wiki/**"),
+        {"/wiki/A/B": "/wiki/a/b"},
+        ["/Wiki/A", "/a/Wiki"],
+    ),
+    (
+        rule(kind="trailing-slash", option="add", path="/blog/**"),
+        {"/blog/a": "/blog/a/"},
+        ["/shop/a", "/blog/a/"],
+    ),
+]  # fmt: skip
