@@ -32,11 +32,11 @@ class TestMemoryWithoutPythonsHash(TestMemory):
 
 @pytest.mark.parametrize("count", [1_000, 30_000, 300_000])
 def test_memory_takes_few_bytes_a_key(count):
-    """At most twenty, whatever the number of keys from some thousands on."""
+    """At most twenty, and forty kilobytes to begin with."""
     store = MemorySeen()
     store.add_many(map(fingerprint, range(count)))
     size = sum(map(sys.getsizeof, store._buckets)) + sys.getsizeof(store._buckets)
-    assert size / count < 20 + 15_000 / count
+    assert size / count < 20 + 40_000 / count
     assert len(store) == count
     assert store.add_many(map(fingerprint, range(count))) == 0
 
@@ -60,7 +60,7 @@ def test_no_add_waits_for_all_keys_to_be_moved():
         if number % 100 == 0:
             pairs = zip(before, store._buckets, strict=False)
             most = max(most, sum(old is not new for old, new in pairs))
-    assert most <= 2
+    assert most <= 5
 
 
 @pytest.mark.parametrize("spec", ["tape:x", "memory:x", "memory:", "", "redis"])

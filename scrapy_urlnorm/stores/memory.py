@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PARTS = 256
-_KEYS_A_BUCKET = 24  # more: less memory, slower search
+_KEYS_A_BUCKET = 20  # more: less memory, slower search
 
 _pack = Struct("=q").pack
-#: For each bit of a byte: a table that maps a byte to whether the bit is 0, and is 1.
-_IS_CLEAR = [bytes(not value >> bit & 1 for value in range(256)) for bit in range(8)]
-_IS_SET = [bytes(value >> bit & 1 for value in range(256)) for bit in range(8)]
+#: For each pair of bits of a byte, and each value of the pair: what maps a byte to whether it
+#: has that value.
+_HAS_VALUE = [
+    [bytes(byte >> shift & 3 == value for byte in range(256)) for value in range(4)]
+    for shift in (0, 2, 4, 6)
+]
 
 
 def _blake2b_hash(key: bytes) -> int:
@@ -43,7 +46,7 @@ class MemorySeen(Seen):
     fingerprint is; 1 in 3,700 for keys that all begin alike.
 
     The hashes lie packed in buckets. The first byte of a key and the low bits of its hash say in
-    which. As keys come in, one bucket after the other is split in two (linear hashing: Litwin
+    which. As keys come in, one bucket after the other is split in four (linear hashing: Litwin
     1980, "Linear hashing: a new tool for file and table addressing"), so no add ever waits for a
     table to be rebuilt.
     """
@@ -51,17 +54,19 @@ class MemorySeen(Seen):
     name = "the store in memory"
 
     def __init__(self) -> None:
-        self._buckets = [b""] * _PARTS
-        self._mask = 2 * _PARTS - 1  # of addresses, some of which have no bucket yet
-        self._half_mask = _PARTS - 1
+        # A round splits the first quarter of the list into all of it.
+        self._buckets = [b""] * (4 * _PARTS)
+        self._mask = _PARTS - 1  # of addresses in the first quarter
+        self._new_mask = 4 * _PARTS - 1
+        self._split_count = 0  # in this round; these are the first ones
         self._room = _PARTS * _KEYS_A_BUCKET  # keys to go until the next split
 
     def add(self, key: bytes) -> bool:
         hashed = _hash(key)
         address = hashed & self._mask ^ key[0]
+        if address < self._split_count:
+            address = hashed & self._new_mask ^ key[0]
         buckets = self._buckets
-        if address >= len(buckets):
-            address &= self._half_mask
         bucket = buckets[address]
         entry = _pack(hashed)
         at = bucket.find(entry)
@@ -77,8 +82,8 @@ class MemorySeen(Seen):
         """Return the bucket of *key* and where in it the key is, -1 if nowhere."""
         hashed = _hash(key)
         address = hashed & self._mask ^ key[0]
-        if address >= len(self._buckets):
-            address &= self._half_mask
+        if address < self._split_count:
+            address = hashed & self._new_mask ^ key[0]
         return address, _position(self._buckets[address], _pack(hashed))
 
     def __contains__(self, key: object) -> bool:
@@ -94,23 +99,29 @@ class MemorySeen(Seen):
         return True
 
     def __len__(self) -> int:
-        return len(self._buckets) * _KEYS_A_BUCKET - self._room
+        in_use = self._mask + 1 + 3 * self._split_count
+        return in_use * _KEYS_A_BUCKET - self._room
 
     def _split(self) -> None:
-        """Move what belongs there from one bucket to a new one at the end."""
+        """Spread one bucket over four."""
         buckets = self._buckets
-        at = len(buckets) - self._half_mask - 1
+        at = self._split_count
+        size = self._mask + 1
         bucket = buckets[at]
-        bit = self._half_mask.bit_length()  # of the hash: set in what moves
+        bit = self._mask.bit_length()  # this one and the next, of the hash, say which of the four
         byte = bit >> 3 if sys.byteorder == "little" else 7 - (bit >> 3)
         deciding = bucket[byte::8]
         entries = unpack("8s" * len(deciding), bucket)
-        buckets[at] = b"".join(compress(entries, deciding.translate(_IS_CLEAR[bit & 7])))
-        buckets.append(b"".join(compress(entries, deciding.translate(_IS_SET[bit & 7]))))
-        self._room += _KEYS_A_BUCKET
-        if len(buckets) > self._mask:
-            self._half_mask = self._mask
-            self._mask = 2 * self._mask + 1
+        for has_value in _HAS_VALUE[(bit & 7) >> 1]:
+            buckets[at] = b"".join(compress(entries, deciding.translate(has_value)))
+            at += size
+        self._room += 3 * _KEYS_A_BUCKET
+        self._split_count += 1
+        if self._split_count == size:
+            self._split_count = 0
+            self._mask = self._new_mask
+            self._new_mask = 4 * self._new_mask + 3
+            buckets.extend([b""] * (self._new_mask - self._mask))
 
 
 def _position(bucket: bytes, entry: bytes, start: int = 0) -> int:
