@@ -170,7 +170,7 @@ RELAXED = settings(
 def test_every_kind_is_idempotent_alone(kind: str) -> None:
     """A rule of any kind changes nothing in its own result."""
 
-    @RELAXED
+    @settings(RELAXED, max_examples=50)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         rules = compiled([data.draw(site_rules(kind))])
@@ -182,7 +182,7 @@ def test_every_kind_is_idempotent_alone(kind: str) -> None:
     check()
 
 
-@settings(RELAXED, max_examples=400)
+@settings(RELAXED, max_examples=250)
 @given(st.lists(site_rules(), min_size=2, max_size=6), st.lists(urls(), min_size=4, max_size=8))
 def test_every_set_that_compiles_is_idempotent(rules: list[SiteRule], some: list[str]) -> None:
     """Rules of any kinds together come to an end, and their result is final."""
@@ -197,7 +197,7 @@ def test_every_set_that_compiles_is_idempotent(rules: list[SiteRule], some: list
     event(f"{min(len(steps), 4)} steps or more")
 
 
-@settings(RELAXED, max_examples=200)
+@settings(RELAXED, max_examples=120)
 @given(
     st.sampled_from(["safe", "default", "aggressive"]),
     st.lists(site_rules(), min_size=1, max_size=5),
@@ -214,7 +214,7 @@ def test_a_normalizer_with_site_rules_is_idempotent(
         assert normalize(once) == once
 
 
-@settings(RELAXED, max_examples=200)
+@settings(RELAXED, max_examples=120)
 @given(st.lists(site_rules(), min_size=2, max_size=6), urls(), st.randoms(use_true_random=False))
 def test_the_order_of_rules_changes_nothing(
     rules: list[SiteRule], url: str, shuffler: random.Random
@@ -225,7 +225,7 @@ def test_the_order_of_rules_changes_nothing(
     assert compiled(rules).apply(split(url)) == compiled(shuffled).apply(split(url))
 
 
-@settings(RELAXED, max_examples=200)
+@settings(RELAXED, max_examples=120)
 @given(st.lists(site_rules(), min_size=1, max_size=4), urls())
 def test_no_rule_leaves_its_registrable_domain(rules: list[SiteRule], url: str) -> None:
     """Whatever rules say, a URL stays within the registrable domain it came from."""
@@ -233,7 +233,7 @@ def test_no_rule_leaves_its_registrable_domain(rules: list[SiteRule], url: str) 
     assert registrable_domain(result.host or "") == registrable_domain(split(url).host or "")
 
 
-@settings(RELAXED, max_examples=200)
+@settings(RELAXED, max_examples=120)
 @given(st.lists(site_rules(), min_size=1, max_size=4), st.text(max_size=30))
 def test_any_text_of_the_site_is_taken(rules: list[SiteRule], text: str) -> None:
     """Rules never raise, whatever stands behind the host."""
