@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 _json_string: Callable[[str], str] = encode_basestring_ascii
 _PLAIN_GET = '{"body": "", "headers": {}, "method": "GET", "url": '
 
+#: Of so many URLs, up to so many characters each, the fingerprint is kept at a time.
+KNOWN_URLS = 2_048
+KNOWN_LENGTH = 2_048
 #: Who builds a fingerprinter for a crawler right now: one that is asked for again meanwhile is
 #: the fallback of its own fallback.
 _under_construction: set[int] = set()
@@ -105,6 +108,7 @@ class UrlNormRequestFingerprinter:
         self._normalizer = normalizer
         self._normalize: Callable[[str], str] = normalizer.normalize
         self._memo = WeakKeyDictionary()
+        self._known: dict[str, tuple[bytes, bool]] = {}
 
     def fingerprint(self, request: Request) -> bytes:
         """Return the fingerprint of *request*; see the class."""
@@ -117,21 +121,35 @@ class UrlNormRequestFingerprinter:
         counts = self.counts
         counts["processed"] += 1
         meta = request.meta
-        normalize = self._normalize
-        if meta and ("urlnorm" in meta or "verbatim_url" in meta):
-            choice = self.normalizer_for(request)
-            if choice is None:
-                counts["left_alone"] += 1
-                return self._stock(request)
-            normalize = choice.normalize
+        if (
+            request.method != "GET"
+            or request.body
+            or not self._is_direct
+            or (meta and ("urlnorm" in meta or "verbatim_url" in meta))
+        ):
+            return self._fingerprint_of_any(request)
+        # Most links of a page stand on the page before as well: a plain GET is its URL.
         url = request.url
-        key = normalize(url)
-        if key is not url and key != url:
+        known = self._known.get(url)
+        if known is None:
+            key = self._normalize(url)
+            known = _url_digest(key), key is not url and key != url
+            if len(url) <= KNOWN_LENGTH:
+                if len(self._known) >= KNOWN_URLS:
+                    self._known.clear()
+                self._known[url] = known
+        digest, is_changed = known
+        if is_changed:
             counts["changed"] += 1
-        if self._is_direct and request.method == "GET" and not request.body:
-            return sha1(
-                f"{_PLAIN_GET}{_json_string(key)}}}".encode(), usedforsecurity=False
-            ).digest()
+        return digest
+
+    def _fingerprint_of_any(self, request: Request) -> bytes:
+        normalizer = self.normalizer_for(request)
+        if normalizer is None:
+            self.counts["left_alone"] += 1
+            return self._stock(request)
+        key = normalizer.normalize(request.url)
+        self.counts["changed"] += key != request.url
         return self._digest(request, key)
 
     def normalizer_for(self, request: Request) -> Normalizer | None:

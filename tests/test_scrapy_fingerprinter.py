@@ -15,6 +15,7 @@ from scrapy import FormRequest, Request
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
+from scrapy_urlnorm import fingerprinter as module
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.middleware import UrlNormDownloaderMiddleware
@@ -128,6 +129,24 @@ def test_a_request_is_looked_at_once():
     del request
     gc.collect()
     assert len(fingerprinter._memo) == 0
+
+
+def test_links_that_come_again_are_known_and_counted_all_the_same():
+    """Another request for a URL gets the same fingerprint, and counts as any other."""
+    fingerprinter = new()
+    found = {fingerprinter.fingerprint(Request(UGLY)) for _ in range(5)}
+    assert found == {by_the_book(Request(KEY))}
+    assert fingerprinter.counts["processed"] == fingerprinter.counts["changed"] == 5
+
+
+def test_what_is_known_of_urls_is_bounded():
+    """Neither many URLs nor long ones make memory grow."""
+    fingerprinter = new()
+    for number in range(2 * module.KNOWN_URLS):
+        fingerprinter.fingerprint(Request(f"http://h/{number}"))
+        fingerprinter.fingerprint(Request(f"http://h/{'a' * module.KNOWN_LENGTH}{number}"))
+    assert 0 < len(fingerprinter._known) <= module.KNOWN_URLS
+    assert max(map(len, fingerprinter._known)) <= module.KNOWN_LENGTH
 
 
 def test_another_normalizer_makes_fingerprints_anew():
