@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 import simulator
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine, survey
+from scrapy_urlnorm.learning.audit import audited
+from scrapy_urlnorm.learning.emit import site_rule
+from scrapy_urlnorm.learning.ops import Drop
+from scrapy_urlnorm.learning.risk import Limits
+from scrapy_urlnorm.learning.rules import Learned
+from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules import load_site_rules, save_site_rules
 
@@ -113,6 +120,71 @@ def test_a_giant_site_is_sampled_by_path(monkeypatch: pytest.MonkeyPatch) -> Non
     assert 0 < report.urls < 300
     assert report.urls == 2 * report.contents
     assert [rule.param for rule in report.active] == [("x",)]
+
+
+# --- what keeps rules from going too far --------------------------------------------------------
+
+
+def test_one_value_tried_is_not_every_value() -> None:
+    """``print=1`` shows the page itself; nobody knows about ``print=2``."""
+    rows = [page(f"http://a.example/{n}{q}", f"{n}") for n in range(30) for q in ("", "?print=1")]
+    normalizer = Normalizer("default", site_rules=mine(rows))
+    assert normalizer.normalize("http://a.example/99?print=1") == "http://a.example/99"
+    assert normalizer.normalize("http://a.example/99?print=2") == "http://a.example/99?print=2"
+
+
+def test_a_rule_stays_with_the_pages_that_were_tried() -> None:
+    """Where most of its uses are pages of another kind, never compared, it leaves those alone."""
+    rows = [
+        page(f"http://a.example/item/{n}{query}", f"item {n}")
+        for n in range(30)
+        for query in ("", f"?x={n % 7}")
+    ]
+    rows += [page(f"http://a.example/list/{n}/all?x={n}", f"list {n}") for n in range(40)]
+    normalizer = Normalizer("default", site_rules=mine(rows))
+    assert normalizer.normalize("http://a.example/item/99?x=1") == "http://a.example/item/99"
+    untried = "http://a.example/list/99/all?x=1"
+    assert normalizer.normalize(untried) == untried
+
+
+def test_log_in_redirects_do_not_refute() -> None:
+    """Many redirects to one page are ignored, for and against."""
+    rows = twins("a.example", "x")
+    for n in range(40):
+        rows.append(page(f"http://a.example/private{n}", f"private {n}"))
+        source = f"http://a.example/private{n}?x=1"
+        rows.append(Observation(source, 302, location="http://a.example/login"))
+    rows.append(page("http://a.example/login", "log in"))
+    (report,) = survey(rows)
+    assert [(rule.param, rule.when, rule.path) for rule in report.active] == [(("x",), {}, None)]
+
+
+def test_rules_hold_in_any_order() -> None:
+    """What an earlier rule took out of sight still counts against a later one."""
+    shown = {"": "a", "?C=N&O=A": "a", "?C=D&O=A": "b", "?C=N&O=D": "c", "?C=D&O=D": "c"}
+    rows = [
+        page(f"http://a.example/d{n}/{query}", f"{n} {content}")
+        for n in range(20)
+        for query, content in shown.items()
+    ]
+    result = evaluate(Normalizer("default", site_rules=mine(rows)), rows)
+    assert (result.found, result.false_merges) == (1.0, 0)
+
+
+def test_the_audit_takes_back_what_merges_different_pages() -> None:
+    """Run on the log, a wrong rule is found out, and the right one beside it stays."""
+    urls = {}
+    for n in range(40):
+        urls[f"http://a.example/?id={n}"] = Counter({n: 1})
+        urls[f"http://a.example/?id={n}&x=1"] = Counter({n: 1})
+    pairs = []
+    for name in ("q:x", "q:id"):
+        learned = Learned(Drop((name,)), (), Count(30.0, 0, 60))
+        rule = site_rule(learned, "a.example")
+        assert rule is not None
+        pairs.append((learned, rule))
+    kept, keys = audited((), pairs, urls, PLAIN.normalize, Limits())
+    assert (kept, keys) == (pairs[:1], 40)
 
 
 # --- poor evidence ------------------------------------------------------------------------------
