@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
 import pytest
 from redis_server import RedisServer, free_port
@@ -427,6 +428,18 @@ def test_a_cluster_shares_the_keys():
             assert store.add(fingerprint(1)) is False
             assert store.forget(fingerprint(1)) is True
             assert len(store) == 9_999
+            attempts = []
+
+            def lose_the_answer(*arguments, **options):
+                attempts.append(arguments)
+                raise redis.ConnectionError("connection reset")
+
+            # Twice by us, who know that the key may be in then, and never by redis-py.
+            with mock.patch.object(type(store._redis), "_execute_command", lose_the_answer):
+                store._wait = 0
+                with pytest.raises(StoreUnavailableError):
+                    store.add(fingerprint(1))
+            assert len(attempts) == 2
         sizes = [client.dbsize() for client in clients]
         assert min(sizes) > 20
         for client in clients:

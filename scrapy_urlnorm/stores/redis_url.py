@@ -99,6 +99,8 @@ def _connector(parts: SplitResult, name: str) -> Callable[[], Any]:
     never = Retry(NoBackoff(), 0)
     common: dict[str, Any] = {"socket_timeout": 5.0, "socket_connect_timeout": 5.0}
     if kind == "cluster":
+        if int(redis.__version__.partition(".")[0]) < 6:  # since then *retry* says it
+            common["cluster_error_retry_attempts"] = 0
         return lambda: RedisCluster.from_url(url, retry=never, **common)
     if kind == "sentinel":
         return _sentinel_connector(parts, name, common)
