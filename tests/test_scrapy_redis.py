@@ -77,3 +77,31 @@ def test_its_own_dupefilter_is_left_in_place_with_a_warning(server):
         result = crawl(site, [HOME], settings(server, **more))
     assert sorted(result.pages) == ["a", "home"]
     assert "DUPEFILTER_CLASS is RFPDupeFilter: a redirect onto an equal URL may lose" in result.log
+
+
+def test_crawls_share_what_they_have_seen(server):
+    """With the Redis store a second crawl fetches nothing that the first one fetched."""
+    shared = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "URLNORM_STORE": server}
+    pages = {HOME: page("home", "/a", "/b"), HOME + "a": page("a"), HOME + "b": page("b")}
+    with Site(pages) as site:
+        first = crawl(site, [HOME + "a"], shared, filter_start=True)
+        second = crawl(site, [HOME], shared, filter_start=True)
+    assert (first.error, second.error) == (None, None)
+    assert first.pages == ["a"]
+    assert sorted(second.pages) == ["b", "home"]
+
+
+def test_a_redis_that_does_not_answer_stops_the_start_or_is_replaced(tmp_path):
+    """Without a fallback the crawl does not begin; with one it goes on and says so."""
+    nowhere = {
+        "ADDONS": {"scrapy_urlnorm.Addon": 900},
+        "URLNORM_STORE": f"unix://{tmp_path / 'nothing'}",
+        "URLNORM_STORE_OPTIONS": {"wait": 0},
+    }
+    with Site({HOME: page("home", "/a", "/a#x"), HOME + "a": page("a")}) as site:
+        crawl(site, [HOME], nowhere)
+        assert site.requests == []
+        nowhere["URLNORM_STORE_OPTIONS"]["fallback"] = "memory"
+        result = crawl(site, [HOME], nowhere)
+    assert sorted(result.pages) == ["a", "home"]
+    assert str(tmp_path) in result.log
