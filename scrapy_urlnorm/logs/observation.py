@@ -46,7 +46,7 @@ class Observation(NamedTuple):
 
 
 def from_row(row: Mapping[str, Any]) -> Observation:
-    """Read a row with the keys of DESIGN section 8; keys that we do not know do not matter.
+    """Read a row with the keys that README lists; keys that we do not know do not matter.
 
     Values may be text, as CSV has them. A row with content and no status is one that a spider
     scraped, so it was a 200. Raises ValueError with the reason.

@@ -89,16 +89,8 @@ def dropped_params(option: object) -> tuple[Any, Any]:
         added, excepted = [], []
     else:
         found = _strings(option, accepted)
-        return found, ParamMatcher.from_patterns(found)
-    curated = data.tracking_params()
-    own = ParamMatcher.from_patterns(added)
-    matcher = ParamMatcher(
-        exact=curated.exact | own.exact,
-        folded=curated.folded,
-        prefixes=(*curated.prefixes, *own.prefixes),
-        excepted=excepted,
-        kept=curated.kept,
-    )
+        return found, ParamMatcher(found)
+    matcher = ParamMatcher(added, excepted, data.tracking_params().__contains__)
     if not added and not excepted:
         return True, matcher
     return {"add": added, "except": excepted}, matcher

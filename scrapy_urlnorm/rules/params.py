@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from .query import decode_token
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _CACHED_NAMES = 8_192
 _LONG_NAME = 128  # characters
@@ -30,36 +30,24 @@ class ParamMatcher:
     of them: a hostile site makes up new names at no cost).
     """
 
-    __slots__ = ("_cache", "exact", "excepted", "folded", "kept", "prefixes")
+    __slots__ = ("_cache", "_curated", "_excepted", "_names", "_prefixes")
 
     def __init__(
         self,
-        exact: Iterable[str] = (),
-        folded: Iterable[str] = (),
-        prefixes: Iterable[str] = (),
+        patterns: Iterable[str] = (),
         excepted: Iterable[str] = (),
-        kept: Iterable[str] = (),
+        curated: Callable[[str], bool] = frozenset[str]().__contains__,
     ) -> None:
-        """Take names spelled exactly, names in any case, and beginnings of names in any case.
+        """Take names as users write them, names that stay whatever the others say, and a list.
 
-        *excepted* are names that stay whatever the others say; *kept* are those, in any case,
-        that a beginning covers by accident.
+        ``utm_*`` among the *patterns* stands for every name with that beginning and more.
         """
-        self.exact = frozenset(exact)
-        self.folded = frozenset(name.lower() for name in folded)
-        self.prefixes = tuple(sorted({prefix.lower() for prefix in prefixes}))
-        self.excepted = frozenset(excepted)
-        self.kept = frozenset(name.lower() for name in kept)
+        patterns = list(patterns)
+        self._names = frozenset(name for name in patterns if not name.endswith("*"))
+        self._prefixes = tuple(name[:-1] for name in patterns if name.endswith("*"))
+        self._excepted = frozenset(excepted)
+        self._curated = curated
         self._cache: dict[str, bool] = {}
-
-    @classmethod
-    def from_patterns(cls, patterns: Iterable[str]) -> ParamMatcher:
-        """Build from names as users write them; ``utm_*`` stands for a beginning."""
-        names = list(patterns)
-        return cls(
-            exact=[name for name in names if not name.endswith("*")],
-            prefixes=[name[:-1] for name in names if name.endswith("*")],
-        )
 
     def as_written(self, text: str) -> bool:
         """Tell whether the name that *text* encodes is to be dropped."""
@@ -70,16 +58,9 @@ class ParamMatcher:
         return verdict
 
     def __call__(self, name: str) -> bool:
-        if name in self.excepted:
+        """Tell whether the decoded *name* is to be dropped."""
+        if name in self._excepted:
             return False
-        if name in self.exact:
+        if name in self._names or self._curated(name):
             return True
-        lowered = name.lower()
-        if lowered in self.folded:
-            return True
-        # A beginning alone ("utm_") is no name of its family.
-        return (
-            lowered.startswith(self.prefixes)
-            and lowered not in self.prefixes
-            and lowered not in self.kept
-        )
+        return name.startswith(self._prefixes) and name not in self._prefixes
