@@ -98,13 +98,12 @@ def _host(options: Mapping[str, Any]) -> str:
 
 def _path(options: Mapping[str, Any]) -> str:
     letters = _UNRESERVED.replace("A-Z", "") if "lowercase-path" in options else _UNRESERVED
-    # ";" and "(" may belong to a session id, ";" has a meaning of its own besides.
-    characters = letters + "!$&'*+,:=@)"
-    if "remove-session-ids" not in options:
-        characters += "("
+    # ";" may begin a session id, and has a meaning of its own besides.
+    characters = letters + "!$&'()*+,:=@"
     escape = _ESCAPE_IN_PATH if "decode-path-reserved" in options else _ESCAPE
-    # No segment begins with a dot.
-    segment = rf"(?=[^./])(?:[{characters}]|{escape}){_text(characters, escape)}"
+    # No segment begins with a dot, and none with "(", where it may be a session id.
+    unwanted = "./(" if "remove-session-ids" in options else "./"
+    segment = rf"(?=[^{unwanted}])(?:[{characters}]|{escape}){_text(characters, escape)}"
     mode = options.get("trailing-slash")
     end = {"remove": "(?<!/)", "add": "(?<=/)"}[mode] if mode else ""
     if "remove-duplicate-slashes" in options or mode == "remove":
