@@ -161,7 +161,7 @@ class Config:
             learned=(
                 _load(learned_path, LEARNED_PATH) if learned_path and learned_path.exists() else ()
             ),
-            store=_text(settings, STORE) or _default_store(jobdir),
+            store=_text(settings, STORE) or default_spec(str(jobdir) if jobdir else None),
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
@@ -197,15 +197,6 @@ def _learned_path(settings: BaseSettings, jobdir: str | None) -> Path | None:
     if path:
         return Path(path)
     return Path(jobdir, LEARNED_FILE) if jobdir else None
-
-
-def _default_store(jobdir: str | None) -> str:
-    """Return the store that the job began with, whatever was installed since."""
-    if jobdir:
-        for kind, name in (("file", FILE_NAME), ("lmdb", LMDB_NAME)):
-            if Path(jobdir, name).exists():
-                return f"{kind}:{Path(jobdir, name)}"
-    return default_spec(jobdir)
 
 
 def _refuse_unknown(settings: BaseSettings) -> None:
