@@ -1,10 +1,10 @@
-"""Speed of one URL: normalizing, fingerprinting, bytes a key, beside other packages.
+"""Speed of one URL: normalizing and fingerprinting, beside other packages.
 
     python benchmarks/speed.py [FILE]          FILE: one URL a line, plain or gzipped
 
 Without FILE, a seeded generator makes the URLs. Every candidate runs over the same URLs in the
 same process, in turns, several rounds; the median round counts. Packages that are not installed
-are left out. A raised exception counts as an answer.
+are left out. A raised exception counts as an answer. Bytes a key: benchmarks/stores.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from scrapy.utils.test import get_crawler
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_urlnorm import Normalizer, UrlNormRequestFingerprinter
-from scrapy_urlnorm.stores import open_store
 
 Candidate = tuple[str, Callable[[str], object]]
 ROUNDS = 5
@@ -106,11 +105,11 @@ def normalizers() -> list[Candidate]:
         pass
     try:
         from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
-        from duplicate_url_discarder_rules import get_rule_paths
+        from duplicate_url_discarder_rules import RULE_PATHS
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            discarder = UrlCanonicalizer(get_rule_paths() or [])
+            discarder = UrlCanonicalizer(RULE_PATHS or [])
         found.append(
             ("duplicate-url-discarder", lambda url: canonicalize_url(discarder.process_url(url)))
         )
@@ -167,6 +166,10 @@ def race_fingerprints(urls: list[str]) -> None:
             )
     except ImportError:
         pass
+    rng = random.Random(3)
+    menu = urls[:200]
+    links = [rng.choice(menu) if rng.random() < 0.9 else url for url in urls]
+    stream: dict[str, list[float]] = {name: [] for name, _ in candidates}
     fresh: dict[str, list[float]] = {name: [] for name, _ in candidates}
     again: dict[str, list[float]] = {name: [] for name, _ in candidates}
     for _ in range(ROUNDS):
@@ -178,31 +181,19 @@ def race_fingerprints(urls: list[str]) -> None:
                 for request in requests:
                     fingerprint(request)
                 times.append((time.perf_counter() - start) / len(urls) * 1e6)
-    for title, times in (("Fingerprint of a fresh GET request", fresh), ("The same again", again)):
+        for name, fingerprint in candidates:
+            requests = [Request(url) for url in links]
+            gc.collect()
+            start = time.perf_counter()
+            for request in requests:
+                fingerprint(request)
+            stream[name].append((time.perf_counter() - start) / len(urls) * 1e6)
+    for title, times in (
+        ("Fingerprint of a fresh GET request, every URL another", fresh),
+        ("Of fresh requests for links, nine of ten to pages that many link to", stream),
+        ("Of a request that was asked before", again),
+    ):
         print_table(title, "Scrapy", {n: statistics.median(t) for n, t in times.items()})
-
-
-def measure_memory(count: int) -> None:
-    """Print the bytes a key takes in Scrapy's set and in the memory store."""
-    import hashlib
-    import tracemalloc
-
-    print(f"\nBytes a key, {count:,} keys\n\n| | bytes |\n|---|---|")
-    for name in ("Scrapy (a set)", "scrapy-urlnorm (memory store)"):
-        tracemalloc.start()
-        if name.startswith("Scrapy"):
-            seen: set[bytes] = set()
-            add: Callable[[bytes], object] = seen.add
-        else:
-            store = open_store("memory", digest="0" * 16)
-            store.open()
-            add = store.add
-        before = tracemalloc.get_traced_memory()[0]
-        for i in range(count):
-            add(hashlib.sha1(i.to_bytes(8, "big")).digest())
-        used = tracemalloc.get_traced_memory()[0] - before
-        tracemalloc.stop()
-        print(f"| {name} | {used / count:.1f} |")
 
 
 def main() -> None:
@@ -210,7 +201,6 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("file", nargs="?", help="URLs, one a line, plain or .gz")
-    parser.add_argument("--keys", type=int, default=1_000_000, help="keys for bytes a key")
     parser.add_argument("--most", type=int, default=40_000, help="how many URLs to take")
     args = parser.parse_args()
     urls = carried_urls(args.file)
@@ -227,7 +217,6 @@ def main() -> None:
     ]
     print_table(title, "w3lib.url.canonicalize_url", race(pair, work))
     race_fingerprints(urls[:20_000])
-    measure_memory(args.keys)
 
 
 if __name__ == "__main__":
