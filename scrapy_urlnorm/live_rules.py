@@ -37,6 +37,7 @@ from scrapy.utils.request import request_from_dict
 from .domains import registrable_domain
 from .learning.online import RedirectLearner
 from .settings import LEARNED_PATH
+from .shared_rules import SharedRules
 from .site_rules import save_site_rules
 from .url import split
 
@@ -85,6 +86,7 @@ class LiveRules:
         self._audits: dict[str, int] = {}  # suppressed requests by section
         self._audited: OrderedDict[bytes, None] = OrderedDict()
         self._suppressed = _Suppressed(config.jobdir)
+        self._shared = SharedRules(dupefilter.store)
         self._apply()
 
     def _apply(self) -> None:
@@ -101,6 +103,7 @@ class LiveRules:
 
     def redirect(self, request: Request, target: str) -> None:
         """A permanent redirect came back for *request*."""
+        self._exchange()
         if _is_plain(request):
             rules = self._learner.redirect(request.url, target)
             if rules:
@@ -108,6 +111,7 @@ class LiveRules:
 
     def page(self, request: Request) -> None:
         """A page came back for *request*."""
+        self._exchange()
         if not _is_plain(request):
             return
         rules = self._learner.page(request.url)
@@ -137,6 +141,23 @@ class LiveRules:
             arguments = {"rule": rule, "note": rule.note}
             logger.info(message, arguments, extra={"spider": self._crawler.spider})
         self._save()
+        self._shared.tell(self._learner.rules)
+
+    # --- other crawlers at the same store ---------------------------------------------------
+
+    def _exchange(self) -> None:
+        """Take over the rules that others learned, every few seconds; tell them of ours."""
+        news = self._shared.news()
+        if not news:
+            return
+        learned, retracted = self._learner.adopt(news)
+        if learned:
+            self._changed(learned, "learned/shared", "Learned by another crawler: %(rule)s")
+        if retracted:
+            message = "Taken back by another crawler: %(rule)s (%(note)s)"
+            self._changed(retracted, "learned/retracted", message)
+            self._put_back({_domain(rule.site) for rule in retracted})
+        self._shared.tell(self._learner.rules)  # a rule rejected here stays so for all
 
     # --- requests on their way --------------------------------------------------------------
 

@@ -113,6 +113,7 @@ STATS: Mapping[str, str] = {
     "they came from",
     "urlnorm/store/errors": "failures of the store",
     "urlnorm/learned/rules": "rules learned in this crawl and applied",
+    "urlnorm/learned/shared": "rules taken over from another crawler at the same store",
     "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
     "urlnorm/learned/suppressed": "requests filtered only because of a learned rule",
     "urlnorm/learned/dropped": "queued requests that a rule learned since made duplicates",

@@ -142,6 +142,32 @@ class RedirectLearner:
             self._rebuild()
         return retracted
 
+    def adopt(self, rules: Iterable[SiteRule]) -> tuple[list[SiteRule], list[SiteRule]]:
+        """Take over what other crawlers of the same sites learned.
+
+        Return the rules that are in force from now on, and those that are no longer. A rule that
+        one of us rejected stays rejected.
+        """
+        retracted = []
+        for rule in rules:
+            operation = _operation_of(rule)
+            if operation is None or operation in self._rejected:
+                continue
+            if not rule.active:
+                self._rejected[operation] = rule
+                self._pending.pop(operation, None)
+                if self._active.pop(operation, None) is not None:
+                    retracted.append(rule)
+            elif self._is_ruled_out(operation):
+                self._rejected[operation] = replace(
+                    rule, status="rejected", conflicts=1, note="contradicted by a page"
+                )
+            elif operation not in self._active:
+                self._pending[operation] = rule
+        if retracted:
+            self._rebuild()
+        return (self._apply_pending() if self._pending else []), retracted
+
     def _host(self, host: str) -> _Host | None:
         known = self._hosts.get(host)
         if known is None and len(self._hosts) < MAX_HOSTS:

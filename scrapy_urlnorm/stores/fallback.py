@@ -11,7 +11,7 @@ from ..exceptions import StoreError, StoreMismatchError
 from .seen import Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ class SeenWithFallback(Seen):
 
     def __init__(self, main: Seen, local: Seen) -> None:
         self.name = f"{main.name}, with {local.name} to fall back on"
+        self.is_shared = main.is_shared
         self._main = main
         self._local = local
         self._is_away = False
@@ -82,6 +83,12 @@ class SeenWithFallback(Seen):
 
     def __len__(self) -> int:
         return len(self._local if self._is_away else self._main)
+
+    def leave_notes(self, notes: Mapping[str, str]) -> None:
+        self._main.leave_notes(notes)
+
+    def notes(self) -> dict[str, str]:
+        return self._main.notes()
 
     def _leave(self, error: StoreError) -> None:
         self._retry_at = monotonic() + RETRY_SECONDS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..exceptions import StoreMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -24,6 +24,7 @@ class Seen(ABC):
     """
 
     name: str  #: the store in words, for messages: kind and place, no password
+    is_shared = False  #: whether other crawlers may use it at the same time
 
     def open(self) -> None:  # noqa: B027 - a store may have nothing to open
         """Connect or read what is there.
@@ -52,6 +53,13 @@ class Seen(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    def leave_notes(self, notes: Mapping[str, str]) -> None:  # noqa: B027 - nobody to read them
+        """Leave *notes* for the other crawlers at a shared store; one of the same name goes."""
+
+    def notes(self) -> dict[str, str]:
+        """Return the notes that all crawlers left at a shared store."""
+        return {}
 
     def close(self) -> None:  # noqa: B027 - or to let go
         """Write what is not written yet and let go. Deletes nothing; twice is harmless."""

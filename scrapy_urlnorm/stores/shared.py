@@ -16,7 +16,7 @@ from ..exceptions import StoreError, StoreMismatchError, StoreUnavailableError
 from .seen import Identity, Seen, key_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from .redis_url import Place
 
@@ -56,6 +56,8 @@ class RedisSeen(Seen):
     may be fetched twice, and is not lost. A Redis that comes back without the keys (restarted
     without persistence) is a `StoreError` too.
     """
+
+    is_shared = True
 
     def __init__(
         self, place: Place, identity: Identity, *, prefix: str, ttl: int, wait: float
@@ -173,6 +175,19 @@ class RedisSeen(Seen):
     def __len__(self) -> int:
         return sum(self._ask(self._group(number), "len") for number in range(GROUPS))
 
+    def leave_notes(self, notes: Mapping[str, str]) -> None:
+        if notes:
+            self._retrying(lambda: self._client().hset(f"{self._prefix}:notes", mapping=notes))
+
+    def notes(self) -> dict[str, str]:
+        found = self._retrying(lambda: self._client().hgetall(f"{self._prefix}:notes"))[0]
+        return {name.decode(): note.decode() for name, note in found.items()}
+
+    def _client(self) -> Any:
+        if self._redis is None:
+            raise StoreError(f"{self.name} is not open")
+        return self._redis
+
     def _ask(self, group: str, operation: str, member: int = 0) -> int:
         result: int = self._retrying(lambda: self._run(group, operation, member))[0]
         return result
@@ -186,14 +201,10 @@ class RedisSeen(Seen):
         return self._group(digest[8] % GROUPS), int.from_bytes(digest[:8], "big", signed=True)
 
     def _pipeline(self) -> Any:
-        if self._redis is None:
-            raise StoreError(f"{self.name} is not open")
-        return self._redis.pipeline(transaction=False)
+        return self._client().pipeline(transaction=False)
 
     def _run(self, group: str, operation: str, member: int) -> int:
-        redis = self._redis
-        if redis is None:
-            raise StoreError(f"{self.name} is not open")
+        redis = self._client()
         try:
             result: int = redis.evalsha(_SCRIPT_SHA, 1, group, operation, member, self._ttl)
         except exceptions.NoScriptError:

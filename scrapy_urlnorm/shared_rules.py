@@ -1,0 +1,71 @@
+"""SharedRules: crawlers at one store tell each other what they learned."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import suppress
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from .exceptions import StoreError
+from .site_rules.model import rule_from_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .site_rules import SiteRule
+    from .stores import Seen
+
+logger = logging.getLogger(__name__)
+
+#: How long a rule that one crawler learned takes to reach the others, at most.
+EXCHANGE_SECONDS = 3.0
+
+
+class SharedRules:
+    """Learned rules as notes in a shared store; with a store of its own a crawler has none.
+
+    A store that fails is not reported here: the next key that is looked up does.
+    """
+
+    def __init__(self, store: Seen) -> None:
+        self._store = store
+        self._notes: dict[str, str] = {}
+        self._next = 0.0 if store.is_shared else inf
+
+    def news(self) -> list[SiteRule]:
+        """Return the rules of all crawlers when it is time to look and something is new."""
+        now = monotonic()
+        if now < self._next:
+            return []
+        self._next = now + EXCHANGE_SECONDS
+        try:
+            notes = self._store.notes()
+        except StoreError:
+            return []
+        if notes == self._notes:
+            return []
+        self._notes = notes
+        return [rule for note in notes.values() if (rule := self._read(note)) is not None]
+
+    def tell(self, rules: Iterable[SiteRule]) -> None:
+        """Leave *rules* for the others, as far as they do not stand there already."""
+        if self._next == inf:
+            return
+        notes = {rule.identity: json.dumps(rule.as_dict()) for rule in rules}
+        new = {name: note for name, note in notes.items() if self._notes.get(name) != note}
+        with suppress(StoreError):
+            self._store.leave_notes(new)
+            self._notes = {**self._notes, **new}
+
+    def _read(self, note: str) -> SiteRule | None:
+        try:
+            return rule_from_dict(json.loads(note))
+        except (ValueError, TypeError) as error:
+            logger.warning(
+                "A rule in %(store)s cannot be read: %(error)s",
+                {"store": self._store.name, "error": error},
+            )
+            return None

@@ -1,0 +1,153 @@
+"""Crawlers at one Redis tell each other the rules that they learned."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from redis_server import RedisServer
+from scrapy import Request, Spider
+from scrapy.settings import Settings
+
+from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.exceptions import StoreUnavailableError
+from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.learning.online import ENOUGH
+from scrapy_urlnorm.live_rules import LiveRules
+from scrapy_urlnorm.settings import STORE, Config
+
+pytest.importorskip("redis")
+BARE, WWW = "http://shop.test", "http://www.shop.test"
+
+
+class Crawler:
+    """The components of one of several crawls, without the crawl."""
+
+    def __init__(self, url):
+        config = Config.from_settings(Settings({STORE: url}))
+        self.fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
+        self.dupefilter = UrlNormDupeFilter(config.new_store(), self.fingerprinter)
+        self.dupefilter.open()
+        self.stats = {}
+        crawler = SimpleNamespace(
+            spider=Spider(name="test"),
+            stats=SimpleNamespace(inc_value=self.count),
+            engine=SimpleNamespace(crawl=lambda request: None),
+        )
+        self.rules = LiveRules(crawler, config, self.fingerprinter, self.dupefilter)
+        self.dupefilter.live_rules = self.rules
+
+    def count(self, stat):
+        self.stats[stat] = self.stats.get(stat, 0) + 1
+
+    def learn(self):
+        for number in range(ENOUGH):
+            self.rules.redirect(Request(f"{BARE}/{number}"), f"{WWW}/{number}")
+
+    def look(self):
+        """Meet a page of another site, when it is time to look for news."""
+        self.rules._shared._next = 0.0
+        self.rules.page(Request("http://other.test/"))
+
+    def merges(self):
+        normalize = self.fingerprinter.normalizer.normalize
+        return normalize(BARE + "/new") == normalize(WWW + "/new")
+
+    def close(self):
+        self.rules.close()
+        self.dupefilter.close()
+
+
+@pytest.fixture
+def server():
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def crawlers(server):
+    crawlers = [Crawler(server.url) for _ in range(2)]
+    yield crawlers
+    for crawler in crawlers:
+        crawler.close()
+
+
+def test_a_rule_reaches_the_others(crawlers):
+    """What one crawler learned, another applies without a redirect of its own."""
+    one, other = crawlers
+    one.learn()
+    assert one.merges()
+    assert not other.merges()
+    other.look()
+    assert other.merges()
+    assert other.stats == {"urlnorm/learned/shared": 1}
+
+
+def test_a_crawler_that_comes_later_knows_it_too(server, crawlers):
+    """Rules stay in the store for those who join."""
+    crawlers[0].learn()
+    late = Crawler(server.url)
+    late.look()
+    assert late.merges()
+    late.close()
+
+
+def test_what_one_takes_back_all_take_back(crawlers):
+    """A page that contradicts the rule ends it everywhere, for good."""
+    one, other = crawlers
+    one.learn()
+    other.look()
+    other.rules.page(Request(BARE + "/shown"))
+    assert not other.merges()
+    one.look()
+    assert not one.merges()
+    assert one.stats["urlnorm/learned/retracted"] == 1
+    one.learn()
+    other.look()
+    assert not other.merges()
+
+
+def test_own_pages_outweigh_what_others_say(crawlers):
+    """A rule that contradicts a page of one's own is rejected, and the others are told."""
+    one, other = crawlers
+    other.rules.page(Request(BARE + "/shown"))
+    one.learn()
+    other.look()
+    assert not other.merges()
+    one.look()
+    assert not one.merges()
+
+
+def test_a_note_that_is_no_rule_is_left_alone(crawlers, caplog):
+    """What cannot be read is said and does no harm."""
+    one, other = crawlers
+    one.dupefilter.store.leave_notes({"a": "{}", "b": "[", "c": '{"site": 1}'})
+    one.learn()
+    caplog.clear()
+    other.look()
+    assert other.merges()
+    assert caplog.text.count("cannot be read") == 3
+
+
+def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
+    """The exchange waits for better times; the next look-up of a key says what is wrong."""
+    one, other = crawlers
+
+    def away(*_: object) -> None:
+        raise StoreUnavailableError("away")
+
+    monkeypatch.setattr(one.dupefilter.store, "leave_notes", away)
+    monkeypatch.setattr(other.dupefilter.store, "notes", away)
+    one.learn()
+    assert one.merges()
+    other.look()
+    assert not other.merges()
+
+
+def test_a_store_of_ones_own_has_no_notes():
+    """Without others nothing is exchanged."""
+    crawler = Crawler("memory")
+    crawler.learn()
+    crawler.look()
+    assert crawler.dupefilter.store.notes() == {}
+    crawler.close()
