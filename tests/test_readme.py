@@ -82,7 +82,7 @@ def test_nothing_is_named_that_is_not_there() -> None:
     """Every setting and statistic that README speaks of exists."""
     assert set(re.findall(r"URLNORM_[A-Z_]+", README)) <= set(SETTINGS)
     assert set(re.findall(r"(?<!_)urlnorm/[a-z_]+/[a-z_]+", README)) <= set(STATS)
-    called = set(re.findall(r"scrapy-urlnorm ([a-z][a-z-]+) ", README))
+    called = set(re.findall(r"(?:`|^|\$ )scrapy-urlnorm ([a-z][a-z-]+)\b", README, re.MULTILINE))
     assert called <= set(verbs())
 
 
