@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scrapy_urlnorm.learning import online
@@ -228,3 +230,15 @@ def test_is_the_same_in_every_process():
             taught(*CASES[name], learner=names[0])
     assert [rule.identity for rule in one.rules] == [rule.identity for rule in other.rules]
     assert one.normalizer.digest == other.normalizer.digest
+
+
+def test_what_another_crawler_rejected_stays_rejected():
+    """A rule that one crawler took back is not taken over from a third that has not heard."""
+    source, target = "http://www.shop.test/{}", "http://shop.test/{}"
+    (rule,) = taught(source, target).rules
+    learner = RedirectLearner(Normalizer())
+    assert learner.adopt([rule]) == ([rule], [])
+    rejected = replace(rule, status="rejected")
+    assert learner.adopt([rejected]) == ([], [rejected])
+    assert learner.adopt([rule]) == ([], [])
+    assert learner.normalizer == learner.base
