@@ -27,12 +27,16 @@ EXCHANGE_SECONDS = 3.0
 class SharedRules:
     """Learned rules as notes in a shared store; with a store of its own a crawler has none.
 
+    A rule and its rejection are two notes, and neither is ever written over: who tells late of
+    a rule that was rejected meanwhile does not undo that.
+
     A store that fails is not reported here: the next key that is looked up does.
     """
 
     def __init__(self, store: Seen) -> None:
         self._store = store
         self._notes: dict[str, str] = {}
+        self._untold: dict[str, str] = {}
         self._next = 0.0 if store.is_shared else inf
 
     def news(self) -> list[SiteRule]:
@@ -42,6 +46,7 @@ class SharedRules:
             return []
         self._next = now + EXCHANGE_SECONDS
         try:
+            self._leave()
             notes = self._store.notes()
         except StoreError:
             return []
@@ -54,11 +59,18 @@ class SharedRules:
         """Leave *rules* for the others, as far as they do not stand there already."""
         if self._next == inf:
             return
-        notes = {rule.identity: json.dumps(rule.as_dict()) for rule in rules}
-        new = {name: note for name, note in notes.items() if self._notes.get(name) != note}
-        with suppress(StoreError):
-            self._store.leave_notes(new)
-            self._notes = {**self._notes, **new}
+        for rule in rules:
+            name = f"{rule.status} {rule.identity}"
+            if name not in self._notes:
+                self._untold[name] = json.dumps(rule.as_dict())
+        with suppress(StoreError):  # they are told when it is time to look again
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._untold:
+            self._store.leave_notes(self._untold)
+            self._notes = {**self._notes, **self._untold}
+            self._untold = {}
 
     def _read(self, note: str) -> SiteRule | None:
         try:

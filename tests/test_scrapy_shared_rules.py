@@ -40,8 +40,8 @@ class Crawler:
     def count(self, stat):
         self.stats[stat] = self.stats.get(stat, 0) + 1
 
-    def learn(self):
-        for number in range(ENOUGH):
+    def learn(self, first=0):
+        for number in range(first, first + ENOUGH):
             self.rules.redirect(Request(f"{BARE}/{number}"), f"{WWW}/{number}")
 
     def look(self):
@@ -142,6 +142,36 @@ def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
     assert one.merges()
     other.look()
     assert not other.merges()
+    monkeypatch.undo()
+    one.look()
+    other.look()
+    assert other.merges()
+
+
+def test_a_crawler_that_comes_late_with_a_rule_does_not_undo_its_end(server, crawlers):
+    """Who learned by itself, not having heard, does not write over what the others took back."""
+    late, other = crawlers
+    late.look()
+    other.learn()
+    other.rules.page(Request(BARE + "/shown"))
+    late.learn()
+    third = Crawler(server.url)
+    third.look()
+    assert not third.merges()
+    third.close()
+
+
+def test_crawlers_that_learned_the_same_do_not_argue(crawlers, monkeypatch):
+    """Each has its own evidence for the rule; they tell it once, not in turns for ever."""
+    one, other = crawlers
+    other.look()
+    one.learn()
+    other.learn(ENOUGH)
+    monkeypatch.setattr(type(one.dupefilter.store), "leave_notes", None)  # nothing to call
+    for crawler in (one, other, one, other):
+        crawler.look()
+    assert one.merges()
+    assert other.merges()
 
 
 def test_a_store_of_ones_own_has_no_notes():

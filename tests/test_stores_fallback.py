@@ -185,6 +185,22 @@ def test_other_rules_are_never_replaced(main, clock):
         main.error = None
 
 
+def test_notes_do_not_wait_for_a_store_that_is_away(main, seen, clock, monkeypatch):
+    """They are refused at once, without asking it, until a key says that it is back."""
+    monkeypatch.setattr(main, "notes", lambda: {"a": "1"})
+    monkeypatch.setattr(main, "leave_notes", lambda notes: None)
+    assert seen.notes() == {"a": "1"}
+    main.error = GONE
+    seen.add(fingerprint(1))
+    for ask in (seen.notes, lambda: seen.leave_notes({"b": "2"})):
+        with pytest.raises(StoreUnavailableError, match="the main store is away"):
+            ask()
+    main.error = None
+    clock[0] += fallback.RETRY_SECONDS
+    seen.add(fingerprint(2))
+    assert seen.notes() == {"a": "1"}
+
+
 def test_a_real_redis_goes_and_comes_back(clock):
     """The crawl goes on without it, and it knows all in the end."""
     pytest.importorskip("redis", reason="the extra 'redis' is not installed")

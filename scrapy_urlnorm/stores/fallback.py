@@ -7,7 +7,7 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ..exceptions import StoreError, StoreMismatchError
+from ..exceptions import StoreError, StoreMismatchError, StoreUnavailableError
 from .seen import Seen
 
 if TYPE_CHECKING:
@@ -85,10 +85,17 @@ class SeenWithFallback(Seen):
         return len(self._local if self._is_away else self._main)
 
     def leave_notes(self, notes: Mapping[str, str]) -> None:
+        self._require_main()
         self._main.leave_notes(notes)
 
     def notes(self) -> dict[str, str]:
+        self._require_main()
         return self._main.notes()
+
+    def _require_main(self) -> None:
+        """Do not wait for the main store again: notes can wait, and keys tell when it is back."""
+        if self._is_away:
+            raise StoreUnavailableError(f"{self._main.name} is away")
 
     def _leave(self, error: StoreError) -> None:
         self._retry_at = monotonic() + RETRY_SECONDS
