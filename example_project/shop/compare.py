@@ -34,6 +34,7 @@ ROWS = {
 
 class Compare:
     def __init__(self, crawler):
+        self.stats = crawler.stats
         self.result_path = crawler.settings.get("SHOP_RESULT")
 
     @classmethod
@@ -52,6 +53,9 @@ class Compare:
             "distinct": len(distinct),
             "again": len(spider.pages) - len(distinct),
             "lost": len(PAGES - distinct),
+            "pages": spider.pages,
+            "learned": self.stats.get_value("urlnorm/learned/rules", 0),
+            "shared": self.stats.get_value("urlnorm/learned/shared", 0),
         }
         if self.result_path:
             Path(self.result_path).write_text(json.dumps(result), encoding="utf-8")

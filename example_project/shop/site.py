@@ -7,6 +7,7 @@ request to it. Every page says in ``X-Page`` which page it is, so that the crawl
 from __future__ import annotations
 
 import html
+import os
 import threading
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +17,7 @@ HOST = "http://www.shop.test"
 ALIAS = "http://shop.test"
 CATEGORIES = ("books", "music", "garden", "toys")
 COLOURS = ("red", "green", "blue")
-ITEMS_PER_CATEGORY = 15
+ITEMS_PER_CATEGORY = int(os.environ.get("SHOP_ITEMS", "15"))
 
 PAGES = frozenset(
     {"home", "help"}

@@ -1,0 +1,97 @@
+"""The example with four crawlers: ``python -m shop.many``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "example_project"
+PAGES = 418
+CRAWLERS = 4
+
+
+def run(*arguments):
+    """Run the example; its output, when it printed no error."""
+    environment = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    return subprocess.run(
+        [sys.executable, "-m", "shop.many", *arguments],
+        check=False,
+        cwd=EXAMPLE,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+
+@pytest.fixture
+def url():
+    """A Redis to be named."""
+    pytest.importorskip("scrapy_redis")
+    from redis_server import RedisServer
+
+    with RedisServer() as server:
+        yield server.url
+
+
+def test_four_crawlers_lose_no_page_and_fetch_each_once(url):
+    """The sums are right, somebody learned, and the Redis is left as it was."""
+    import redis
+
+    done = run("--redis", url)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [
+        list(map(int, row.replace(",", "").split()))
+        for row in re.findall(r"^(?:crawler \d|together)\s+(.+)$", done.stdout, re.MULTILINE)
+    ]
+    *crawlers, together = rows
+    assert len(crawlers) == CRAWLERS
+    assert [sum(column) for column in zip(*crawlers, strict=True)] == together
+    requests, redirects, fetched, learned, shared = together
+    assert requests == redirects + fetched
+    assert f"distinct pages {PAGES}, lost of the {PAGES} of the shop: 0" in done.stdout
+    (home,) = map(int, re.findall(r"the start page came (\d+) times", done.stdout))
+    # One start request for each crawler at most, and the first link; all else comes once.
+    assert 1 <= home <= CRAWLERS + 1
+    assert fetched == PAGES - 1 + home
+    assert 1 <= learned <= learned + shared <= CRAWLERS
+    with redis.Redis.from_url(url) as client:
+        assert client.keys() == []
+
+
+def test_an_unfinished_crawl_is_not_mixed_with(url):
+    """A Redis that has such keys is refused, and they are left alone."""
+    import redis
+
+    with redis.Redis.from_url(url) as client:
+        client.set("shop:seen:identity", "?")
+        done = run("--redis", url)
+        assert done.returncode == 1
+        assert "has keys like shop:requests or shop:seen:*" in done.stderr
+        assert client.keys() == [b"shop:seen:identity"]
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "message"),
+    [
+        ("importlib.util", "find_spec", "redis is not installed: pip install redis"),
+        ("shutil", "which", "redis-server is not installed: apt-get install redis-server"),
+    ],
+)
+def test_says_what_is_missing(monkeypatch, module, function, message):
+    """Without what it needs it names that, and how to install it."""
+    if function == "which":
+        pytest.importorskip("scrapy_redis")
+    monkeypatch.syspath_prepend(EXAMPLE)
+    monkeypatch.setattr(sys, "argv", ["many"])
+    many = importlib.import_module("shop.many")
+    monkeypatch.setattr(f"{module}.{function}", lambda name: None)
+    with pytest.raises(SystemExit, match=message):
+        many.main()
