@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from .dupefilter import UrlNormDupeFilter
     from .fingerprinter import UrlNormRequestFingerprinter
     from .middleware import UrlNormDownloaderMiddleware
+    from .scheduler import Scheduler
 
 __all__ = [
     "Addon",
     "CrawlLog",
     "Normalizer",
+    "Scheduler",
     "SiteRule",
     "Trace",
     "UrlNormDownloaderMiddleware",
@@ -37,6 +39,7 @@ __all__ = [
 _SCRAPY_COMPONENTS = {
     "Addon": "addon",
     "CrawlLog": "crawl_log",
+    "Scheduler": "scheduler",
     "UrlNormDownloaderMiddleware": "middleware",
     "UrlNormDupeFilter": "dupefilter",
     "UrlNormRequestFingerprinter": "fingerprinter",

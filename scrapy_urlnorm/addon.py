@@ -15,6 +15,8 @@ from .crawl_log import CrawlLog
 from .dupefilter import UrlNormDupeFilter
 from .fingerprinter import UrlNormRequestFingerprinter
 from .middleware import PRIORITY, UrlNormDownloaderMiddleware
+from .queues import FifoDiskQueue, LifoDiskQueue
+from .scheduler import Scheduler
 from .settings import FALLBACK_FINGERPRINTER, Config, is_enabled
 
 if TYPE_CHECKING:
@@ -32,10 +34,10 @@ _POET_BASE = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
 class Addon:
     """Puts the fingerprinter, the dupefilter and the downloader middleware in their places.
 
-    The crawl log as well, when a setting names a file for it.
+    With JOBDIR our scheduler as well, and the crawl log, when a setting names a file for it.
 
     The fingerprinter configured before becomes the fallback of ours. A dupefilter other than
-    Scrapy's own is left in its place. All settings are checked now, not at the first request.
+    Scrapy's own is left in its place, and so is a scheduler that the project names. All settings are checked now, not at the first request.
     """
 
     @classmethod
@@ -56,6 +58,8 @@ class Addon:
         self._wrap_fingerprinter(settings)
         if load_object(settings["DUPEFILTER_CLASS"]) is load_object(_STOCK_DUPEFILTER):
             _set(settings, "DUPEFILTER_CLASS", UrlNormDupeFilter)
+        if config.jobdir:
+            _replace_scheduler(settings)
         settings.setdefault_in_component_priority_dict(
             "DOWNLOADER_MIDDLEWARES", UrlNormDownloaderMiddleware, PRIORITY
         )
@@ -94,6 +98,21 @@ class Addon:
                 {"current": dupefilter.__qualname__},
                 extra={"spider": spider},
             )
+
+
+def _replace_scheduler(settings: BaseSettings) -> None:
+    """Put our scheduler and queues in place of Scrapy's own; keep the order of the queues."""
+    queues = {
+        name: load_object(settings[name])
+        for name in ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")
+        if settings[name]
+    }
+    ours = {queue.stock: queue for queue in (LifoDiskQueue, FifoDiskQueue)}
+    if settings.getpriority("SCHEDULER") or not set(queues.values()) <= set(ours):
+        return
+    _set(settings, "SCHEDULER", Scheduler)
+    for name, queue in queues.items():
+        _set(settings, name, ours[queue])
 
 
 def _set(settings: BaseSettings, name: str, value: type) -> None:

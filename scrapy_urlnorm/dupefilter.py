@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -38,7 +37,11 @@ REMEMBERED_URLS = 10_000
 MISMATCH_REASON = "urlnorm_store_mismatch"  #: why a crawl ended: the keys are of other rules
 ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: the store failed
 
-RUNNING_FILE = "urlnorm.running"  #: in JOBDIR while a crawl runs; what a killed one leaves there
+
+def stop_crawl(crawler: Crawler) -> None:
+    """End the crawl because what it has seen, or has still to do, cannot be kept."""
+    assert crawler.engine is not None
+    deferred_from_coro(crawler.engine.close_spider_async(reason=ERROR_REASON))
 
 
 class UrlNormDupeFilter(BaseDupeFilter):
@@ -68,9 +71,10 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self._explainer = explainer
         self._on_failure = on_failure
         self._stats = stats
-        self._running: Path | None = None
+        self.has_failed = False  #: whether the store has
+        self.uncommitted: dict[bytes, None] = {}  #: keys the store is told of by `commit`
+        self._waits = False
         self._is_open = False
-        self._has_failed = False
         self._has_logged = False
         self._let_pass: WeakSet[Request] = WeakSet()
         self._first_urls: OrderedDict[bytes, str] = OrderedDict()
@@ -78,21 +82,14 @@ class UrlNormDupeFilter(BaseDupeFilter):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         config = Config.from_settings(crawler.settings)
-
-        def stop() -> None:
-            assert crawler.engine is not None
-            deferred_from_coro(crawler.engine.close_spider_async(reason=ERROR_REASON))
-
         dupefilter = cls(
             config.new_store(),
             crawler.request_fingerprinter,
             explainer=UrlNormRequestFingerprinter.of(crawler),
             debug=crawler.settings.getbool("DUPEFILTER_DEBUG"),
-            on_failure=stop,
+            on_failure=partial(stop_crawl, crawler),
             stats=crawler.stats,
         )
-        if config.jobdir:
-            dupefilter._running = Path(config.jobdir, RUNNING_FILE)
         crawler.signals.connect(dupefilter.close, signals.spider_closed)
         _built[crawler] = dupefilter
         return dupefilter
@@ -135,30 +132,28 @@ class UrlNormDupeFilter(BaseDupeFilter):
             is_mismatch = isinstance(error, StoreMismatchError)
             raise CloseSpider(MISMATCH_REASON if is_mismatch else ERROR_REASON) from error
         self._is_open = True
-        if self._running is not None:
-            self._begin_run(self._running)
-
-    def _begin_run(self, running: Path) -> None:
-        """Leave a mark in JOBDIR; a mark found there and a queue of Scrapy's mean a loss."""
-        if running.exists() and running.with_name("requests.queue").exists():
-            logger.warning(
-                "The last crawl in %(jobdir)s was killed. Scrapy loses the requests that wait in "
-                "its queue then; they count as seen, so their pages will not be fetched. To fetch "
-                "them, begin another JOBDIR; what a crawl log says was fetched goes into its "
-                "store with scrapy-urlnorm rekey.",
-                {"jobdir": str(running.parent)},
-            )
-        with suppress(OSError):  # only the warning depends on it
-            running.touch()
 
     def close(self, reason: str = "") -> None:
         """Close the store; a second time does nothing."""
         if self._is_open:
             self._is_open = False
-            if self._running is not None:
-                with suppress(OSError):
-                    self._running.unlink()
             self.store.close()
+
+    def wait_for_commits(self) -> None:
+        """From now on tell the store of a new key when `commit` is called.
+
+        So a scheduler has the request on disk before its key is there. Not with a store that
+        others use: they would not know what this crawler has begun with.
+        """
+        self._waits = not self.store.is_shared
+
+    def commit(self) -> None:
+        """Tell the store of all `uncommitted` keys. Handles a store that fails."""
+        keys, self.uncommitted = self.uncommitted, {}
+        try:
+            self.store.add_many(keys)
+        except StoreError as error:
+            self._failed(error)
 
     def request_seen(self, request: Request) -> bool:
         """Whether an equal request was seen before; remembers this one."""
@@ -199,6 +194,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def knows(self, key: bytes) -> bool:
         """Whether the store has *key*. Handles a store that fails."""
+        if key in self.uncommitted:
+            return True
         try:
             return key in self.store
         except StoreError as error:
@@ -211,7 +208,13 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def add(self, key: bytes) -> bool:
         """Put *key* into the store; whether it is new. Handles a store that fails."""
-        if self._has_failed:
+        if self._waits:
+            if not self.has_failed and self.knows(key):
+                return False
+            is_new = key not in self.uncommitted
+            self.uncommitted[key] = None
+            return is_new
+        if self.has_failed:
             return True  # the crawl is ending; a queue on disk keeps the request for the next run
         try:
             return self.store.add(key)
@@ -221,7 +224,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def _failed(self, error: StoreError) -> None:
         self._count("urlnorm/store/errors")
-        self._has_failed = True
+        self.has_failed = True
         logger.critical(
             "The store (%(setting)s) failed, the crawl ends here: %(error)s",
             {"setting": STORE, "error": error},

@@ -314,6 +314,7 @@ class _Suppressed:
         file = self._open()
         file.seek(0, os.SEEK_END)
         file.write(entry)
+        file.flush()  # a killed crawl shall not lose it
         return True
 
     def take(self, domains: set[str], spider: Spider) -> list[tuple[Request, bool]]:

@@ -107,6 +107,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/requests/fallback_errors": "of these, requests on which the fallback fingerprinter "
     "raised: their URL as it stands was taken",
     "urlnorm/requests/rewritten": "requests sent with their normalized URL",
+    "urlnorm/requests/resumed": "requests that waited in JOBDIR when the run began",
     "urlnorm/merged": "duplicates filtered although their URL differs from the one seen first",
     "urlnorm/merged/{rule}": "of these, how many this rule had a part in",
     "urlnorm/redirects/passed": "redirects followed although their key was that of the request "

@@ -1,27 +1,26 @@
-"""A crawl with JOBDIR that is stopped and started again: every page once, over both runs."""
+"""A crawl with JOBDIR that is stopped or killed and started again: every page, none twice."""
 
 from __future__ import annotations
 
+import pickle
+import random
 import signal
 import threading
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 from crawl_process import start
 from loopback import Site, page
-from scrapy import Request
 
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.pending import PendingRequests
 
 if TYPE_CHECKING:
     from loopback import Reply
 
 HOME = "http://shop.test/"
 PAGES = 120
-KILLED = "Scrapy loses the requests that wait in its queue"  #: in the log after a kill
 STOP_AFTER = 40  #: requests of the first run; from then on pages come slowly
 
 
@@ -44,74 +43,97 @@ class Shop:
         return page(str(number), *links)
 
 
-def stop_and_resume(folder, store, stop):
-    """Crawl, send the signal *stop* in the middle, and crawl on; requests of the two runs."""
-    shop = Shop()
-    settings = {
-        "JOBDIR": str(folder / "job"),
-        "URLNORM_STORE": f"{store}:{folder / 'keys'}",
+@pytest.fixture(params=["file", "lmdb"])
+def settings(request, tmp_path):
+    """Of a crawl with JOBDIR, for each store on disk."""
+    if request.param == "lmdb":
+        pytest.importorskip("lmdb")
+    return {
+        "JOBDIR": str(tmp_path / "job"),
+        "URLNORM_STORE": f"{request.param}:{tmp_path / 'keys'}",
     }
-    with Site(shop) as site:
-        first = start(site, [HOME], settings, folder / "log")
-        assert shop.is_reached.wait(60)
-        first.send_signal(stop)
-        code = first.wait(60)
-        requests = site.requests[:]
-        shop.go_on.set()
-        yield code, requests
-        second = start(site, [HOME], settings, folder / "log")
-        assert second.wait(60) == 0
-        yield code, site.requests[len(requests) :]
 
 
-stores = pytest.mark.parametrize("store", ["file", "lmdb"])
+def left_over(folder):
+    """URLs of the requests that a run left in its JOBDIR."""
+    with closing(PendingRequests(folder / "job" / "urlnorm.pending")) as pending:
+        rows = pending._database.execute("SELECT request FROM request")
+        return {pickle.loads(row)["url"].partition("?")[0] for (row,) in rows}
 
 
-@stores
+def times(requests):
+    """How often each page was asked for."""
+    return Counter(url.partition("?")[0] for url in requests)
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_paused_crawl_fetches_every_page_once(tmp_path, store, stop):
+def test_a_paused_crawl_fetches_every_page_once(tmp_path, settings, stop):
     """Both runs together fetch every page, and none twice but the start page.
 
     Scrapy sends start requests past every dupefilter, in each run.
     """
-    if store == "lmdb":
-        pytest.importorskip("lmdb")
-    (code, first), (_, second) = stop_and_resume(tmp_path, store, stop)
-    assert code == 0
-    assert STOP_AFTER <= len(first) < PAGES
-    assert KILLED not in (tmp_path / "log").read_text()
-    times = Counter(url.partition("?")[0] for url in first + second)
-    assert times.pop(HOME) == 2
-    assert times == {f"{HOME}{number}": 1 for number in range(1, PAGES)}
+    shop = Shop()
+    with Site(shop) as site:
+        first = start(site, [HOME], settings, tmp_path / "log")
+        assert shop.is_reached.wait(60)
+        first.send_signal(stop)
+        assert first.wait(60) == 0
+        assert STOP_AFTER <= len(site.requests) < PAGES
+        shop.go_on.set()
+        assert start(site, [HOME], settings, tmp_path / "log").wait(60) == 0
+    asked = times(site.requests)
+    assert asked.pop(HOME) == 2
+    assert asked == {f"{HOME}{number}": 1 for number in range(1, PAGES)}
 
 
-def test_a_killed_crawl_fetches_no_page_again(tmp_path):
-    """After kill -9 the file knows all that was requested, and the crawl starts again with it.
+def test_a_killed_crawl_goes_on_where_it_was(tmp_path, settings):
+    """After kill -9 the next run fetches every page that is left, and no page that was done.
 
-    Requests that waited are lost, and the second run says so: Scrapy writes down which queues it
-    has when it closes them.
+    What was being downloaded or handled at that moment is fetched again: its response died with
+    the process.
     """
-    runs = stop_and_resume(tmp_path, "file", signal.SIGKILL)
-    code, first = next(runs)
-    assert code == -signal.SIGKILL
-    normalizer = Normalizer()
-    fingerprint = UrlNormRequestFingerprinter(normalizer).fingerprint
-    with open_store(f"file:{tmp_path / 'keys'}", digest=normalizer.digest) as seen:
-        assert [url for url in first[1:] if fingerprint(Request(url)) not in seen] == []
-    _, second = next(runs)
-    assert set(first) & set(second) == {HOME}
+    shop = Shop()
+    with Site(shop) as site:
+        first = start(site, [HOME], settings, tmp_path / "log")
+        assert shop.is_reached.wait(60)
+        first.kill()
+        first.wait(60)
+        before = times(site.requests)
+        left = left_over(tmp_path)
+        shop.go_on.set()
+        assert start(site, [HOME], settings, tmp_path / "log").wait(60) == 0
+    after = times(site.requests) - before
+    assert set(before) | set(after) == {HOME} | {f"{HOME}{number}" for number in range(1, PAGES)}
+    assert set(before.values()) == {1}
+    assert set(after.values()) == {1}
+    again = set(before) & set(after) - {HOME}
+    assert again <= left
+    assert len(again) < STOP_AFTER // 2
     log = (tmp_path / "log").read_text()
+    assert f"Resuming crawl ({len(left)} requests scheduled)" in log
     assert "damaged" not in log
-    assert log.count(KILLED) == 1
-    assert not (tmp_path / "job" / "urlnorm.running").exists()
+    assert "ERROR" not in log
+    assert left_over(tmp_path) == set()
 
 
-def test_a_killed_crawl_opens_its_lmdb_store_again(tmp_path):
-    """After kill -9 the file is whole; no page is fetched twice in one run."""
-    pytest.importorskip("lmdb")
-    runs = stop_and_resume(tmp_path, "lmdb", signal.SIGKILL)
-    code, _ = next(runs)
-    assert code == -signal.SIGKILL
-    _, second = next(runs)
-    assert set(Counter(second).values()) == {1}
-    assert "CRITICAL" not in (tmp_path / "log").read_text()
+def test_a_crawl_killed_many_times_fetches_every_page(tmp_path, settings):
+    """Killed at six random moments, it has fetched all in the end, and nothing done twice."""
+    chance = random.Random(settings["URLNORM_STORE"][:4])
+    allowed = Counter()  # pages that were under way when a run was killed
+    shop = Shop()
+    with Site(shop) as site:
+        for _ in range(6):
+            shop.asked = STOP_AFTER - chance.randrange(3, 25)
+            shop.is_reached.clear()
+            run = start(site, [HOME], settings, tmp_path / "log")
+            assert shop.is_reached.wait(60)
+            run.kill()
+            run.wait(60)
+            allowed.update(left_over(tmp_path) & set(times(site.requests)))
+        shop.go_on.set()
+        assert start(site, [HOME], settings, tmp_path / "log").wait(60) == 0
+    asked = times(site.requests)
+    assert asked.pop(HOME) >= 7
+    assert set(asked) == {f"{HOME}{number}" for number in range(1, PAGES)}
+    assert {page: n for page, n in asked.items() if n > 1 + allowed[page]} == {}
+    assert "ERROR" not in (tmp_path / "log").read_text()

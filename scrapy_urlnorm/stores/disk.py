@@ -155,13 +155,16 @@ class LmdbSeen(Seen):
         entries: int = self._reader.stat(self._keys)["entries"]
         return entries + len(self._pending)
 
+    def flush(self) -> None:
+        if self._pending:
+            self._has(b"\0" * _ENTRY_SIZE)  # open again after a failure
+            self._write()
+
     def close(self) -> None:
         if self._lock < 0:
             return
         try:
-            if self._pending:
-                self._has(b"\0" * _ENTRY_SIZE)
-                self._write()
+            self.flush()
             if self._env is not None:
                 self._drop_reader()
                 self._env.sync(True)

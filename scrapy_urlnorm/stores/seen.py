@@ -61,6 +61,9 @@ class Seen(ABC):
         """Return the notes that all crawlers left at a shared store."""
         return {}
 
+    def flush(self) -> None:  # noqa: B027 - a store may write at once
+        """Write what is not written yet."""
+
     def close(self) -> None:  # noqa: B027 - or to let go
         """Write what is not written yet and let go. Deletes nothing; twice is harmless."""
 

@@ -1,0 +1,196 @@
+"""PendingRequests: what a crawl still has to do, in a database that a killed process leaves whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from .exceptions import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from os import PathLike
+
+T = TypeVar("T", bound="Hashable")
+
+_VERSION = 1  # of the tables
+_APPLICATION = 0x75726C6E  # "urln", so that `file` and others tell it from any SQLite database
+
+_TABLES = """
+CREATE TABLE request (id INTEGER PRIMARY KEY, queue TEXT NOT NULL, request BLOB NOT NULL);
+CREATE INDEX request_of_queue ON request (queue);
+CREATE TABLE key (key BLOB NOT NULL);
+"""
+
+
+class PendingRequests:
+    """Requests, in queues by name, and the keys that the store may not have on disk yet.
+
+    A request that is handed out stays in the database until it is done. Everything between two
+    commits is one transaction: a process that is killed leaves what the last commit left. (A
+    machine that stops may undo the last commits too, as SQLite's ``synchronous=NORMAL`` says.)
+
+    Whatever the database cannot do is a `StoreError`.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.name = f"the queue {str(path)!r}"
+        try:
+            self._database = sqlite3.connect(path, timeout=0)
+            try:
+                self.is_new = self._prepare()
+                self._waiting = Counter(
+                    dict(self._database.execute("SELECT queue, count(*) FROM request GROUP BY 1"))
+                )
+                (self.keys_held,) = self._database.execute("SELECT count(*) FROM key").fetchone()
+            except BaseException:
+                self._database.close()
+                raise
+        except sqlite3.Error as error:
+            raise self._failure("open", error) from error
+        self.handed_out: dict[Hashable, int] = {}  #: requests, and their numbers here
+        self._numbers_out: set[int] = set()
+
+    def _prepare(self) -> bool:
+        """Lock the database and see that it is ours; whether it was made just now."""
+        database = self._database
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        (application,) = database.execute("PRAGMA application_id").fetchone()
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if (application, version) == (_APPLICATION, _VERSION):
+            database.execute("BEGIN IMMEDIATE")  # a second crawl fails here
+            database.commit()
+            return False
+        if application or version or database.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise StoreError(
+                f"{self.name} is not one of this version of scrapy-urlnorm (application "
+                f"{application}, version {version}; this one has {_APPLICATION}, {_VERSION}): end "
+                "the crawl with the version that began it, or name another JOBDIR"
+            )
+        marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION};"
+        database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {marks} COMMIT;")
+        return True
+
+    def __len__(self) -> int:
+        """Return how many requests wait, in all queues."""
+        return self._waiting.total()
+
+    def waiting(self, queue: str) -> int:
+        """Return how many requests wait in *queue*."""
+        return self._waiting[queue]
+
+    def one_of_each(self) -> Iterator[bytes]:
+        """Return one request of each queue."""
+        try:
+            for queue in list(self._waiting):
+                select = "SELECT request FROM request WHERE queue = ? LIMIT 1"
+                yield self._database.execute(select, (queue,)).fetchone()[0]
+        except sqlite3.Error as error:
+            raise self._failure("read", error) from error
+
+    def push(self, queue: str, request: bytes) -> None:
+        """Put *request* into *queue*."""
+        try:
+            insert = "INSERT INTO request (queue, request) VALUES (?, ?)"
+            self._database.execute(insert, (queue, request))
+        except sqlite3.Error as error:
+            raise self._failure("write", error) from error
+        self._waiting[queue] += 1
+
+    def pop(self, queue: str, decode: Callable[[bytes], T], *, newest: bool) -> T | None:
+        """Hand out the newest request of *queue*, or the oldest, made of its bytes by *decode*.
+
+        One that cannot be decoded is left to another run.
+        """
+        found = self._next(queue, newest)
+        if found is None:
+            return None
+        number, data = found
+        self._numbers_out.add(number)
+        self._waiting[queue] -= 1
+        if not self._waiting[queue]:
+            del self._waiting[queue]  # there may be a queue for each of many hosts
+        request = decode(data)
+        self.handed_out[request] = number
+        return request
+
+    def peek(self, queue: str, decode: Callable[[bytes], T], *, newest: bool) -> T | None:
+        """Return what `pop` would."""
+        found = self._next(queue, newest)
+        return None if found is None else decode(found[1])
+
+    def _next(self, queue: str, newest: bool) -> tuple[int, bytes] | None:
+        if queue not in self._waiting:
+            return None
+        order = "DESC" if newest else "ASC"
+        ids = f"SELECT id FROM request WHERE queue = ? ORDER BY id {order}"
+        try:
+            # Those handed out are few, and passed over faster than marked in the database.
+            for (number,) in self._database.execute(ids, (queue,)):
+                if number not in self._numbers_out:
+                    select = "SELECT request FROM request WHERE id = ?"
+                    return number, self._database.execute(select, (number,)).fetchone()[0]
+        except sqlite3.Error as error:
+            raise self._failure("read", error) from error
+        return None
+
+    def done(self, requests: Iterable[Hashable]) -> None:
+        """Take out requests that were handed out and need not be again."""
+        numbers = [self.handed_out.pop(request) for request in requests]
+        try:
+            self._database.executemany(
+                "DELETE FROM request WHERE id = ?", [(number,) for number in numbers]
+            )
+        except sqlite3.Error as error:
+            raise self._failure("write", error) from error
+        self._numbers_out.difference_update(numbers)
+
+    def hold(self, keys: Iterable[bytes]) -> None:
+        """Keep *keys* until `release`."""
+        rows = [(key,) for key in keys]
+        try:
+            self._database.executemany("INSERT INTO key VALUES (?)", rows)
+        except sqlite3.Error as error:
+            raise self._failure("write", error) from error
+        self.keys_held += len(rows)
+
+    def held(self) -> Iterator[bytes]:
+        """Return the keys that are kept."""
+        try:
+            for (key,) in self._database.execute("SELECT key FROM key"):
+                yield key
+        except sqlite3.Error as error:
+            raise self._failure("read", error) from error
+
+    def release(self) -> None:
+        """Let go of the keys: the store has them on disk."""
+        try:
+            self._database.execute("DELETE FROM key")
+        except sqlite3.Error as error:
+            raise self._failure("write", error) from error
+        self.keys_held = 0
+
+    def commit(self) -> None:
+        """Make everything since the last commit last."""
+        try:
+            self._database.commit()
+        except sqlite3.Error as error:
+            raise self._failure("write", error) from error
+
+    def close(self) -> None:
+        """Let go; what was not committed is undone."""
+        with suppress(sqlite3.Error):
+            self._database.rollback()
+            self._database.close()
+
+    def _failure(self, doing: str, error: sqlite3.Error) -> StoreError:
+        hint = (
+            "another crawl uses it: give each crawl a JOBDIR of its own"
+            if "locked" in str(error)
+            else "what was written before is safe: set that right and resume, or name another JOBDIR"
+        )
+        return StoreError(f"cannot {doing} {self.name}: {error}; {hint}")

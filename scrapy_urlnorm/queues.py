@@ -1,0 +1,94 @@
+"""LifoDiskQueue and FifoDiskQueue: Scrapy's disk queues, in the database of our scheduler."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakKeyDictionary
+
+from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
+from scrapy.utils.request import request_from_dict
+
+from .exceptions import ConfigError
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from .pending import PendingRequests
+
+FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
+
+#: What the scheduler of a crawl opened.
+pending_of: WeakKeyDictionary[Crawler, PendingRequests] = WeakKeyDictionary()
+
+
+def decode(data: bytes, spider: Spider | None) -> Request:
+    """Return the request that was pushed as *data*.
+
+    Raises `ValueError` when its callback is no method of *spider*.
+    """
+    return request_from_dict(pickle.loads(data), spider=spider)
+
+
+class DiskQueue:
+    """One of the queues that Scrapy's priority queue makes: of one priority, of one host."""
+
+    newest: ClassVar[bool]  #: whether the newest request is the first one out
+    stock: ClassVar[type]  #: Scrapy's own queue of that order
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, key: str) -> Self:
+        """Make the queue whose path, as Scrapy has it, is *key*."""
+        pending = pending_of.get(crawler)
+        if pending is None:
+            raise ConfigError(
+                f"{cls.__qualname__} is a queue of SCHEDULER = 'scrapy_urlnorm.Scheduler'; this "
+                f"crawl has {crawler.settings['SCHEDULER']!r}"
+            )
+        return cls(pending, key.rpartition(f"{FOLDER}/")[2], crawler.spider)
+
+    def __init__(self, pending: PendingRequests, name: str, spider: Spider | None) -> None:
+        self._pending = pending
+        self._name = name
+        self._spider = spider
+
+    def push(self, request: Request) -> None:
+        """Put *request* in; raises `ValueError` for one that cannot be serialized."""
+        try:
+            data = pickle.dumps(request.to_dict(spider=self._spider), protocol=4)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValueError(str(error)) from error
+        self._pending.push(self._name, data)
+
+    def pop(self) -> Request | None:
+        """Take out the next request; ``None`` when there is none."""
+        return self._pending.pop(self._name, self._decode, newest=self.newest)
+
+    def peek(self) -> Request | None:
+        """Return what `pop` would, and leave it."""
+        return self._pending.peek(self._name, self._decode, newest=self.newest)
+
+    def _decode(self, data: bytes) -> Request:
+        return decode(data, self._spider)
+
+    def close(self) -> None:
+        """Do nothing: the scheduler closes the database."""
+
+    def __len__(self) -> int:
+        return self._pending.waiting(self._name)
+
+
+class LifoDiskQueue(DiskQueue):
+    """The newest request first: a crawl in depth-first order."""
+
+    newest = True
+    stock = PickleLifoDiskQueue
+
+
+class FifoDiskQueue(DiskQueue):
+    """The oldest request first: a crawl in breadth-first order."""
+
+    newest = False
+    stock = PickleFifoDiskQueue

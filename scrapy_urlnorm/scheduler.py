@@ -1,0 +1,272 @@
+"""Scheduler: Scrapy's own, with a queue in JOBDIR that a killed crawl takes up again.
+
+Scrapy's queues on disk are whole only after they were closed, and a request that was taken from
+them is nowhere while it is downloaded and its response handled. Here a request stays in a database
+until its callback has run to the end and what it yielded is in the database too, and its key stays
+beside it until the store has that on disk. So at whatever moment a crawl is killed, the next run
+does what was left, and takes nothing for seen that was not to be fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.core.scheduler import Scheduler as ScrapyScheduler
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from .dupefilter import ERROR_REASON, UrlNormDupeFilter, stop_crawl
+from .exceptions import ConfigError, StoreError
+from .pending import PendingRequests
+from .queues import DiskQueue, FifoDiskQueue, LifoDiskQueue, decode, pending_of
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "urlnorm.pending"  #: in JOBDIR
+
+#: A transaction ends with the next page, or with so many requests.
+_REQUESTS_A_TRANSACTION = 1_000
+#: Keys held for the store before it is told to write.
+_KEYS_HELD = 50_000
+
+
+class Scheduler(ScrapyScheduler):
+    """Without JOBDIR it is Scrapy's. With it, it needs queues on disk of `scrapy_urlnorm.queues`.
+
+    After a kill, what was being downloaded or handled then is fetched again. Requests that cannot
+    be serialized wait in memory, as with Scrapy's own scheduler, and are lost.
+
+    A database that fails ends the crawl with the reason ``urlnorm_store_error``; the next run
+    begins with its last commit.
+    """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        scheduler = super().from_crawler(crawler)
+        if scheduler.dqdir is not None:
+            _require_our_queues(crawler)
+        return scheduler
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._pending: PendingRequests | None = None
+        self._changes = 0  # since the last commit
+        self._has_failed = False
+
+    def open(self, spider: Spider) -> Deferred[None] | None:
+        """Open the database and all that Scrapy's scheduler opens."""
+        if self.dqdir is None:
+            return super().open(spider)
+        try:
+            return self._open(spider, Path(self.dqdir))
+        except BaseException as error:
+            if self._pending is not None:
+                self._pending.close()
+                self._pending = None
+            if not isinstance(error, StoreError):
+                raise
+            logger.critical("The crawl ends here: %(error)s", {"error": error})
+            raise CloseSpider(ERROR_REASON) from error
+
+    def _open(self, spider: Spider, folder: Path) -> Deferred[None] | None:
+        assert self.crawler is not None
+        self._pending = pending = PendingRequests(folder.with_name(FILE_NAME))
+        pending_of[self.crawler] = pending
+        state = folder / "active.json"  # what Scrapy's scheduler begins with
+        before = self._stock_queue(state) if pending.is_new and state.exists() else None
+        state.write_text(json.dumps(self._state(pending)), encoding="utf-8")
+        if isinstance(self.df, UrlNormDupeFilter):
+            self.df.wait_for_commits()
+        opened = super().open(spider)
+        assert self.dqs is not None
+        if len(self.dqs) != len(pending):
+            raise StoreError(
+                f"of {len(pending):,} requests in {pending.name} the priority queue finds "
+                f"{len(self.dqs):,}: set SCHEDULER_PRIORITY_QUEUE to what it was when they were put "
+                "there, or name another JOBDIR"
+            )
+        if before is not None:
+            self._take_over(before)
+        if isinstance(self.df, UrlNormDupeFilter):
+            self.df.store.add_many(pending.held())
+        if self.stats is not None:
+            self.stats.set_value("urlnorm/requests/resumed", len(pending))
+        return opened
+
+    def _state(self, pending: PendingRequests) -> Any:
+        """What the priority queue says of itself on being closed, were it open now.
+
+        It is all that Scrapy keeps of it, and a killed crawl did not come to that.
+        """
+        assert self.crawler is not None
+        assert self.pqclass is not None
+        queue = build_from_crawler(
+            self.pqclass, self.crawler, downstream_queue_cls=_TakesAll, key=self.dqdir
+        )
+        for data in pending.one_of_each():
+            queue.push(decode(data, self.crawler.spider))
+        return queue.close()
+
+    def _stock_queue(self, state: Path) -> Any:
+        """The queue that an earlier run left here with Scrapy's own scheduler."""
+        assert self.crawler is not None
+        assert self.pqclass is not None
+        settings = self.crawler.settings
+        start_queue = settings["SCHEDULER_START_DISK_QUEUE"]
+        return build_from_crawler(
+            self.pqclass,
+            self.crawler,
+            downstream_queue_cls=load_object(settings["SCHEDULER_DISK_QUEUE"]).stock,
+            key=self.dqdir,
+            startprios=json.loads(state.read_text(encoding="utf-8")),
+            start_queue_cls=load_object(start_queue).stock if start_queue else None,
+        )
+
+    def _take_over(self, queue: Any) -> None:
+        """Move all requests of *queue* into ours; the next one out goes in first."""
+        assert self.dqs is not None
+        while (request := queue.pop()) is not None:
+            self.dqs.push(request)
+            self._changed()
+        queue.close()
+        self._commit()
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Do as Scrapy's scheduler does; after a failure, nothing."""
+        if self._pending is None:
+            return super().enqueue_request(request)
+        if self._has_failed:
+            return False  # what it came from is not done, and will be fetched again
+        try:
+            accepted = super().enqueue_request(request)
+            if accepted:
+                self._changed()
+        except StoreError as error:
+            self._fail(error)
+            return False
+        return accepted
+
+    def next_request(self) -> Request | None:
+        """Do as Scrapy's scheduler does, after taking note of what has been done until now."""
+        if self._pending is None:
+            return super().next_request()
+        if self._has_failed:
+            return None
+        try:
+            self._take_note()
+            self._commit()
+            return super().next_request()
+        except StoreError as error:
+            self._fail(error)
+            return None
+
+    def close(self, reason: str) -> Deferred[None] | None:
+        """Close the database and all that Scrapy's scheduler closes."""
+        if self._pending is None:
+            return super().close(reason)
+        try:
+            if not self._has_failed:
+                self._take_note()
+                self._commit()
+        except StoreError as error:
+            self._has_failed = True
+            logger.critical("The next run will repeat a part: %(error)s", {"error": error})
+        try:
+            closed = super().close(reason)
+            if not self._has_failed and self._store_works():
+                self._pending.release()  # the store has been closed, and has them
+                self._pending.commit()
+        finally:
+            self._pending.close()
+        return closed
+
+    def _take_note(self) -> None:
+        """Take out of the database what the engine is done with: callback, retries and all."""
+        assert self._pending is not None
+        if not self._pending.handed_out:
+            return
+        assert self.crawler is not None
+        assert self.crawler.engine is not None
+        slot = self.crawler.engine._slot
+        assert slot is not None
+        # Signals and middlewares do not see every end that a request can come to; this set does.
+        done = [request for request in self._pending.handed_out if request not in slot.inprogress]
+        if done:
+            self._pending.done(done)
+            self._changes += len(done)
+
+    def _changed(self) -> None:
+        self._changes += 1
+        if self._changes >= _REQUESTS_A_TRANSACTION:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Make what was done last, and then tell the store of the new keys."""
+        assert self._pending is not None
+        dupefilter = self.df if isinstance(self.df, UrlNormDupeFilter) else None
+        keys = dupefilter.uncommitted if dupefilter is not None else ()
+        if not self._changes and not keys:
+            return
+        self._pending.hold(keys)
+        self._pending.commit()
+        self._changes = 0
+        if dupefilter is not None:
+            dupefilter.commit()
+            if self._pending.keys_held >= _KEYS_HELD and self._store_works():
+                dupefilter.store.flush()
+                self._pending.release()
+
+    def _store_works(self) -> bool:
+        return not (isinstance(self.df, UrlNormDupeFilter) and self.df.has_failed)
+
+    def _fail(self, error: StoreError) -> None:
+        self._has_failed = True
+        logger.critical("The crawl ends here: %(error)s", {"error": error})
+        if self.stats is not None:
+            self.stats.inc_value("urlnorm/store/errors")
+        assert self.crawler is not None
+        stop_crawl(self.crawler)
+
+
+class _TakesAll:
+    """A queue that says it is not empty."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, key: str) -> Self:
+        return cls()
+
+    def push(self, request: Request) -> None:
+        pass
+
+    def pop(self) -> None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return 1
+
+
+def _require_our_queues(crawler: Crawler) -> None:
+    """Raise `ConfigError` for a queue on disk that would lose requests."""
+    accepted = ", ".join(f"{queue.__module__}.{queue.__name__}" for queue in _OUR_QUEUES)
+    for name in ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE"):
+        queue = crawler.settings[name]
+        if queue and not issubclass(load_object(queue), DiskQueue):
+            raise ConfigError(
+                f"{name} = {queue!r} with SCHEDULER = {crawler.settings['SCHEDULER']!r} and "
+                f"JOBDIR; accepted: {accepted}"
+            )
+
+
+_OUR_QUEUES = (LifoDiskQueue, FifoDiskQueue)
