@@ -57,23 +57,23 @@ class PendingRequests:
         """Lock the database and see that it is ours; whether it was made just now."""
         database = self._database
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
-        if (application, version) == (_APPLICATION, _VERSION):
-            database.execute("BEGIN IMMEDIATE")  # a second crawl fails here
-            database.commit()
-            return False
-        if application or version or database.execute("SELECT 1 FROM sqlite_master").fetchone():
+        tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,)
+        if tables and (application, version) != (_APPLICATION, _VERSION):
             raise StoreError(
                 f"{self.name} is not one of this version of scrapy-urlnorm (application "
                 f"{application}, version {version}; this one has {_APPLICATION}, {_VERSION}): end "
                 "the crawl with the version that began it, or name another JOBDIR"
             )
-        marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION};"
-        database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {marks} COMMIT;")
-        return True
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        if not tables:
+            marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION};"
+            database.executescript(f"BEGIN; {_TABLES} {marks} COMMIT;")
+        database.execute("BEGIN IMMEDIATE")  # from now on it is locked
+        database.commit()
+        return not tables
 
     def __len__(self) -> int:
         """Return how many requests wait, in all queues."""

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.utils.request import request_from_dict
 
-from .exceptions import ConfigError
+from .exceptions import StoreError
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -43,7 +43,8 @@ class DiskQueue:
         """Make the queue whose path, as Scrapy has it, is *key*."""
         pending = pending_of.get(crawler)
         if pending is None:
-            raise ConfigError(
+            # No ValueError: Scrapy's scheduler takes that for a request it cannot serialize.
+            raise StoreError(
                 f"{cls.__qualname__} is a queue of SCHEDULER = 'scrapy_urlnorm.Scheduler'; this "
                 f"crawl has {crawler.settings['SCHEDULER']!r}"
             )

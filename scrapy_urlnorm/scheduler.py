@@ -49,13 +49,6 @@ class Scheduler(ScrapyScheduler):
     begins with its last commit.
     """
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        scheduler = super().from_crawler(crawler)
-        if scheduler.dqdir is not None:
-            _require_our_queues(crawler)
-        return scheduler
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._pending: PendingRequests | None = None
@@ -72,13 +65,14 @@ class Scheduler(ScrapyScheduler):
             if self._pending is not None:
                 self._pending.close()
                 self._pending = None
-            if not isinstance(error, StoreError):
+            if not isinstance(error, (StoreError, ConfigError)):
                 raise
             logger.critical("The crawl ends here: %(error)s", {"error": error})
             raise CloseSpider(ERROR_REASON) from error
 
     def _open(self, spider: Spider, folder: Path) -> Deferred[None] | None:
         assert self.crawler is not None
+        _require_our_queues(self.crawler)
         self._pending = pending = PendingRequests(folder.with_name(FILE_NAME))
         pending_of[self.crawler] = pending
         state = folder / "active.json"  # what Scrapy's scheduler begins with

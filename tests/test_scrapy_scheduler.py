@@ -1,0 +1,285 @@
+"""The scheduler in real crawls: order, upgrade from Scrapy's own, and what it refuses."""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from loopback import Follow, Site, crawl, page
+from scrapy import Request
+from scrapy.settings import Settings
+from scrapy.squeues import MarshalLifoDiskQueue, PickleFifoDiskQueue, PickleLifoDiskQueue
+
+from scrapy_urlnorm.addon import Addon
+from scrapy_urlnorm.pending import PendingRequests
+from scrapy_urlnorm.queues import FifoDiskQueue, LifoDiskQueue
+from scrapy_urlnorm.scheduler import FILE_NAME, Scheduler
+
+HOME = "http://shop.test/"
+ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
+STOCK = "scrapy.core.scheduler.Scheduler"
+DISK, START = "SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE"
+
+
+class Chooser(Follow):
+    """Gives requests the priority, slot, or unserializable luggage that their URL names."""
+
+    def parse(self, response):
+        yield {"page": response.url.rpartition("/")[2], "url": response.url}
+        for href in response.css("a::attr(href)").getall():
+            request = response.follow(href)
+            request.priority = int(href.partition("p")[2] or 0)
+            if "slot" in href:
+                request.meta["download_slot"] = href
+            if "lambda" in href:
+                request.meta["luggage"] = lambda: None
+            yield request
+
+
+class Raises(Follow):
+    """Yields its links and then fails; or fails in the errback."""
+
+    async def start(self):
+        for url in self.urls:
+            yield Request(url, errback=self.failed, dont_filter=True)
+
+    def parse(self, response):
+        yield from super().parse(response)
+        raise RuntimeError("the callback failed")
+
+    def failed(self, failure):
+        raise RuntimeError("the errback failed")
+
+
+def updated(**settings):
+    settings = Settings(settings)
+    Addon().update_settings(settings)
+    return settings
+
+
+def stays_behind(folder):
+    """Names of the pages whose requests wait in a JOBDIR."""
+    with closing(PendingRequests(Path(folder, FILE_NAME))) as pending:
+        rows = pending._database.execute("SELECT request FROM request ORDER BY id")
+        return [pickle.loads(row)["url"].rpartition("/")[2] for (row,) in rows]
+
+
+# --- what the add-on puts in place ----------------------------------------------------------
+
+
+def test_with_a_job_the_addon_puts_the_scheduler_in_place(tmp_path):
+    """Scheduler and queues are ours, in the order that the queues had."""
+    settings = updated(JOBDIR=str(tmp_path))
+    assert settings["SCHEDULER"] is Scheduler
+    assert (settings[DISK], settings[START]) == (LifoDiskQueue, FifoDiskQueue)
+    settings = updated(JOBDIR=str(tmp_path), **{DISK: PickleFifoDiskQueue, START: None})
+    assert settings["SCHEDULER"] is Scheduler
+    assert (settings[DISK], settings[START]) == (FifoDiskQueue, None)
+    settings = updated(JOBDIR=str(tmp_path), **{START: PickleLifoDiskQueue})
+    assert settings[START] is LifoDiskQueue
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"JOBDIR": "job", "SCHEDULER": STOCK}, {"JOBDIR": "job", DISK: MarshalLifoDiskQueue}],
+    ids=["no job", "a scheduler named", "another queue"],
+)
+def test_what_the_addon_leaves_alone(settings):
+    """No job, a scheduler that the project names, queues that write another format."""
+    result = updated(**settings)
+    assert result["SCHEDULER"] == STOCK
+    assert result[DISK] == settings.get(DISK, Settings()[DISK])
+    assert result[START] == Settings()[START]
+
+
+def test_another_queue_with_our_scheduler_is_an_error(tmp_path):
+    """Its requests would not survive, so the crawl does not begin."""
+    settings = {"SCHEDULER": "scrapy_urlnorm.Scheduler", "JOBDIR": str(tmp_path)}
+    with Site({HOME: page("home")}) as site:
+        result = crawl(site, [HOME], settings)
+    assert site.requests == []
+    assert "CRITICAL" in result.log
+    assert f"{DISK} = 'scrapy.squeues.PickleLifoDiskQueue'" in result.log
+    assert "scrapy_urlnorm.queues.LifoDiskQueue" in result.log
+
+
+def test_our_queue_with_another_scheduler_is_an_error(tmp_path):
+    """It has no database then, and says which scheduler it belongs to."""
+    settings = {DISK: "scrapy_urlnorm.queues.LifoDiskQueue", "JOBDIR": str(tmp_path)}
+    with Site({HOME: page("home", "/1")}) as site:
+        result = crawl(site, [HOME], settings)
+    assert "SCHEDULER = 'scrapy_urlnorm.Scheduler'" in (result.error or "") + result.log
+
+
+# --- crawling -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["Lifo", "Fifo"])
+def test_the_order_is_that_of_scrapy(tmp_path, order):
+    """Depth first or breadth first, by priority and over several slots."""
+    links = ["/1", "/2p5", "/3p-5", "/4slot", "/5slotp7", "/6"]
+    pages = {HOME: page("home", *links)}
+    pages |= {HOME + link[1:]: page(link, link + "0", "/7", "/8p5") for link in links}
+    pages |= {HOME + name: page(name) for name in ("7", "8p5", "10", "60")}
+    settings = {
+        **ADDON,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        DISK: f"scrapy.squeues.Pickle{order}DiskQueue",
+    }
+    orders = []
+    for name, scheduler in (("ours", {}), ("stock", {"SCHEDULER": STOCK})):
+        job = {"JOBDIR": str(tmp_path / name)}
+        with Site(pages) as site:
+            result = crawl(
+                site, [HOME], {**settings, **scheduler, **job}, spider=f"{__name__}.Chooser"
+            )
+        assert result.error is None
+        orders.append(result.pages)
+    assert orders[0] == orders[1]
+    assert (tmp_path / "ours" / FILE_NAME).exists()
+    assert not (tmp_path / "stock" / FILE_NAME).exists()
+    assert stays_behind(tmp_path / "ours") == []
+
+
+def test_what_cannot_be_serialized_waits_in_memory(tmp_path):
+    """It is fetched all the same."""
+    pages = {HOME: page("home", "/lambda", "/1")}
+    with Site(pages) as site:
+        result = crawl(
+            site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)}, spider=f"{__name__}.Chooser"
+        )
+    assert sorted(site.requests) == [HOME, f"{HOME}1", f"{HOME}lambda"]
+    assert result.stats["scheduler/unserializable"] == 1
+
+
+@pytest.mark.parametrize("url", [HOME, "http://127.0.0.1:1/refused"])
+def test_what_fails_is_done(tmp_path, url):
+    """A callback or an errback that raises ends its request: nothing is tried for ever."""
+    with Site({HOME: page("home", "/1"), f"{HOME}1": page("1")}) as site:
+        settings = {**ADDON, "JOBDIR": str(tmp_path)}
+        for _ in range(2):
+            result = crawl(site, [url], settings, spider=f"{__name__}.Raises")
+            assert result.reason == "finished"
+            assert stays_behind(tmp_path) == []
+    assert site.requests.count(f"{HOME}1") == (url == HOME)
+
+
+def test_a_redirect_and_a_retry_are_done(tmp_path):
+    """What comes of them stands in the queue for itself."""
+    pages = {HOME: page("home", "/moved", "/broken"), f"{HOME}new": page("new")}
+
+    def answer(url):
+        from loopback import Reply, redirect
+
+        if url.endswith("moved"):
+            return redirect("/new", 302)
+        return pages.get(url, Reply(503))
+
+    with Site(answer) as site:
+        settings = {**ADDON, "JOBDIR": str(tmp_path), "RETRY_ENABLED": True, "RETRY_TIMES": 2}
+        result = crawl(site, [HOME], settings)
+    assert sorted(result.pages) == ["home", "new"]
+    assert site.requests.count(f"{HOME}broken") == 3
+    assert stays_behind(tmp_path) == []
+
+
+def test_what_scrapy_left_is_taken_over(tmp_path):
+    """A job begun with Scrapy's own scheduler goes on with ours, and nothing of it is lost."""
+    numbers = range(30)
+    pages = {HOME: page("home", *(f"/{n}" for n in numbers))}
+    pages |= {f"{HOME}{n}": page(str(n)) for n in numbers}
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 2}
+    with Site(pages) as site:
+        stop = {"SCHEDULER": STOCK, "CLOSESPIDER_PAGECOUNT": 5}
+        crawl(site, [HOME], {**settings, **stop}, filter_start=True)
+        begun = len(site.requests)
+        assert 0 < begun < 20
+        assert not (tmp_path / FILE_NAME).exists()
+        result = crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 5}, filter_start=True)
+        assert len(stays_behind(tmp_path)) == 31 - len(site.requests)
+        assert result.stats["urlnorm/requests/resumed"] == 31 - begun
+        crawl(site, [HOME], settings, filter_start=True)
+    assert sorted(site.requests) == sorted(pages)
+    assert stays_behind(tmp_path) == []
+
+
+def test_without_a_job_it_is_scrapys(tmp_path):
+    """Named by hand and without JOBDIR it writes nothing and changes nothing."""
+    settings = {**ADDON, "SCHEDULER": "scrapy_urlnorm.Scheduler"}
+    with Site({HOME: page("home", "/1"), f"{HOME}1": page("1", "/")}) as site:
+        result = crawl(site, [HOME], settings)
+    assert sorted(result.pages) == ["1", "home", "home"]
+    assert result.stats["scheduler/enqueued/memory"] == 3
+
+
+def test_scrapys_dupefilter_works_too(tmp_path):
+    """Our scheduler needs none of our other components."""
+    settings = {
+        "SCHEDULER": "scrapy_urlnorm.Scheduler",
+        DISK: "scrapy_urlnorm.queues.LifoDiskQueue",
+        START: "scrapy_urlnorm.queues.FifoDiskQueue",
+        "JOBDIR": str(tmp_path),
+    }
+    with Site({HOME: page("home", "/1", "/1"), f"{HOME}1": page("1")}) as site:
+        result = crawl(site, [HOME], settings)
+    assert result.pages == ["home", "1"]
+    assert stays_behind(tmp_path) == []
+
+
+# --- what goes wrong ------------------------------------------------------------------------
+
+
+def test_a_second_crawl_on_the_same_job_does_not_begin(tmp_path):
+    """It ends with the reason, before the first request."""
+    with Site({HOME: page("home")}) as site, closing(PendingRequests(tmp_path / FILE_NAME)):
+        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
+    assert site.requests == []
+    assert "another crawl uses it" in result.log
+
+
+class Fails(PendingRequests):
+    """A database whose disk is full from the twentieth request on."""
+
+    def push(self, queue, request):
+        if request.find(b"/20") >= 0:
+            self._database.execute("PRAGMA max_page_count = 1")
+            self._database.execute("PRAGMA cache_spill = 1")
+        super().push(queue, request + b"." * 100_000)
+
+
+class OnAFullDisk(Scheduler):
+    """Our scheduler with that database."""
+
+    def open(self, spider):
+        from scrapy_urlnorm import scheduler
+
+        scheduler.PendingRequests = Fails
+        try:
+            return super().open(spider)
+        finally:
+            scheduler.PendingRequests = PendingRequests
+
+
+def test_a_full_disk_ends_the_crawl_and_loses_nothing(tmp_path):
+    """The crawl stops with the reason; the next run, with room, fetches what is missing."""
+    numbers = range(30)
+    pages = {HOME: page("home", *(f"/{n}" for n in numbers))}
+    pages |= {f"{HOME}{n}": page(str(n)) for n in numbers}
+    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    full = {
+        "SCHEDULER": f"{__name__}.OnAFullDisk",
+        DISK: "scrapy_urlnorm.queues.LifoDiskQueue",
+        START: "scrapy_urlnorm.queues.FifoDiskQueue",
+    }
+    with Site(pages) as site:
+        result = crawl(site, [HOME], {**settings, **full}, filter_start=True)
+        assert result.reason == "urlnorm_store_error"
+        assert result.stats["urlnorm/store/errors"] == 1
+        assert "database or disk is full" in result.log
+        assert "Traceback" not in result.log
+        begun = set(site.requests)
+        crawl(site, [HOME], settings, filter_start=True)
+    assert begun == {HOME}
+    assert set(site.requests) == set(pages)
