@@ -145,9 +145,13 @@ class LiveRules:
 
     # --- other crawlers at the same store ---------------------------------------------------
 
-    def _exchange(self) -> None:
+    def idle(self) -> None:
+        """There is nothing to do, unless another crawler took back a rule in the meantime."""
+        self._exchange(at_once=True)
+
+    def _exchange(self, *, at_once: bool = False) -> None:
         """Take over the rules that others learned, every few seconds; tell them of ours."""
-        news = self._shared.news()
+        news = self._shared.news(at_once=at_once)
         if not news:
             return
         learned, retracted = self._learner.adopt(news)

@@ -82,6 +82,7 @@ class UrlNormDownloaderMiddleware:
                 crawler, self._config, self._fingerprinter, self._dupefilter
             )
             self._dupefilter.live_rules = self._live_rules
+            crawler.signals.connect(self._live_rules.idle, signals.spider_idle)
 
     def spider_closed(self) -> None:
         """Write down what was learned."""

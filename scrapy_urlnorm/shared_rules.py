@@ -39,10 +39,13 @@ class SharedRules:
         self._untold: dict[str, str] = {}
         self._next = 0.0 if store.is_shared else inf
 
-    def news(self) -> list[SiteRule]:
-        """Return the rules of all crawlers when it is time to look and something is new."""
+    def news(self, *, at_once: bool = False) -> list[SiteRule]:
+        """Return the rules of all crawlers when it is time to look and something is new.
+
+        *at_once* looks in any case.
+        """
         now = monotonic()
-        if now < self._next:
+        if self._next == inf or (now < self._next and not at_once):
             return []
         self._next = now + EXCHANGE_SECONDS
         try:

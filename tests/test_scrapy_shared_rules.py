@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
+from loopback import Site, crawl, page, redirect
 from redis_server import RedisServer
 from scrapy import Request, Spider
 from scrapy.settings import Settings
@@ -172,6 +174,31 @@ def test_crawlers_that_learned_the_same_do_not_argue(crawlers, monkeypatch):
         crawler.look()
     assert one.merges()
     assert other.merges()
+
+
+def test_a_crawler_does_not_end_before_it_has_looked(server):
+    """What a rule filtered comes back when another crawler takes the rule back, however late."""
+    config = Config.from_settings(Settings({STORE: server.url}))
+    links = [f"{host}/{n}" for n in range(3 * ENOUGH) for host in (BARE, WWW)]
+    asked = set()
+
+    def answer(url):
+        asked.add(url)
+        if url.startswith(BARE):
+            return redirect(url.replace(BARE, WWW))
+        if asked.issuperset(link for link in links if link.startswith(WWW)):
+            with config.new_store() as store:
+                for note in store.notes().values():
+                    rule = {**json.loads(note), "status": "rejected"}
+                    store.leave_notes({"rejected": json.dumps(rule)})
+        return page(url, *(links if url == WWW + "/" else links[:4]))
+
+    settings = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, STORE: server.url}
+    with Site(answer) as site:
+        result = crawl(site, [WWW + "/"], {**settings, "CONCURRENT_REQUESTS": 1})
+    assert asked.issuperset(links)
+    assert result.stats["urlnorm/learned/retracted"] == 1
+    assert len(result.pages) == len(set(result.pages))
 
 
 def test_a_store_of_ones_own_has_no_notes():
