@@ -193,9 +193,11 @@ class UrlNormDupeFilter(BaseDupeFilter):
         return is_filtered or not self.add(first)
 
     def knows(self, key: bytes) -> bool:
-        """Whether the store has *key*. Handles a store that fails."""
+        """Whether the store has *key*, or will have it. Handles a store that fails."""
         if key in self.uncommitted:
             return True
+        if self.has_failed:
+            return False
         try:
             return key in self.store
         except StoreError as error:
@@ -209,11 +211,10 @@ class UrlNormDupeFilter(BaseDupeFilter):
     def add(self, key: bytes) -> bool:
         """Put *key* into the store; whether it is new. Handles a store that fails."""
         if self._waits:
-            if not self.has_failed and self.knows(key):
+            if self.knows(key):
                 return False
-            is_new = key not in self.uncommitted
             self.uncommitted[key] = None
-            return is_new
+            return True
         if self.has_failed:
             return True  # the crawl is ending; a queue on disk keeps the request for the next run
         try:

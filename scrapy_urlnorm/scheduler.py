@@ -33,11 +33,6 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "urlnorm.pending"  #: in JOBDIR
 
-#: A transaction ends with the next page, or with so many requests.
-_REQUESTS_A_TRANSACTION = 1_000
-#: Keys held for the store before it is told to write.
-_KEYS_HELD = 50_000
-
 
 class Scheduler(ScrapyScheduler):
     """Without JOBDIR it is Scrapy's. With it, it needs queues on disk of `scrapy_urlnorm.queues`.
@@ -48,6 +43,11 @@ class Scheduler(ScrapyScheduler):
     A database that fails ends the crawl with the reason ``urlnorm_store_error``; the next run
     begins with its last commit.
     """
+
+    #: A transaction ends with the next page, or with so many requests.
+    _requests_a_transaction = 1_000
+    #: Keys held for the store before it is told to write.
+    _keys_held = 50_000
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -200,7 +200,7 @@ class Scheduler(ScrapyScheduler):
 
     def _changed(self) -> None:
         self._changes += 1
-        if self._changes >= _REQUESTS_A_TRANSACTION:
+        if self._changes >= self._requests_a_transaction:
             self._commit()
 
     def _commit(self) -> None:
@@ -215,7 +215,7 @@ class Scheduler(ScrapyScheduler):
         self._changes = 0
         if dupefilter is not None:
             dupefilter.commit()
-            if self._pending.keys_held >= _KEYS_HELD and self._store_works():
+            if self._pending.keys_held >= self._keys_held and self._store_works():
                 dupefilter.store.flush()
                 self._pending.release()
 

@@ -261,6 +261,11 @@ class OnAFullDisk(Scheduler):
         finally:
             scheduler.PendingRequests = PendingRequests
 
+    def _fail(self, error):
+        super()._fail(error)
+        later = Request(HOME + "later", dont_filter=True)
+        self.stats.set_value("later", [self.enqueue_request(later), self.next_request()])
+
 
 def test_a_full_disk_ends_the_crawl_and_loses_nothing(tmp_path):
     """The crawl stops with the reason; the next run, with room, fetches what is missing."""
@@ -277,6 +282,7 @@ def test_a_full_disk_ends_the_crawl_and_loses_nothing(tmp_path):
         result = crawl(site, [HOME], {**settings, **full}, filter_start=True)
         assert result.reason == "urlnorm_store_error"
         assert result.stats["urlnorm/store/errors"] == 1
+        assert result.stats["later"] == [False, None]
         assert "database or disk is full" in result.log
         assert "Traceback" not in result.log
         begun = set(site.requests)

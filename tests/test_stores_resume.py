@@ -15,6 +15,7 @@ from crawl_process import start
 from loopback import Site, page
 
 from scrapy_urlnorm.pending import PendingRequests
+from scrapy_urlnorm.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from loopback import Reply
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
 HOME = "http://shop.test/"
 PAGES = 120
 STOP_AFTER = 40  #: requests of the first run; from then on pages come slowly
+
+
+class Small(Scheduler):
+    """What goes together in portions goes in small ones."""
+
+    _requests_a_transaction = 7
+    _keys_held = 10
+
+
+SMALL = {
+    "SCHEDULER": f"{__name__}.Small",
+    "SCHEDULER_DISK_QUEUE": "scrapy_urlnorm.queues.LifoDiskQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy_urlnorm.queues.FifoDiskQueue",
+}
 
 
 class Shop:
@@ -86,12 +101,14 @@ def test_a_paused_crawl_fetches_every_page_once(tmp_path, settings, stop):
     assert asked == {f"{HOME}{number}": 1 for number in range(1, PAGES)}
 
 
-def test_a_killed_crawl_goes_on_where_it_was(tmp_path, settings):
+@pytest.mark.parametrize("scheduler", [{}, SMALL], ids=["", "small portions"])
+def test_a_killed_crawl_goes_on_where_it_was(tmp_path, settings, scheduler):
     """After kill -9 the next run fetches every page that is left, and no page that was done.
 
     What was being downloaded or handled at that moment is fetched again: its response died with
     the process.
     """
+    settings = settings | scheduler
     shop = Shop()
     with Site(shop) as site:
         first = start(site, [HOME], settings, tmp_path / "log")
@@ -119,6 +136,7 @@ def test_a_killed_crawl_goes_on_where_it_was(tmp_path, settings):
 def test_a_crawl_killed_many_times_fetches_every_page(tmp_path, settings):
     """Killed at six random moments, it has fetched all in the end, and nothing done twice."""
     chance = random.Random(settings["URLNORM_STORE"][:4])
+    settings = settings | SMALL
     allowed = Counter()  # pages that were under way when a run was killed
     shop = Shop()
     with Site(shop) as site:
