@@ -17,6 +17,7 @@ from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 from .exceptions import StoreError, StoreMismatchError
 from .fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from .settings import STORE, Config
+from .stores.recent import SeenRecently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,8 +83,9 @@ class UrlNormDupeFilter(BaseDupeFilter):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         config = Config.from_settings(crawler.settings)
+        store = config.new_store()
         dupefilter = cls(
-            config.new_store(),
+            SeenRecently(store) if store.is_shared else store,
             crawler.request_fingerprinter,
             explainer=UrlNormRequestFingerprinter.of(crawler),
             debug=crawler.settings.getbool("DUPEFILTER_DEBUG"),
