@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,17 @@ PAGES = 418
 CRAWLERS = 4
 
 
-def run(*arguments):
-    """Run the example; its output, when it printed no error."""
+def start(url):
+    """Start the example with the Redis at *url*."""
     environment = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    return subprocess.run(
-        [sys.executable, "-m", "shop.many", *arguments],
-        check=False,
+    return subprocess.Popen(
+        [sys.executable, "-m", "shop.many", "--redis", url],
         cwd=EXAMPLE,
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=180,
     )
 
 
@@ -45,19 +45,20 @@ def test_four_crawlers_lose_no_page_and_fetch_each_once(url):
     """The sums are right, somebody learned, and the Redis is left as it was."""
     import redis
 
-    done = run("--redis", url)
-    assert (done.returncode, done.stderr) == (0, "")
+    example = start(url)
+    printed, errors = example.communicate(timeout=180)
+    assert (example.returncode, errors) == (0, "")
     rows = [
         list(map(int, row.replace(",", "").split()))
-        for row in re.findall(r"^(?:crawler \d|together)\s+(.+)$", done.stdout, re.MULTILINE)
+        for row in re.findall(r"^(?:crawler \d|together)\s+(.+)$", printed, re.MULTILINE)
     ]
     *crawlers, together = rows
     assert len(crawlers) == CRAWLERS
     assert [sum(column) for column in zip(*crawlers, strict=True)] == together
     requests, redirects, fetched, learned, shared = together
     assert requests == redirects + fetched
-    assert f"distinct pages {PAGES}, lost of the {PAGES} of the shop: 0" in done.stdout
-    (home,) = map(int, re.findall(r"the start page came (\d+) times", done.stdout))
+    assert f"distinct pages {PAGES}, lost of the {PAGES} of the shop: 0" in printed
+    (home,) = map(int, re.findall(r"the start page came (\d+) times", printed))
     # One start request for each crawler at most, and the first link; all else comes once.
     assert 1 <= home <= CRAWLERS + 1
     assert fetched == PAGES - 1 + home
@@ -72,10 +73,29 @@ def test_an_unfinished_crawl_is_not_mixed_with(url):
 
     with redis.Redis.from_url(url) as client:
         client.set("shop:seen:identity", "?")
-        done = run("--redis", url)
-        assert done.returncode == 1
-        assert "has keys like shop:requests or shop:seen:*" in done.stderr
+        example = start(url)
+        _, errors = example.communicate(timeout=60)
+        assert example.returncode == 1
+        assert "has keys like shop:requests or shop:seen:*" in errors
         assert client.keys() == [b"shop:seen:identity"]
+
+
+def test_an_end_from_outside_leaves_nothing_behind(url):
+    """After SIGTERM no crawler runs on, and the Redis is left as it was."""
+    import redis
+
+    with redis.Redis.from_url(url) as client:
+        example = start(url)
+        deadline = time.monotonic() + 60
+        while not client.exists("shop:seen:identity"):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        example.terminate()
+        _, errors = example.communicate(timeout=60)
+        assert example.returncode == 1
+        assert errors.endswith("ended\n")
+        assert client.keys() == []
+        assert len(client.client_list()) == 1  # this one
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,7 @@ def main():
     for package, name in {"redis": "redis", "scrapy-redis": "scrapy_redis"}.items():
         if importlib.util.find_spec(name) is None:
             sys.exit(f"{package} is not installed: pip install {package}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and clean up, as after Ctrl-C
     with ExitStack() as stack:
         url = url or stack.enter_context(redis_server())
         client = stack.enter_context(emptied(url))
