@@ -5,24 +5,26 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from redis_server import RedisServer
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "example_project"
 PAGES = 418
 CRAWLERS = 4
 
 
-def start(url):
-    """Start the example with the Redis at *url*."""
+def start(*arguments):
+    """Start the example."""
     environment = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     return subprocess.Popen(
-        [sys.executable, "-m", "shop.many", "--redis", url],
+        [sys.executable, "-m", "shop.many", *arguments],
         cwd=EXAMPLE,
         env=environment,
         stdout=subprocess.PIPE,
@@ -35,17 +37,16 @@ def start(url):
 def url():
     """A Redis to be named."""
     pytest.importorskip("scrapy_redis")
-    from redis_server import RedisServer
-
     with RedisServer() as server:
         yield server.url
 
 
-def test_four_crawlers_lose_no_page_and_fetch_each_once(url):
-    """The sums are right, somebody learned, and the Redis is left as it was."""
-    import redis
-
-    example = start(url)
+def test_four_crawlers_lose_no_page_and_fetch_each_once():
+    """With a Redis that the example starts: the sums are right, and somebody learned."""
+    pytest.importorskip("scrapy_redis")
+    if shutil.which("redis-server") is None:
+        pytest.skip("no redis-server on this machine")
+    example = start()
     printed, errors = example.communicate(timeout=180)
     assert (example.returncode, errors) == (0, "")
     rows = [
@@ -63,8 +64,6 @@ def test_four_crawlers_lose_no_page_and_fetch_each_once(url):
     assert 1 <= home <= CRAWLERS + 1
     assert fetched == PAGES - 1 + home
     assert 1 <= learned <= learned + shared <= CRAWLERS
-    with redis.Redis.from_url(url) as client:
-        assert client.keys() == []
 
 
 def test_an_unfinished_crawl_is_not_mixed_with(url):
@@ -73,7 +72,7 @@ def test_an_unfinished_crawl_is_not_mixed_with(url):
 
     with redis.Redis.from_url(url) as client:
         client.set("shop:seen:identity", "?")
-        example = start(url)
+        example = start("--redis", url)
         _, errors = example.communicate(timeout=60)
         assert example.returncode == 1
         assert "has keys like shop:requests or shop:seen:*" in errors
@@ -85,7 +84,7 @@ def test_an_end_from_outside_leaves_nothing_behind(url):
     import redis
 
     with redis.Redis.from_url(url) as client:
-        example = start(url)
+        example = start("--redis", url)
         deadline = time.monotonic() + 60
         while not client.exists("shop:seen:identity"):
             assert time.monotonic() < deadline
