@@ -189,11 +189,8 @@ class Scheduler(ScrapyScheduler):
         if not self._pending.handed_out:
             return
         assert self.crawler is not None
-        assert self.crawler.engine is not None
-        slot = self.crawler.engine._slot
-        assert slot is not None
-        # Signals and middlewares do not see every end that a request can come to; this set does.
-        done = [request for request in self._pending.handed_out if request not in slot.inprogress]
+        under_way = in_progress(self.crawler)
+        done = [request for request in self._pending.handed_out if request not in under_way]
         if done:
             self._pending.done(done)
             self._changes += len(done)
@@ -229,6 +226,16 @@ class Scheduler(ScrapyScheduler):
             self.stats.inc_value("urlnorm/store/errors")
         assert self.crawler is not None
         stop_crawl(self.crawler)
+
+
+def in_progress(crawler: Crawler) -> set[Request]:
+    """Return the requests whose callbacks, or whatever else ends them, have not ended yet.
+
+    Signals and middlewares do not see every end that a request can come to. The engine's set does.
+    """
+    assert crawler.engine is not None
+    slot = crawler.engine._slot
+    return set() if slot is None else slot.inprogress
 
 
 class _TakesAll:

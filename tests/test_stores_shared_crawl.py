@@ -12,10 +12,12 @@ import pytest
 from crawl_process import start
 from loopback import Site, page
 
-pytest.importorskip("redis")
+redis = pytest.importorskip("redis")
 pytest.importorskip("scrapy_redis")
 
 from redis_server import RedisServer
+
+from scrapy_urlnorm.redis_queue import PriorityQueue
 
 HOME = "http://shop.test/"
 PAGES = 150
@@ -54,7 +56,7 @@ class Shop:
         return page(str(number), *(f"/{n}?utm_source={number}" for n in near))
 
 
-def start_crawlers(site, url, folder):
+def start_crawlers(site, url, folder, **more):
     """Start all of them on one queue and one store."""
     settings = {
         "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
@@ -64,6 +66,7 @@ def start_crawlers(site, url, folder):
         "REDIS_URL": url,
         "URLNORM_STORE": url + "?prefix=follow:seen",
         "CONCURRENT_REQUESTS": CONCURRENT,
+        **more,
     }
     # scrapy-redis keeps its queue as a set: of equal requests pushed by several, one is left.
     return [
@@ -92,15 +95,18 @@ def test_four_crawlers_fetch_every_page_once(url, tmp_path):
     assert sum(count > 1 for count in received) > 1
 
 
-def test_a_killed_crawler_takes_what_it_was_fetching_and_no_more(url, tmp_path):
-    """After kill -9 of one the others go on: no page twice, and what it had under way is missing.
+class Impatient(PriorityQueue):
+    """Our queue, for which a crawler is dead after five seconds."""
 
-    That are the requests it was downloading and the pages whose links it had not queued yet.
-    """
+    dead_seconds = 5.0
+
+
+def kill_one(url, folder, **more):
+    """Kill one of the crawlers in the middle; how often each page was fetched in the end."""
     shop = Shop()
     shop.goes_on.clear()
     with Site(shop) as site:
-        crawlers = start_crawlers(site, url, tmp_path)
+        crawlers = start_crawlers(site, url, folder, **more)
         assert shop.half.wait(60)
         victim = next(crawler for crawler in crawlers if crawler.poll() is None)
         victim.send_signal(signal.SIGKILL)
@@ -108,6 +114,34 @@ def test_a_killed_crawler_takes_what_it_was_fetching_and_no_more(url, tmp_path):
         shop.goes_on.set()
         codes = [crawler.wait(120) for crawler in crawlers]
     assert sorted(codes) == [-signal.SIGKILL] + [0] * (CRAWLERS - 1)
-    times = pages_of(site.requests)
+    return pages_of(site.requests)
+
+
+def test_a_killed_crawler_takes_what_it_was_fetching_and_no_more(url, tmp_path):
+    """With scrapy-redis's queue the others go on: no page twice, what it had under way is missing.
+
+    That are the requests it was downloading and the pages whose links it had not queued yet.
+    """
+    times = kill_one(url, tmp_path)
     assert set(times.values()) == {1}
     assert len(times) >= PAGES - 1 - 4 * CONCURRENT
+
+
+def test_with_our_queue_a_killed_crawler_takes_nothing_along(url, tmp_path):
+    """The others do what it had under way, and only that is fetched a second time."""
+    queue = f"{__name__}.Impatient"
+    times = kill_one(url, tmp_path, SCHEDULER_QUEUE_CLASS=queue)
+    assert set(times) == {f"{HOME}{number}" for number in range(1, PAGES)}
+    assert set(times.values()) <= {1, 2}
+    assert list(times.values()).count(2) <= 4 * CONCURRENT
+
+
+def test_our_queue_in_four_crawlers(url, tmp_path):
+    """Nobody dies: every page once, and nothing is left in Redis but what was seen."""
+    with Site(Shop()) as site:
+        queue = "scrapy_urlnorm.redis_queue.PriorityQueue"
+        crawlers = start_crawlers(site, url, tmp_path, SCHEDULER_QUEUE_CLASS=queue)
+        assert [crawler.wait(120) for crawler in crawlers] == [0] * CRAWLERS
+    assert pages_of(site.requests) == {f"{HOME}{number}": 1 for number in range(1, PAGES)}
+    with redis.Redis.from_url(url) as client:
+        assert client.keys("follow:requests*") == []
