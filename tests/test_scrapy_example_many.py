@@ -75,7 +75,7 @@ def test_an_unfinished_crawl_is_not_mixed_with(url):
         example = start("--redis", url)
         _, errors = example.communicate(timeout=60)
         assert example.returncode == 1
-        assert "has keys like shop:requests or shop:seen:*" in errors
+        assert "has keys like shop:requests* or shop:seen:*" in errors
         assert client.keys() == [b"shop:seen:identity"]
 
 

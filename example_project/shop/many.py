@@ -21,10 +21,9 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 CRAWLERS = 4
-JOIN_SECONDS = 1.5  # between one crawler and the next
+JOIN_SECONDS = 1.5  # between one crawler and the next: together all would learn the same
 ITEMS = "100"  # in a category: of the small shop each would see too little to learn from
-QUEUE = "shop:requests"
-KEYS = (QUEUE, "shop:seen:*")
+KEYS = ("shop:requests*", "shop:seen:*")
 COLUMNS = {
     "requests": "requests sent",
     "redirects": "redirects",
@@ -44,12 +43,12 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and clean up, as after Ctrl-C
     with ExitStack() as stack:
         url = url or stack.enter_context(redis_server())
-        client = stack.enter_context(emptied(url))
+        stack.enter_context(emptied(url))
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         results = [Path(folder, f"{n}.json") for n in range(CRAWLERS)]
         environment = {"SCRAPY_PROJECT": "many", "SHOP_REDIS": url, "SHOP_ITEMS": ITEMS}
         os.environ.update(environment)
-        run(client, results)
+        run(results)
         show([json.loads(path.read_text(encoding="utf-8")) for path in results])
 
 
@@ -91,22 +90,20 @@ def emptied(url):
         except redis.RedisError as error:
             sys.exit(f"{url} does not answer: {error}")
         try:
-            yield client
+            yield
         finally:
-            client.delete(QUEUE, *keys())
+            if left := keys():
+                client.delete(*left)
 
 
-def run(client, results):
+def run(results):
     """Run a crawler for each path in *results*, side by side; each leaves there what it counted."""
     crawlers = []
     try:
         for path in results:
             command = [sys.executable, "-m", "scrapy", "crawl", "shop", "-s", f"SHOP_RESULT={path}"]
             crawlers.append(subprocess.Popen(command, cwd=PROJECT))
-            # One after the other, and when there is work: who finds nothing to do ends.
             time.sleep(JOIN_SECONDS)
-            while not client.exists(QUEUE) and crawlers[0].poll() is None:
-                time.sleep(0.01)
         for crawler in crawlers:
             if crawler.wait():
                 sys.exit(f"a crawler ended with {crawler.returncode}")
