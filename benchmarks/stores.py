@@ -151,7 +151,7 @@ def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
         return local(open_store(f"{kind}:{path}", digest=DIGEST), count, path)
     with redis_server(folder) as url:
         if kind == "redis":
-            with open_store(url, digest=DIGEST) as store:
+            with open_store(url, digest=DIGEST, spider="spider") as store:
                 return remote(url, count, store.add, store.__contains__, store.add_many)
         return scrapy_redis(url, count)
 

@@ -83,7 +83,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         config = Config.from_settings(crawler.settings)
-        store = config.new_store()
+        store = config.new_store(crawler.spider.name if crawler.spider else None)
         dupefilter = cls(
             SeenRecently(store) if store.is_shared else store,
             crawler.request_fingerprinter,

@@ -75,8 +75,8 @@ SETTINGS: Mapping[str, Setting] = {
     STORE_OPTIONS: Setting(
         {},
         "a dict",
-        "further options of the store, for Redis ttl, prefix, wait, and fallback: the store to use "
-        "while Redis does not answer; without one, the crawl stops",
+        "further options of the store, for Redis ttl, prefix (%(spider)s:urlnorm), wait, and "
+        "fallback: the store to use while Redis does not answer; without one, the crawl stops",
     ),
     REWRITE: Setting(False, "True or False", "fetch the normalized URL, not the one linked to"),
     CRAWL_LOG: Setting(
@@ -169,17 +169,18 @@ class Config:
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
             fallback=settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER,
         )
-        config.new_store()  # a store that there is not is an error now
+        config.new_store("spider")  # a store that there is not is an error now
         return config
 
-    def new_store(self) -> Seen:
-        """Return the store of this crawl, not yet opened."""
+    def new_store(self, spider: str | None = None) -> Seen:
+        """Return the store of this crawl, not yet opened; *spider* is its spider's name."""
         try:
             return open_store(
                 self.store,
                 digest=self.normalizer.digest,
                 key_version=KEY_VERSION,
                 jobdir=self.jobdir,
+                spider=spider,
                 **self.store_options,
             )
         except ConfigError as error:

@@ -7,7 +7,7 @@ from hashlib import sha1
 
 import pytest
 
-from scrapy_urlnorm.stores import Identity
+from scrapy_urlnorm.stores import Identity, open_store
 
 DIGEST = "0123456789abcdef"
 IDENTITY = Identity(DIGEST)
@@ -16,6 +16,13 @@ IDENTITY = Identity(DIGEST)
 def fingerprint(number):
     """A key as Scrapy makes them."""
     return sha1(b"%d" % number, usedforsecurity=False).digest()
+
+
+def opened(spec, digest=DIGEST, **options):
+    """Open the store that *spec* names."""
+    store = open_store(spec, digest=digest, spider="test", **options)
+    store.open()
+    return store
 
 
 class SeenStoreContract:

@@ -166,6 +166,21 @@ def server():
         client.close()
 
 
+def test_a_store_in_redis_needs_the_name_of_its_spider(run, tmp_path, server):
+    """Unless its prefix has none: with --spider the set that the spider's crawl will ask."""
+    client, url = server
+    log = tmp_path / "log"
+    log.write_text(URLS[0] + "\n")
+    code, _, err = run("rekey", log, "--store", url)
+    assert code == 2
+    assert "--spider NAME" in err
+    assert "?prefix=SPIDER:urlnorm" in err
+    assert run("rekey", log, "--store", url, "--spider", "shop").code == 0
+    assert client.exists("shop:urlnorm:identity")
+    assert run("rekey", log, "--store", url + "?prefix=shops").code == 0
+    assert client.exists("shops:identity")
+
+
 def test_import_seen_reads_scrapy_redis(run, tmp_path, server):
     """The members of its set are hexadecimal fingerprints; anything else is refused."""
     client, url = server

@@ -91,6 +91,16 @@ def test_crawls_share_what_they_have_seen(server):
     assert sorted(second.pages) == ["b", "home"]
 
 
+@pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler", "scrapy_redis.scheduler"])
+def test_a_crawl_keeps_its_keys_under_the_name_of_its_spider(server, scheduler):
+    """Also where scrapy-redis makes the dupefilter."""
+    more = {"URLNORM_STORE": server, "SCHEDULER": f"{scheduler}.Scheduler"}
+    with Site({HOME: page("home")}) as site:
+        assert crawl(site, [HOME], settings(server, **more)).error is None
+    with redis.Redis.from_url(server) as client:
+        assert client.keys("*:identity") == [b"follow:urlnorm:identity"]
+
+
 def test_a_redis_that_does_not_answer_stops_the_start_or_is_replaced(tmp_path):
     """Without a fallback the crawl does not begin; with one it goes on and says so."""
     nowhere = {

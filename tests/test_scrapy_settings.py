@@ -45,7 +45,7 @@ def test_jobdir_keeps_keys_and_rules():
 @pytest.mark.parametrize("name", ["urlnorm.seen", "urlnorm.lmdb"])
 def test_a_job_goes_on_with_the_store_that_it_began_with(tmp_path, monkeypatch, name):
     """Installing a package between two runs does not begin a new store in silence."""
-    monkeypatch.setattr(Config, "new_store", lambda self: None)  # lmdb may not be installed
+    monkeypatch.setattr(Config, "new_store", lambda self, spider: None)  # lmdb may not be installed
     (tmp_path / name).touch()
     assert Config.from_settings(Settings({"JOBDIR": str(tmp_path)})).store.endswith(name)
 

@@ -28,7 +28,7 @@ class Crawler:
     def __init__(self, url):
         config = Config.from_settings(Settings({STORE: url}))
         self.fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
-        self.dupefilter = UrlNormDupeFilter(config.new_store(), self.fingerprinter)
+        self.dupefilter = UrlNormDupeFilter(config.new_store("shop"), self.fingerprinter)
         self.dupefilter.open()
         self.stats = {}
         crawler = SimpleNamespace(
@@ -187,7 +187,7 @@ def test_a_crawler_does_not_end_before_it_has_looked(server):
         if url.startswith(BARE):
             return redirect(url.replace(BARE, WWW))
         if asked.issuperset(link for link in links if link.startswith(WWW)):
-            with config.new_store() as store:
+            with config.new_store("follow") as store:
                 for note in store.notes().values():
                     rule = {**json.loads(note), "status": "rejected"}
                     store.leave_notes({"rejected": json.dumps(rule)})

@@ -205,7 +205,7 @@ def test_a_real_redis_goes_and_comes_back(clock):
     """The crawl goes on without it, and it knows all in the end."""
     pytest.importorskip("redis", reason="the extra 'redis' is not installed")
     with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
-        url = f"{server.url}?wait=0&fallback=memory"
+        url = f"{server.url}?prefix=p&wait=0&fallback=memory"
         with open_store(url, digest=DIGEST) as seen:
             seen.add_many(map(fingerprint, range(10)))
             server.kill()
@@ -214,5 +214,5 @@ def test_a_real_redis_goes_and_comes_back(clock):
             server.start()
             clock[0] += fallback.RETRY_SECONDS
             assert seen.add(fingerprint(12)) is True
-        with open_store(server.url, digest=DIGEST) as seen:
+        with open_store(f"{server.url}?prefix=p", digest=DIGEST) as seen:
             assert len(seen) == 13

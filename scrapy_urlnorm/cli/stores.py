@@ -35,6 +35,9 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="the store to fill: file:PATH, lmdb:PATH or redis://... (in a project: its own)",
     )
+    parser.add_argument(
+        "--spider", metavar="NAME", help="whose store it is: stands in the prefix of one in Redis"
+    )
 
 
 def _fill(args: argparse.Namespace, normalizer: Normalizer, keys: Iterable[bytes]) -> int:
@@ -48,6 +51,7 @@ def _fill(args: argparse.Namespace, normalizer: Normalizer, keys: Iterable[bytes
         digest=normalizer.digest,
         key_version=KEY_VERSION,
         jobdir=project.jobdir if project else None,
+        spider=args.spider,
         **(project.store_options if project and not args.store else {}),
     )
     rest = iter(keys)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..exceptions import ConfigError, MissingExtraError
 from .fallback import SeenWithFallback
@@ -35,36 +35,44 @@ FILE_NAME = "urlnorm.seen"  #: in JOBDIR
 LMDB_NAME = "urlnorm.lmdb"
 
 
-def _memory(spec: str, identity: Identity, jobdir: str | None) -> Seen:
+class _Crawl(NamedTuple):
+    """Whose store it is."""
+
+    identity: Identity
+    jobdir: str | None
+    spider: str | None
+
+
+def _memory(spec: str, crawl: _Crawl) -> Seen:
     return MemorySeen()
 
 
-def _file(spec: str, identity: Identity, jobdir: str | None) -> Seen:
-    return FileSeen(_path(spec, jobdir, FILE_NAME), identity)
+def _file(spec: str, crawl: _Crawl) -> Seen:
+    return FileSeen(_path(spec, crawl.jobdir, FILE_NAME), crawl.identity)
 
 
-def _lmdb(spec: str, identity: Identity, jobdir: str | None) -> Seen:
+def _lmdb(spec: str, crawl: _Crawl) -> Seen:
     try:
         from .disk import LmdbSeen
     except ImportError as error:
         raise MissingExtraError("lmdb", "disk", f"the store {spec!r}") from error
-    return LmdbSeen(_path(spec, jobdir, LMDB_NAME), identity)
+    return LmdbSeen(_path(spec, crawl.jobdir, LMDB_NAME), crawl.identity)
 
 
-def _redis(spec: str, identity: Identity, jobdir: str | None, **options: object) -> Seen:
+def _redis(spec: str, crawl: _Crawl, **options: object) -> Seen:
     try:
         from .redis_url import parse_redis
         from .shared import RedisSeen
     except ImportError as error:
         raise MissingExtraError("redis", "redis", "a store in Redis") from error
-    place, ours = parse_redis(spec, options)
-    store = RedisSeen(place, identity, prefix=ours.prefix, ttl=ours.ttl, wait=ours.wait)
+    place, ours = parse_redis(spec, options, crawl.spider)
+    store = RedisSeen(place, crawl.identity, prefix=ours.prefix, ttl=ours.ttl, wait=ours.wait)
     if not ours.fallback:
         return store
     kind = ours.fallback.partition(":")[0]
     if kind not in _LOCAL:
         raise ConfigError(f"fallback={ours.fallback!r} of {store.name}; accepted: {_LOCAL_WORDS}")
-    return SeenWithFallback(store, _LOCAL[kind](ours.fallback, identity, jobdir))
+    return SeenWithFallback(store, _LOCAL[kind](ours.fallback, crawl))
 
 
 def _path(spec: str, jobdir: str | None, name: str) -> Path:
@@ -90,16 +98,18 @@ def open_store(
     digest: str,
     key_version: int = 1,
     jobdir: str | None = None,
+    spider: str | None = None,
     **options: object,
 ) -> Seen:
     """Return the store that *spec* names, not opened yet.
 
     *digest* and *key_version* are those of the normalizer that makes the keys; a lasting store
     that carries others refuses to `open`. ``file`` and ``lmdb`` without a path stand for one in
-    *jobdir*. *options* are those of the kind of store.
+    *jobdir*. *spider* is the name that stands in the prefix of a store in Redis, unless that has
+    a prefix without ``%(spider)s``. *options* are those of the kind of store.
 
-    Raises `ConfigError` for a *spec* or an option that it does not know, `MissingExtraError`
-    when the store needs a package that is not installed.
+    Raises `ConfigError` for a *spec* or an option that it does not know, or when *spider* is
+    needed and not given; `MissingExtraError` when the store needs a package that is not installed.
     """
     kind, _, _ = spec.partition(":")
     make = _KINDS.get(kind)
@@ -110,7 +120,7 @@ def open_store(
     ):
         raise ConfigError(f"unknown store {spec!r}; accepted: {_ACCEPTED}")
     try:
-        return make(spec, Identity(digest, key_version), jobdir, **options)
+        return make(spec, _Crawl(Identity(digest, key_version), jobdir, spider), **options)
     except TypeError as error:
         raise ConfigError(
             f"store {spec!r} does not take the options {', '.join(map(repr, options))}"

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from urllib.parse import SplitResult
 
-DEFAULT_PREFIX = "urlnorm:seen"
+SPIDER = "%(spider)s"  #: stands in a prefix for the name of the spider, as in scrapy-redis's keys
+DEFAULT_PREFIX = f"{SPIDER}:urlnorm"
 DEFAULT_WAIT = 5.0
 _SENTINEL_PORT = 26379
 
@@ -47,14 +48,20 @@ class Options:
     fallback: str = ""
 
 
-def parse_redis(spec: str, options: Mapping[str, object]) -> tuple[Place, Options]:
+def parse_redis(
+    spec: str, options: Mapping[str, object], spider: str | None = None
+) -> tuple[Place, Options]:
     """Read the URL of a Redis store; *options* go over those in its query string.
+
+    ``%(spider)s`` in a prefix stands for *spider*. The query is percent-decoded, which leaves
+    that as it is and makes the same of ``%25(spider)s``; no other ``%`` means anything.
 
     ``redis://``, ``rediss://`` and ``unix://`` are as redis-py takes them; ``redis+cluster://``
     and ``rediss+cluster://`` name any node of a cluster, and
     ``redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB`` the sentinels of a service.
 
-    Raises `ConfigError` for an unknown option or a bad value.
+    Raises `ConfigError` for an unknown option or a bad value, and for a prefix that needs the
+    spider when *spider* is None.
     """
     parts = urlsplit(spec)
     name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
@@ -68,10 +75,10 @@ def parse_redis(spec: str, options: Mapping[str, object]) -> tuple[Place, Option
                 "ssl_..."
             )
     parts = parts._replace(query=urlencode(given))
-    return Place(name, _connector(parts, name)), _options(ours, name)
+    return Place(name, _connector(parts, name)), _options(ours, name, spider)
 
 
-def _options(given: Mapping[str, Any], name: str) -> Options:
+def _options(given: Mapping[str, Any], name: str, spider: str | None) -> Options:
     values = dict(given)
     for key, convert, accepted in (
         ("ttl", int, "whole seconds, 0 for none"),
@@ -86,10 +93,22 @@ def _options(given: Mapping[str, Any], name: str) -> Options:
                 raise ConfigError(
                     f"{key}={given[key]!r} of the store {name}; accepted: {accepted}"
                 ) from None
-    prefix = values.get("prefix", DEFAULT_PREFIX)
+    values["prefix"] = _prefix(values.get("prefix", DEFAULT_PREFIX), name, spider)
+    return Options(**values)
+
+
+def _prefix(prefix: object, name: str, spider: str | None) -> str:
+    if isinstance(prefix, str) and SPIDER in prefix:
+        if spider is None:
+            raise ConfigError(
+                f"prefix={prefix!r} of the store {name} needs the name of a spider, and there is "
+                "none here; accepted: a prefix without it, as ?prefix=SPIDER:urlnorm, or the name "
+                "(on the command line --spider NAME)"
+            )
+        prefix = prefix.replace(SPIDER, spider)
     if not isinstance(prefix, str) or not prefix or "{" in prefix or "}" in prefix:
         raise ConfigError(f"prefix={prefix!r} of the store {name}; accepted: text without {{ or }}")
-    return Options(**values)
+    return prefix
 
 
 def _connector(parts: SplitResult, name: str) -> Callable[[], Any]:

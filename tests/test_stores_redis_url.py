@@ -1,0 +1,158 @@
+"""Where a store in Redis is, and what its keys begin with."""
+
+from __future__ import annotations
+
+import time
+from unittest import mock
+
+import pytest
+from redis_server import RedisServer, free_port
+from store_contract import DIGEST, fingerprint, opened
+
+from scrapy_urlnorm.exceptions import ConfigError, StoreUnavailableError
+from scrapy_urlnorm.stores import open_store
+
+redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("redis://h?colour=red", "unknown option 'colour'"),
+        ("redis://h?ttl=soon", "ttl='soon'"),
+        ("redis://h?ttl=-1", "ttl='-1'"),
+        ("redis://h?wait=nan", "wait='nan'"),
+        ("redis://h?prefix=a{b}", "prefix="),
+        ("redis://h?prefix=", "prefix=''"),
+        ("redis://h?prefix=%(spider)s{b}", "prefix='test{b}'"),
+        ("redis://h?fallback=tape", "fallback='tape'"),
+        ("redis://h?fallback=redis://i", "fallback='redis://i'"),
+        ("redis://h:port", "redis://h:port"),
+        ("redis+sentinel://h", "SERVICE"),
+        ("redis+sentinel://h:port/service", "SERVICE"),
+    ],
+)
+def test_a_bad_option_is_named(spec, words):
+    """The error names the option, its value and the store."""
+    with pytest.raises(ConfigError) as error:
+        open_store(spec, digest=DIGEST, spider="test")
+    assert words in str(error.value)
+
+
+def keys_begin_with(server):
+    """What stands before the identity of the stores in a Redis."""
+    with redis.Redis.from_url(server.url) as client:
+        return {name.decode().removesuffix(":identity") for name in client.keys("*:identity")}
+
+
+@pytest.mark.parametrize(
+    ("query", "prefix"),
+    [
+        ("", "shop:urlnorm"),
+        ("?prefix=%(spider)s:seen", "shop:seen"),
+        ("?prefix=%25(spider)s:seen", "shop:seen"),
+        ("?prefix=a%2525(spider)s", "a%25(spider)s"),
+        ("?prefix=50%25:%25(spider)s:%25d", "50%:shop:%d"),
+        ("?prefix=shops", "shops"),
+    ],
+)
+def test_a_prefix_has_the_name_of_the_spider(query, prefix):
+    """By default, and wherever it says so; the query is percent-decoded once."""
+    with RedisServer() as server:
+        open_url = {"spec": server.url + query, "digest": DIGEST, "spider": "shop"}
+        with open_store(**open_url) as store:
+            store.add(fingerprint(1))
+        assert keys_begin_with(server) == {prefix}
+        with open_store(server.url, digest=DIGEST, prefix=prefix) as store:
+            assert fingerprint(1) in store
+
+
+def test_an_option_may_name_the_spider_too():
+    """It is not percent-decoded: it stands in no URL."""
+    with RedisServer() as server:
+        open_store(server.url, digest=DIGEST, spider="50%41", prefix="%(spider)s:x").open()
+        assert keys_begin_with(server) == {"50%41:x"}
+
+
+def test_two_spiders_share_a_set_only_on_purpose():
+    """What one has seen is new to the other, unless both name one prefix."""
+    with RedisServer() as server:
+        for url, is_new in ((server.url, True), (f"{server.url}?prefix=both", False)):
+            with (
+                open_store(url, digest=DIGEST, spider="one") as one,
+                open_store(url, digest=DIGEST, spider="two") as two,
+            ):
+                assert one.add(fingerprint(1)) is True
+                assert two.add(fingerprint(1)) is is_new
+
+
+@pytest.mark.parametrize("query", ["", "?prefix=%(spider)s:seen", "?prefix=%25(spider)s"])
+def test_without_a_spider_the_prefix_is_said(query):
+    """The error names the store, the prefix and the ways to name another."""
+    with pytest.raises(ConfigError, match="redis://h needs the name of a spider") as error:
+        open_store(f"redis://h{query}", digest=DIGEST)
+    for words in ("%(spider)s", "?prefix=SPIDER:urlnorm", "--spider NAME"):
+        assert words in str(error.value)
+    open_store("redis://h?prefix=p", digest=DIGEST)
+
+
+def test_the_password_is_in_no_message():
+    """The name of the store has neither user nor password."""
+    store = open_store(
+        "redis://me:secret@127.0.0.1:1/3?prefix=p&wait=0&password=secret", digest=DIGEST
+    )
+    assert "secret" not in store.name
+    with pytest.raises(StoreUnavailableError) as error:
+        store.open()
+    assert "secret" not in str(error.value)
+    assert "127.0.0.1:1/3" in str(error.value)
+
+
+def test_a_cluster_shares_the_keys():
+    """Two nodes, each with half the slots, get about half the keys."""
+    nodes = [
+        RedisServer("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", port=free_port())
+        for _ in range(2)
+    ]
+    with nodes[0], nodes[1]:
+        clients = [redis.Redis(port=node.port) for node in nodes]
+        clients[0].execute_command("CLUSTER ADDSLOTSRANGE", 0, 8191)
+        clients[1].execute_command("CLUSTER ADDSLOTSRANGE", 8192, 16383)
+        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", nodes[1].port)
+        deadline = time.monotonic() + 30
+        while any(client.cluster("info")["cluster_state"] != "ok" for client in clients):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with opened(f"redis+cluster://127.0.0.1:{nodes[0].port}") as store:
+            assert store.add_many(map(fingerprint, range(10_000))) == 10_000
+            assert store.add(fingerprint(1)) is False
+            assert store.forget(fingerprint(1)) is True
+            assert len(store) == 9_999
+            attempts = []
+
+            def lose_the_answer(*arguments, **options):
+                attempts.append(arguments)
+                raise redis.ConnectionError("connection reset")
+
+            # Twice by us, who know that the key may be in then, and never by redis-py.
+            with mock.patch.object(type(store._redis), "_execute_command", lose_the_answer):
+                store._wait = 0
+                with pytest.raises(StoreUnavailableError):
+                    store.add(fingerprint(1))
+            assert len(attempts) == 2
+        sizes = [client.dbsize() for client in clients]
+        assert min(sizes) > 20
+        for client in clients:
+            client.close()
+
+
+def test_a_sentinel_knows_the_master():
+    """The sentinels are asked where the service is."""
+    with RedisServer(port=free_port()) as master:
+        config = f"sentinel monitor frontier 127.0.0.1 {master.port} 1\n"
+        with RedisServer("--sentinel", port=free_port(), config=config) as sentinel:
+            spec = f"redis+sentinel://127.0.0.1:{sentinel.port}/frontier/2?prefix=p"
+            with opened(spec) as store:
+                assert store.add(fingerprint(1)) is True
+            with redis.Redis(port=master.port, db=2) as client:
+                assert client.exists("p:identity")
