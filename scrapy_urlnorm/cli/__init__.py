@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ..exceptions import UrlNormError
-from . import catalogue, dedupe, learn, site_rules, stores, urls
+from . import catalogue, dedupe, import_seen, learn, site_rules, stores, urls
 from .verb import USAGE, UsageError, Verb, say
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ VERBS: tuple[Verb, ...] = (
     *learn.VERBS,
     *site_rules.VERBS,
     *stores.VERBS,
+    *import_seen.VERBS,
 )
 
 INTERRUPTED = 130

@@ -72,6 +72,12 @@ def add_logs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "logs", nargs="+", metavar="LOG", help="a crawl log, plain or gzipped; - for standard input"
     )
+    add_log_options(parser)
+    add_json(parser)
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Offer the ways to read crawl logs."""
     parser.add_argument(
         "--format", choices=tuple(FORMATS), help="of all logs (default: found by their first lines)"
     )
@@ -81,7 +87,6 @@ def add_logs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-bad", action="store_true", help="count rows that cannot be read instead of stopping"
     )
-    add_json(parser)
 
 
 def _number(low: float, high: float) -> Callable[[str], float]:
