@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from unittest import mock
 
 import pytest
-from store_contract import DIGEST, SeenStoreContract, fingerprint
+from store_contract import DIGEST, StoreFileContract, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores import open_store
@@ -16,15 +14,10 @@ lmdb = pytest.importorskip("lmdb", reason="the extra 'disk' is not installed")
 disk = pytest.importorskip("scrapy_urlnorm.stores.disk")
 
 
-class TestLmdb(SeenStoreContract):
+class TestLmdb(StoreFileContract):
     """LMDB keeps the contract."""
 
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path):
-        self.path = tmp_path / "job" / "seen"
-
-    def make(self):
-        return open_store(f"lmdb:{self.path}", digest=DIGEST)
+    kind = "lmdb"
 
 
 class TestLmdbInSmallBatches(TestLmdb):
@@ -35,14 +28,8 @@ class TestLmdbInSmallBatches(TestLmdb):
         monkeypatch.setattr(disk, "BATCH_KEYS", 7)
 
 
-def open_lmdb(path, digest=DIGEST, **options):
-    store = open_store(f"lmdb:{path}", digest=digest, **options)
-    store.open()
-    return store
-
-
 def filled(path, count=10):
-    with open_lmdb(path) as store:
+    with opened(f"lmdb:{path}") as store:
         assert store.add_many(map(fingerprint, range(count))) == count
     return path
 
@@ -56,7 +43,7 @@ def test_it_is_one_file(tmp_path):
 def test_a_batch_is_written_when_it_is_full(tmp_path, monkeypatch):
     """So many keys wait in memory, not more."""
     monkeypatch.setattr(disk, "BATCH_KEYS", 100)
-    with open_lmdb(tmp_path / "seen") as store:
+    with opened(f"lmdb:{tmp_path / 'seen'}") as store:
         for number in range(1000):
             store.add(fingerprint(number))
             assert len(store._pending) <= 100
@@ -67,7 +54,7 @@ def test_a_batch_is_written_when_it_is_old(tmp_path, monkeypatch):
     """A slow crawl does not lose more than it added within a second."""
     clock = 0.0
     monkeypatch.setattr(disk, "monotonic", lambda: clock)
-    with open_lmdb(tmp_path / "seen") as store:
+    with opened(f"lmdb:{tmp_path / 'seen'}") as store:
         store.add(fingerprint(1))
         clock = 0.9
         store.add(fingerprint(2))
@@ -86,7 +73,7 @@ def test_the_map_grows_by_itself(tmp_path, monkeypatch):
     monkeypatch.setattr(disk, "BATCH_KEYS", 5000)
     path = filled(tmp_path / "seen", 30_000)
     assert path.stat().st_size > 1 << 16
-    with open_lmdb(path) as store:
+    with opened(f"lmdb:{path}") as store:
         assert len(store) == 30_000
         assert not any(store.add(fingerprint(number)) for number in range(30_000))
 
@@ -95,7 +82,7 @@ def test_a_batch_is_written_in_parts(tmp_path, monkeypatch):
     """What of it was written before an error counts once, and the rest is kept."""
     monkeypatch.setattr(disk, "_TRANSACTION_KEYS", 10)
     path = tmp_path / "seen"
-    with open_lmdb(path) as store:
+    with opened(f"lmdb:{path}") as store:
         store.add_many(map(fingerprint, range(95)))
         real, done = store._transact, []
 
@@ -109,62 +96,23 @@ def test_a_batch_is_written_in_parts(tmp_path, monkeypatch):
             store._write()
         assert len(store._pending) == 65
         assert len(store) == 95
-    with open_lmdb(path) as store:
+    with opened(f"lmdb:{path}") as store:
         assert len(store) == 95
         assert store.add_many(map(fingerprint, range(95))) == 0
 
 
-@pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}])
-def test_other_rules_or_versions_are_refused(tmp_path, other):
-    """The error names both and the ways on, and the file stays as it is."""
-    path = filled(tmp_path / "seen")
-    before = path.read_bytes()
-    with pytest.raises(StoreMismatchError) as error:
-        open_lmdb(path, **other)
-    for words in (DIGEST, str(next(iter(other.values()))), str(path), "scrapy-urlnorm rekey"):
-        assert words in str(error.value)
-    assert path.read_bytes() == before
-    with open_lmdb(path) as store:
-        assert len(store) == 10
-
-
-def test_a_foreign_file_is_refused(tmp_path):
-    """A file that is not LMDB's, or an LMDB file of something else, stays as it is."""
-    text = tmp_path / "requests.seen"
-    text.write_bytes(b"0123456789\n" * 2000)
-    other = tmp_path / "other"
+def test_an_lmdb_file_of_something_else_is_refused(tmp_path):
+    """It stays as it is."""
+    path = tmp_path / "other"
     with (
-        lmdb.open(str(other), subdir=False, lock=False) as env,
+        lmdb.open(str(path), subdir=False, lock=False) as env,
         env.begin(write=True) as transaction,
     ):
         transaction.put(b"theirs", b"1")
-    for path in (text, other):
-        before = path.read_bytes()
-        with pytest.raises(StoreMismatchError, match="not a store of this package"):
-            open_lmdb(path)
-        assert path.read_bytes() == before
-
-
-def test_a_file_in_use_is_refused(tmp_path):
-    """Two crawls on one file would not see each other's keys."""
-    with open_lmdb(tmp_path / "seen"), pytest.raises(StoreError, match="in use"):
-        open_lmdb(tmp_path / "seen")
-    open_lmdb(tmp_path / "seen").close()
-
-
-def test_a_path_that_cannot_be_opened_is_named(tmp_path):
-    """A directory in the place of the file is an error that names it."""
-    with pytest.raises(StoreError, match=str(tmp_path)):
-        open_lmdb(tmp_path)
-
-
-def test_a_read_only_directory_is_named(tmp_path):
-    """The error says what cannot be opened and why."""
-    denied = OSError(errno.EACCES, os.strerror(errno.EACCES))
-    with mock.patch("os.open", side_effect=denied), pytest.raises(StoreError) as error:
-        open_lmdb(tmp_path / "seen")
-    assert str(tmp_path / "seen") in str(error.value)
-    assert "Permission denied" in str(error.value)
+    before = path.read_bytes()
+    with pytest.raises(StoreMismatchError, match="not a store of this package"):
+        opened(f"lmdb:{path}")
+    assert path.read_bytes() == before
 
 
 def test_a_store_that_is_not_open_says_so(tmp_path):
@@ -179,7 +127,7 @@ def test_an_error_while_writing_loses_nothing(tmp_path, monkeypatch):
     """The batch stays in memory; the add that failed can be made again when there is room."""
     monkeypatch.setattr(disk, "BATCH_KEYS", 10)
     path = tmp_path / "seen"
-    store = open_lmdb(path)
+    store = opened(f"lmdb:{path}")
     assert store.add_many(map(fingerprint, range(10))) == 10
     full = lmdb.DiskError("mdb_txn_commit: No space left on device")
     for _ in range(2):
@@ -192,5 +140,5 @@ def test_an_error_while_writing_loses_nothing(tmp_path, monkeypatch):
         assert fingerprint(10) not in store
     assert store.add(fingerprint(10)) is True
     store.close()
-    with open_lmdb(path) as store:
+    with opened(f"lmdb:{path}") as store:
         assert len(store) == 11
