@@ -92,6 +92,14 @@ class PendingRequests:
         except sqlite3.Error as error:
             raise self._failure("read", error) from error
 
+    def all(self) -> Iterator[bytes]:
+        """Return all requests."""
+        try:
+            for (request,) in self._database.execute("SELECT request FROM request"):
+                yield request
+        except sqlite3.Error as error:
+            raise self._failure("read", error) from error
+
     def push(self, queue: str, request: bytes) -> None:
         """Put *request* into *queue*."""
         try:

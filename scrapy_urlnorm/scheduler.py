@@ -24,6 +24,8 @@ from .pending import PendingRequests
 from .queues import DiskQueue, FifoDiskQueue, LifoDiskQueue, decode, pending_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
@@ -92,6 +94,7 @@ class Scheduler(ScrapyScheduler):
             self._take_over(before)
         if isinstance(self.df, UrlNormDupeFilter):
             self.df.store.add_many(pending.held())
+            self._tell_of_waiting(pending, self.df)
         if self.stats is not None:
             self.stats.set_value("urlnorm/requests/resumed", len(pending))
         return opened
@@ -109,6 +112,23 @@ class Scheduler(ScrapyScheduler):
         for data in pending.one_of_each():
             queue.push(decode(data, self.crawler.spider))
         return queue.close()
+
+    def _tell_of_waiting(self, pending: PendingRequests, dupefilter: UrlNormDupeFilter) -> None:
+        """Put the keys of all waiting requests into a store that is not the one they know.
+
+        It was begun anew, or made for other rules from a log, and in a log they are not yet.
+        """
+        crawler = self.crawler
+        assert crawler is not None
+
+        def keys(requests: Iterable[bytes]) -> Iterator[bytes]:
+            for data in requests:
+                request = decode(data, crawler.spider)
+                if not request.dont_filter:
+                    yield crawler.request_fingerprinter.fingerprint(request)
+
+        if not all(map(dupefilter.knows, keys(pending.one_of_each()))):
+            dupefilter.store.add_many(keys(pending.all()))
 
     def _stock_queue(self, state: Path) -> Any:
         """The queue that an earlier run left here with Scrapy's own scheduler."""

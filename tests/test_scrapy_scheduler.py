@@ -205,6 +205,24 @@ def test_what_scrapy_left_is_taken_over(tmp_path):
     assert stays_behind(tmp_path) == []
 
 
+@pytest.mark.parametrize("rules", [{}, {"drop-params": False}], ids=["the same", "other rules"])
+def test_a_store_begun_anew_hears_of_what_waits(tmp_path, rules):
+    """What waits in the queue is a duplicate for it all the same."""
+    links = [f"/{number}" for number in range(30)]
+    pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x, *links) for x in links}
+    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    with Site(pages) as site:
+        crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 3}, filter_start=True)
+        begun = site.requests[:]
+        assert len(stays_behind(tmp_path)) > 20
+        for path in (*tmp_path.glob("urlnorm.lmdb*"), *tmp_path.glob("urlnorm.seen*")):
+            path.unlink()
+        crawl(site, [], {**settings, "URLNORM_RULES": rules})
+    later = site.requests[len(begun) :]
+    assert set(begun + later) == set(pages)
+    assert len(later) == len(set(later))
+
+
 def test_without_a_job_it_is_scrapys(tmp_path):
     """Named by hand and without JOBDIR it writes nothing and changes nothing."""
     settings = {**ADDON, "SCHEDULER": "scrapy_urlnorm.Scheduler"}

@@ -83,8 +83,9 @@ def _rekey(args: argparse.Namespace) -> int:
     logs = Logs(args)
     new = fill(store, (key_of(row.url) for row in logs))
     say(
-        f"{logs.rows:,} rows, {new:,} new keys. Requests that still wait in a queue are in no log: "
-        "their pages may be fetched twice."
+        f"{logs.rows:,} rows, {new:,} new keys. Requests that still wait are in no log: with "
+        "scrapy_urlnorm.Scheduler their keys come to them when the crawl resumes, with another "
+        "scheduler their pages may be fetched twice."
     )
     return YES
 
