@@ -9,7 +9,6 @@ REDIS_URL = os.environ.get("SHOP_REDIS", "redis://localhost:6379/0")
 SCHEDULER = "scrapy_redis.scheduler.Scheduler"
 SCHEDULER_QUEUE_CLASS = "scrapy_urlnorm.redis_queue.PriorityQueue"
 SCHEDULER_PERSIST = True  # the first crawler that is done leaves the queue to the others
-DUPEFILTER_CLASS = "scrapy_urlnorm.UrlNormDupeFilter"
 URLNORM_STORE = REDIS_URL
 URLNORM_STORE_OPTIONS = {"prefix": "shop:seen"}
 
