@@ -1,6 +1,6 @@
 """Stores: what a crawl has seen, in memory, on disk or in Redis.
 
-``memory``          lost at the end of the crawl; about 10 bytes a key
+``memory``          lost at the end of the crawl; 13 to 19 bytes a key
 ``file:PATH``       an append-only file, and the keys in memory besides
 ``lmdb:PATH``       on disk, resident memory does not grow with it (extra ``disk``)
 ``redis://...``     shared by many crawlers (extra ``redis``); see `redis_url.parse_redis`

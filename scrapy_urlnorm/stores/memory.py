@@ -1,4 +1,4 @@
-"""The store in memory: about ten bytes a key."""
+"""The store in memory: less than twenty bytes a key."""
 
 from __future__ import annotations
 
