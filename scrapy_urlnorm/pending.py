@@ -109,25 +109,25 @@ class PendingRequests:
             raise self._failure("write", error) from error
         self._waiting[queue] += 1
 
-    def pop(self, queue: str, decode: Callable[[bytes], T], *, newest: bool) -> T | None:
+    def pop(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
         """Hand out the newest request of *queue*, or the oldest, made of its bytes by *decode*.
 
-        One that cannot be decoded is left to another run.
+        One of which that makes ``None`` is left to another run.
         """
-        found = self._next(queue, newest)
-        if found is None:
-            return None
-        number, data = found
-        self._numbers_out.add(number)
-        self._waiting[queue] -= 1
-        if not self._waiting[queue]:
-            del self._waiting[queue]  # there may be a queue for each of many hosts
-        request = decode(data)
-        self.handed_out[request] = number
-        return request
+        while (found := self._next(queue, newest)) is not None:
+            number, data = found
+            self._numbers_out.add(number)
+            self._waiting[queue] -= 1
+            if not self._waiting[queue]:
+                del self._waiting[queue]  # there may be a queue for each of many hosts
+            request = decode(data)
+            if request is not None:
+                self.handed_out[request] = number
+                return request
+        return None
 
-    def peek(self, queue: str, decode: Callable[[bytes], T], *, newest: bool) -> T | None:
-        """Return what `pop` would."""
+    def peek(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
+        """Return the request that is next, if *decode* can make it."""
         found = self._next(queue, newest)
         return None if found is None else decode(found[1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
@@ -18,18 +19,26 @@ if TYPE_CHECKING:
 
     from .pending import PendingRequests
 
+logger = logging.getLogger(__name__)
+
 FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
 
 #: What the scheduler of a crawl opened.
 pending_of: WeakKeyDictionary[Crawler, PendingRequests] = WeakKeyDictionary()
 
 
-def decode(data: bytes, spider: Spider | None) -> Request:
-    """Return the request that was pushed as *data*.
+def plain(data: bytes) -> Request:
+    """Return the request that was pushed as *data*, without its callbacks.
 
-    Raises `ValueError` when its callback is no method of *spider*.
+    They are methods of a spider that may have changed since.
     """
-    return request_from_dict(pickle.loads(data), spider=spider)
+    try:
+        return request_from_dict({**pickle.loads(data), "callback": None, "errback": None})
+    except Exception as error:
+        raise StoreError(
+            f"a request in the queue cannot be read ({error!r}): restore what it is made of, or "
+            "name another JOBDIR"
+        ) from error
 
 
 class DiskQueue:
@@ -64,15 +73,26 @@ class DiskQueue:
         self._pending.push(self._name, data)
 
     def pop(self) -> Request | None:
-        """Take out the next request; ``None`` when there is none."""
+        """Take out the next request; ``None`` when there is none.
+
+        One that this spider cannot do any more is left to another run.
+        """
         return self._pending.pop(self._name, self._decode, newest=self.newest)
 
     def peek(self) -> Request | None:
         """Return what `pop` would, and leave it."""
         return self._pending.peek(self._name, self._decode, newest=self.newest)
 
-    def _decode(self, data: bytes) -> Request:
-        return decode(data, self._spider)
+    def _decode(self, data: bytes) -> Request | None:
+        try:
+            return request_from_dict(pickle.loads(data), spider=self._spider)
+        except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
+            logger.error(
+                "A request waits for another run, this one cannot do it: %(error)s",
+                {"error": error},
+                extra={"spider": self._spider},
+            )
+            return None
 
     def close(self) -> None:
         """Do nothing: the scheduler closes the database."""

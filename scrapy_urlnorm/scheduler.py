@@ -21,7 +21,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from .dupefilter import ERROR_REASON, UrlNormDupeFilter, stop_crawl
 from .exceptions import ConfigError, StoreError
 from .pending import PendingRequests
-from .queues import DiskQueue, FifoDiskQueue, LifoDiskQueue, decode, pending_of
+from .queues import DiskQueue, FifoDiskQueue, LifoDiskQueue, pending_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -110,7 +110,7 @@ class Scheduler(ScrapyScheduler):
             self.pqclass, self.crawler, downstream_queue_cls=_TakesAll, key=self.dqdir
         )
         for data in pending.one_of_each():
-            queue.push(decode(data, self.crawler.spider))
+            queue.push(plain(data))
         return queue.close()
 
     def _tell_of_waiting(self, pending: PendingRequests, dupefilter: UrlNormDupeFilter) -> None:
@@ -123,7 +123,7 @@ class Scheduler(ScrapyScheduler):
 
         def keys(requests: Iterable[bytes]) -> Iterator[bytes]:
             for data in requests:
-                request = decode(data, crawler.spider)
+                request = plain(data)
                 if not request.dont_filter:
                     yield crawler.request_fingerprinter.fingerprint(request)
 

@@ -38,6 +38,19 @@ class Chooser(Follow):
             yield request
 
 
+class Renamed(Chooser):
+    """Its requests have a callback that the other spiders do not know."""
+
+    def parse(self, response):
+        for request in super().parse(response):
+            if isinstance(request, Request) and "p" in request.url.rpartition("/")[2]:
+                request = request.replace(callback=self.former_name)
+            yield request
+
+    def former_name(self, response):
+        yield {"page": "found", "url": response.url}
+
+
 class Raises(Follow):
     """Yields its links and then fails; or fails in the errback."""
 
@@ -203,6 +216,35 @@ def test_what_scrapy_left_is_taken_over(tmp_path):
         crawl(site, [HOME], settings, filter_start=True)
     assert sorted(site.requests) == sorted(pages)
     assert stays_behind(tmp_path) == []
+
+
+def test_what_a_changed_spider_cannot_do_waits(tmp_path):
+    """A request whose callback is gone is an error and stays; all others are done."""
+    links = ["/1", "/2p", "/3", "/4p", "/5p", "/6"]
+    pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x) for x in links}
+    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    former, now = f"{__name__}.Renamed", f"{__name__}.Chooser"
+    with Site(pages) as site:
+        crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 1}, spider=former)
+        first = len(site.requests)
+        result = crawl(site, [], settings, spider=now)
+        assert result.reason == "finished"
+        assert result.log.count("'former_name' not found") == len(stays_behind(tmp_path)) > 1
+        assert all("p" in name for name in stays_behind(tmp_path))
+        assert not any("p" in url[len(HOME) :] for url in site.requests[first:])
+        crawl(site, [], settings, spider=former)
+    assert sorted(site.requests) == sorted(pages)
+
+
+def test_what_cannot_be_read_at_all_is_named(tmp_path):
+    """Its class is gone, or the file is damaged: the crawl says so and does not begin."""
+    with closing(PendingRequests(tmp_path / FILE_NAME)) as pending:
+        pending.push("shop.test/0", pickle.dumps({"url": HOME, "_class": "gone.Request"}))
+        pending.commit()
+    with Site({}) as site:
+        result = crawl(site, [], {**ADDON, "JOBDIR": str(tmp_path)})
+    assert "a request in the queue cannot be read" in result.log
+    assert "gone" in result.log
 
 
 @pytest.mark.parametrize("rules", [{}, {"drop-params": False}], ids=["the same", "other rules"])
