@@ -13,6 +13,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy_redis.queue import (  # type: ignore[import-untyped]
     PriorityQueue as ScrapyRedisPriorityQueue,
 )
+from scrapy_redis.spiders import RedisMixin  # type: ignore[import-untyped]
 
 from .scheduler import in_progress
 
@@ -31,7 +32,8 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
     are fetched twice.
 
     What others have under way counts as waiting: a crawler does not end before them, for what
-    they find, or leave, may be its to do.
+    they find, or leave, may be its to do. A spider that waits for start URLs in Redis does not
+    end anyway, and only looks there when nothing waits: for that one it does not count.
     """
 
     dead_seconds = 60.0  #: it gives a sign five times as often
@@ -44,6 +46,7 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         self._taken = 0
         self._under_way: dict[Request, str] = {}
         self._done: list[str] = []
+        self._counts_others = not isinstance(spider, RedisMixin)
         self._signs: Any = None
         connect = spider.crawler.signals.connect
         connect(self._spider_opened, signals.spider_opened)
@@ -85,7 +88,9 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
             self._say()
 
     def __len__(self) -> int:
-        """Return how many requests wait or are under way elsewhere."""
+        """Return how many requests wait, or are under way elsewhere."""
+        if not self._counts_others:
+            return int(self.server.zcard(self.key))
         pipeline = self.server.pipeline(transaction=True)
         waiting, under_way = pipeline.zcard(self._keys[0]).hlen(self._keys[1]).execute()
         ours = len(self._under_way) + len(self._done)

@@ -13,6 +13,7 @@ redis = pytest.importorskip("redis")
 pytest.importorskip("scrapy_redis")
 
 from redis_server import RedisServer
+from scrapy_redis.spiders import RedisMixin
 
 from scrapy_urlnorm.redis_queue import PriorityQueue
 
@@ -26,9 +27,9 @@ class Impatient(PriorityQueue):
 class Crawler:
     """As much of a crawler as the queue sees; ``under_way`` is what its engine works on."""
 
-    def __init__(self, url, queue_class=PriorityQueue):
+    def __init__(self, url, queue_class=PriorityQueue, spider_class=Spider):
         self.under_way = set()
-        spider = Spider(name="shop")
+        spider = spider_class(name="shop")
         spider.crawler = SimpleNamespace(
             signals=SignalManager(),
             engine=SimpleNamespace(_slot=SimpleNamespace(inprogress=self.under_way)),
@@ -95,6 +96,21 @@ def test_what_others_have_under_way_counts_as_waiting(url):
     one.finish("b")
     assert one.take() is None
     assert (len(one.queue), len(other.queue)) == (0, 0)
+
+
+class WaitsForStartUrls(RedisMixin, Spider):
+    """A spider that never ends and is given its start URLs in Redis, when it is idle."""
+
+
+def test_a_spider_that_waits_for_start_urls_is_idle(url):
+    """What others have under way does not keep it from looking for them."""
+    one, other = (Crawler(url, spider_class=WaitsForStartUrls) for _ in range(2))
+    one.push("a", "b")
+    assert len(other.queue) == 2
+    one.take()
+    assert len(one.queue) == len(other.queue) == 1
+    assert other.take() == "b"
+    assert len(one.queue) == len(other.queue) == 0
 
 
 def test_what_a_dead_crawler_had_waits_again(url):
