@@ -10,8 +10,8 @@ from hypothesis import example, given
 from redis_server import RedisServer
 from scrapy import Request
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.request import fingerprint as stock_fingerprint
-from scrapy.utils.test import get_crawler
 from strategies import anything
 
 from scrapy_urlnorm import Normalizer
@@ -51,9 +51,7 @@ def old(request, tmp_path):
     """The arguments that name a seen-set which the real dupefilter wrote, of one URL more."""
     requests = [Request(url) for url in [*SEEN, "http://a.test/in-no-log"]]
     if request.param == "requests.seen":
-        dupefilter = RFPDupeFilter.from_crawler(
-            get_crawler(settings_dict={"JOBDIR": str(tmp_path)})
-        )
+        dupefilter = RFPDupeFilter(str(tmp_path), fingerprinter=RequestFingerprinter())
         assert not any(map(dupefilter.request_seen, requests))
         dupefilter.close("finished")
         return (tmp_path / "requests.seen",)
