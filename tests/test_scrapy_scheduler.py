@@ -129,8 +129,9 @@ def test_our_queue_with_another_scheduler_is_an_error(tmp_path):
 # --- crawling -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("queues", ["ScrapyPriorityQueue", "DownloaderAwarePriorityQueue"])
 @pytest.mark.parametrize("order", ["Lifo", "Fifo"])
-def test_the_order_is_that_of_scrapy(tmp_path, order):
+def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
     """Depth first or breadth first, by priority and over several slots."""
     links = ["/1", "/2p5", "/3p-5", "/4slot", "/5slotp7", "/6"]
     pages = {HOME: page("home", *links)}
@@ -140,6 +141,7 @@ def test_the_order_is_that_of_scrapy(tmp_path, order):
         **ADDON,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
         DISK: f"scrapy.squeues.Pickle{order}DiskQueue",
+        "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queues}",
     }
     orders = []
     for name, scheduler in (("ours", {}), ("stock", {"SCHEDULER": STOCK})):
@@ -297,6 +299,21 @@ def test_a_second_crawl_on_the_same_job_does_not_begin(tmp_path):
         result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
     assert site.requests == []
     assert "another crawl uses it" in result.log
+
+
+def test_another_priority_queue_is_refused(tmp_path):
+    """It would look for the requests elsewhere: the crawl says so and does not begin."""
+    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    one = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
+    other = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"}
+    with Site({HOME: page("home", *"123"), **{HOME + n: page(n) for n in "123"}}) as site:
+        crawl(site, [HOME], {**settings, **one, "CLOSESPIDER_PAGECOUNT": 1}, filter_start=True)
+        begun = len(site.requests)
+        result = crawl(site, [], {**settings, **other})
+        assert "set SCHEDULER_PRIORITY_QUEUE to what it was" in result.log
+        assert len(site.requests) == begun
+        crawl(site, [], {**settings, **one})
+    assert sorted(site.requests) == sorted([HOME, HOME + "1", HOME + "2", HOME + "3"])
 
 
 class Fails(PendingRequests):
