@@ -125,6 +125,7 @@ def remote(
     import redis
 
     server = redis.Redis.from_url(url)
+    fill(keys(-1, 0))  # what connections and scripts need is there now
     before = server.info("memory")["used_memory"]
     begin = time.perf_counter()
     for start in range(0, count, CHUNK):
