@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from .exceptions import StoreError
@@ -37,10 +37,10 @@ class PendingRequests:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.name = f"the queue {str(path)!r}"
-        try:
+        with self._doing("open"):
             self._database = sqlite3.connect(path, timeout=0)
             try:
-                self.is_new = self._prepare()
+                self._prepare()
                 self._waiting = Counter(
                     dict(self._database.execute("SELECT queue, count(*) FROM request GROUP BY 1"))
                 )
@@ -48,13 +48,11 @@ class PendingRequests:
             except BaseException:
                 self._database.close()
                 raise
-        except sqlite3.Error as error:
-            raise self._failure("open", error) from error
         self.handed_out: dict[Hashable, int] = {}  #: requests, and their numbers here
         self._numbers_out: set[int] = set()
 
-    def _prepare(self) -> bool:
-        """Lock the database and see that it is ours; whether it was made just now."""
+    def _prepare(self) -> None:
+        """Lock the database and see that it is ours, or make it."""
         database = self._database
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (application,) = database.execute("PRAGMA application_id").fetchone()
@@ -73,7 +71,6 @@ class PendingRequests:
             database.executescript(f"BEGIN; {_TABLES} {marks} COMMIT;")
         database.execute("BEGIN IMMEDIATE")  # from now on it is locked
         database.commit()
-        return not tables
 
     def __len__(self) -> int:
         """Return how many requests wait, in all queues."""
@@ -85,28 +82,21 @@ class PendingRequests:
 
     def one_of_each(self) -> Iterator[bytes]:
         """Return one request of each queue."""
-        try:
-            for queue in list(self._waiting):
-                select = "SELECT request FROM request WHERE queue = ? LIMIT 1"
-                yield self._database.execute(select, (queue,)).fetchone()[0]
-        except sqlite3.Error as error:
-            raise self._failure("read", error) from error
+        select = "SELECT request FROM request WHERE queue = ? LIMIT 1"
+        for queue in list(self._waiting):
+            with self._doing("read"):
+                (request,) = self._database.execute(select, (queue,)).fetchone()
+            yield request
 
     def all(self) -> Iterator[bytes]:
         """Return all requests."""
-        try:
-            for (request,) in self._database.execute("SELECT request FROM request"):
-                yield request
-        except sqlite3.Error as error:
-            raise self._failure("read", error) from error
+        return self._column("SELECT request FROM request")
 
     def push(self, queue: str, request: bytes) -> None:
         """Put *request* into *queue*."""
-        try:
-            insert = "INSERT INTO request (queue, request) VALUES (?, ?)"
+        insert = "INSERT INTO request (queue, request) VALUES (?, ?)"
+        with self._doing("write"):
             self._database.execute(insert, (queue, request))
-        except sqlite3.Error as error:
-            raise self._failure("write", error) from error
         self._waiting[queue] += 1
 
     def pop(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
@@ -136,58 +126,44 @@ class PendingRequests:
             return None
         order = "DESC" if newest else "ASC"
         ids = f"SELECT id FROM request WHERE queue = ? ORDER BY id {order}"
-        try:
+        with self._doing("read"):
             # Those handed out are few, and passed over faster than marked in the database.
             for (number,) in self._database.execute(ids, (queue,)):
                 if number not in self._numbers_out:
                     select = "SELECT request FROM request WHERE id = ?"
                     return number, self._database.execute(select, (number,)).fetchone()[0]
-        except sqlite3.Error as error:
-            raise self._failure("read", error) from error
         return None
 
     def done(self, requests: Iterable[Hashable]) -> None:
         """Take out requests that were handed out and need not be again."""
         numbers = [self.handed_out.pop(request) for request in requests]
-        try:
+        with self._doing("write"):
             self._database.executemany(
                 "DELETE FROM request WHERE id = ?", [(number,) for number in numbers]
             )
-        except sqlite3.Error as error:
-            raise self._failure("write", error) from error
         self._numbers_out.difference_update(numbers)
 
     def hold(self, keys: Iterable[bytes]) -> None:
         """Keep *keys* until `release`."""
         rows = [(key,) for key in keys]
-        try:
+        with self._doing("write"):
             self._database.executemany("INSERT INTO key VALUES (?)", rows)
-        except sqlite3.Error as error:
-            raise self._failure("write", error) from error
         self.keys_held += len(rows)
 
     def held(self) -> Iterator[bytes]:
         """Return the keys that are kept."""
-        try:
-            for (key,) in self._database.execute("SELECT key FROM key"):
-                yield key
-        except sqlite3.Error as error:
-            raise self._failure("read", error) from error
+        return self._column("SELECT key FROM key")
 
     def release(self) -> None:
         """Let go of the keys: the store has them on disk."""
-        try:
+        with self._doing("write"):
             self._database.execute("DELETE FROM key")
-        except sqlite3.Error as error:
-            raise self._failure("write", error) from error
         self.keys_held = 0
 
     def commit(self) -> None:
         """Make everything since the last commit last."""
-        try:
+        with self._doing("write"):
             self._database.commit()
-        except sqlite3.Error as error:
-            raise self._failure("write", error) from error
 
     def close(self) -> None:
         """Let go; what was not committed is undone."""
@@ -195,10 +171,21 @@ class PendingRequests:
             self._database.rollback()
             self._database.close()
 
-    def _failure(self, doing: str, error: sqlite3.Error) -> StoreError:
-        hint = (
-            "another crawl uses it: give each crawl a JOBDIR of its own"
-            if "locked" in str(error)
-            else "what was written before is safe: set that right and resume, or name another JOBDIR"
-        )
-        return StoreError(f"cannot {doing} {self.name}: {error}; {hint}")
+    def _column(self, select: str) -> Iterator[bytes]:
+        with self._doing("read"):
+            for (value,) in self._database.execute(select):
+                yield value
+
+    @contextmanager
+    def _doing(self, what: str) -> Iterator[None]:
+        """Turn an error of SQLite's into one that says what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            hint = (
+                "another crawl uses it: give each crawl a JOBDIR of its own"
+                if "locked" in str(error)
+                else "what was written before is safe: set that right and resume, or name another "
+                "JOBDIR"
+            )
+            raise StoreError(f"cannot {what} {self.name}: {error}; {hint}") from error

@@ -61,7 +61,6 @@ def test_what_was_handed_out_is_passed_over(path):
 def test_what_is_not_done_waits_in_the_next_run(path):
     """Waiting or handed out, it is there again in its place; what is done is not."""
     with closing(PendingRequests(path)) as pending:
-        assert pending.is_new
         for letter in "abcd":
             pending.push("a", letter.encode())
         assert pending.pop("a", decode, newest=True) == "d"
@@ -69,7 +68,6 @@ def test_what_is_not_done_waits_in_the_next_run(path):
         pending.done(["d"])
         pending.commit()
     with closing(PendingRequests(path)) as pending:
-        assert not pending.is_new
         assert pending.waiting("a") == len(pending) == 3
         assert drain(pending) == ["c", "b", "a"]
 
