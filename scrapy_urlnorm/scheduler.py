@@ -53,6 +53,7 @@ class Scheduler(ScrapyScheduler):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.dqs = None  # Scrapy also closes a scheduler that could not be opened
         self._pending: PendingRequests | None = None
         self._changes = 0  # since the last commit
         self._has_failed = False
@@ -75,10 +76,11 @@ class Scheduler(ScrapyScheduler):
     def _open(self, spider: Spider, folder: Path) -> Deferred[None] | None:
         assert self.crawler is not None
         _require_our_queues(self.crawler)
-        self._pending = pending = PendingRequests(folder.with_name(FILE_NAME))
-        pending_of[self.crawler] = pending
+        path = folder.with_name(FILE_NAME)
         state = folder / "active.json"  # what Scrapy's scheduler begins with
-        before = self._stock_queue(state) if pending.is_new and state.exists() else None
+        before = self._stock_queue(state) if state.exists() and not path.exists() else None
+        self._pending = pending = PendingRequests(path)
+        pending_of[self.crawler] = pending
         state.write_text(json.dumps(self._state(pending)), encoding="utf-8")
         if isinstance(self.df, UrlNormDupeFilter):
             self.df.wait_for_commits()
@@ -136,21 +138,29 @@ class Scheduler(ScrapyScheduler):
         assert self.pqclass is not None
         settings = self.crawler.settings
         start_queue = settings["SCHEDULER_START_DISK_QUEUE"]
-        return build_from_crawler(
-            self.pqclass,
-            self.crawler,
-            downstream_queue_cls=load_object(settings["SCHEDULER_DISK_QUEUE"]).stock,
-            key=self.dqdir,
-            startprios=json.loads(state.read_text(encoding="utf-8")),
-            start_queue_cls=load_object(start_queue).stock if start_queue else None,
-        )
+        try:
+            return build_from_crawler(
+                self.pqclass,
+                self.crawler,
+                downstream_queue_cls=load_object(settings["SCHEDULER_DISK_QUEUE"]).stock,
+                key=self.dqdir,
+                startprios=json.loads(state.read_text(encoding="utf-8")),
+                start_queue_cls=load_object(start_queue).stock if start_queue else None,
+            )
+        except Exception as error:
+            raise StoreError(
+                f"the queue that Scrapy left with {str(state)!r} cannot be read ({error!r}): name "
+                "another JOBDIR, or delete that file and do without the requests"
+            ) from error
 
     def _take_over(self, queue: Any) -> None:
         """Move all requests of *queue* into ours; the next one out goes in first."""
         assert self.dqs is not None
-        while (request := queue.pop()) is not None:
-            self.dqs.push(request)
-            self._changed()
+        for _ in range(len(queue)):
+            request = _next_of(queue)
+            if request is not None:
+                self.dqs.push(request)
+                self._changed()
         queue.close()
         self._commit()
 
@@ -256,6 +266,16 @@ def in_progress(crawler: Crawler) -> set[Request]:
     assert crawler.engine is not None
     slot = crawler.engine._slot
     return set() if slot is None else slot.inprogress
+
+
+def _next_of(queue: Any) -> Request | None:
+    """Take a request out of a queue of Scrapy's; ``None`` for one that cannot be read."""
+    try:
+        request: Request | None = queue.pop()
+    except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
+        logger.error("A request that Scrapy left in its queue is lost: %(error)r", {"error": error})
+        return None
+    return request
 
 
 class _TakesAll:

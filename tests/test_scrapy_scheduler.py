@@ -249,6 +249,35 @@ def test_what_cannot_be_read_at_all_is_named(tmp_path):
     assert "gone" in result.log
 
 
+def test_a_damaged_queue_of_scrapys_is_named(tmp_path):
+    """As often as one tries, before anything is written over."""
+    state = tmp_path / "requests.queue" / "active.json"
+    state.parent.mkdir()
+    state.write_text("{")
+    with Site({HOME: page("home")}) as site:
+        for _ in range(2):
+            result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
+            assert "CRITICAL" in result.log
+            assert str(state) in result.log
+    assert site.requests == []
+    assert state.read_text() == "{"
+
+
+def test_what_scrapy_left_and_nobody_can_read(tmp_path):
+    """It is an error and the rest is taken over."""
+    links = ["/1", "/2p", "/3", "/4p", "/5"]
+    pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x) for x in links}
+    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    with Site(pages) as site:
+        stock = {"SCHEDULER": STOCK, "CLOSESPIDER_PAGECOUNT": 1}
+        crawl(site, [HOME], {**settings, **stock}, spider=f"{__name__}.Renamed")
+        before = set(site.requests)
+        result = crawl(site, [], settings, spider=f"{__name__}.Chooser")
+    lost = set(pages) - set(site.requests)
+    assert lost == {url for url in pages if "p" in url[len(HOME) :]} - before
+    assert result.log.count("is lost") == len(lost) > 0
+
+
 @pytest.mark.parametrize("rules", [{}, {"drop-params": False}], ids=["the same", "other rules"])
 def test_a_store_begun_anew_hears_of_what_waits(tmp_path, rules):
     """What waits in the queue is a duplicate for it all the same."""
@@ -299,6 +328,7 @@ def test_a_second_crawl_on_the_same_job_does_not_begin(tmp_path):
         result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
     assert site.requests == []
     assert "another crawl uses it" in result.log
+    assert "AttributeError" not in f"{result.error} {result.log}"
 
 
 def test_another_priority_queue_is_refused(tmp_path):
