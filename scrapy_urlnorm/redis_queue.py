@@ -7,13 +7,20 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from redis.exceptions import RedisError
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
-from scrapy_redis.queue import (  # type: ignore[import-untyped]
-    PriorityQueue as ScrapyRedisPriorityQueue,
-)
-from scrapy_redis.spiders import RedisMixin  # type: ignore[import-untyped]
+
+try:
+    from redis.exceptions import RedisError
+    from scrapy_redis.queue import (  # type: ignore[import-untyped]
+        PriorityQueue as ScrapyRedisPriorityQueue,
+    )
+    from scrapy_redis.spiders import RedisMixin  # type: ignore[import-untyped]
+except ImportError as error:
+    raise ImportError(
+        f"scrapy_urlnorm.redis_queue needs the package {error.name}, which is not installed: "
+        "pip install 'scrapy-urlnorm[redis]' scrapy-redis"
+    ) from error
 
 from .scheduler import in_progress
 
