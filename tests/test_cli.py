@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import io
@@ -10,16 +9,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from cli_runner import Runner
-from scrapy.exceptions import UsageError
-from scrapy.settings import Settings
 
 from scrapy_urlnorm import cli
 from scrapy_urlnorm.cli import VERBS, verb
-from scrapy_urlnorm.command import UrlNormCommand
 from scrapy_urlnorm.normalizer import normalize
 from scrapy_urlnorm.rules import RULES
 
@@ -360,92 +355,3 @@ def test_output_does_not_depend_on_the_locale():
     )
     out, err = process.communicate("é".encode())
     assert (out, err) == ("é\n".encode(), b"")
-
-
-def test_inside_a_project_its_settings_hold(tmp_path):
-    """``scrapy urlnorm`` takes profile, rules and site rules from the settings; options go over."""
-    pyproject = (Path(cli.__file__).parents[2] / "pyproject.toml").read_text()
-    assert 'urlnorm = "scrapy_urlnorm.command:UrlNormCommand"' in pyproject
-    info = tmp_path / "installed-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: installed\nVersion: 0\n")
-    (info / "entry_points.txt").write_text(
-        "[scrapy.commands]\nurlnorm = scrapy_urlnorm.command:UrlNormCommand\n"
-    )
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop_settings\n")
-    (tmp_path / "rules.toml").write_text(SITE_RULES)
-    (tmp_path / "shop_settings.py").write_text(
-        "URLNORM_PROFILE = 'safe'\n"
-        "URLNORM_RULES = {'www': 'remove'}\n"
-        f"URLNORM_SITE_RULES = ['{tmp_path}/rules.toml']\n"
-    )
-
-    def scrapy(*argv):
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", "urlnorm", *argv],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    url = "http://www.shop.example/?ref=1&b=2&a=1"
-    assert scrapy("normalize", url) == (0, "http://shop.example/?b=2&a=1\n", "")
-    code, out, err = scrapy("-s", "URLNORM_PROFILE=bold", "normalize", url)
-    assert (code, out) == (2, "")
-    assert "URLNORM_PROFILE = 'bold'" in err
-    assert "Traceback" not in err
-
-
-@pytest.fixture
-def command(capfdbinary, tmp_path):
-    """Run ``scrapy urlnorm`` in this process, with the settings of a project."""
-    rules = tmp_path / "rules.toml"
-    rules.write_text(SITE_RULES)
-    project = {
-        "URLNORM_PROFILE": "safe",
-        "URLNORM_RULES": {"www": "remove"},
-        "URLNORM_SITE_RULES": [str(rules)],
-    }
-
-    def command(*argv):
-        one = UrlNormCommand()
-        one.settings = Settings(project)
-        parser = argparse.ArgumentParser()
-        one.add_options(parser)
-        options, rest = parser.parse_known_args(argv)
-        one.process_options(rest, options)
-        one.run(rest, options)
-        return one.exitcode, capfdbinary.readouterr().out.decode()
-
-    return command
-
-
-WWW = "http://www.shop.example/?ref=1&b=2&a=1"
-
-
-def test_options_go_over_the_projects_settings(command):
-    """Profile, rules and site rules come from the settings, as far as no option says otherwise."""
-    assert command("normalize", WWW) == (0, "http://shop.example/?b=2&a=1\n")
-    assert command("normalize", "--profile", "default", WWW)[1] == "http://shop.example/?a=1&b=2\n"
-    assert command("normalize", "--rule", "www=false", WWW)[1] == WWW + "\n"
-    assert command("-s", "URLNORM_PROFILE=default", "normalize", WWW)[1].endswith("?a=1&b=2\n")
-    assert command("compare", "http://a.example", "http://b.example")[0] == 1
-
-
-def test_wrong_usage_of_the_scrapy_command(command):
-    """Bad settings and a bad -s are Scrapy's usage errors; a bad verb is ours."""
-    with pytest.raises(UsageError, match="URLNORM_PROFILE"):
-        command("-s", "URLNORM_PROFILE=bold", "normalize", WWW)
-    with pytest.raises(UsageError, match="NAME=VALUE"):
-        command("-s", "URLNORM_PROFILE", "normalize", WWW)
-    with pytest.raises(SystemExit, match="2"):
-        command("normalise")
-
-
-def test_the_scrapy_command_describes_itself():
-    """``scrapy urlnorm -h`` names every verb."""
-    text = UrlNormCommand().long_desc()
-    assert all(f"{verb.name}: " in text for verb in VERBS)
