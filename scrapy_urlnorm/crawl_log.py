@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.http import HtmlResponse
-from scrapy.utils.response import get_base_url
 from w3lib.url import safe_url_string
 
-from .content import identify
 from .exceptions import ConfigError, LogFormatError
 from .logs.writer import LogWriter
+from .page_identity import body_digest, read_text
 from .settings import CRAWL_LOG
 
 if TYPE_CHECKING:
@@ -28,11 +24,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
-_MAX_BYTES = 4 * 1024 * 1024  # a larger page is named by its bytes: its text is not worth the time
-_CANONICAL = (
-    "(/html/head//link[contains(concat(' ', normalize-space("
-    "translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href)[1]"
-)
 
 
 class CrawlLog:
@@ -153,32 +144,9 @@ def _row(response: Response, url: str) -> dict[str, Any]:
         "url": url,
         "status": response.status,
         "mime": mime.decode("latin-1").split(";")[0].strip().lower() or None,
-        "digest": blake2b(response.body, digest_size=16).hexdigest(),
+        "digest": body_digest(response),
         "lines": None,
     }
-    if (
-        response.status == 200
-        and isinstance(response, HtmlResponse)
-        and len(response.body) <= _MAX_BYTES
-    ):
-        try:
-            root = response.selector.root
-            canonical = _canonical(root, get_base_url(response))
-        except ValueError:  # a bad host in <base> is too much for Scrapy's own selector
-            root, canonical = response.text, None
-        page = identify(root, url, canonical)
-        row.update(
-            text_digest=page.text_digest,
-            bag_digest=page.bag_digest,
-            kind=page.kind,
-            canonical=canonical,
-            lines=page.lines,
-        )
+    if response.status == 200 and row["digest"] and (text := read_text(response)):
+        row.update(text._asdict())
     return row
-
-
-def _canonical(root: Any, base: str) -> str | None:
-    for href in root.xpath(_CANONICAL):
-        with suppress(ValueError):  # a bad host in the link
-            return urljoin(base, str(href).strip())
-    return None

@@ -235,7 +235,7 @@ def test_only_what_a_get_brought_is_a_row(log):
 
 def test_a_huge_page_is_named_by_its_bytes(log, monkeypatch):
     """Its text is not worth the time: it has a digest, and no lines."""
-    monkeypatch.setattr("scrapy_urlnorm.crawl_log._MAX_BYTES", 10)
+    monkeypatch.setattr("scrapy_urlnorm.page_identity.MAX_BYTES", 10)
     extension = CrawlLog(str(log))
     for n, body in enumerate((b"<p>" + b"x" * 7, b"<p>" + b"x" * 8)):
         url = f"http://a.test/{n}"

@@ -1,0 +1,116 @@
+"""Page identity: whether two responses of a crawl brought the same content."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urljoin
+
+from lxml import etree  # type: ignore[import-untyped]  # ships no types
+from scrapy.http import HtmlResponse
+from scrapy.utils.response import get_base_url
+
+from .content import identify
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+__all__ = ["MAX_BYTES", "Identity", "PageText", "body_digest", "identity_of", "read_text"]
+
+MAX_BYTES = 4 * 1024 * 1024
+"""A larger page is named by its bytes alone: its text is not worth the time."""
+
+_CUT_OFF = frozenset(("dataloss", "download_stopped"))
+"""Flags that Scrapy puts on a response whose body did not arrive whole."""
+
+_CANONICAL = (
+    "(/html/head//link[contains(concat(' ', normalize-space("
+    "translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href)[1]"
+)
+
+
+class Identity(NamedTuple):
+    """What the content of one response is called.
+
+    Attributes
+    ----------
+    digest: of the bytes of the body, 32 hexadecimal digits like the others.
+    text_digest: of the visible text in its order; None where only the bytes count.
+    bag_digest: of the sorted words of the visible text; None where only the bytes count.
+    kind: "wall" for a short page that asks for a login, "missing" for one that says under status
+        200 that there is no page, else None.
+    """
+
+    digest: str
+    text_digest: str | None = None
+    bag_digest: str | None = None
+    kind: str | None = None
+
+    def agrees(self, other: Identity) -> bool:
+        """Whether both name one content: equal bytes, equal text or equal words are enough."""
+        return any(
+            mine is not None and mine == theirs
+            for mine, theirs in zip(self[:3], other[:3], strict=True)
+        )
+
+
+class PageText(NamedTuple):
+    """What a page of HTML says of itself.
+
+    Attributes
+    ----------
+    text_digest, bag_digest, kind, lines: see `content.Page`.
+    canonical: the absolute URL that the page declares as its own (RFC 6596), or None.
+    """
+
+    text_digest: str
+    bag_digest: str
+    kind: str | None
+    lines: str
+    canonical: str | None
+
+
+def identity_of(response: Response) -> Identity | None:
+    """Name the content of a response; None when it has none or did not arrive whole.
+
+    Every body is named by its bytes, HTML of at most `MAX_BYTES` by its text as well. The tree
+    that is parsed for this is the one that the spider uses: see `read_text`. Nothing is raised.
+    """
+    digest = body_digest(response)
+    if digest is None or not response.body:
+        return None
+    text = read_text(response)
+    return Identity(digest, *text[:3]) if text else Identity(digest)
+
+
+def body_digest(response: Response) -> str | None:
+    """Name the bytes of a body; None for one that was cut off."""
+    if not _CUT_OFF.isdisjoint(response.flags):
+        return None
+    return blake2b(response.body, digest_size=16).hexdigest()
+
+
+def read_text(response: Response) -> PageText | None:
+    """Read the text of a page; None for what is no HTML, too large, or beyond the parser.
+
+    The response's own selector is used, so that the spider need not parse again.
+    """
+    if not isinstance(response, HtmlResponse) or len(response.body) > MAX_BYTES:
+        return None
+    try:
+        try:
+            root = response.selector.root
+            canonical = _canonical(root, get_base_url(response))
+        except ValueError:  # a bad host in <base> is too much for Scrapy's own selector
+            root, canonical = response.text, None
+        return PageText(*identify(root, response.url, canonical), canonical)
+    except (ValueError, LookupError, etree.LxmlError, RecursionError):
+        return None
+
+
+def _canonical(root: Any, base: str) -> str | None:
+    for href in root.xpath(_CANONICAL):
+        with suppress(ValueError):  # a bad host in the link
+            return urljoin(base, str(href).strip())
+    return None
