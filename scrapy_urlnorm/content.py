@@ -5,7 +5,7 @@ page's own URL, the heading of a reply form. What is left out stands in tables h
 its example in the tests, and each as narrow as it can be: a word too many taken away merges
 two pages, a word too many left in only hides a duplicate.
 
-Lines that stand on most pages of a host are known only after the crawl: `logs.settle` leaves them
+Lines that stand on most pages of a site are known only after the crawl: `logs.settle` leaves them
 out, from the hashes in `Page.lines`.
 """
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import io
 import json
 import sys
+from hashlib import blake2b
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.content import identify
 from scrapy_urlnorm.exceptions import LogFormatError
-from scrapy_urlnorm.logs import read_log, settle
+from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.logs import read_log, settle, twins
 
 HOST = "https://wiki.example"
 MENU = "<ul><li>Home</li><li>Recent changes</li><li>Random page</li></ul>"
@@ -24,7 +29,7 @@ def row(url, body, status=200):
         "url": url,
         "status": status,
         "mime": "text/html",
-        "digest": "0",
+        "digest": blake2b(body.encode()).hexdigest(),
         "text_digest": page.text_digest,
         "bag_digest": page.bag_digest,
         "kind": page.kind,
@@ -185,3 +190,102 @@ def test_rows_of_files_are_named_by_their_bytes(tmp_path):
         "lines": None,
     }
     assert contents(tmp_path, [image, *site(2)])[image["url"]] == "7"
+
+
+def manual(host, book, n):
+    """A page of documentation: each book has a menu of its own."""
+    menu = "".join(f"<li>{book} chapter {c}</li>" for c in range(5))
+    return row(f"http://{host}/{book}/{n}", f"<ul>{menu}</ul><p>{book} section {n}</p>")
+
+
+def mirrored():
+    """Of a mirror mostly one book was fetched, of the original mostly another."""
+    bare = [
+        manual("docs.test", book, n) for book, size in (("c", 40), ("d", 90)) for n in range(size)
+    ]
+    www = [
+        manual("www.docs.test", book, n)
+        for book, size in (("c", 40), ("d", 5))
+        for n in range(size)
+    ]
+    return [*bare, *www]
+
+
+def test_a_mirror_has_the_contents_of_its_original(tmp_path):
+    """Byte-identical pages are one content although other lines are common on each host."""
+    rows = mirrored()
+    seen = contents(tmp_path, rows)
+    assert {url for url in seen if "www." in url} == {
+        url for url in seen if "www." in url and seen[url] == seen[url.replace("www.", "")]
+    }
+    assert len(set(seen.values())) == 130
+
+
+def test_mining_and_measuring_see_the_mirror(tmp_path):
+    """The rule for the mirror is learned for all of it, and found to find every copy."""
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in mirrored()))
+    rules = [rule for rule in mine(read_log(str(path))) if rule.active]
+    assert [rule.support for rule in rules] == [45]
+    measured = evaluate(Normalizer(site_rules=rules), read_log(str(path)))
+    assert (measured.redundant, measured.found, measured.false_merges) == (45, 1.0, 0)
+
+
+def test_equal_bytes_are_one_content(tmp_path):
+    """The original prints its address, the mirror the original's: one text is a line longer."""
+    body = "<p>Permalink: https://wiki.example/p/7</p><p>Text</p>"
+    rows = [row(f"{HOST}/p/7", body), row("https://www.wiki.example/p/7", body)]
+    assert rows[0]["bag_digest"] != rows[1]["bag_digest"]
+    assert len(set(contents(tmp_path, [*site(12), *rows]).values())) == 13
+
+
+def test_equal_words_are_one_content(tmp_path):
+    """A listing in one block is the same in another order, although its line is another."""
+    rows = [row(f"{HOST}/?C=N", "<pre>a\nb</pre>"), row(f"{HOST}/?C=D", "<pre>b\na</pre>")]
+    assert rows[0]["lines"] != rows[1]["lines"]
+    assert len(set(contents(tmp_path, [*site(12), *rows]).values())) == 13
+
+
+def test_equal_bytes_on_two_sites_have_nothing_to_do_with_each_other(tmp_path):
+    """What is common on one site leaves the names of another alone."""
+    body = f"{MENU}<p>This is page number 3</p>{FOOTER}"
+    rows = [row("https://other.example/", body), row("https://other.example/2", f"{body} ")]
+    assert rows[0]["digest"] != rows[1]["digest"]
+    for order in (rows, rows[::-1]):
+        seen = contents(tmp_path, [*site(30), *order])
+        assert seen[rows[0]["url"]] == seen[rows[1]["url"]] != seen[f"{HOST}/page/3"]
+
+
+NAMES = st.sampled_from("abcdef")
+
+
+@given(st.lists(st.tuples(NAMES, NAMES, st.text("AB", max_size=2)), max_size=12))
+def test_equal_digests_are_equal_contents(rows):
+    """Whatever the lines, one digest in common is enough, also by way of a third row."""
+    named = [
+        {"url": HOST, "status": 200, "digest": d, "bag_digest": b, "lines": lines * 8}
+        for d, b, lines in rows
+    ]
+    contents = settle.Contents()
+    for each in named:
+        contents.add(each)
+    contents.finish()
+    for one, name in [(one, contents.of(one)) for one in named]:
+        for other in named:
+            if one["digest"] == other["digest"] or one["bag_digest"] == other["bag_digest"]:
+                assert contents.of(other) == name
+
+
+def test_the_names_that_are_remembered_are_bounded(tmp_path, monkeypatch):
+    """Beyond the bound rows are compared by their lines, and known twins stay twins."""
+    body = "<p>Permalink: https://wiki.example/p/{}</p><p>Text {}</p>"
+    rows = [
+        row(f"https://{www}wiki.example/p/{n}", body.format(n, n))
+        for n in (7, 8)
+        for www in ("", "www.")
+    ]
+    monkeypatch.setattr(twins, "MAX_NAMES", 2)
+    monkeypatch.setattr(settle, "MAX_NAMES", 2)
+    first, second, third, fourth = contents(tmp_path, rows).values()
+    assert first == second
+    assert third != fourth

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .observation import Observation
-    from .settle import CommonLines
+    from .settle import Contents
     from .source import Log
 
 
@@ -30,14 +30,14 @@ def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
     rest = iter(lines)
     head = list(islice(rest, 20))
     if any('"lines":' in line for _, line in head):
-        with two_passes(head, rest, log) as (common, again):
-            yield from _rows(again, log, common)
+        with two_passes(head, rest, log) as (contents, again):
+            yield from _rows(again, log, contents)
     else:
         yield from _rows(chain(head, rest), log, None)
 
 
 def _rows(
-    lines: Iterable[tuple[int, str]], log: Log, common: CommonLines | None
+    lines: Iterable[tuple[int, str]], log: Log, contents: Contents | None
 ) -> Iterator[Observation]:
     loads = json.loads
     for number, line in lines:
@@ -61,8 +61,8 @@ def _rows(
             if not isinstance(row, dict):
                 raise ValueError(f"a row must be an object, not {line[:40]!r}")  # noqa: TRY004
             observation = from_row(row)
-            if common is not None:
-                content = common.content(row) or observation.content
+            if contents is not None:
+                content = contents.of(row) or observation.content
                 observation = observation._replace(content=content)
             yield observation
         except ValueError as error:

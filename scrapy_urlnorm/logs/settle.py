@@ -1,9 +1,12 @@
 """The second look at a log that `scrapy_urlnorm.CrawlLog` wrote: lines of most pages do not count.
 
-What stands on more than half of a host's pages (menus, footers) belongs to the site, not to the
+What stands on more than half of a site's pages (menus, footers) belongs to the site, not to the
 page: with it left out, a page and its printable view are one content. More than half, because of
 two lines that exclude each other ("in stock", "sold out") at most one stands there. Which lines
 these are is known only when the crawl is over, so a row carries a hash of each of its lines.
+
+A site is a registrable domain with all its hosts: counted by host, other lines would be common on
+a mirror of which fewer pages were fetched, and its copies would differ from their originals.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from hashlib import blake2b
 from itertools import chain
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import urlsplit
 
 from ..content import LINE_BYTES
+from ..domains import registrable_domain
+from ..url import split
 from .source import numbered_lines, open_log
+from .twins import MAX_NAMES, Twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,17 +36,53 @@ _LINE = re.compile(f".{{{_WIDTH}}}")
 _WELL_FORMED = re.compile(f"(?:[A-Za-z0-9+/]{{{_WIDTH}}})*")
 
 PAGES = 300
-"""Different pages of a host that decide what its common lines are."""
+"""Different pages of a site that decide what its common lines are."""
 
 FEW = 10
 """With fewer pages than this no line is common: chance would decide."""
 
 MAX_LINES = 2_000_000
-"""Lines counted at once, about 250 MB; hosts that come later keep all their lines."""
+"""Lines counted at once, about 250 MB; sites that come later keep all their lines."""
+
+
+class Contents:
+    """Names the content of every row, by what the whole log says."""
+
+    def __init__(self) -> None:
+        self._common = CommonLines()
+        self._twins = Twins()
+        self._names: dict[int, str] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Take note of a row in the first pass."""
+        url = row.get("url")
+        if row.get("status") == 200 and isinstance(url, str):
+            site = _site(url)
+            self._common.add(site, row)
+            self._twins.add(site, row)
+
+    def finish(self) -> None:
+        """End the first pass."""
+        self._common.finish()
+
+    def of(self, row: Mapping[str, Any]) -> str | None:
+        """Name the content of a row; None when it does not carry its lines.
+
+        Of rows that are twins, the first that is asked for gives its name to the others. Raises
+        ValueError for lines that are not what CrawlLog writes.
+        """
+        site = _site(row["url"])
+        name = self._common.content(site, row)
+        twins = self._twins.of(site, row)
+        if name is None or twins is None:
+            return name
+        if twins not in self._names and len(self._names) < MAX_NAMES:
+            self._names[twins] = name
+        return self._names.get(twins, name)
 
 
 class CommonLines:
-    """Per host, the lines that stand on most of its pages."""
+    """Per site, the lines that stand on most of its pages."""
 
     def __init__(self) -> None:
         self._contents: dict[str, set[str]] = {}
@@ -49,39 +90,38 @@ class CommonLines:
         self._common: dict[str, frozenset[str]] = {}
         self._held = 0
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Count a row: once a content, lest one page under many URLs look like the site."""
-        text, url, name = row.get("lines"), row.get("url"), row.get("bag_digest")
-        if row.get("status") != 200 or not (text and name and isinstance(url, str)):
+    def add(self, site: str, row: Mapping[str, Any]) -> None:
+        """Count a page: once a content, lest one page under many URLs look like the site."""
+        text, name = row.get("lines"), row.get("bag_digest")
+        if not (text and name) or site in self._common:
             return
-        host = _host(url)
-        if host in self._common or (host not in self._counts and self._held > MAX_LINES):
+        if site not in self._counts and self._held > MAX_LINES:
             return
-        contents = self._contents.setdefault(host, set())
+        contents = self._contents.setdefault(site, set())
         if name in contents:
             return
         contents.add(str(name))
-        counts = self._counts.setdefault(host, Counter())
+        counts = self._counts.setdefault(site, Counter())
         self._held -= len(counts)
         counts.update(set(_lines(text)))
         self._held += len(counts)
         if len(contents) == PAGES:
-            self._settle(host)
+            self._settle(site)
 
     def finish(self) -> None:
-        """Settle the hosts with few pages."""
-        for host in list(self._counts):
-            self._settle(host)
+        """Settle the sites with few pages."""
+        for site in list(self._counts):
+            self._settle(site)
 
-    def _settle(self, host: str) -> None:
-        counts, pages = self._counts.pop(host), len(self._contents.pop(host))
+    def _settle(self, site: str) -> None:
+        counts, pages = self._counts.pop(site), len(self._contents.pop(site))
         self._held -= len(counts)
-        self._common[host] = frozenset(
+        self._common[site] = frozenset(
             line for line, count in counts.items() if pages >= FEW and count * 2 > pages
         )
 
-    def content(self, row: Mapping[str, Any]) -> str | None:
-        """Name the content of a row; None when it does not carry its lines.
+    def content(self, site: str, row: Mapping[str, Any]) -> str | None:
+        """Name the content of a row of *site*; None when it does not carry its lines.
 
         A page made of common lines alone keeps them: leaving all out would make one content of
         every such page. Raises ValueError for lines that are not what CrawlLog writes.
@@ -92,7 +132,7 @@ class CommonLines:
         if kind:
             return str(kind)
         lines = _lines(text)
-        common = self._common.get(_host(row["url"]), frozenset())
+        common = self._common.get(site, frozenset())
         own = [line for line in lines if line not in common] or lines
         return blake2b("".join(sorted(own)).encode("ascii"), digest_size=16).hexdigest()
 
@@ -104,18 +144,16 @@ def _lines(text: object) -> list[str]:
     return _LINE.findall(text)
 
 
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).netloc
-    except ValueError:
-        return ""
+def _site(url: str) -> str:
+    host = (split(url).host or "").lower()
+    return registrable_domain(host) or host
 
 
 @contextmanager
 def two_passes(
     head: list[tuple[int, str]], rest: Iterator[tuple[int, str]], log: Log
-) -> Iterator[tuple[CommonLines, Iterator[tuple[int, str]]]]:
-    """Learn the common lines of a whole log, and give its lines once more.
+) -> Iterator[tuple[Contents, Iterator[tuple[int, str]]]]:
+    """Learn what names the contents of a whole log, and give its lines once more.
 
     Standard input is copied to a temporary file, for it cannot be read twice.
     """
@@ -125,13 +163,13 @@ def two_passes(
                 copy.write(line.encode("utf-8", "surrogateescape") + b"\n")
             copy.seek(0)
             again = cast("BinaryIO", copy)
-            common = _learn(numbered_lines(again, _Deaf()))
+            contents = _learn(numbered_lines(again, _Deaf()))
             copy.seek(0)
-            yield common, numbered_lines(again, log)
+            yield contents, numbered_lines(again, log)
     else:
         with open_log(log.path) as stream:
-            common = _learn(numbered_lines(stream, _Deaf()))
-        yield common, chain(head, rest)
+            contents = _learn(numbered_lines(stream, _Deaf()))
+        yield contents, chain(head, rest)
 
 
 class _Deaf:
@@ -144,12 +182,12 @@ class _Deaf:
         """Pass over it."""
 
 
-def _learn(lines: Iterable[tuple[int, str]]) -> CommonLines:
-    common = CommonLines()
+def _learn(lines: Iterable[tuple[int, str]]) -> Contents:
+    contents = Contents()
     for _, line in lines:
         with suppress(ValueError, RecursionError):
             row = json.loads(line)
             if isinstance(row, dict):
-                common.add(row)
-    common.finish()
-    return common
+                contents.add(row)
+    contents.finish()
+    return contents
