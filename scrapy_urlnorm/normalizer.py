@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -18,6 +17,7 @@ from .rules.data import lists_digest
 from .rules.host import canonical_host
 from .rules.syntax import UNTIDY_ESCAPE
 from .site_rules import compile_site_rules
+from .text import did_you_mean
 from .url import Url, join, parse, split
 
 if TYPE_CHECKING:
@@ -287,8 +287,7 @@ def _effective_rules(profile: str, rules: Mapping[str, object]) -> dict[str, obj
         raise ConfigError(f"{rules!r} is not a mapping of rule names to True, False or an option")
     for name in rules:
         if name not in RULE_NAMES:
-            close = difflib.get_close_matches(str(name), RULE_NAMES, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(str(name), RULE_NAMES)
             raise ConfigError(f"{name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}")
     return {rule.name: rules.get(rule.name, rule.option(profile)) for rule in RULES}
 
