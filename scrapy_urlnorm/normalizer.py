@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import shortcut as shortcuts
-from .domains import MAX_HOST
-from .exceptions import ConfigError
-from .rules import NEEDS, PROFILES, RULE_NAMES, RULES
+from .domains import MAX_HOST, registrable_domain
+from .rules import PROFILES, RULE_NAMES, RULES
+from .rules.compiled import Catalogue, effective_rules, switched
 from .rules.data import lists_digest
 from .rules.host import canonical_host
 from .rules.syntax import UNTIDY_ESCAPE
-from .site_rules import compile_site_rules
+from .site_rules import RulesByDomain, compile_site_rules
 from .url import Url, join, parse, split
 
 if TYPE_CHECKING:
-    from .rules import Rule
     from .site_rules import CompiledSiteRules, SiteRule
 
 KEY_VERSION = 1
@@ -36,9 +33,6 @@ _PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
 _UNSETTLED_REASON = "The rules keep making work for one another: only the safe ones apply."
 
 Recorder = Callable[[str, Url, Url, str], None]
-_Step = tuple[Callable[[Url, Any], Url], Any, "Rule", bool]
-#: The steps for URLs with or without each of what rules need.
-_Catalogue = dict[tuple[bool, bool, bool], tuple[_Step, ...]]
 
 
 class Step(NamedTuple):
@@ -76,9 +70,10 @@ ConfigError` for an unknown profile, rule or option.
     """
 
     __slots__ = (
+        "_by_domain",
         "_catalogue",
         "_has_site_rules",
-        "_options",
+        "_plain",
         "_plain_key",
         "_shortcut",
         "_site",
@@ -87,9 +82,10 @@ ConfigError` for an unknown profile, rule or option.
         "site_rules",
     )
 
-    _catalogue: _Catalogue
+    _by_domain: RulesByDomain | None  # made when it is asked for first
+    _catalogue: Catalogue
     _has_site_rules: Callable[[str], bool]
-    _options: dict[str, Any]
+    _plain: shortcuts.PlainUrls | None
     _plain_key: shortcuts.Shortcut | None  # by the catalogue alone
     _shortcut: shortcuts.Shortcut | None
     _site: CompiledSiteRules | None
@@ -103,29 +99,40 @@ ConfigError` for an unknown profile, rule or option.
         rules: Mapping[str, object] | None = None,
         site_rules: Iterable[SiteRule] = (),
     ) -> None:
-        canonical, compiled = _compile(_effective_rules(profile, rules or {}))
+        catalogue = Catalogue(effective_rules(profile, rules or {}))
+        self._set_up(profile, catalogue, shortcuts.plain_urls(catalogue.compiled), site_rules)
+
+    def _set_up(
+        self,
+        profile: str,
+        catalogue: Catalogue,
+        plain: shortcuts.PlainUrls | None,
+        site_rules: Iterable[SiteRule],
+    ) -> None:
         site_rules = tuple(site_rules)
         site = compile_site_rules(site_rules) if site_rules else None
         has_site_rules = None if site is None else _HostsWithRules(site.hosts).__getitem__
         set_slot = object.__setattr__
         set_slot(self, "profile", profile)
         set_slot(self, "site_rules", site_rules)
-        set_slot(self, "_options", canonical)
-        set_slot(self, "_catalogue", _catalogue(compiled))
+        set_slot(self, "_by_domain", None)
+        set_slot(self, "_catalogue", catalogue)
+        set_slot(self, "_plain", plain)
         set_slot(self, "_site", site)
         set_slot(self, "_has_site_rules", has_site_rules)
-        plain_key = shortcuts.build(compiled)
+        plain_key = with_site = None
+        if plain is not None:
+            plain_key = shortcuts.build(plain)
+            with_site = plain_key if site is None else shortcuts.build(plain, self._site_key)
         set_slot(self, "_plain_key", plain_key)
-        with_site = plain_key if site is None else shortcuts.build(compiled, self._site_key)
         set_slot(self, "_shortcut", with_site)
-        set_slot(self, "digest", _digest(canonical, site_rules))
+        set_slot(self, "digest", _digest(catalogue.options, site_rules))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Normalizer is immutable: cannot set {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rules = {name: self._options.get(name, False) for name in RULE_NAMES}
-        return Normalizer, (self.profile, rules, self.site_rules)
+        return Normalizer, (self.profile, self._catalogue.all_options(), self.site_rules)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Normalizer) and self.digest == other.digest
@@ -143,19 +150,41 @@ ConfigError` for an unknown profile, rule or option.
         stock Scrapy compares URLs, and site rules that write a placeholder.
         """
         rules: dict[str, object] = dict.fromkeys(RULE_NAMES, False)
-        rules |= {r.name: self._options.get(r.name, False) for r in RULES if not r.key_only}
+        options = self._catalogue.options
+        rules |= {r.name: options.get(r.name, False) for r in RULES if not r.key_only}
         site_rules = [rule for rule in self.site_rules if rule.kind not in _KEY_ONLY_KINDS]
         return Normalizer(self.profile, rules, site_rules)
 
     @property
     def rules(self) -> Mapping[str, object]:
         """The rules that are on, in the order in which they run, with their options."""
-        return dict(self._options)
+        return dict(self._catalogue.options)
 
     def replace_site_rules(self, site_rules: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue and other site rules."""
-        rules = {name: self._options.get(name, False) for name in RULE_NAMES}
-        return Normalizer(self.profile, rules, site_rules)
+        made = object.__new__(Normalizer)
+        made._set_up(self.profile, self._catalogue, self._plain, site_rules)
+        return made
+
+    def for_site(self, domain: str, learned: Iterable[SiteRule]) -> Normalizer:
+        """Return a normalizer with the same catalogue for the hosts of *domain* alone.
+
+        *domain* is a registrable domain, or a host that has none. Of the site rules only those
+        stay that can act there; *learned* are added. On these hosts the keys are those of
+        ``replace_site_rules((*site_rules, *learned))``, which compiles the rules of all sites.
+
+        Raises :class:`~scrapy_urlnorm.exceptions.SiteRuleError` for rules that do not go together.
+        """
+        by_domain = self._by_domain
+        if by_domain is None:
+            by_domain = RulesByDomain(self.site_rules)
+            object.__setattr__(self, "_by_domain", by_domain)
+        rules = by_domain.of(domain)
+        # An address may stand for a domain, whose rules it then gets.
+        mapped = self._catalogue.compiled.get("replace-ip-with-domain", {}).get(domain)
+        if mapped is not None:
+            rules += by_domain.of(registrable_domain(mapped) or mapped)
+        return self.replace_site_rules((*rules, *learned))
 
     def normalize(self, url: str) -> str:
         """Return the key of *url*; text that is no ``scheme://...`` URL comes back as it is.
@@ -245,11 +274,11 @@ ConfigError` for an unknown profile, rule or option.
         if site is not None:
             host = canonical_host(url.host or "")
             if self._has_site_rules(host) and (switches := site.catalogue_options(host)):
-                catalogue = _switched(self, json.dumps(switches, sort_keys=True))
+                catalogue = switched(catalogue, json.dumps(switches, sort_keys=True))
         # Rules that need what is not there are left out. What another rule brings in within
         # this pass has its turn in the next.
         untidy = "%" in text and UNTIDY_ESCAPE.search(text) is not None
-        for apply, option, rule, settles in catalogue[untidy, "?" in text, "#" in text]:
+        for apply, option, rule, settles in catalogue.steps[untidy, "?" in text, "#" in text]:
             new = apply(url, option)
             if new is not url:
                 if record is not None:
@@ -277,54 +306,6 @@ class _HostsWithRules(dict[str, bool]):
                 self.clear()
             self[host] = found
         return found
-
-
-def _effective_rules(profile: str, rules: Mapping[str, object]) -> dict[str, object]:
-    """Return the option of every rule of the catalogue: the profile's, then the user's."""
-    if profile not in PROFILES:
-        raise ConfigError(f"{profile!r} is not a profile; accepted: {', '.join(PROFILES)}")
-    if not isinstance(rules, Mapping):
-        raise ConfigError(f"{rules!r} is not a mapping of rule names to True, False or an option")
-    for name in rules:
-        if name not in RULE_NAMES:
-            close = difflib.get_close_matches(str(name), RULE_NAMES, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ConfigError(f"{name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}")
-    return {rule.name: rules.get(rule.name, rule.option(profile)) for rule in RULES}
-
-
-def _compile(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options, by rule, in canonical form and as the rules take them."""
-    canonical: dict[str, Any] = {}
-    compiled: dict[str, Any] = {}
-    for rule in RULES:
-        option = options[rule.name]
-        if option is False or option is None:
-            continue
-        try:
-            canonical[rule.name], compiled[rule.name] = rule.compile(option)
-        except ConfigError as error:
-            raise ConfigError(f"rule {rule.name!r}: {error}") from None
-    return canonical, compiled
-
-
-def _catalogue(compiled: Mapping[str, Any]) -> _Catalogue:
-    """Return the steps to run, for each choice of what rules need."""
-    return {
-        present: tuple(
-            (rule.apply, compiled[rule.name], rule, rule.settles)
-            for rule in RULES
-            if rule.name in compiled and (not rule.needs or present[NEEDS.index(rule.needs)])
-        )
-        for present in product((False, True), (False, True), (False, True))
-    }
-
-
-@lru_cache(maxsize=1_024)
-def _switched(normalizer: Normalizer, switches: str) -> _Catalogue:
-    """Return the catalogue of *normalizer* with the switches of one site (as JSON)."""
-    options = {name: normalizer.rules.get(name, False) for name in RULE_NAMES}
-    return _catalogue(_compile(options | json.loads(switches))[1])
 
 
 def _digest(canonical: Mapping[str, Any], site_rules: Iterable[SiteRule]) -> str:

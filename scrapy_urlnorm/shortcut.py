@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .rules.params import remember
 from .rules.query import MANY, form_encoded, sorted_query
@@ -36,23 +36,38 @@ _ESCAPE_IN_PATH = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[B-DF])"
 _ESCAPE_IN_FORM = r"%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
 
 
-def build(
-    options: Mapping[str, Any], site_key: Callable[[str, str], str | None] | None = None
-) -> Shortcut | None:
-    """Return the short cut for these rules (name -> compiled option), ``None`` if there is none.
+class PlainUrls(NamedTuple):
+    """Which URLs are plain for some rules, and how their parameters are sorted."""
 
-    It returns the key of a plain URL, and ``None`` for any other. *site_key* makes of a host and
-    a key by the catalogue the key by the rules of the site too, or ``None`` if it cannot tell.
+    expression: re.Pattern[str]
+    names: _PlainNames
+    order: str | None
+
+
+def plain_urls(options: Mapping[str, Any]) -> PlainUrls | None:
+    """Describe the URLs that are plain for these rules (name -> compiled option).
+
+    ``None`` where no expression describes them: all URLs go the long way then.
     """
     if _NO_SHORTCUT & options.keys() or options.get("www") == "add":
         return None
     if "add-root-slash" not in options:
         return None
-    fullmatch = re.compile(
+    expression = re.compile(
         f"({_scheme(options)}{_host(options)}{_path(options)}){_query(options)}{_fragment(options)}"
-    ).fullmatch
-    plain = _plain_name_test(options)
-    order = options.get("sort-query")
+    )
+    return PlainUrls(expression, _plain_name_test(options), options.get("sort-query"))
+
+
+def build(urls: PlainUrls, site_key: Callable[[str, str], str | None] | None = None) -> Shortcut:
+    """Return the short cut for *urls*.
+
+    It returns the key of a plain URL, and ``None`` for any other. *site_key* makes of a host and
+    a key by the catalogue the key by the rules of the site too, or ``None`` if it cannot tell.
+    """
+    fullmatch = urls.expression.fullmatch
+    plain = urls.names
+    order = urls.order
 
     def shortcut(url: str) -> str | None:
         match = fullmatch(url)

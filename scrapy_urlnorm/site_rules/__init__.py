@@ -6,6 +6,7 @@ TOML tables.
 
 from __future__ import annotations
 
+from scrapy_urlnorm.site_rules.by_domain import RulesByDomain
 from scrapy_urlnorm.site_rules.check import Report, check_site_rules
 from scrapy_urlnorm.site_rules.compile import CompiledSiteRules, compile_site_rules
 from scrapy_urlnorm.site_rules.file import load_site_rules, save_site_rules
@@ -20,6 +21,7 @@ __all__ = [
     "CompiledSiteRules",
     "Imported",
     "Report",
+    "RulesByDomain",
     "SiteRule",
     "check_site_rules",
     "compile_site_rules",
