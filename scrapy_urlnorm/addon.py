@@ -12,6 +12,8 @@ from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
 from .crawl_log import CrawlLog
+from .crawl.spider_middleware import PRIORITY as SPIDER_PRIORITY
+from .crawl.spider_middleware import UrlNormSpiderMiddleware
 from .dupefilter import UrlNormDupeFilter
 from .fingerprinter import UrlNormRequestFingerprinter
 from .middleware import PRIORITY, UrlNormDownloaderMiddleware
@@ -32,9 +34,9 @@ _POET_BASE = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
 
 
 class Addon:
-    """Puts the fingerprinter, the dupefilter and the downloader middleware in their places.
+    """Puts the fingerprinter, the dupefilter, the scheduler and the middlewares in their places.
 
-    With JOBDIR our scheduler as well, and the crawl log, when a setting names a file for it.
+    The crawl log as well, when a setting names a file for it.
 
     The fingerprinter configured before becomes the fallback of ours. A dupefilter other than
     Scrapy's own is left in its place, and so is a scheduler that the project names. All settings are checked now, not at the first request.
@@ -58,11 +60,14 @@ class Addon:
         self._wrap_fingerprinter(settings)
         if load_object(settings["DUPEFILTER_CLASS"]) is load_object(_STOCK_DUPEFILTER):
             _set(settings, "DUPEFILTER_CLASS", UrlNormDupeFilter)
-        if config.jobdir:
-            _replace_scheduler(settings)
+        _replace_scheduler(settings)
         settings.setdefault_in_component_priority_dict(
             "DOWNLOADER_MIDDLEWARES", UrlNormDownloaderMiddleware, PRIORITY
         )
+        if config.learn != "off":
+            settings.setdefault_in_component_priority_dict(
+                "SPIDER_MIDDLEWARES", UrlNormSpiderMiddleware, SPIDER_PRIORITY
+            )
         if config.crawl_log:
             settings.setdefault_in_component_priority_dict("EXTENSIONS", CrawlLog, 500)
 
@@ -101,18 +106,25 @@ class Addon:
 
 
 def _replace_scheduler(settings: BaseSettings) -> None:
-    """Put our scheduler and queues in place of Scrapy's own; keep the order of the queues."""
+    """Put our scheduler and queues in place of Scrapy's own; keep the order of the queues.
+
+    The queues are used with JOBDIR only. Where the project has queues on disk of its own, and a
+    JOBDIR, the scheduler stays what it is.
+    """
     queues = {
         name: load_object(settings[name])
         for name in ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")
         if settings[name]
     }
     ours = {queue.stock: queue for queue in (LifoDiskQueue, FifoDiskQueue)}
-    if settings.getpriority("SCHEDULER") or not set(queues.values()) <= set(ours):
+    if settings.getpriority("SCHEDULER"):
         return
-    _set(settings, "SCHEDULER", Scheduler)
-    for name, queue in queues.items():
-        _set(settings, name, ours[queue])
+    if not settings.get("JOBDIR"):
+        _set(settings, "SCHEDULER", Scheduler)
+    elif set(queues.values()) <= set(ours):
+        _set(settings, "SCHEDULER", Scheduler)
+        for name, queue in queues.items():
+            _set(settings, name, ours[queue])
 
 
 def _set(settings: BaseSettings, name: str, value: type) -> None:

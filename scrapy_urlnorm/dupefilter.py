@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary, WeakSet
 from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import CloseSpider
-from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 
+from .crawl.engine import ERROR_REASON, stop_crawl
+from .crawl.merges import BeyondScrapy, in_words, rules_between
 from .exceptions import StoreError, StoreMismatchError
 from .fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from .settings import STORE, Config
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-    from .live_rules import LiveRules
+    from .crawl.live.live_rules import LiveRules
+    from .crawl.live.witness import Behind
     from .stores import Seen
 
 logger = logging.getLogger(__name__)
@@ -36,13 +38,8 @@ logger = logging.getLogger(__name__)
 REMEMBERED_URLS = 10_000
 
 MISMATCH_REASON = "urlnorm_store_mismatch"  #: why a crawl ended: the keys are of other rules
-ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: the store failed
-
-
-def stop_crawl(crawler: Crawler) -> None:
-    """End the crawl because what it has seen, or has still to do, cannot be kept."""
-    assert crawler.engine is not None
-    deferred_from_coro(crawler.engine.close_spider_async(reason=ERROR_REASON))
+#: Visits to one URL in a chain of redirects whose keys are equal; see `_is_onto_itself`.
+_MAX_VISITS = 2
 
 
 class UrlNormDupeFilter(BaseDupeFilter):
@@ -78,7 +75,9 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self._is_open = False
         self._has_logged = False
         self._let_pass: WeakSet[Request] = WeakSet()
+        self._behind: WeakKeyDictionary[Request, Behind] = WeakKeyDictionary()
         self._first_urls: OrderedDict[bytes, str] = OrderedDict()
+        self._beyond_scrapy = BeyondScrapy()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -160,39 +159,32 @@ class UrlNormDupeFilter(BaseDupeFilter):
     def request_seen(self, request: Request) -> bool:
         """Whether an equal request was seen before; remembers this one."""
         fingerprint = self._fingerprinter.fingerprint(request)
-        keys = None if self.live_rules is None else self.live_rules.keys(request)
-        if self.add(fingerprint) if keys is None else self.add(keys[1]) and self.add(keys[0]):
-            self._remember(fingerprint, request.url)
-            return False
-        if request in self._let_pass:
-            return False
-        if keys is not None:
-            return self._is_live_duplicate(request, keys[0])
-        return not self._is_onto_itself(request, self._fingerprinter.fingerprint)
+        if not self.add(fingerprint):
+            return request not in self._let_pass and not self._is_onto_itself(request)
+        if self.live_rules is not None:
+            behind = self.live_rules.on_arrival(request)
+            if behind is not None:
+                self._behind[request] = behind
+                return True
+        self._remember(fingerprint, request.url)
+        return False
 
-    def _is_onto_itself(self, request: Request, fingerprint: Callable[[Request], bytes]) -> bool:
-        """Whether *request* is a redirect that came from a URL with its own key."""
-        if "redirect_urls" not in request.meta or not redirect_hop(fingerprint, request):
+    def _is_onto_itself(self, request: Request) -> bool:
+        """Whether *request* is a redirect that came from a URL with its own key.
+
+        A chain of such redirects visits a URL twice at most: a site that sets a cookie redirects
+        to the URL that was asked for; one that redirects to it again will do so for ever.
+        """
+        urls = request.meta.get("redirect_urls")
+        if not urls:
+            return False
+        url = request.url.partition("#")[0]
+        if sum(each.partition("#")[0] == url for each in urls) >= _MAX_VISITS:
+            return False
+        if not redirect_hop(self._fingerprinter.fingerprint, request):
             return False
         self._count("urlnorm/redirects/passed")
         return True
-
-    def _is_live_duplicate(self, request: Request, first: bytes) -> bool:
-        """Whether to filter a request to a site with learned rules that has a key seen before.
-
-        *first* is its key under the configured rules.
-        """
-        live_rules = self.live_rules
-        assert live_rules is not None
-        if self._is_onto_itself(request, live_rules.configured_fingerprint):
-            return False
-        if self.knows(first):
-            return True
-        # By the learned rules it is a duplicate, and by nothing else.
-        is_filtered = not self._is_onto_itself(
-            request, self._fingerprinter.fingerprint
-        ) and live_rules.suppress(request, first)
-        return is_filtered or not self.add(first)
 
     def knows(self, key: bytes) -> bool:
         """Whether the store has *key*, or will have it. Handles a store that fails."""
@@ -236,7 +228,12 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count a filtered request as Scrapy's dupefilter does, and say what merged it."""
-        first, rules = self._merged_by(request)
+        behind = self._behind.pop(request, None)
+        if behind is not None:
+            first: str | None = behind.url
+            rules = [rule.kind for rule in behind.rules]
+        else:
+            first, rules = self._merged_by(request)
         if self.debug or not self._has_logged:
             message = "Filtered duplicate request: %(request)s (referer: %(referer)s)%(merged)s"
             if not self.debug:
@@ -248,27 +245,37 @@ class UrlNormDupeFilter(BaseDupeFilter):
             arguments = {
                 "request": request,
                 "referer": referer_str(request),
-                "merged": _in_words(first, rules),
+                "merged": in_words(first, rules),
             }
             logger.debug(message, arguments, extra={"spider": spider})
-        if rules:
-            self._count("urlnorm/merged")
-            for rule in rules:
-                self._count(f"urlnorm/merged/{rule}")
         self._count("dupefilter/filtered")
 
     def _merged_by(self, request: Request) -> tuple[str | None, list[str]]:
-        """The URL that *request* collided with, and the rules that made the two one."""
-        first = self._first_urls.get(self._fingerprinter.fingerprint(request))
-        if first == request.url or self._explainer is None:
+        """The URL that *request* collided with, and the rules that made the two one.
+
+        Counts them when stock Scrapy would not have merged the two. Of a URL that is no longer
+        remembered nothing is claimed.
+        """
+        fingerprint = self._fingerprinter.fingerprint(request)
+        first = self._first_urls.get(fingerprint)
+        if first is None or first == request.url or self._explainer is None:
             return None, []
+        self._first_urls.move_to_end(fingerprint)
         normalizer = self._explainer.normalizer_for(request)
         if normalizer is None:
             return first, []
-        rules = dict.fromkeys(step.rule for step in normalizer.explain(request.url).steps)
-        if first is not None:
-            rules.update(dict.fromkeys(step.rule for step in normalizer.explain(first).steps))
-        return first, list(rules)
+        is_beyond = self._beyond_scrapy.is_beyond(first, request.url)
+        if not is_beyond and self._has_logged and not self.debug:
+            self._count("urlnorm/merged_by_scrapy_too")
+            return first, []
+        rules = rules_between(normalizer, first, request.url)
+        if is_beyond:
+            self._count("urlnorm/merged")
+            for rule in rules:
+                self._count(f"urlnorm/merged/{rule}")
+        else:
+            self._count("urlnorm/merged_by_scrapy_too")
+        return first, rules
 
     def _remember(self, fingerprint: bytes, url: str) -> None:
         urls = self._first_urls
@@ -282,10 +289,3 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
 
 _built: WeakKeyDictionary[Crawler, UrlNormDupeFilter] = WeakKeyDictionary()
-
-
-def _in_words(first: str | None, rules: list[str]) -> str:
-    if not rules:
-        return ""
-    merged_with = f" merged with {first}" if first else " merged"
-    return f"{merged_with} by {', '.join(rules)}"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from scrapy import signals
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from w3lib.url import safe_url_string
 
+from .crawl.live.live_rules import LiveRules
+from .crawl.spider_middleware import UrlNormSpiderMiddleware
 from .dupefilter import UrlNormDupeFilter
+from .exceptions import StoreError
 from .fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from .live_rules import LiveRules
+from .pending import Database
+from .queues import pending_of
 from .settings import Config
 from .url import parse
 
@@ -29,7 +34,10 @@ if TYPE_CHECKING:
 PRIORITY = 610
 
 
+logger = logging.getLogger(__name__)
+
 _PERMANENT = (301, 308)
+_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class UrlNormDownloaderMiddleware:
@@ -50,6 +58,9 @@ class UrlNormDownloaderMiddleware:
         self._fingerprinter = fingerprinter
         self._dupefilter: UrlNormDupeFilter | None = None
         self._live_rules: LiveRules | None = None
+        self._database: Database | None = None  # the temporary one of a crawl without JOBDIR
+        self._spider: Spider | None = None
+        self._redirects_are_followed = True
         self._stats = stats
 
     @classmethod
@@ -71,23 +82,54 @@ class UrlNormDownloaderMiddleware:
         a rule learned could lose a page.
         """
         crawler = spider.crawler
+        self._spider = spider
+        self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
         self._dupefilter = UrlNormDupeFilter.of(crawler)
         if (
-            self._config.learn == "redirects"
-            and self._fingerprinter is not None
-            and self._fingerprinter is crawler.request_fingerprinter
-            and self._dupefilter is not None
+            self._fingerprinter is None
+            or self._fingerprinter is not crawler.request_fingerprinter
+            or self._dupefilter is None
         ):
-            self._live_rules = LiveRules(
-                crawler, self._config, self._fingerprinter, self._dupefilter
+            return
+        pending = pending_of.get(crawler)
+        learns = self._config.learn == "redirects"
+        if not learns and pending is None:
+            return
+        try:
+            database: Database | None = pending
+            if database is None:
+                database = self._database = Database.temporary()
+            live_rules = LiveRules(
+                crawler, self._config, self._fingerprinter, self._dupefilter, database
             )
-            self._dupefilter.live_rules = self._live_rules
-            crawler.signals.connect(self._live_rules.idle, signals.spider_idle)
+        except StoreError as error:
+            logger.error("Nothing is learned in this crawl: %(error)s", {"error": error})
+            return
+        if not learns:
+            live_rules.release_all()  # an earlier run may have learned
+            return
+        self._live_rules = self._dupefilter.live_rules = live_rules
+        crawler.signals.connect(self._idle, signals.spider_idle)
+        if not UrlNormSpiderMiddleware.is_in(crawler):
+            crawler.signals.connect(self._response_received, signals.response_received)
 
     def spider_closed(self) -> None:
         """Write down what was learned."""
         if self._live_rules is not None:
             self._live_rules.close()
+        if self._database is not None:
+            self._database.close()
+
+    def _idle(self) -> None:
+        assert self._live_rules is not None
+        if self._live_rules.idle():
+            raise DontCloseSpider
+
+    def _response_received(self, response: Response, request: Request) -> None:
+        """Take note of a page where the spider middleware, which knows better, is not there."""
+        assert self._live_rules is not None
+        if 200 <= response.status < 300:
+            self._live_rules.page(request, response)
 
     def process_request(self, request: Request) -> Request | None:
         """Return the request to send instead, or nothing; raise `IgnoreRequest` to drop it."""
@@ -99,20 +141,45 @@ class UrlNormDownloaderMiddleware:
                     self._fingerprinter.set_apart(request, hop)
         elif (rewritten := self._rewritten(request)) is not None:
             return rewritten
-        if self._live_rules is not None and self._live_rules.is_obsolete(request):
-            raise IgnoreRequest("A rule learned since it was queued makes it a duplicate")
+        if self._is_kept_back(request):
+            raise IgnoreRequest("A learned rule makes it equal to a page that has arrived")
         if parse(request.url) is None and self._stats is not None:
             self._stats.inc_value("urlnorm/requests/unparsable")
         return None
 
+    def _is_kept_back(self, request: Request) -> bool:
+        """Decide about a request that a scheduler other than ours gave out.
+
+        Ours has asked before; then neither callback nor errback hears of it.
+        """
+        live_rules = self._live_rules
+        if live_rules is None or live_rules.decides_on_leaving:
+            return False
+        live_rules.work()
+        return live_rules.came_through_dupefilter(request) and not live_rules.on_leaving(request)
+
     def process_response(self, request: Request, response: Response) -> Response:
-        """Hand evidence to the live rules."""
-        if self._live_rules is not None:
-            if response.status in _PERMANENT and (target := _location(request, response)):
-                self._live_rules.redirect(request, target)
-            elif response.status == 200:
-                self._live_rules.page(request)
+        """Hand redirects that will be followed to the live rules."""
+        if (
+            self._live_rules is not None
+            and response.status in _REDIRECTS
+            and self._is_followed(request, response.status)
+            and (target := _location(request, response))
+        ):
+            permanent = response.status in _PERMANENT
+            self._live_rules.redirect(request, target, is_permanent=permanent)
         return response
+
+    def _is_followed(self, request: Request, status: int) -> bool:
+        """Whether Scrapy's redirect middleware follows a redirect, and not the spider."""
+        meta = request.meta
+        return (
+            self._redirects_are_followed
+            and not meta.get("dont_redirect")
+            and not meta.get("handle_httpstatus_all")
+            and status not in meta.get("handle_httpstatus_list", ())
+            and status not in getattr(self._spider, "handle_httpstatus_list", ())
+        )
 
     def _rewritten(self, request: Request) -> Request | None:
         """The request with its normalized URL, ``None`` when there is nothing to change.

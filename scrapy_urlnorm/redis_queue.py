@@ -22,7 +22,7 @@ except ImportError as error:
         "pip install 'scrapy-urlnorm[redis]' scrapy-redis"
     ) from error
 
-from .scheduler import in_progress
+from .crawl.engine import in_progress
 
 if TYPE_CHECKING:
     from scrapy import Request

@@ -1,6 +1,6 @@
-"""Scheduler: Scrapy's own, with a queue in JOBDIR that a killed crawl takes up again.
+"""Scheduler: Scrapy's own, asking what was learned about each request that leaves the queue.
 
-Scrapy's queues on disk are whole only after they were closed, and a request that was taken from
+With JOBDIR its queue is one that a killed crawl takes up again. Scrapy's queues on disk are whole only after they were closed, and a request that was taken from
 them is nowhere while it is downloaded and its response handled. Here a request stays in a database
 until its callback has run to the end and what it yielded is in the database too, and its key stays
 beside it until the store has that on disk. So at whatever moment a crawl is killed, the next run
@@ -12,13 +12,16 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import Scheduler as ScrapyScheduler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from .dupefilter import ERROR_REASON, UrlNormDupeFilter, stop_crawl
+from .crawl.engine import ERROR_REASON, ask_again, in_progress, stop_crawl
+from .crawl.live.live_rules import SLICE_SECONDS
+from .dupefilter import UrlNormDupeFilter
 from .exceptions import ConfigError, StoreError
 from .pending import PendingRequests
 from .queues import DiskQueue, FifoDiskQueue, LifoDiskQueue, pending_of, plain
@@ -37,7 +40,10 @@ FILE_NAME = "urlnorm.pending"  #: in JOBDIR
 
 
 class Scheduler(ScrapyScheduler):
-    """Without JOBDIR it is Scrapy's. With it, it needs queues on disk of `scrapy_urlnorm.queues`.
+    """Keeps back requests that a learned rule makes equal to a page that has arrived.
+
+    Without JOBDIR it is Scrapy's besides. With it, it needs queues on disk of
+    `scrapy_urlnorm.queues`.
 
     After a kill, what was being downloaded or handled then is fetched again. Requests that cannot
     be serialized wait in memory, as with Scrapy's own scheduler, and are lost.
@@ -55,7 +61,6 @@ class Scheduler(ScrapyScheduler):
         super().__init__(*args, **kwargs)
         self.dqs = None  # Scrapy also closes a scheduler that could not be opened
         self._pending: PendingRequests | None = None
-        self._changes = 0  # since the last commit
         self._has_failed = False
 
     def open(self, spider: Spider) -> Deferred[None] | None:
@@ -81,6 +86,7 @@ class Scheduler(ScrapyScheduler):
         before = self._stock_queue(state) if state.exists() and not path.exists() else None
         self._pending = pending = PendingRequests(path)
         pending_of[self.crawler] = pending
+        self._report_damage(pending)
         state.write_text(json.dumps(self._state(pending)), encoding="utf-8")
         if isinstance(self.df, UrlNormDupeFilter):
             self.df.wait_for_commits()
@@ -97,9 +103,24 @@ class Scheduler(ScrapyScheduler):
         if isinstance(self.df, UrlNormDupeFilter):
             self.df.store.add_many(pending.held())
             self._tell_of_waiting(pending, self.df)
+        if len(pending):
+            logger.info(
+                "Resuming: %(count)d requests wait in %(queue)s",
+                {"count": len(pending), "queue": pending.name},
+                extra={"spider": spider},
+            )
         if self.stats is not None:
             self.stats.set_value("urlnorm/requests/resumed", len(pending))
         return opened
+
+    def _report_damage(self, pending: PendingRequests) -> None:
+        if pending.damaged:
+            logger.error(
+                "%(count)d requests in %(queue)s are damaged and lost; all others are whole",
+                {"count": pending.damaged, "queue": pending.name},
+            )
+            if self.stats is not None:
+                self.stats.set_value("urlnorm/requests/damaged", pending.damaged)
 
     def _state(self, pending: PendingRequests) -> Any:
         """What the priority queue says of itself on being closed, were it open now.
@@ -160,7 +181,7 @@ class Scheduler(ScrapyScheduler):
             request = _next_of(queue)
             if request is not None:
                 self.dqs.push(request)
-                self._changed()
+                self._commit_many()
         queue.close()
         self._commit()
 
@@ -172,26 +193,46 @@ class Scheduler(ScrapyScheduler):
             return False  # what it came from is not done, and will be fetched again
         try:
             accepted = super().enqueue_request(request)
-            if accepted:
-                self._changed()
+            self._commit_many()
         except StoreError as error:
             self._fail(error)
             return False
         return accepted
 
     def next_request(self) -> Request | None:
-        """Do as Scrapy's scheduler does, after taking note of what has been done until now."""
-        if self._pending is None:
-            return super().next_request()
+        """Return the next request that is to be sent, after noting what has been done until now."""
         if self._has_failed:
             return None
         try:
-            self._take_note()
-            self._commit()
-            return super().next_request()
+            if self._pending is not None:
+                self._take_note()
+                self._commit()
+            return self._next_to_send()
         except StoreError as error:
             self._fail(error)
             return None
+
+    def _next_to_send(self) -> Request | None:
+        """Take requests out of the queue until one is to be sent.
+
+        After a while the event loop has its turn, however many are kept back in a row.
+        """
+        live_rules = self.df.live_rules if isinstance(self.df, UrlNormDupeFilter) else None
+        if live_rules is None:
+            return super().next_request()
+        live_rules.decides_on_leaving = True
+        live_rules.work()
+        deadline = monotonic() + SLICE_SECONDS
+        while (request := super().next_request()) is not None:
+            if live_rules.on_leaving(request):
+                return request
+            if self._pending is not None and request in self._pending.handed_out:
+                self._pending.done([request])  # in one transaction with its being kept back
+            if monotonic() > deadline:
+                assert self.crawler is not None
+                ask_again(self.crawler)
+                break
+        return None
 
     def close(self, reason: str) -> Deferred[None] | None:
         """Close the database and all that Scrapy's scheduler closes."""
@@ -223,11 +264,10 @@ class Scheduler(ScrapyScheduler):
         done = [request for request in self._pending.handed_out if request not in under_way]
         if done:
             self._pending.done(done)
-            self._changes += len(done)
 
-    def _changed(self) -> None:
-        self._changes += 1
-        if self._changes >= self._requests_a_transaction:
+    def _commit_many(self) -> None:
+        assert self._pending is not None
+        if self._pending.changes >= self._requests_a_transaction:
             self._commit()
 
     def _commit(self) -> None:
@@ -235,11 +275,10 @@ class Scheduler(ScrapyScheduler):
         assert self._pending is not None
         dupefilter = self.df if isinstance(self.df, UrlNormDupeFilter) else None
         keys = dupefilter.uncommitted if dupefilter is not None else ()
-        if not self._changes and not keys:
+        if not self._pending.changes and not keys:
             return
         self._pending.hold(keys)
         self._pending.commit()
-        self._changes = 0
         if dupefilter is not None:
             dupefilter.commit()
             if self._pending.keys_held >= self._keys_held and self._store_works():
@@ -256,16 +295,6 @@ class Scheduler(ScrapyScheduler):
             self.stats.inc_value("urlnorm/store/errors")
         assert self.crawler is not None
         stop_crawl(self.crawler)
-
-
-def in_progress(crawler: Crawler) -> set[Request]:
-    """Return the requests whose callbacks, or whatever else ends them, have not ended yet.
-
-    Signals and middlewares do not see every end that a request can come to. The engine's set does.
-    """
-    assert crawler.engine is not None
-    slot = crawler.engine._slot
-    return set() if slot is None else slot.inprogress
 
 
 def _next_of(queue: Any) -> Request | None:

@@ -31,6 +31,7 @@ RULES_SETTING = "URLNORM_RULES"
 SITE_RULES = "URLNORM_SITE_RULES"
 LEARN = "URLNORM_LEARN"
 LEARNED_PATH = "URLNORM_LEARNED_PATH"
+MAX_WITNESSES = "URLNORM_MAX_WITNESSES"
 STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
@@ -65,6 +66,12 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     LEARNED_PATH: Setting(
         None, "a path", f"where learned rules are kept; {LEARNED_FILE} in JOBDIR when that is set"
+    ),
+    MAX_WITNESSES: Setting(
+        100_000,
+        "a number",
+        "pages of one site that other requests may be withheld behind; with more, later pages are "
+        "no witnesses, and what equals them is sent. 250 bytes on disk each",
     ),
     STORE: Setting(
         None,
@@ -108,18 +115,24 @@ STATS: Mapping[str, str] = {
     "raised: their URL as it stands was taken",
     "urlnorm/requests/rewritten": "requests sent with their normalized URL",
     "urlnorm/requests/resumed": "requests that waited in JOBDIR when the run began",
-    "urlnorm/merged": "duplicates filtered although their URL differs from the one seen first",
-    "urlnorm/merged/{rule}": "of these, how many this rule had a part in",
+    "urlnorm/requests/damaged": "requests in JOBDIR that were found damaged, and are lost",
+    "urlnorm/merged": "duplicates filtered that stock Scrapy would have fetched",
+    "urlnorm/merged/{rule}": "of these, how many would not be duplicates without this rule",
+    "urlnorm/merged_by_scrapy_too": "duplicates filtered under another URL than the one seen "
+    "first, which stock Scrapy filters as well",
     "urlnorm/redirects/passed": "redirects followed although their key was that of the request "
     "they came from",
     "urlnorm/store/errors": "failures of the store",
     "urlnorm/learned/rules": "rules learned in this crawl and applied",
     "urlnorm/learned/shared": "rules taken over from another crawler at the same store",
     "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
-    "urlnorm/learned/suppressed": "requests filtered only because of a learned rule",
-    "urlnorm/learned/dropped": "queued requests that a rule learned since made duplicates",
-    "urlnorm/learned/audited": "requests sent although a learned rule would filter them, to test it",
-    "urlnorm/learned/restored": "requests put back when their rule was retracted",
+    "urlnorm/learned/withheld": "requests withheld behind a page that arrived under another URL",
+    "urlnorm/learned/parked": "requests that waited for the end of another one with their key",
+    "urlnorm/learned/put_back": "requests withheld or parked that were sent after all",
+    "urlnorm/learned/audited": "requests sent although they could be withheld, to test a rule",
+    "urlnorm/learned/audits_agreed": "of these, those that found what the rule says",
+    "urlnorm/learned/audits_disagreed": "of these, those that found something else",
+    "urlnorm/learned/errors": "failures of what was learned; each request concerned was sent",
 }
 
 _WORDS_TRUE_FALSE = ("1", "0", "true", "false", "True", "False")
@@ -134,6 +147,7 @@ class Config:
     learn: str
     learned_path: Path | None
     learned: tuple[SiteRule, ...]  #: by an earlier crawl
+    max_witnesses: int
     store: str
     store_options: Mapping[str, Any]
     jobdir: str | None
@@ -163,6 +177,7 @@ class Config:
             learned=(
                 _load(learned_path, LEARNED_PATH) if learned_path and learned_path.exists() else ()
             ),
+            max_witnesses=_number(settings, MAX_WITNESSES),
             store=_text(settings, STORE) or default_spec(str(jobdir) if jobdir else None),
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
@@ -233,6 +248,17 @@ def _text(settings: BaseSettings, name: str) -> str:
     if not isinstance(value, str):
         raise _bad(name, value)
     return value
+
+
+def _number(settings: BaseSettings, name: str) -> int:
+    value = _value(settings, name)
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise _bad(name, value) from None
+    if number < 0:
+        raise _bad(name, value)
+    return number
 
 
 def _choice(settings: BaseSettings, name: str, accepted: tuple[str, ...]) -> str:

@@ -1,22 +1,21 @@
-"""SharedRules: crawlers at one store tell each other what they learned."""
+"""Exchange: crawlers at one store tell each other which rules they learned and rejected."""
 
 from __future__ import annotations
 
 import json
 import logging
-from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .exceptions import StoreError
-from .site_rules.model import rule_from_dict
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.site_rules.model import rule_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from .site_rules import SiteRule
-    from .stores import Seen
+    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.stores import Seen
 
 logger = logging.getLogger(__name__)
 
@@ -24,20 +23,22 @@ logger = logging.getLogger(__name__)
 EXCHANGE_SECONDS = 3.0
 
 
-class SharedRules:
-    """Learned rules as notes in a shared store; with a store of its own a crawler has none.
+class Exchange:
+    """Rules as notes in a shared store; a crawler with a store of its own exchanges nothing.
 
-    A rule and its rejection are two notes, and neither is ever written over: who tells late of
-    a rule that was rejected meanwhile does not undo that.
+    A rule and its rejection are two notes, and neither is ever written over: a late report of a
+    rule cannot undo its rejection. *masked* takes the secrets out of a rule before others read it.
 
     A store that fails is not reported here: the next key that is looked up does.
     """
 
-    def __init__(self, store: Seen) -> None:
+    def __init__(self, store: Seen, masked: Callable[[SiteRule], SiteRule]) -> None:
         self._store = store
+        self._masked = masked
         self._notes: dict[str, str] = {}
         self._untold: dict[str, str] = {}
         self._next = 0.0 if store.is_shared else inf
+        self._has_complained = False
 
     def news(self, *, at_once: bool = False) -> list[SiteRule]:
         """Return the rules of all crawlers when it is time to look and something is new.
@@ -53,10 +54,9 @@ class SharedRules:
             notes = self._store.notes()
         except StoreError:
             return []
-        if notes == self._notes:
-            return []
+        new = {name: note for name, note in notes.items() if self._notes.get(name) != note}
         self._notes = notes
-        return [rule for note in notes.values() if (rule := self._read(note)) is not None]
+        return [rule for note in new.values() if (rule := self._read(note)) is not None]
 
     def tell(self, rules: Iterable[SiteRule]) -> None:
         """Leave *rules* for the others, as far as they do not stand there already."""
@@ -65,9 +65,11 @@ class SharedRules:
         for rule in rules:
             name = f"{rule.status} {rule.identity}"
             if name not in self._notes:
-                self._untold[name] = json.dumps(rule.as_dict())
-        with suppress(StoreError):  # they are told when it is time to look again
+                self._untold[name] = json.dumps(self._masked(rule).as_dict())
+        try:
             self._leave()
+        except StoreError:
+            pass  # they are told when it is time to look again
 
     def _leave(self) -> None:
         if self._untold:
@@ -76,11 +78,16 @@ class SharedRules:
             self._untold = {}
 
     def _read(self, note: str) -> SiteRule | None:
+        """Read a note. Whoever can write to the store may have written anything there."""
         try:
             return rule_from_dict(json.loads(note))
-        except (ValueError, TypeError) as error:
-            logger.warning(
-                "A rule in %(store)s cannot be read: %(error)s",
+        except Exception as error:  # noqa: BLE001 - from a note nested too deep to one of no rule
+            level = logging.DEBUG if self._has_complained else logging.WARNING
+            self._has_complained = True
+            logger.log(
+                level,
+                "A rule in %(store)s is ignored, it cannot be read: %(error)r "
+                "(further ones are logged at DEBUG)",
                 {"store": self._store.name, "error": error},
             )
             return None

@@ -1,0 +1,1 @@
+"""The Scrapy side: what stands between a spider and the pages that it asks for."""

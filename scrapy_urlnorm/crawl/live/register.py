@@ -1,0 +1,140 @@
+"""Register: the rules in force for each site, and the learned keys that follow from them."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy import Request
+
+from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.url import split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.normalizer import Normalizer
+    from scrapy_urlnorm.site_rules import SiteRule
+
+
+class Keys(NamedTuple):
+    """What a request to a site with rules in force is known by."""
+
+    site: str  #: the registrable domain, or the host if it has none
+    own: bytes  #: under what the user configured
+    learned: bytes  #: the same, changed further by the rules in force for the site
+
+
+class _Site(NamedTuple):
+    rules: tuple[SiteRule, ...]
+    normalizer: Normalizer
+    salt: bytes
+
+
+class Register:
+    """Makes learned keys for the sites that have rules; all sources of rules end here.
+
+    A learned key is salted with the rules that it was made by: when a rule comes or goes, no key
+    of before means anything.
+    """
+
+    def __init__(self, fingerprinter: UrlNormRequestFingerprinter) -> None:
+        self._fingerprinter = fingerprinter
+        self._base = fingerprinter.normalizer
+        self._sites: dict[str, _Site] = {}
+        self._alone: dict[str, Normalizer] = {}  # by the one rule that each has
+
+    def replace(self, site: str, rules: Iterable[SiteRule]) -> None:
+        """Put *rules*, and no others, in force for *site*.
+
+        Raises :class:`~scrapy_urlnorm.exceptions.SiteRuleError`, and changes nothing, for rules
+        that do not go together.
+        """
+        rules = tuple(rules)
+        before = self._sites.get(site)
+        if rules:
+            normalizer = self._base.for_site(site, rules)
+            text = json.dumps(sorted(rule.identity for rule in rules))
+            salt = blake2b(text.encode(), digest_size=16).digest()
+            self._sites[site] = _Site(rules, normalizer, salt)
+        else:
+            self._sites.pop(site, None)
+        for rule in before.rules if before is not None else ():
+            self._alone.pop(rule.identity, None)
+
+    def rules(self, site: str) -> tuple[SiteRule, ...]:
+        """Return the rules in force for *site*."""
+        found = self._sites.get(site)
+        return () if found is None else found.rules
+
+    def sites(self) -> Iterator[str]:
+        """Return the sites that have rules in force."""
+        return iter(tuple(self._sites))
+
+    def salt(self, site: str) -> bytes:
+        """Return what tells learned keys of *site* from those under other rules."""
+        found = self._sites.get(site)
+        return b"" if found is None else found.salt
+
+    def keys(self, request: Request) -> Keys | None:
+        """Return the keys of *request*; ``None`` when its site has no rules in force."""
+        if not self._sites:
+            return None
+        site = site_of(request.url)
+        found = self._sites.get(site)
+        if found is None:
+            return None
+        fingerprint = self._fingerprinter.fingerprint_with(request, found.normalizer)
+        learned = blake2b(fingerprint, key=found.salt, digest_size=16).digest()
+        return Keys(site, self._fingerprinter.fingerprint_with(request, self._base), learned)
+
+    @property
+    def by_url(self) -> bool:
+        """Whether a URL alone makes a key, so that a page can get another one."""
+        return self._fingerprinter.is_direct
+
+    def keys_of(self, url: str) -> Keys | None:
+        """Return the keys of a plain GET of *url*."""
+        return self.keys(Request(url))
+
+    def own_of_learned(self, request: Request) -> bytes | None:
+        """Return the own key of the URL that the rules in force make of that of *request*."""
+        found = self._sites.get(site_of(request.url))
+        if found is None or not self.by_url:
+            return None
+        return self.own_key(Request(found.normalizer.normalize(request.url)))
+
+    def own_key(self, request: Request) -> bytes:
+        """Return the key of *request* under what the user configured."""
+        return self._fingerprinter.fingerprint_with(request, self._base)
+
+    def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
+        """Return the rules in force that acted on one of the two URLs, and not on both.
+
+        *other* is "" where it is not known. These are what makes the two one. Where no rule does it alone, it is all of them.
+        """
+        rules = self.rules(site_of(url))
+        if not other:
+            return tuple(rule for rule in rules if self._acts(rule, url)) or rules
+        found = tuple(rule for rule in rules if self._acts(rule, url) != self._acts(rule, other))
+        return found or rules
+
+    def _acts(self, rule: SiteRule, url: str) -> bool:
+        alone = self._alone.get(rule.identity)
+        if alone is None:
+            alone = self._base.for_site(site_of(url), (rule,))
+            self._alone[rule.identity] = alone
+        return alone.normalize(url) != self._base.normalize(url)
+
+
+def site_of(url: str) -> str:
+    """Return the registrable domain of a URL; where there is none, its host."""
+    return domain_of(split(url).host or "")
+
+
+def domain_of(site: str) -> str:
+    """Return the registrable domain of a host, or of the ``site`` of a rule."""
+    host = site.removeprefix("*.").lower()
+    return registrable_domain(host) or host

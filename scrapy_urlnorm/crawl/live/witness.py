@@ -1,0 +1,493 @@
+"""Witnesses: whether a request is sent, withheld behind a page that arrived, or parked.
+
+Decided when a request arrives and again when it leaves the queue:
+
+==================  =====================  =====================  ==========================
+its learned key     is unknown             is claimed             is witnessed
+==================  =====================  =====================  ==========================
+on arrival          queued                 queued                 withheld, or queued as audit
+on leaving          sent, and claims it    parked                 withheld, or sent as audit
+==================  =====================  =====================  ==========================
+
+A claim belongs to a request that is under way, or to one that waits in the queue and has the
+URL that the rules make of the other. When a page arrives under the learned key, that
+is a witness, and what is parked is withheld. When the claimant ends in any other way, the first
+request parked behind it is sent. Nobody needs to say how it ended: a claim whose request is no
+longer under way is void.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_urlnorm.exceptions import StoreError
+
+from .ledger import Page
+from .register import site_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from scrapy import Request
+
+    from scrapy_urlnorm.page_identity import Identity
+    from scrapy_urlnorm.site_rules import SiteRule
+
+    from .audits import Audits
+    from .ledger import Kept, Ledger
+    from .register import Keys, Register
+
+
+#: Sites, and pages of all sites, that are remembered before there is a rule.
+MAX_SITES = 10_000
+MAX_PAGES = 500_000
+#: Claims at a time. Those of requests under way are a few dozen.
+MAX_CLAIMS = 10_000
+
+
+class Frontier(Protocol):
+    """What a crawl does for its witnesses."""
+
+    def under_way(self) -> Collection[Request]:
+        """Return the requests that left the queue and have not ended."""
+
+    def pack(self, request: Request) -> bytes:
+        """Return *request* as bytes; raises any exception for one that cannot be written."""
+
+    def unpack(self, data: bytes) -> Request | None:
+        """Return the request that was packed; ``None`` for one that this run cannot do."""
+
+    def send(self, request: Request) -> None:
+        """Put *request* back into the queue, past the dupefilter."""
+
+    def is_known(self, own: bytes) -> bool:
+        """Whether a request with this own key was ever made."""
+
+    def count(self, stat: str) -> None:
+        """Count one of ``urlnorm/learned/...``."""
+
+    def shared_witness(self, keys: Keys) -> Page | None:
+        """Return a page that another crawler of the same frontier told of."""
+
+
+class Behind(NamedTuple):
+    """What a withheld request stands behind."""
+
+    url: str
+    rules: tuple[SiteRule, ...]
+
+
+class Audit(NamedTuple):
+    """A request that could be withheld and is sent all the same."""
+
+    keys: Keys
+    witness: Page
+    rules: tuple[SiteRule, ...]
+    request: Request | None  #: ``None`` as long as it waits in the queue
+
+
+class _Claim(NamedTuple):
+    """Who may become the witness of a learned key."""
+
+    own: bytes
+    site: str
+    request: Request | None  #: ``None`` while it waits in the queue
+
+
+class Witnesses:
+    """Decides about requests to sites with rules in force. *max_pages* bounds a site's pages."""
+
+    def __init__(
+        self,
+        register: Register,
+        ledger: Ledger,
+        audits: Audits,
+        frontier: Frontier,
+        *,
+        max_pages: int,
+        depth_limit: int = 0,
+    ) -> None:
+        self._register = register
+        self._ledger = ledger
+        self._audits = audits
+        self._frontier = frontier
+        self._max_pages = max_pages
+        self._depth_limit = depth_limit
+        self._claims: dict[bytes, _Claim] = {}
+        self._with_parked: set[bytes] = set()  # learned keys, of claims and of void ones
+        self._open_audits: dict[bytes, Audit] = {}  # by own key
+        self._pages = ledger.count_pages()
+        self._jobs: dict[str, Iterator[None]] = {}  # sites whose keys are made anew
+        salts = ledger.salts()
+        for site in {*salts, *ledger.sites_with_kept()}:
+            if salts.get(site, b"") != register.salt(site):
+                self._jobs[site] = self._make_keys_anew(site)
+
+    # --- decisions --------------------------------------------------------------------------
+
+    def on_arrival(self, request: Request) -> Behind | None:
+        """Decide about a request whose own key is new; what it is withheld behind, if it is."""
+        if not may_be_kept_back(request) or (keys := self._register.keys(request)) is None:
+            return None
+        witness = self._witness(keys, request)
+        if witness is None:
+            return None
+        audit = self._audit(keys, witness, request)
+        if audit is not None:
+            self._open_audits[keys.own] = audit
+            return None
+        return self._withhold(keys, witness, request)
+
+    def on_leaving(self, request: Request) -> bool:
+        """Decide about a request that comes out of the queue: whether it is sent now."""
+        keys = self._register.keys(request)
+        if keys is None:
+            return True
+        audit = self._open_audits.get(keys.own)
+        if audit is not None and audit.request is None:
+            self._open_audits[keys.own] = audit._replace(request=request)
+            return True
+        claim = self._claims.get(keys.learned)
+        if not may_be_kept_back(request):
+            if claim is not None and claim.request is None and "redirect_urls" in request.meta:
+                self._claim(keys, request)
+            return True
+        witness = self._witness(keys, request)
+        if witness is not None:
+            audit = self._audit(keys, witness, request)
+            if audit is not None:
+                self._open_audits[keys.own] = audit._replace(request=request)
+                return True
+            return self._withhold(keys, witness, request) is None
+        if claim is None or not self._is_alive(claim):
+            claim = self._claim_of_waiting(keys, request)
+        if claim is None or claim.own == keys.own:
+            self._claim(keys, request)
+            return True
+        if not self._keep(keys, request, is_parked=True):
+            return True
+        self._claims[keys.learned] = claim
+        self._with_parked.add(keys.learned)
+        self._frontier.count("parked")
+        return False
+
+    def _claim_of_waiting(self, keys: Keys, request: Request) -> _Claim | None:
+        """The claim of the URL that the rules make of *request*, if that waits in the queue too.
+
+        It has to be fetched in any case, so it goes first. Should it never come, because it
+        failed before or another crawler has it, what is parked is sent when the crawl is idle.
+        """
+        own = self._register.own_of_learned(request)
+        if own is None or own == keys.own or len(self._claims) >= MAX_CLAIMS:
+            return None
+        return _Claim(own, keys.site, None) if self._frontier.is_known(own) else None
+
+    def _claim(self, keys: Keys, request: Request) -> None:
+        self._claims[keys.learned] = _Claim(keys.own, keys.site, request)
+
+    def _is_alive(self, claim: _Claim) -> bool:
+        return claim.request is None or claim.request in self._frontier.under_way()
+
+    def _witness(self, keys: Keys, request: Request) -> Page | None:
+        """The page that *request* may be withheld behind."""
+        page = self._ledger.witness(keys.learned, keys.own) or self._frontier.shared_witness(keys)
+        if page is not None and self._depth_limit and _depth(request) < page.depth:
+            return None  # from here the crawl would go deeper
+        return page
+
+    def _audit(self, keys: Keys, witness: Page, request: Request) -> Audit | None:
+        rules = self._register.between(request.url, witness.url)
+        if not self._audits.is_due(rules, request.url, witness.vote):
+            return None
+        self._frontier.count("audited")
+        return Audit(keys, witness, rules, None)
+
+    def _withhold(self, keys: Keys, witness: Page, request: Request) -> Behind | None:
+        if not self._keep(keys, request, is_parked=False):
+            return None
+        self._frontier.count("withheld")
+        return Behind(witness.url, self._register.between(request.url, witness.url))
+
+    def _keep(self, keys: Keys, request: Request, *, is_parked: bool) -> bool:
+        """Write a request down; ``False`` for one that cannot be, which is to be sent."""
+        try:
+            self._ledger.keep(keys, self._frontier.pack(request), is_parked=is_parked)
+        except StoreError:
+            self._frontier.count("errors")
+            return False
+        except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
+            return False
+        return True
+
+    # --- pages ------------------------------------------------------------------------------
+
+    def page(self, request: Request, content: Identity | None) -> Page | None:
+        """A page with a 2xx status was handed to the spider; it is a witness from now on.
+
+        Return what was noted of it, ``None`` where nothing may be.
+        """
+        if not may_be_witness(request):
+            return None
+        keys = self._register.keys_of(request.url)
+        site = keys.site if keys is not None else site_of(request.url)
+        number = self._pages.get(site, 0)
+        if number >= self._max_pages:
+            return None
+        if number == 0:
+            self._make_room()
+        own = keys.own if keys is not None else self._register.own_key(request)
+        page = Page(own, request.url, content, _depth(request))
+        self._ledger.add_page(
+            site, keys.learned if keys is not None else None, page, has_url=self._register.by_url
+        )
+        self._pages[site] = number + 1
+        if keys is not None:
+            if keys.learned in self._with_parked:
+                self._with_parked.discard(keys.learned)
+                self._settle_parked(keys, page)
+            self._claims.pop(keys.learned, None)
+        return page
+
+    def _settle_parked(self, keys: Keys, page: Page) -> None:
+        """Withhold what was parked behind a page that has arrived, or send it as an audit."""
+        for kept in self._ledger.parked(keys.learned):
+            request = self._frontier.unpack(kept.request)
+            if request is None:
+                continue
+            if kept.own == page.own or (self._depth_limit and _depth(request) < page.depth):
+                self._put_back(kept, request)
+                continue
+            audit = self._audit(keys._replace(own=kept.own), page, request)
+            if audit is None:
+                self._ledger.unpark(kept.number)
+                self._frontier.count("withheld")
+            else:
+                self._open_audits[kept.own] = audit
+                self._put_back(kept, request)
+
+    def redirected(self, request: Request, target: Request, *, is_known: bool) -> None:
+        """A redirect came back for *request* and will be followed.
+
+        Within its learned key it takes the claim along, unless the dupefilter knows the target
+        and will stop it there.
+        """
+        keys = self._register.keys(request)
+        claim = self._claims.get(keys.learned) if keys is not None else None
+        if keys is None or claim is None or claim.request is not request:
+            return
+        onto = self._register.keys(target)
+        if onto is not None and onto.learned == keys.learned and not is_known:
+            self._claims[keys.learned] = claim._replace(own=onto.own, request=None)
+        else:
+            self._void(keys.learned)
+
+    # --- audits -----------------------------------------------------------------------------
+
+    def audit_of(self, request: Request) -> Audit | None:
+        """Return the audit that *request* is, if it is one and under way."""
+        if not self._open_audits:
+            return None
+        audit = self._open_audits.get(self._register.own_key(request))
+        return audit if audit is not None and audit.request is not None else None
+
+    def close_audit(self, audit: Audit) -> None:
+        """An audit has ended, and the caller tells `Audits` how."""
+        self._open_audits.pop(audit.keys.own, None)
+
+    # --- ends -------------------------------------------------------------------------------
+
+    def look_around(self) -> None:
+        """Notice claims and audits whose requests have ended without a page."""
+        if not self._with_parked and not self._open_audits:
+            if len(self._claims) > 1_000:
+                self._drop_void_claims()
+            return
+        under_way = self._frontier.under_way()
+        for learned in tuple(self._with_parked):
+            claim = self._claims.get(learned)
+            if claim is not None and claim.request is not None and claim.request not in under_way:
+                self._void(learned)
+        for audit in tuple(self._open_audits.values()):
+            if audit.request is not None and audit.request not in under_way:
+                self.close_audit(audit)
+                self._audits.undecided(audit.rules)
+
+    def _drop_void_claims(self) -> None:
+        under_way = self._frontier.under_way()
+        self._claims = {
+            learned: claim
+            for learned, claim in self._claims.items()
+            if claim.request is None or claim.request in under_way
+        }
+
+    def _void(self, learned: bytes) -> None:
+        """The claimant ended without a page: the first request parked behind it is sent."""
+        self._claims.pop(learned, None)
+        if learned not in self._with_parked:
+            return
+        kept = self._ledger.first_parked(learned)
+        if kept is None or not self._put_back(kept):
+            self._with_parked.discard(learned)
+
+    def _put_back(self, kept: Kept, request: Request | None = None) -> bool:
+        """Send a request that was kept back; it is in the queue before it leaves the ledger."""
+        if request is None:
+            request = self._frontier.unpack(kept.request)
+            if request is None:
+                return False
+        self._frontier.send(request)
+        self._ledger.drop(kept.number)
+        self._frontier.count("put_back")
+        return True
+
+    # --- when there is nothing else to do ---------------------------------------------------
+
+    def idle(self) -> None:
+        """The queue is empty and nothing is under way: send all that nobody answers for."""
+        self._claims.clear()
+        self._with_parked.clear()
+        for audit in tuple(self._open_audits.values()):
+            self.close_audit(audit)
+            self._audits.undecided(audit.rules)
+        for site in tuple(self._jobs):
+            for _ in self._jobs.pop(site):
+                pass
+        for kept in self._ledger.all_parked():
+            self._put_back(kept)
+        self._send_audits_owed()
+
+    def _send_audits_owed(self) -> None:
+        for site in self._register.sites():
+            for kept in self._ledger.sample(site):
+                if not any(map(self._audits.owes, self._register.rules(site))):
+                    break
+                request = self._frontier.unpack(kept.request)
+                keys = None if request is None else self._register.keys(request)
+                witness = None if keys is None or request is None else self._witness(keys, request)
+                if request is None:
+                    continue
+                if keys is None or witness is None:
+                    self._put_back(kept, request)
+                    continue
+                rules = self._register.between(request.url, witness.url)
+                if self._audits.is_owed(rules, witness.vote):
+                    self._frontier.count("audited")
+                    self._open_audits[keys.own] = Audit(keys, witness, rules, None)
+                    self._put_back(kept, request)
+
+    # --- other rules ------------------------------------------------------------------------
+
+    def rules_changed(self, site: str) -> None:
+        """The rules in force for *site* are others now; see :meth:`work`.
+
+        Until its pages have their new keys they are no witnesses, and requests are sent.
+        """
+        for learned in [key for key, claim in self._claims.items() if claim.site == site]:
+            del self._claims[learned]
+            self._with_parked.discard(learned)
+        for audit in [each for each in self._open_audits.values() if each.keys.site == site]:
+            self.close_audit(audit)
+            self._audits.undecided(audit.rules)
+        self._jobs[site] = self._make_keys_anew(site)
+
+    def work(self, is_time_over: Callable[[], bool]) -> None:
+        """Go on making keys anew until it is done or *is_time_over* says so."""
+        while self._jobs:
+            site, job = next(iter(self._jobs.items()))
+            for _ in job:
+                if is_time_over():
+                    return
+            if self._jobs.get(site) is job:
+                del self._jobs[site]
+
+    @property
+    def is_working(self) -> bool:
+        """Whether keys are still to be made anew."""
+        return bool(self._jobs)
+
+    def _make_keys_anew(self, site: str) -> Iterator[None]:
+        """Make the learned keys of a site anew; send what has no witness any more."""
+        for kept in list(self._ledger.all_parked(site)):
+            self._put_back(kept)
+            yield
+        number = 0
+        while rows := self._ledger.pages(site, number):
+            for number, url in rows:
+                keys = None if url is None else self._register.keys_of(url)
+                self._ledger.rekey_page(number, None if keys is None else keys.learned)
+                yield
+        for kept in self._ledger.withheld(site):
+            request = self._frontier.unpack(kept.request)
+            if request is None:
+                continue
+            keys = self._register.keys(request)
+            if keys is None or self._witness(keys, request) is None:
+                self._put_back(kept, request)
+            else:
+                self._ledger.rekey_kept(kept.number, keys.learned)
+            yield
+        self._ledger.set_salt(site, self._register.salt(site))
+
+    def _make_room(self) -> None:
+        """Before a page of a new site: forget the oldest of too many sites without rules.
+
+        A site with rules in force keeps its pages.
+        """
+        for _ in range(len(self._pages)):
+            if len(self._pages) < MAX_SITES and sum(self._pages.values()) < MAX_PAGES:
+                return
+            site = next(iter(self._pages))
+            number = self._pages.pop(site)
+            if self._register.rules(site):
+                self._pages[site] = number
+            else:
+                self._ledger.forget_pages(site)
+
+    def release_all(self) -> None:
+        """Send everything that is kept back."""
+        for kept in self._ledger.all_kept():
+            self._put_back(kept)
+
+
+def may_be_evidence(request: Request) -> bool:
+    """Whether *request* says something about its URL and nothing else."""
+    return (
+        request.method == "GET"
+        and not request.body
+        and "urlnorm" not in request.meta
+        and "verbatim_url" not in request.meta
+        and request.callback is not NO_CALLBACK  # robots.txt, images: not the spider's
+    )
+
+
+def may_be_kept_back(request: Request) -> bool:
+    """Whether *request* asks for its URL and nothing else, for the first time.
+
+    What carries ``dont_filter``, a body, another method than GET, its own say on normalization,
+    a retry, a redirect in progress and a start request are always sent.
+    """
+    meta = request.meta
+    return (
+        may_be_evidence(request)
+        and not request.dont_filter
+        and not meta.get("redirect_urls")
+        and not meta.get("retry_times")
+        and not meta.get("is_start_request")
+    )
+
+
+def may_be_witness(request: Request) -> bool:
+    """Whether the page of *request* may stand for other URLs: it may have come by a redirect."""
+    return (
+        may_be_evidence(request)
+        and not request.dont_filter
+        and not request.meta.get("retry_times")
+        and not request.meta.get("is_start_request")
+    )
+
+
+def _depth(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0
