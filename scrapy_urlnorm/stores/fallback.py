@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..exceptions import StoreError, StoreMismatchError, StoreUnavailableError
 from .seen import Seen
+from .witnesses import SharedWitnesses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +95,19 @@ class SeenWithFallback(Seen):
         self._require_main()
         return self._main.notes()
 
+    def witness_table(self) -> SharedWitnesses:
+        return _MainWitnesses(self._main.witness_table(), self._of_main)
+
+    @contextmanager
+    def _of_main(self) -> Iterator[None]:
+        """Ask the main store, which has what the local one has not."""
+        self._require_main()
+        try:
+            yield
+        except StoreError as error:
+            self._leave(error)
+            raise
+
     def _require_main(self) -> None:
         """Do not wait for the main store again: notes can wait, and keys tell when it is back."""
         if self._is_away:
@@ -141,3 +157,25 @@ class SeenWithFallback(Seen):
         finally:
             self._main.close()
             self._local.close()
+
+
+class _MainWitnesses(SharedWitnesses):
+    """Those of the main store; while that is away there are none."""
+
+    def __init__(
+        self, witnesses: SharedWitnesses, asking: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._witnesses = witnesses
+        self._asking = asking
+
+    def put(self, key: bytes, value: bytes) -> None:
+        with self._asking():
+            self._witnesses.put(key, value)
+
+    def get(self, key: bytes) -> bytes | None:
+        with self._asking():
+            return self._witnesses.get(key)
+
+    def drop(self, keys: Iterable[bytes]) -> None:
+        with self._asking():
+            self._witnesses.drop(keys)

@@ -10,6 +10,8 @@ from .seen import Seen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from .witnesses import SharedWitnesses
+
 SECONDS = 3.0  #: so long a key is remembered at least; at most twice as long
 MAX_KEYS = 50_000  #: remembered in each of two halves, some 10 MB in all
 
@@ -73,6 +75,9 @@ class SeenRecently(Seen):
 
     def notes(self) -> dict[str, str]:
         return self._store.notes()
+
+    def witness_table(self) -> SharedWitnesses:
+        return self._store.witness_table()
 
     def flush(self) -> None:
         self._store.flush()

@@ -7,13 +7,15 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..exceptions import StoreMismatchError
+from ..exceptions import StoreError, StoreMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
+
+    from .witnesses import SharedWitnesses
 
 
 class Seen(ABC):
@@ -60,6 +62,13 @@ class Seen(ABC):
     def notes(self) -> dict[str, str]:
         """Return the notes that all crawlers left at a shared store."""
         return {}
+
+    def witness_table(self) -> SharedWitnesses:
+        """Return the witnesses of all crawlers at a shared store.
+
+        Raises `StoreError` when this one is not shared.
+        """
+        raise StoreError(f"{self.name} is not shared, so it has no witnesses of other crawlers")
 
     def flush(self) -> None:  # noqa: B027 - a store may write at once
         """Write what is not written yet."""

@@ -8,15 +8,16 @@ from hashlib import blake2b, sha1
 from importlib.resources import files
 from itertools import islice
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from redis import exceptions
 
 from ..exceptions import StoreError, StoreMismatchError, StoreUnavailableError
 from .seen import Identity, Seen, key_bytes
+from .witnesses import RedisWitnesses, SharedWitnesses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from .redis_url import Place
 
@@ -24,8 +25,22 @@ logger = logging.getLogger(__name__)
 
 GROUPS = 32  #: parts of a crawl's keys, each in a slot of its own in a cluster
 
-_SCRIPT = files(__package__).joinpath("seen.lua").read_text("ascii")
-_SCRIPT_SHA = sha1(_SCRIPT.encode("ascii"), usedforsecurity=False).hexdigest()
+
+class Script(NamedTuple):
+    """A script on a group, for Redis to run as one step; see ``table.lua``."""
+
+    text: str
+    sha: str  #: what Redis knows it by once it has it
+
+    @classmethod
+    def load(cls, name: str) -> Script:
+        folder = files(__package__)
+        text = "".join(folder.joinpath(part).read_text("ascii") for part in ("table.lua", name))
+        return cls(text, sha1(text.encode("ascii"), usedforsecurity=False).hexdigest())
+
+
+_SEEN = Script.load("seen.lua")
+_WITNESSES = Script.load("witnesses.lua")
 _PIPELINED = 1000
 _GONE = -1  # what the script says of a group that is not there
 _NO_ANSWER = (exceptions.ConnectionError, exceptions.TimeoutError)
@@ -134,7 +149,7 @@ class RedisSeen(Seen):
 
     def add(self, key: bytes) -> bool:
         group, member = self._locate(key)
-        result, is_sure = self._retrying(lambda: self._run(group, "add", member))
+        result, is_sure = self._retrying(lambda: self._run(_SEEN, group, "add", member))
         return bool(result == 1 or not is_sure)
 
     def add_many(self, keys: Iterable[bytes]) -> int:
@@ -142,27 +157,8 @@ class RedisSeen(Seen):
 
     def _add_some(self, keys: list[bytes]) -> list[bool]:
         """Add *keys* in one round trip; of each, whether it was new."""
-        places = [self._locate(key) for key in keys]
-
-        def run() -> list[Any]:
-            pipeline = self._pipeline()
-            for group, member in places:
-                # By name: a cluster's pipeline has no method for it.
-                pipeline.execute_command("EVALSHA", _SCRIPT_SHA, 1, group, "add", member, self._ttl)
-            results: list[Any] = pipeline.execute(raise_on_error=False)
-            for result in results:
-                if isinstance(result, _NO_ANSWER):
-                    raise result
-            return results
-
-        results, is_sure = self._retrying(run)
-        new = []
-        for key, result in zip(keys, results, strict=True):
-            if isinstance(result, int) and result != _GONE:
-                new.append(result == 1 or not is_sure)
-            else:  # the script is not loaded there yet, or an error that add will meet again
-                new.append(self.add(key))
-        return new
+        calls = [(group, ("add", member)) for group, member in map(self._locate, keys)]
+        return [result == 1 or not is_sure for result, is_sure in self._ask_many(_SEEN, calls)]
 
     def __contains__(self, key: object) -> bool:
         group, member = self._locate(key_bytes(key))
@@ -183,13 +179,19 @@ class RedisSeen(Seen):
         found = self._retrying(lambda: self._client().hgetall(f"{self._prefix}:notes"))[0]
         return {name.decode(): note.decode() for name, note in found.items()}
 
+    def witness_table(self) -> SharedWitnesses:
+        return RedisWitnesses(self._locate, self._ask_of_witnesses)
+
+    def _ask_of_witnesses(self, calls: Mapping[str, tuple[object, ...]]) -> list[bytes | None]:
+        return [result for result, _ in self._ask_many(_WITNESSES, list(calls.items()))]
+
     def _client(self) -> Any:
         if self._redis is None:
             raise StoreError(f"{self.name} is not open")
         return self._redis
 
     def _ask(self, group: str, operation: str, member: int = 0) -> int:
-        result: int = self._retrying(lambda: self._run(group, operation, member))[0]
+        result: int = self._retrying(lambda: self._run(_SEEN, group, operation, member))[0]
         return result
 
     def _group(self, number: int) -> str:
@@ -200,15 +202,47 @@ class RedisSeen(Seen):
         digest = blake2b(key if key else key_bytes(key), digest_size=9).digest()
         return self._group(digest[8] % GROUPS), int.from_bytes(digest[:8], "big", signed=True)
 
-    def _pipeline(self) -> Any:
-        return self._client().pipeline(transaction=False)
-
-    def _run(self, group: str, operation: str, member: int) -> int:
+    def _run(self, script: Script, group: str, operation: object, *arguments: object) -> Any:
         redis = self._client()
+        arguments = (1, group, operation, self._ttl, *arguments)
         try:
-            result: int = redis.evalsha(_SCRIPT_SHA, 1, group, operation, member, self._ttl)
+            result = redis.evalsha(script.sha, *arguments)
         except exceptions.NoScriptError:
-            result = redis.eval(_SCRIPT, 1, group, operation, member, self._ttl)
+            result = redis.eval(script.text, *arguments)
+        return self._checked(result)
+
+    def _ask_many(
+        self, script: Script, calls: Sequence[tuple[str, tuple[Any, ...]]]
+    ) -> list[tuple[Any, bool]]:
+        """Run *script* for each group and arguments in *calls*, in one round trip.
+
+        Returns of each what `_retrying` does.
+        """
+
+        def ask(call: tuple[str, tuple[Any, ...]]) -> tuple[Any, bool]:
+            return self._retrying(lambda: self._run(script, call[0], *call[1]))
+
+        if len(calls) == 1:
+            return [ask(calls[0])]
+        results, is_sure = self._retrying(lambda: self._pipelined(script, calls))
+        return [
+            # The script is not loaded there yet, or it is an error that comes again.
+            ask(call) if isinstance(result, Exception) else (self._checked(result), is_sure)
+            for call, result in zip(calls, results, strict=True)
+        ]
+
+    def _pipelined(self, script: Script, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        pipeline = self._client().pipeline(transaction=False)
+        for group, (operation, *rest) in calls:
+            # By name: a cluster's pipeline has no method for it.
+            pipeline.execute_command("EVALSHA", script.sha, 1, group, operation, self._ttl, *rest)
+        results: list[Any] = pipeline.execute(raise_on_error=False)
+        for result in results:
+            if isinstance(result, _NO_ANSWER):
+                raise result
+        return results
+
+    def _checked(self, result: Any) -> Any:
         if result == _GONE:
             raise StoreError(
                 f"{self.name} has lost its keys (was Redis restarted without persistence, or its "

@@ -1,0 +1,66 @@
+-- What every script on a group begins with: a linear hash table of small Redis values, which Redis
+-- packs. Its entries are signed 64-bit integers, written in decimal.
+--
+-- KEYS[1]  the group: a hash with the fields keys and buckets. It also makes the names of all
+--          that belongs to it, which lies in the same slot of a cluster because of the {..} in it.
+-- ARGV     operation, seconds to live or 0, then what the operation needs
+--
+-- Returns -1 when the group is not there (Redis has lost it).
+--
+-- A table begins with one bucket and splits one bucket whenever it has LOAD entries for each, so
+-- that a bucket has between LOAD / 2 and 2 * LOAD, whatever the number of entries. Redis packs a
+-- set of up to set-max-intset-entries (512) integers, eight bytes each, and a hash of up to
+-- hash-max-listpack-entries (512) short values.
+
+local LOAD = 128
+local group, operation, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2])
+
+if redis.call('EXISTS', group) == 0 then return -1 end
+
+-- Bits of an entry that say where it belongs. Lua's numbers are exact up to 2^53 only: without
+-- the low bits, an entry always gives the same.
+local function spread(entry)
+  return math.floor(tonumber(entry) / 4096)
+end
+
+local function bucket_of(entry, name, buckets)
+  local size = 1
+  while size < buckets do size = size * 2 end
+  local at = spread(entry) % size
+  if at >= buckets then at = at - size / 2 end
+  return name .. ':' .. at
+end
+
+local function buckets_of(name)
+  return tonumber(redis.call('HGET', name, 'buckets') or 0)
+end
+
+-- With a time to live there is a table for every period of that length: the current one, and the
+-- one before, in which nothing is added any more. Returns both names, and when the current one
+-- expires.
+local function periods(name)
+  if ttl == 0 then return name, nil, nil end
+  local period = math.floor(tonumber(redis.call('TIME')[1]) / ttl)
+  return name .. ':' .. period, name .. ':' .. (period - 1), (period + 2) * ttl
+end
+
+-- Count one entry more, which is in its bucket already. When the buckets are full, one is split:
+-- move(from, to, belongs) takes over what belongs there.
+local function grow(name, bucket, expires, move)
+  local buckets = math.max(buckets_of(name), 1)
+  local entries = redis.call('HINCRBY', name, 'keys', 1)
+  redis.call('HSETNX', name, 'buckets', 1)
+  if expires then
+    redis.call('EXPIREAT', bucket, expires)
+    redis.call('EXPIREAT', name, expires)
+  end
+  if entries <= LOAD * buckets then return end
+  local size = 1
+  while size * 2 <= buckets do size = size * 2 end
+  local to = name .. ':' .. buckets
+  move(name .. ':' .. (buckets - size), to, function(entry)
+    return spread(entry) % (size * 2) == buckets
+  end)
+  if expires then redis.call('EXPIREAT', to, expires) end
+  redis.call('HSET', name, 'buckets', buckets + 1)
+end
