@@ -11,9 +11,9 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
-from .crawl_log import CrawlLog
 from .crawl.spider_middleware import PRIORITY as SPIDER_PRIORITY
 from .crawl.spider_middleware import UrlNormSpiderMiddleware
+from .crawl_log import CrawlLog
 from .dupefilter import UrlNormDupeFilter
 from .fingerprinter import UrlNormRequestFingerprinter
 from .middleware import PRIORITY, UrlNormDownloaderMiddleware

@@ -69,7 +69,7 @@ def test_queued_requests_that_a_rule_makes_equal_are_sent_once():
     """What waits in the queue when the rule is learned is dropped if its page was fetched."""
     with Site(shop()) as site:
         result = crawl(site, [HOME], ADDON)
-    assert result.stats["urlnorm/learned/dropped"] >= COUNT - 30 - 20
+    assert result.stats["urlnorm/learned/withheld"] >= COUNT - 30 - 20
     assert result.stats["downloader/request_count"] == len(site.requests)
 
 
@@ -79,7 +79,7 @@ def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
     with Site(shop()) as site:
         crawl(site, [HOME], settings)
         (rule,) = load_site_rules(tmp_path / "urlnorm-rules.toml")
-        assert (rule.kind, rule.source, rule.support) == ("host-alias", "redirect", 30)
+        assert (rule.kind, rule.source, rule.support) == ("host-alias", "redirect", 3)
         site.requests.clear()
         # New pages, one link each through the name that only redirects, and one to an old page.
         links = [f"{BARE}/new{n}" for n in range(5)]
@@ -142,7 +142,7 @@ def test_a_rule_that_turns_out_wrong_is_taken_back_and_nothing_is_lost(tmp_path,
     if not jobdir:  # it would come back when the first such page is sent
         assert result.stats["urlnorm/learned/rules"] == 1
         assert result.stats["urlnorm/learned/retracted"] == 1
-        assert result.stats["urlnorm/learned/restored"] >= 1
+        assert result.stats["urlnorm/learned/put_back"] >= 1
     assert len(result.pages) <= len(set(result.pages)) + 1
 
 
@@ -218,7 +218,7 @@ def test_a_request_that_cannot_be_written_down_is_not_suppressed():
     with Site(shop()) as site:
         result = crawl(site, [HOME], ADDON, spider="test_scrapy_learning.Lambdas")
     assert set(result.pages) == set(expected())
-    assert "urlnorm/learned/suppressed" not in result.stats
+    assert "urlnorm/learned/withheld" not in result.stats
     assert len(site.requests) <= 1 + 2 * COUNT
 
 

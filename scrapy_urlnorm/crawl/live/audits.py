@@ -33,6 +33,7 @@ MAX_SECTIONS = 50
 _MAX_VOTES = 500
 
 _DIGITS = re.compile(r"\d+")
+_FIRST_WORD = re.compile(r"[^\W\d_]*")
 
 
 @dataclass
@@ -147,7 +148,13 @@ class Audits:
 
 
 def section_of(url: str) -> str:
-    """Return the part of a site that *url* is in: host and first folder, digits folded."""
+    """Return the part of a site that *url* is in.
+
+    That is its host and its first folder, digits folded; of a page in no folder, host and first
+    word: pages of one kind are named alike.
+    """
     parts = split(url)
-    first, slash, _ = parts.path[1:].partition("/")
-    return f"{parts.host}/{_DIGITS.sub('#', first)}" if slash else f"{parts.host}"
+    first, slash, rest = parts.path[1:].partition("/")
+    if slash and rest:
+        return f"{parts.host}/{_DIGITS.sub('#', first)}/"
+    return f"{parts.host}/{_FIRST_WORD.match(first).group()}"  # type: ignore[union-attr]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -66,10 +67,8 @@ class Exchange:
             name = f"{rule.status} {rule.identity}"
             if name not in self._notes:
                 self._untold[name] = json.dumps(self._masked(rule).as_dict())
-        try:
+        with suppress(StoreError):  # they are told when it is time to look again
             self._leave()
-        except StoreError:
-            pass  # they are told when it is time to look again
 
     def _leave(self) -> None:
         if self._untold:

@@ -164,7 +164,7 @@ class LiveRules:
         if is_permanent and may_be_kept_back(request):
             rules = self._learner.redirect(request.url, target)
             if rules:
-                self._changed(rules, "rules", "Learned from redirects: %(rule)s")
+                self._changed(rules, "learned/rules", "Learned from redirects: %(rule)s")
 
     @_safely(None)
     def page(self, request: Request, response: Response) -> None:
@@ -180,7 +180,7 @@ class LiveRules:
         audit = self._witnesses.audit_of(request) if has_rules else None
         if audit is not None:
             self._witnesses.close_audit(audit)
-            if same_content(audit.witness.content, content):
+            if answers_as_said(audit, content):
                 self._agreed(audit)
             else:
                 self._fetch_again(audit, content)
@@ -220,11 +220,11 @@ class LiveRules:
             self._audits.undecided(audit.rules)
 
     def _agreed(self, audit: Audit) -> None:
-        self.count("audits_agreed")
+        self.count("learned/audits_agreed")
         self._audits.agreed(audit.rules, audit.witness.vote)
 
     def _disagreed(self, audit: Audit, note: str) -> None:
-        self.count("audits_disagreed")
+        self.count("learned/audits_disagreed")
         self._audits.undecided(audit.rules)
         rule = self._audits.to_blame(audit.rules)
         rejected = self._learner.reject(rule, note)
@@ -256,25 +256,31 @@ class LiveRules:
 
     @_safely(None)
     def _judge(self, audit: Audit, content: Identity | None, again: Identity | None) -> None:
+        """Decide about an audit that found other content than its witness had *before*.
+
+        Where the witness has changed by itself meanwhile, it is the words that count.
+        """
         before = audit.witness.content
-        if same_content(again, content):
+        witness = audit._replace(witness=audit.witness._replace(content=again))
+        has_changed = again is not None and before is not None and again.digest != before.digest
+        if answers_as_said(witness, content) or (has_changed and same_content(again, content)):
             self._agreed(audit)
-        elif again is None or before is None or same_content(again, before):
-            url = audit.request.url if audit.request is not None else audit.witness.url
-            self._disagreed(audit, f"other content than {audit.witness.url}: {url}")
-        else:
+        elif has_changed and not same_content(again, before):
             self._audits.undecided(audit.rules)
+        else:
+            url = audit.request.url if audit.request is not None else "an audit"
+            self._disagreed(audit, f"other content than {audit.witness.url}: {url}")
 
     # --- rules that come and go -------------------------------------------------------------
 
     def _changed(self, rules: Iterable[SiteRule], stat: str, message: str) -> None:
         rules = list(rules)
-        in_force = [rule for rule in rules if rule.active]
+        refused: list[SiteRule] = []
         for site in {domain_of(rule.site) for rule in rules}:
-            in_force = [rule for rule in in_force if rule not in self._put_in_force(site)]
+            refused += self._put_in_force(site)
             self._witnesses.rules_changed(site)
         for rule in rules:
-            if rule.active and rule not in in_force:
+            if rule in refused:
                 continue
             self.count(stat)
             arguments = {"rule": rule, "note": rule.note}
@@ -285,7 +291,7 @@ class LiveRules:
     def _take_back(self, rules: list[SiteRule]) -> None:
         for rule in rules:
             self._audits.forget(rule)
-        self._changed(rules, "retracted", "Took back: %(rule)s (%(note)s)")
+        self._changed(rules, "learned/retracted", "Took back: %(rule)s (%(note)s)")
 
     def _put_in_force(self, site: str) -> list[SiteRule]:
         """Put the learned rules of *site* in force; return those that do not go with the rest."""
@@ -315,12 +321,12 @@ class LiveRules:
             return
         learned, retracted = self._learner.adopt(news)
         if learned:
-            self._changed(learned, "shared", "Learned by another crawler: %(rule)s")
+            self._changed(learned, "learned/shared", "Learned by another crawler: %(rule)s")
         if retracted:
             for rule in retracted:
                 self._audits.forget(rule)
             message = "Taken back by another crawler: %(rule)s (%(note)s)"
-            self._changed(retracted, "retracted", message)
+            self._changed(retracted, "learned/retracted", message)
 
     # --- what `Witnesses` asks of the crawl -------------------------------------------------
 
@@ -351,8 +357,8 @@ class LiveRules:
         return self._dupefilter.knows(own)
 
     def count(self, stat: str) -> None:
-        """Count one of ``urlnorm/learned/...``."""
-        self._crawler.stats.inc_value(f"urlnorm/learned/{stat}")
+        """Count one of ``urlnorm/...``."""
+        self._crawler.stats.inc_value(f"urlnorm/{stat}")
 
     def shared_witness(self, keys: Keys) -> Page | None:
         """Return a page that another crawler of the same frontier told of."""
@@ -397,7 +403,7 @@ class LiveRules:
             self._write(rules)
 
     def _failed(self, what: str, error: Exception) -> None:
-        self.count("errors")
+        self.count("learned/errors")
         kind = f"{what} {type(error).__name__}"
         if kind not in self._failures:
             self._failures.add(kind)
@@ -417,6 +423,17 @@ def masked(rule: SiteRule) -> SiteRule:
 
 #: Of the words of a page so many hexadecimal digits are told to other crawlers.
 _TOLD_WORDS = 24
+
+
+def answers_as_said(audit: Audit, content: Identity | None) -> bool:
+    """Whether a page that answered an audit is the one that the rules said.
+
+    Rules learned from redirects said that there is no such page: only the same bytes will do.
+    """
+    witness = audit.witness.content
+    if any(rule.source == "redirect" for rule in audit.rules):
+        return witness is not None and content is not None and witness.digest == content.digest
+    return same_content(witness, content)
 
 
 def same_content(one: Identity | None, other: Identity | None) -> bool:

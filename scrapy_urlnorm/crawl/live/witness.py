@@ -66,7 +66,7 @@ class Frontier(Protocol):
         """Whether a request with this own key was ever made."""
 
     def count(self, stat: str) -> None:
-        """Count one of ``urlnorm/learned/...``."""
+        """Count one of ``urlnorm/...``."""
 
     def shared_witness(self, keys: Keys) -> Page | None:
         """Return a page that another crawler of the same frontier told of."""
@@ -118,6 +118,7 @@ class Witnesses:
         self._claims: dict[bytes, _Claim] = {}
         self._with_parked: set[bytes] = set()  # learned keys, of claims and of void ones
         self._open_audits: dict[bytes, Audit] = {}  # by own key
+        self._waited: set[bytes] = set()  # own keys of requests that are not parked again
         self._pages = ledger.count_pages()
         self._jobs: dict[str, Iterator[None]] = {}  # sites whose keys are made anew
         salts = ledger.salts()
@@ -161,7 +162,10 @@ class Witnesses:
                 self._open_audits[keys.own] = audit._replace(request=request)
                 return True
             return self._withhold(keys, witness, request) is None
-        if claim is None or not self._is_alive(claim):
+        if keys.own in self._waited:
+            self._waited.discard(keys.own)
+            claim = None
+        elif claim is None or not self._is_alive(claim):
             claim = self._claim_of_waiting(keys, request)
         if claim is None or claim.own == keys.own:
             self._claim(keys, request)
@@ -170,7 +174,7 @@ class Witnesses:
             return True
         self._claims[keys.learned] = claim
         self._with_parked.add(keys.learned)
-        self._frontier.count("parked")
+        self._frontier.count("learned/parked")
         return False
 
     def _claim_of_waiting(self, keys: Keys, request: Request) -> _Claim | None:
@@ -201,13 +205,13 @@ class Witnesses:
         rules = self._register.between(request.url, witness.url)
         if not self._audits.is_due(rules, request.url, witness.vote):
             return None
-        self._frontier.count("audited")
+        self._frontier.count("learned/audited")
         return Audit(keys, witness, rules, None)
 
     def _withhold(self, keys: Keys, witness: Page, request: Request) -> Behind | None:
         if not self._keep(keys, request, is_parked=False):
             return None
-        self._frontier.count("withheld")
+        self._frontier.count("learned/withheld")
         return Behind(witness.url, self._register.between(request.url, witness.url))
 
     def _keep(self, keys: Keys, request: Request, *, is_parked: bool) -> bool:
@@ -215,7 +219,7 @@ class Witnesses:
         try:
             self._ledger.keep(keys, self._frontier.pack(request), is_parked=is_parked)
         except StoreError:
-            self._frontier.count("errors")
+            self._frontier.count("learned/errors")
             return False
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return False
@@ -262,7 +266,7 @@ class Witnesses:
             audit = self._audit(keys._replace(own=kept.own), page, request)
             if audit is None:
                 self._ledger.unpark(kept.number)
-                self._frontier.count("withheld")
+                self._frontier.count("learned/withheld")
             else:
                 self._open_audits[kept.own] = audit
                 self._put_back(kept, request)
@@ -328,8 +332,13 @@ class Witnesses:
         if learned not in self._with_parked:
             return
         kept = self._ledger.first_parked(learned)
-        if kept is None or not self._put_back(kept):
+        if kept is None or not self._put_back_at_last(kept):
             self._with_parked.discard(learned)
+
+    def _put_back_at_last(self, kept: Kept) -> bool:
+        """Send a request that was parked, and do not park it again: it has waited."""
+        self._waited.add(kept.own)
+        return self._put_back(kept)
 
     def _put_back(self, kept: Kept, request: Request | None = None) -> bool:
         """Send a request that was kept back; it is in the queue before it leaves the ledger."""
@@ -339,7 +348,7 @@ class Witnesses:
                 return False
         self._frontier.send(request)
         self._ledger.drop(kept.number)
-        self._frontier.count("put_back")
+        self._frontier.count("learned/put_back")
         return True
 
     # --- when there is nothing else to do ---------------------------------------------------
@@ -354,8 +363,9 @@ class Witnesses:
         for site in tuple(self._jobs):
             for _ in self._jobs.pop(site):
                 pass
+        self._waited.clear()
         for kept in self._ledger.all_parked():
-            self._put_back(kept)
+            self._put_back_at_last(kept)
         self._send_audits_owed()
 
     def _send_audits_owed(self) -> None:
@@ -373,7 +383,7 @@ class Witnesses:
                     continue
                 rules = self._register.between(request.url, witness.url)
                 if self._audits.is_owed(rules, witness.vote):
-                    self._frontier.count("audited")
+                    self._frontier.count("learned/audited")
                     self._open_audits[keys.own] = Audit(keys, witness, rules, None)
                     self._put_back(kept, request)
 
