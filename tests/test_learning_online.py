@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from scrapy_urlnorm.learning.online import ENOUGH, RedirectLearner
 
 from scrapy_urlnorm.learning import online
-from scrapy_urlnorm.learning.online import ENOUGH, RedirectLearner
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from scrapy import Request, Spider
 from scrapy.settings import Settings
+from scrapy_urlnorm.learning.online import ENOUGH
+from scrapy_urlnorm.live_rules import LiveRules
 
 from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.learning.online import ENOUGH
-from scrapy_urlnorm.live_rules import LiveRules
 from scrapy_urlnorm.middleware import UrlNormDownloaderMiddleware
 from scrapy_urlnorm.settings import Config
 

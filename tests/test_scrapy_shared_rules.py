@@ -10,12 +10,12 @@ from loopback import Site, crawl, page, redirect
 from redis_server import RedisServer
 from scrapy import Request, Spider
 from scrapy.settings import Settings
+from scrapy_urlnorm.learning.online import ENOUGH
+from scrapy_urlnorm.live_rules import LiveRules
 
 from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.exceptions import StoreUnavailableError
 from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.learning.online import ENOUGH
-from scrapy_urlnorm.live_rules import LiveRules
 from scrapy_urlnorm.settings import STORE, Config
 
 pytest.importorskip("redis")

@@ -14,8 +14,8 @@ from crawl_process import start
 from loopback import Site, page, redirect
 from redis_server import RedisServer
 from scrapy.settings import Settings
-
 from scrapy_urlnorm.learning.online import ENOUGH
+
 from scrapy_urlnorm.settings import STORE, Config
 
 redis = pytest.importorskip("redis")
