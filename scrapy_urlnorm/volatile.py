@@ -151,8 +151,7 @@ def settled(lines: list[str]) -> list[str]:
         return lines
     left = MAX_SEARCHED
     found = []
-    for line in lines:
-        lower = line.lower()
+    for line, lower in zip(lines, text.split("\n"), strict=True):
         for word, pattern in rows:
             if word in lower and len(line) <= left:
                 left -= len(line)
