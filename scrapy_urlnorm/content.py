@@ -15,6 +15,7 @@ import re
 from base64 import b64encode
 from functools import cache, partial
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -30,8 +31,8 @@ __all__ = ["LINE_BYTES", "Page", "identify", "visible_lines"]
 LINE_BYTES = 6
 """Bytes of a line's hash: two lines of a host with 100,000 of them share one once in 50,000 hosts."""
 
-_HEAD = 300
-"""Characters of a heading that say what a page is; one made to be slow to search is longer."""
+_HEAD_TEXTS, _HEAD = 50, 300
+"""Text nodes, and characters, of a heading that are read; one made to be slow to search has more."""
 
 _SHORT = 100
 """Words: a page with fewer may be a login wall, an error or a frame for pictures."""
@@ -207,10 +208,7 @@ def _is_reply(element: html.HtmlElement, around_forms: Callable[[], set[html.Htm
     """
     if _REPLY_TITLE.search(f"{element.get('id', '')} {element.get('class', '')}"):
         return True
-    return (
-        _REPLY.match("".join(element.itertext()).strip()) is not None
-        and element.getparent() in around_forms()
-    )
+    return _REPLY.match(_beginning(element)) is not None and element.getparent() in around_forms()
 
 
 def _around_forms(root: html.HtmlElement) -> set[html.HtmlElement]:
@@ -247,12 +245,14 @@ def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
     return echoes
 
 
+def _beginning(element: html.HtmlElement) -> str:
+    """The first words of a heading; those that are never closed hold one another."""
+    return " ".join("".join(islice(element.itertext(), _HEAD_TEXTS)).split())[:_HEAD]
+
+
 def _kind(root: html.HtmlElement) -> str | None:
     """Whether a short page is a login wall or a soft 404, by its title and main heading."""
-    heads = [
-        " ".join("".join(head.itertext()).split())[:_HEAD]
-        for head in root.xpath("(//head//title)[1] | //h1 | (//h2)[1]")
-    ]
+    heads = [_beginning(head) for head in root.xpath("(//head//title)[1] | //h1 | (//h2)[1]")]
     if any(_LOGIN.search(head) for head in heads) and root.xpath(
         "boolean(//input[@type='password'])"
     ):
