@@ -1,9 +1,9 @@
 """What makes two pages the same page: the identity of HTML that we fetched ourselves.
 
-A page is its visible text, line by line, without what changes by itself: clocks and counters, the
-page's own URL, the heading of a reply form. What is left out stands in tables here, each row with
-its example in the tests, and each as narrow as it can be: a word too many taken away merges
-two pages, a word too many left in only hides a duplicate.
+A page is its visible text, line by line, without what changes by itself: clocks, ages and counters
+(see `volatile`), the page's own URL, the heading of a reply form. What is left out is as narrow as
+it can be: a word too many taken away merges two pages, a word too many left in only hides a
+duplicate.
 
 Lines that stand on most pages of a site are known only after the crawl: `logs.settle` leaves them
 out, from the hashes in `Page.lines`.
@@ -13,11 +13,15 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from functools import cache, partial
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from lxml import etree, html  # type: ignore[import-untyped]  # ships no types
+
+from .volatile import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +30,9 @@ __all__ = ["LINE_BYTES", "Page", "identify", "visible_lines"]
 
 LINE_BYTES = 6
 """Bytes of a line's hash: two lines of a host with 100,000 of them share one once in 50,000 hosts."""
+
+_HEAD_TEXTS, _HEAD = 50, 300
+"""Text nodes, and characters, of a heading that are read; one made to be slow to search has more."""
 
 _SHORT = 100
 """Words: a page with fewer may be a login wall, an error or a frame for pictures."""
@@ -52,60 +59,9 @@ _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)"
 # Sort arrows: the same listing, sorted by another column, carries them elsewhere.
 _MARKS = re.compile("[↑↓⇅⇧⇩▲△▴▵▼▽▾▿⬆⬇\u200b\ufeff]")
 
-_CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[ap]\.?m\b\.?)?(?: ?(?:UTC|GMT)\b)?(?: ?[+-]\d{2}:?\d{2})?"
-_NUMBER = r"\d[\d.,]*"
-_AGE = r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)"
-_MADE = r"(?:\b(?:this )?(?:page|script|document|file)(?: was| is)? )?\bWORD\b"
-_TOOK = _MADE + (
-    r"(?:[^.\d]{0,40}\bin|:)? "
-    r"\d+(?:[.,]\d+ ?(?:s|secs?|seconds?)| ?(?:ms|milliseconds?))\b"
-)
-_VISITORS = rf"(?:{_NUMBER}|no|one) (?:registered )?(?:users?|guests?|members?|visitors?)"
-# What changes by itself: a pattern, and what WORD may be in it. A line without the word is not
-# searched, and most lines are without.
-_VOLATILE = [
-    (word, re.compile(pattern.replace("WORD", word), re.IGNORECASE))
-    for pattern, words in (
-        # when it was made, and what the time is
-        (
-            _MADE + r".{0,80}?\d.{1,20}" + _CLOCK,
-            ("generated", "rendered", "printed", "downloaded"),
-        ),
-        (
-            r"\bWORD\b.{0,40}?" + _CLOCK,
-            ("it is currently", "time now is", "time is now", "current time", "server time"),
-        ),
-        # how long that took
-        (_TOOK, ("generated", "rendered", "created", "executed", "loaded", "served", "built")),
-        # ... with the time of day in front (Discuz), with the queries behind (phpBB)
-        (r"(?:\bGMT[+-]?\d*, ?[\d-]+ " + _CLOCK + r" ?, ?)?" + _TOOK, ("processed",)),
-        (r"\btime ?: ?\d+[.,]\d+ ?s\b.*\bWORD\b.*", ("queries",)),
-        (_TOOK, ("generation time", "execution time", "load time", "render time", "query time")),
-        # how long ago something was
-        (rf"\b(?:(?:\d+|an?|one) {_AGE},? (?:and )?)+WORD\b", ("ago",)),
-        # how often it was seen, and who is looking
-        (r"\bWORD: ?" + _NUMBER, ("views", "hits", "reads", "visits")),
-        (f"^{_NUMBER} WORD$", ("views", "hits", "reads")),
-        (
-            r"^(?:.{0,40}\b(?:has been|was) )?WORD " + _NUMBER + r" times?\b",
-            ("viewed", "accessed"),
-        ),
-        (
-            rf"\b{_VISITORS}(?: and {_VISITORS})?(?: are| is)?(?: currently)? WORD\b(?: ?::.*)?",
-            ("online", "browsing", "viewing"),
-        ),
-        (r"\bWORD .*", ("last visit was:", "you last visited:")),
-        (r"^WORD \w+: .*", ("users browsing this",)),
-        # which request it was
-        (
-            r"\bWORD\b[:#]? ?[0-9A-Za-z-]{8,}",
-            ("request id", "trace id", "ray id", "session id"),
-        ),
-    )
-    for word in words
-]
 _REPLY = re.compile(r"(?:leave|post|write|add) an? (?:reply|comment)\b", re.IGNORECASE)
 _REPLY_TITLE = re.compile(r"(?:^|\s)(?:reply-title|comment-reply-title)(?:\s|$)")
+_BEFORE_URL, _AFTER_URL = "\"'(<[", "\"')>].,;:"
 _LOGIN = re.compile(
     r"log ?[io]n\b|sign ?in\b|anmeld|einloggen|connexion|identifi|iniciar ses|acceder|accedi|entrar"
     r"|вход|войти|登录|ログイン|inloggen|logga in|zaloguj",
@@ -183,29 +139,19 @@ def _line_hash(line: str) -> bytes:
 
 def visible_lines(root: html.HtmlElement, url: str, canonical: str | None = None) -> list[str]:
     """The text a reader sees, a block a line, without what changes by itself."""
-    text = _MARKS.sub(" ", "\n".join([" ".join(raw.split()) for raw in _raw_lines(root)]))
-    lower = text.lower()
-    volatile = [(word, pattern) for word, pattern in _VOLATILE if word in lower]
+    raw = [" ".join(line.split()) for line in _raw_lines(root)]
+    lines = _MARKS.sub(" ", "\n".join(raw)).split("\n")
     echoes = _echoes(url, canonical)
-    lines = []
-    for line in text.split("\n"):
+    for at, line in enumerate(lines):
         if "/" in line:
-            line = " ".join(
-                [word for word in line.split() if "/" not in word or not echoes(unquote(word))]
-            )
-        if volatile:
-            lower = line.lower()
-            for word, pattern in volatile:
-                if word in lower:
-                    line = pattern.sub(" ", line)
-        line = " ".join(line.split())
-        if line:
-            lines.append(line)
-    return lines
+            words = [word for word in line.split() if "/" not in word or not echoes(word)]
+            lines[at] = " ".join(words)
+    return [line for text in settled(lines) if (line := " ".join(text.split()))]
 
 
 def _raw_lines(root: html.HtmlElement) -> Iterator[str]:
     parts: list[str] = []
+    around_forms = cache(partial(_around_forms, root))
     walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
     for event, element in walk:
         tag = element.tag
@@ -214,7 +160,7 @@ def _raw_lines(root: html.HtmlElement) -> Iterator[str]:
                 tag in _UNSEEN
                 or _is_hidden(element)
                 or _is_of_the_visit(element)
-                or (tag in _HEADINGS and _is_reply(element))
+                or (tag in _HEADINGS and _is_reply(element, around_forms))
             ):
                 walk.skip_subtree()
                 continue
@@ -255,20 +201,29 @@ def _is_of_the_visit(element: html.HtmlElement) -> bool:
     return _BY_CLASS.search(name) is not None
 
 
-def _is_reply(element: html.HtmlElement) -> bool:
+def _is_reply(element: html.HtmlElement, around_forms: Callable[[], set[html.HtmlElement]]) -> bool:
     """A heading such as "Leave a reply to NAME": who is answered is not what the page says.
 
     WordPress marks it; elsewhere it is a heading of those words, next to a form to write in.
     """
     if _REPLY_TITLE.search(f"{element.get('id', '')} {element.get('class', '')}"):
         return True
-    if not _REPLY.match("".join(element.itertext()).strip()):
-        return False
-    around = element.getparent()
-    return around is not None and bool(around.xpath("boolean(.//form//textarea)"))
+    return _REPLY.match(_beginning(element)) is not None and element.getparent() in around_forms()
 
 
-def _echoes(url: str, canonical: str | None) -> Callable[[str], object]:
+def _around_forms(root: html.HtmlElement) -> set[html.HtmlElement]:
+    """The elements that hold a form to write in."""
+    found: set[html.HtmlElement] = set()
+    for form in root.iter("form"):
+        if next(form.iter("textarea"), None) is not None:
+            for element in form.iterancestors():
+                if element in found:
+                    break
+                found.add(element)
+    return found
+
+
+def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
     """Words that only repeat where the page is: its URL without the query, in full or as path."""
     places = set()
     for address in (url, canonical):
@@ -276,21 +231,28 @@ def _echoes(url: str, canonical: str | None) -> Callable[[str], object]:
             parts = urlsplit(address or "")
         except ValueError:
             continue
-        path = re.escape(unquote(parts.path).rstrip("/"))
+        path = unquote(parts.path).rstrip("/")
         if parts.netloc:
-            places.add(rf"(?:https?:)?//{re.escape(parts.netloc)}{path}")
+            places |= {f"{scheme}//{parts.netloc}{path}" for scheme in ("http:", "https:", "")}
         if path:
             places.add(path)
-    either = "|".join(sorted(places)) or "(?!)"
-    return re.compile(rf"[\"'(<\[]*(?:{either})/?(?:[?#]\S*)?[\"')>\].,;:]*$").match
+
+    def echoes(word: str) -> bool:
+        bare = unquote(word).lstrip(_BEFORE_URL)
+        ends = [bare[len(place) :].removeprefix("/") for place in places if bare.startswith(place)]
+        return any(end.startswith(("?", "#")) or not end.strip(_AFTER_URL) for end in ends)
+
+    return echoes
+
+
+def _beginning(element: html.HtmlElement) -> str:
+    """The first words of a heading; those that are never closed hold one another."""
+    return " ".join("".join(islice(element.itertext(), _HEAD_TEXTS)).split())[:_HEAD]
 
 
 def _kind(root: html.HtmlElement) -> str | None:
     """Whether a short page is a login wall or a soft 404, by its title and main heading."""
-    heads = [
-        " ".join("".join(head.itertext()).split())
-        for head in root.xpath("(//head//title)[1] | //h1 | (//h2)[1]")
-    ]
+    heads = [_beginning(head) for head in root.xpath("(//head//title)[1] | //h1 | (//h2)[1]")]
     if any(_LOGIN.search(head) for head in heads) and root.xpath(
         "boolean(//input[@type='password'])"
     ):

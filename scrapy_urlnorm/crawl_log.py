@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -11,9 +12,11 @@ from scrapy.exceptions import NotConfigured
 from w3lib.url import safe_url_string
 
 from .exceptions import ConfigError, LogFormatError
+from .logs.mask_key import mask_key
 from .logs.writer import LogWriter
+from .masking import mask_url
 from .page_identity import body_digest, read_text
-from .settings import CRAWL_LOG
+from .settings import CRAWL_LOG, shows_secrets
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_URLS = ("url", "location", "canonical")
+_ROUTES = ("#!", "#/")
 
 
 class CrawlLog:
@@ -33,10 +38,15 @@ class CrawlLog:
     a resumed crawl has one. Two hooks see everything between them: ``response_downloaded`` the
     redirects, which the redirect middleware turns into requests; ``response_received`` the rest,
     unpacked, and with a parsed tree that the spider uses again.
+
+    A row is about the URL that was fetched, so its URLs have no fragment, unless it may be the
+    route of an application (``#!``, ``#/``). Secrets in them are masked, in all three alike, so
+    that redirects and twins match; *secrets* leaves them as they stand.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, secrets: bool = False) -> None:
         try:
+            self._key = None if secrets else mask_key(path)
             self._writer: LogWriter | None = LogWriter(path)
         except (OSError, LogFormatError) as error:
             raise ConfigError(f"{CRAWL_LOG} = {path!r} cannot be written: {error}") from error
@@ -52,7 +62,7 @@ class CrawlLog:
         path = crawler.settings.get(CRAWL_LOG)
         if not path:
             raise NotConfigured(f"{CRAWL_LOG} names no file")
-        extension = cls(str(path))
+        extension = cls(str(path), secrets=shows_secrets(crawler.settings))
         connect = crawler.signals.connect
         connect(extension.response_downloaded, signals.response_downloaded)
         connect(extension.response_received, signals.response_received)
@@ -98,29 +108,41 @@ class CrawlLog:
         except OSError as error:
             self._give_up(error, spider)
         else:
+            writer, self._writer = self._writer, None  # what comes later is no part of the crawl
             logger.info(
                 "Wrote %(rows)d rows to %(path)s",
-                {"rows": self._writer.rows, "path": self._writer.path},
+                {"rows": writer.rows, "path": writer.path},
                 extra={"spider": spider},
             )
 
     def _write(self, row: dict[str, Any], spider: Spider) -> None:
         if self._writer is None:
             return
+        for name in _URLS:
+            if url := row.get(name):
+                row[name] = self._as_kept(url)
         try:
             self._writer.write(row)
         except OSError as error:
             self._give_up(error, spider)
 
+    def _as_kept(self, url: str) -> str:
+        bare, _, fragment = url.partition("#")
+        if not f"#{fragment}".startswith(_ROUTES):
+            url = bare
+        return url if self._key is None else mask_url(url, self._key)
+
     def _give_up(self, error: OSError, spider: Spider) -> None:
         """A full disk ends the log, not the crawl, and is said once."""
         assert self._writer is not None
+        writer, self._writer = self._writer, None
         logger.error(
             "The crawl log %(path)s ends here after %(rows)d rows: %(error)s",
-            {"path": self._writer.path, "rows": self._writer.rows, "error": error},
+            {"path": writer.path, "rows": writer.rows, "error": error},
             extra={"spider": spider},
         )
-        self._writer = None
+        with suppress(OSError):  # what cannot be written is lost
+            writer.close()
 
 
 def _location(response: Response, url: str) -> str | None:

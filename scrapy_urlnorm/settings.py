@@ -36,6 +36,7 @@ STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
 CRAWL_LOG = "URLNORM_CRAWL_LOG"
+CRAWL_LOG_SECRETS = "URLNORM_CRAWL_LOG_SECRETS"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 LEARN_MODES = ("off", "redirects")
@@ -90,6 +91,12 @@ SETTINGS: Mapping[str, Setting] = {
         None,
         "a path",
         "a log of every response, to learn rules from: JSON lines, gzipped when it ends in .gz",
+    ),
+    CRAWL_LOG_SECRETS: Setting(
+        False,
+        "True or False",
+        "True writes user names, passwords, session ids and tokens in URLs into that log as they "
+        "stand; else they are masked",
     ),
     FALLBACK_FINGERPRINTER: Setting(
         STOCK_FINGERPRINTER,
@@ -206,6 +213,11 @@ class Config:
 def is_enabled(settings: BaseSettings) -> bool:
     """Whether the add-on is to do anything at all."""
     return _bool(settings, ENABLED)
+
+
+def shows_secrets(settings: BaseSettings) -> bool:
+    """Whether the crawl log is to hold the secrets in URLs as they stand."""
+    return _bool(settings, CRAWL_LOG_SECRETS)
 
 
 def _learned_path(settings: BaseSettings, jobdir: str | None) -> Path | None:

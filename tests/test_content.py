@@ -129,6 +129,97 @@ CHANGES_BY_ITSELF = {
 }
 
 
+RELATIVE_TIMES = [
+    ("Posted 3 minutes ago", "Posted 1 hour ago"),
+    ("Posted an hour ago by Ann", "Posted 3 hrs ago by Ann"),
+    ("less than a minute ago", "about 2 hours ago"),
+    ("a few seconds ago", "a minute ago"),
+    ("over 2 years ago", "almost 3 years ago"),
+    ("3h ago", "2d ago"),
+    ("1 day, 3 hours and 2 minutes ago", "2 days, 23 hours and 59 minutes ago"),
+    ("1.5 hours ago", "2.5 hours ago"),
+    ("Posted just now", "Posted 1 minute ago"),
+    ("This lock expires in 14 minutes.", "This lock expires in 15 minutes."),
+    ("Your session expires in 59 seconds", "Your session expires in 2 hours"),
+    ("You will be logged out in 10 minutes", "You will be logged out in 9 minutes"),
+    ("The auction ends in 2 days 3 hours", "The auction ends in 1 day 23 hours"),
+    ("Ends in 01:59:07", "Ends in 23:04:59"),
+    ("Starts in 2h 5m 3s", "Starts in 14 min"),
+    ("Time left: 2:13:05", "Time left: 0:59:00"),
+    ("Time remaining 3 hours, 2 minutes", "Time remaining 59 minutes"),
+    ("5 days left", "4 days left"),
+    ("(3 hours remaining)", "(12 min remaining)"),
+    ("vor 5 Minuten", "vor einer Stunde"),
+    ("Geschrieben vor 2 Tagen von Ann", "Geschrieben vor 3 Wochen von Ann"),
+    ("Noch 3 Stunden", "Noch 2 Stunden und 5 Minuten"),
+    ("noch 14 Minuten übrig", "noch 3 Minuten übrig"),
+    ("Die Sperre läuft in 14 Minuten ab", "Die Sperre läuft in 15 Minuten ab"),
+    ("il y a 5 minutes", "il y a une heure"),
+    ("Publié il y a 2 jours par Ann", "Publié il y a 3 mois par Ann"),
+    ("Il reste 3 heures", "Il reste 2 heures et 5 minutes"),
+    ("Le verrou expire dans 14 minutes", "Le verrou expire dans 15 minutes"),
+    ("hace 5 minutos", "hace una hora"),
+    ("Publicado hace 2 días por Ann", "Publicado hace 3 semanas por Ann"),
+    ("Quedan 3 horas", "Quedan 2 horas y 5 minutos"),
+    ("La sesión expira en 14 minutos", "La sesión expira en 15 minutos"),
+    ("há 5 minutos", "há 2 horas atrás"),
+    ("5 minutos atrás", "uma hora atrás"),
+    ("5 minuti fa", "un'ora fa"),
+    ("5 minuten geleden", "een uur geleden"),
+    ("5 minut temu", "2 godziny temu"),
+    ("5 минут назад", "2 часа назад"),
+    ("för 5 minuter sedan", "för en timme sedan"),
+    ("<td>5分钟前</td>", "<td>2小时前</td>"),
+    ("<td>3 時間前</td>", "<td>5 時間前</td>"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), RELATIVE_TIMES, ids=[one for one, _ in RELATIVE_TIMES])
+def test_times_told_from_now_do_not_count(one, other):
+    """An age or a countdown is another at every fetch, in whatever language and units."""
+    assert same(f"<p>{one}</p>", f"<p>{other}</p>")
+
+
+LENGTHS_OF_TIME = [
+    ("5 days of training", "6 days of training"),
+    ("Delivery in 3 days", "Delivery in 5 days"),
+    ("Ready in 30 minutes", "Ready in 45 minutes"),
+    ("Learn it in 10 minutes", "Learn it in 20 minutes"),
+    ("The voucher expires in 30 days", "The voucher expires in 60 days"),
+    ("The membership ends in 12 months", "The membership ends in 24 months"),
+    ("The pump starts in 3 seconds", "The pump starts in 5 seconds"),
+    ("Turn left after 5 minutes", "Turn left after 6 minutes"),
+    ("Walk 5 minutes, left of the church", "Walk 9 minutes, left of the church"),
+    ("10 minutes left of the station", "12 minutes left of the station"),
+    ("Walk 200 m left", "Walk 300 m left"),
+    ("The trail ends in 200m", "The trail ends in 300m"),
+    ("5 minute read", "6 minute read"),
+    ("Runtime: 95 minutes", "Runtime: 102 minutes"),
+    ("Chicago 5 days", "Chicago 6 days"),
+    ("5 days imago", "6 days imago"),
+    ("5 days Chicago", "6 days Chicago"),
+    ("Dauer: 5 Tage", "Dauer: 6 Tage"),
+    ("Favor 5 Minuten", "Favor 6 Minuten"),
+    ("Stornieren bis vor 7 Tagen Anreise", "Stornieren bis vor 9 Tagen Anreise"),
+    ("Noch 3 Stunden ruhen lassen", "Noch 2 Stunden ruhen lassen"),
+    ("Lieferung in 3 Tagen", "Lieferung in 4 Tagen"),
+    ("il y a 5 jours de formation", "il y a 6 jours de formation"),
+    ("Livraison dans 3 jours", "Livraison dans 5 jours"),
+    ("hace 5 minutos de ejercicio", "hace 6 minutos de ejercicio"),
+    ("há 5 dias de treino", "há 6 dias de treino"),
+    ("restano 5 giorni di corso", "restano 6 giorni di corso"),
+    ("cursus van 5 dagen", "cursus van 6 dagen"),
+    ("5 минут пешком", "6 минут пешком"),
+    ("開演5分前に集合", "開演9分前に集合"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), LENGTHS_OF_TIME, ids=[one for one, _ in LENGTHS_OF_TIME])
+def test_lengths_of_time_count(one, other):
+    """A length of time that is not told from now is what the page says."""
+    assert not same(f"<p>{one}</p>", f"<p>{other}</p>")
+
+
 @pytest.mark.parametrize("name", CHANGES_BY_ITSELF)
 def test_what_changes_by_itself_does_not_count(name):
     """Two fetches of one page are one content although this part of it differs."""
@@ -402,3 +493,32 @@ def test_identity_does_not_depend_on_the_process():
         for seed in ("1", "2")
     }
     assert len(printed) == 1
+
+
+SLOW = {
+    "ages": "<p>" + "1 day " * 50_000 + "imago",
+    "visitors": "<p>" + "1." * 150_000 + " online",
+    "queries": "<p>" + "time: 1.1s " * 30_000 + "xqueries",
+    "clocks": "<p>" + "generated 1 " * 25_000,
+    "a title": "<title>" + "404-" * 75_000 + "</title>",
+    "headings": "<h1>404</h1>" * 25_000,
+    "nested headings": "<h1>404 " * 40_000,
+    "replies": "<h2>Leave a reply</h2>" * 14_000 + "<form><textarea>",
+    "its own address": "<p>/articles/42?" + ")" * 300_000 + "%20x",
+    "brackets": "<p>" + "(" * 300_000 + "/articles/4",
+    "classes": "<p class='" + " age-" * 60_000 + "'>x",
+    "styles": "<p style='" + "; " * 150_000 + "'>x",
+    "elements": "<b>x</b>" * 40_000,
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_hostile_pages_take_linear_time(name):
+    """A large page of anything costs a second; a quadratic expression would not come to an end."""
+    assert isinstance(identify(SLOW[name], URL), Page)
+
+
+def test_what_is_searched_is_bounded(monkeypatch):
+    """Beyond the bound lines stay as they are: duplicates are missed, and no page is lost."""
+    monkeypatch.setattr("scrapy_urlnorm.volatile.MAX_SEARCHED", 30)
+    assert lines("<p>a 3 days ago<p>b 3 days ago<p>c 3 days ago") == ["a", "b", "c 3 days ago"]

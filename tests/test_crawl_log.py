@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from loopback import Reply, Site, crawl, page, redirect
 from scrapy.http import HtmlResponse, Request, Response
 
 from scrapy_urlnorm.crawl_log import CrawlLog
-from scrapy_urlnorm.exceptions import LogFormatError
+from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import read_log
 from scrapy_urlnorm.logs.writer import BATCH, LogWriter
@@ -247,6 +252,192 @@ def test_a_huge_page_is_named_by_its_bytes(log, monkeypatch):
     assert huge["lines"] is None
     assert huge["digest"]
     assert "bag_digest" not in huge
+
+
+def write(log, *responses, **more):
+    """Write a log of responses, each to a request for its own URL; return its rows."""
+    extension = CrawlLog(str(log), **more)
+    for response in responses:
+        request = Request(response.url)
+        extension.response_downloaded(response, request, None)
+        extension.response_received(response, request, None)
+    extension.spider_closed(None)
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+TOKEN = "http://bob:hunter2@a.test/?token=abc12345def"
+
+
+def test_secrets_are_masked_alike(log):
+    """A redirect, the page that it leads to, and the page that calls it its own still match."""
+    moved = Response("http://a.test/", status=301, headers={"Location": TOKEN})
+    landed = HtmlResponse(TOKEN, body=b"x")
+    named = HtmlResponse("http://a.test/2", body=f"<link rel=canonical href={TOKEN}>x".encode())
+    first, second, third = write(log, moved, landed, named)
+    assert first["location"] == second["url"] == third["canonical"] != TOKEN
+    for secret in ("bob", "hunter2", "abc12345def"):
+        assert secret not in log.read_text()
+
+
+def test_a_continued_log_masks_as_before(log):
+    """The key stands beside the logs of a folder, for its owner only, and in none of them."""
+    page = HtmlResponse(TOKEN, body=b"x")
+    write(log, page)
+    one, other = write(log, page)
+    [third] = write(log.with_name("second.jsonl"), page)
+    assert one["url"] == other["url"] == third["url"]
+    key = log.with_name("urlnorm-log.key")
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert key.read_bytes() not in log.read_bytes()
+    [elsewhere] = write(log.parent / "other" / "log.jsonl", page)
+    assert elsewhere["url"] != one["url"]
+
+
+def test_a_key_that_is_none_is_not_taken(log):
+    """A log with two keys would compare badly: the crawl does not start with half a key."""
+    log.parent.mkdir()
+    log.with_name("urlnorm-log.key").write_bytes(b"short")
+    with pytest.raises(ConfigError, match=r"urlnorm-log\.key has 5 bytes .* has 32"):
+        CrawlLog(str(log))
+
+
+def test_secrets_can_be_kept(log):
+    """Whoever makes keys of the URLs of a log may want them as they stand; no key is made then."""
+    with Site({"http://a.test/?token=abc12345def": page("x")}) as site:
+        crawl(
+            site,
+            ["http://a.test/?token=abc12345def"],
+            {SETTING: str(log), **EXTENSION, "URLNORM_CRAWL_LOG_SECRETS": True},
+        )
+    assert list(rows(log)) == ["http://a.test/?token=abc12345def"]
+    assert list(log.parent.iterdir()) == [log]
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.jsonl.gz"])
+def test_a_new_log_is_for_its_owner(tmp_path, name):
+    """A log shows who asked for what; one that its owner has opened to others stays open."""
+    path = tmp_path / name
+    for mode in (0o600, 0o644):
+        writer = LogWriter(path)
+        writer.write({"url": "http://a.test/"})
+        writer.close()
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+        path.chmod(0o644)
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("http://a.test/?post=2630#2630", "http://a.test/?post=2630"),
+        ("http://a.test/#", "http://a.test/"),
+        ("http://a.test/#!/item/7", "http://a.test/#!/item/7"),
+        ("http://a.test/#/item/7", "http://a.test/#/item/7"),
+    ],
+)
+def test_a_row_is_about_what_was_fetched(log, url, kept):
+    """A place on a page is not asked for; what may be the route of an application is kept."""
+    body = f"<link rel=canonical href='{url}'>x".encode()
+    moved = Response("http://a.test/old", status=302, headers={"Location": url})
+    page, redirect = write(log, HtmlResponse(url, body=body), moved)
+    assert (page["url"], page["canonical"], redirect["location"]) == (kept, kept, kept)
+
+
+def test_what_comes_after_the_end_is_no_row(log):
+    """A response that arrives when the spider is closed neither raises nor is written."""
+    extension = CrawlLog(str(log))
+    extension.spider_closed(None)
+    extension.response_received(HtmlResponse(TOKEN, body=b"x"), Request(TOKEN), None)
+    extension.response_downloaded(HtmlResponse(TOKEN, body=b"x"), Request(TOKEN), None)
+    extension.spider_closed(None)
+    assert log.read_text() == ""
+
+
+class Full:
+    """A file on a disk that has room for so many writes, and takes only half of the next."""
+
+    def __init__(self, file, writes):
+        self._file, self._left = file, writes
+
+    def write(self, data):
+        self._left -= 1
+        if self._left < 0:
+            self._file.write(data[: len(data) // 2])
+            self._file.flush()
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return self._file.write(data)
+
+    def flush(self):
+        self._file.flush()
+
+    def close(self):
+        self._file.close()
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.jsonl.gz"])
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_disk_that_fills_up_never_raises(tmp_path, caplog, name, writes):
+    """Wherever the room ends: the loss is said once, what was written can be read and continued."""
+    path = tmp_path / name
+    pages = [HtmlResponse(f"http://a.test/{n}", body=b"x") for n in range(3 * BATCH)]
+    extension = CrawlLog(str(path))
+    extension._writer._file = Full(extension._writer._file, writes)
+    for response in pages:
+        extension.response_received(response, Request(response.url), None)
+    extension.spider_closed(None)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    if writes or name.endswith("jsonl"):
+        LogWriter(path).close()  # repairs
+        assert len(list(read_log(str(path)))) == writes * (BATCH if name.endswith("gz") else 1)
+
+
+HOSTILE = {
+    "deep": "<div>" * 100_000,
+    "deep tables": "<table><tr><td>" * 20_000,
+    "elements": "<b>x</b>" * 50_000,
+    "attribute": "<p class='" + "age-" * 500_000 + "'>x",
+    "attributes": "<p " + " ".join(f"a{n}=1" for n in range(2_000)) + ">x",
+    "null bytes": "<p>\0\0a\0b<\0p>\0",
+    "bad base": "<base href='http://[x'><link rel=canonical href=a>",
+    "base of data": "<base href='data:,x'><link rel=canonical href=a>",
+    "bad canonical": "<link rel=canonical href='http://[x'>",
+    "long canonical": f"<link rel=canonical href='http://a.test/{'x' * 100_000}?token={'y' * 99}'>",
+    "many canonicals": "<head>" + "<link rel=canonical href=a>" * 20_000,
+    "entities": "&#xD800;&#0;&#x110000;&" + "a" * 100_000,
+    "nothing": "",
+    "white": " \n\t",
+    "comment": "<!--" * 10_000,
+    "cdata": "<![CDATA[" * 10_000,
+    "doctype": "<!DOCTYPE html [<!ENTITY a 'b'>]>&a;" * 1000,
+    "xml": "<?xml version='1.0' encoding='utf-16'?><p>x",
+    "json": '{"a": 1}',
+    "frameset": "<frameset><frame src=a>" * 1000,
+    "titles": "<title>" * 10_000,
+    "svg": "<svg><title>x<math>" * 5_000,
+    "reply": "<h2>Leave a reply" * 5_000,
+}
+CHARSETS = ("utf-8", "utf-16", "utf-7", "unicode_escape", "idna", "hex", "x-none", "\0", "a" * 999)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_page_raises(log, name):
+    """Whatever a page is made of, and whatever it says it is, it is a row."""
+    body = HOSTILE[name].encode("utf-8", "surrogatepass")
+    types = [f"text/html; charset={charset}" for charset in CHARSETS] if len(body) < 5000 else []
+    pages = [
+        HtmlResponse("http://a.test/", body=body, headers={"Content-Type": kind})
+        for kind in ("text/html; charset=utf-8", "", "\xff;;=", *types)
+    ]
+    assert [row["url"] for row in write(log, *pages)] == ["http://a.test/"] * len(pages)
+
+
+@given(st.binary(max_size=300), st.binary(max_size=40), st.sampled_from([200, 301, 404, 0, 999]))
+def test_no_bytes_raise(body, header, status):
+    """Any body under any headers is a row, whether it is taken for HTML or for a redirect."""
+    with tempfile.TemporaryDirectory() as folder:
+        headers = {"Content-Type": header, "Location": header, "Content-Encoding": header}
+        response = HtmlResponse("http://a.test/#x", status=status, body=body, headers=headers)
+        [row] = write(Path(folder) / "log.jsonl", response)
+    assert (row["url"], row["status"]) == ("http://a.test/", status)
 
 
 def test_a_base_that_is_no_url_is_not_our_end(log):

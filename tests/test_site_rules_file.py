@@ -181,6 +181,13 @@ def test_the_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.Monkey
     assert [each.name for each in path.parent.iterdir()] == ["rules.toml"]
 
 
+def test_a_new_file_is_for_its_owner(tmp_path: Path) -> None:
+    """Rules show which URLs a crawl has seen: whoever else is to read them is told to, not let."""
+    path = tmp_path / "new.toml"
+    save_site_rules(path, [SiteRule(site="a.test", kind="drop-param", param="x")])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 def test_mode_and_link_survive_a_rewrite(path: Path, tmp_path: Path) -> None:
     """A rewrite keeps the permissions of the file, and the file that a link points to."""
     path.chmod(0o640)

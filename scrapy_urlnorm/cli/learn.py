@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..learning import evaluate, survey
 from ..logs import FORMATS, read_log
+from ..masking import masked
 from ..site_rules import load_site_rules
 from .merge import Merged, add_rules
 from .site_rules import out_rules
@@ -227,7 +228,7 @@ def _as_dict(report: SiteReport) -> dict[str, Any]:
         "contents": report.contents,
         "redundant": report.redundant,
         "merged": report.merged,
-        "rules": [rule.as_dict() for rule in report.rules],
+        "rules": [masked(rule).as_dict() for rule in report.rules],
         "missing": list(report.missing),
     }
 

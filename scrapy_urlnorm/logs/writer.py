@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ BATCH = 16
 """Rows of one gzip member: what a kill -9 can cost. Fewer compress worse."""
 
 _BLOCK = 1 << 16
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
 
 
 class LogWriter:
@@ -24,6 +26,7 @@ class LogWriter:
 
     What a killed writer left half written at the end is cut off first; `cut` is how many bytes
     that were. A gzipped log is a sequence of complete members, so whatever is on disk can be read.
+    A new file is for its owner only (mode 0600); one that is there keeps its mode.
 
     Raises OSError; LogFormatError for a ``.gz`` that holds no complete member.
     """
@@ -35,7 +38,9 @@ class LogWriter:
         self._batch: list[str] = []
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.cut = self._repair()
-        self._file = self.path.open("ab")
+        self._file = os.fdopen(
+            os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _BINARY, 0o600), "ab"
+        )
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append a row."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.masking import masked
 from scrapy_urlnorm.site_rules.model import SiteRule, rule_from_dict
 from scrapy_urlnorm.site_rules.toml import (
     Block,
@@ -39,7 +40,8 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
     A rule that the file has already keeps its place, its comments and its spelling; where its
     evidence or status changed, only those lines do. A rule that is gone goes with the comment
     directly above it. New rules come last, in the order given. The file is replaced in one step:
-    a reader, or a crash, sees either the old or the new one.
+    a reader, or a crash, sees either the old or the new one. A new file is for its owner only
+    (mode 0600), one that is there keeps its mode; the examples of learned rules are masked.
 
     Raises `SiteRuleError` if the file that is there is not a rule file: it is not overwritten.
     """
@@ -73,8 +75,11 @@ def _close_gap(lines: list[str]) -> None:
 
 
 def table_of(rule: SiteRule) -> dict[str, Any]:
-    """The table that stands for *rule* in a file: a list of one text is that text."""
-    table = rule.as_dict()
+    """The table that stands for *rule* in a file: a list of one text is that text.
+
+    What a rule was learned from is shown without secrets.
+    """
+    table = masked(rule).as_dict()
     for name in _LISTS:
         if len(table.get(name, ())) == 1:
             table[name] = table[name][0]
@@ -117,7 +122,7 @@ def _rule(path: str | os.PathLike[str], block: Block, number: int) -> SiteRule:
 def _replace_file(path: Path, text: str) -> None:
     """Write *text* to a new file beside *path*, then put it in its place."""
     path = path.resolve()
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
@@ -129,9 +134,3 @@ def _replace_file(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -1,0 +1,42 @@
+"""The key that the secrets in a crawl log are masked with."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from ..exceptions import LogFormatError
+from ..masking import KEY_BYTES
+
+KEY_FILE = "urlnorm-log.key"
+
+
+def mask_key(log: str | Path) -> bytes:
+    """Return the key of the folder that *log* is in; the first log there makes it.
+
+    One key for all logs of a folder: a URL has one mask in a log that is continued, and in logs
+    that are mined together. It is random, only its owner may read it, and it stands in no log.
+    What is no file (a pipe, a device) is not continued, and its key is not kept.
+
+    Raises OSError; LogFormatError for a file of that name that is no key.
+    """
+    path = Path(log)
+    if path.exists() and not path.is_file():
+        return secrets.token_bytes(KEY_BYTES)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.parent / KEY_FILE
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        pass
+    else:
+        with os.fdopen(descriptor, "wb") as new:
+            new.write(secrets.token_bytes(KEY_BYTES))
+    key = file.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise LogFormatError(
+            f"{file} has {len(key)} bytes where the key of the logs in its folder has {KEY_BYTES}: "
+            "put the right one there, or remove it if no log there is to go on"
+        )
+    return key

@@ -1,0 +1,215 @@
+"""Masking: what is kept of a URL in files, without the secrets in it.
+
+What counts as a secret: user and password in front of the host (RFC 3986, section 3.2.1), session
+ids as the curated lists know them, passwords, and tokens: whoever has one may do what its owner
+may. Names, user names in parameters, e-mail addresses and search words are no secrets here, and a
+token that is a plain segment of a path cannot be told from a name.
+
+A masked value has the length of the old one, and each character is of the same kind, so that rules
+and guards find what they found before; equal values stay equal.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from dataclasses import replace
+from functools import cache
+from hashlib import blake2b, shake_256
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from .rules import data
+from .url import join, split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .site_rules import SiteRule
+
+    Mask = Callable[[str], str]
+
+__all__ = ["KEY_BYTES", "mask_url", "masked", "placeholders"]
+
+KEY_BYTES = 32
+
+# Compared in lower case and without "-", "_", "[" and the like: user[password], X-Amz-Signature.
+_PASSWORDS = re.compile("password|passwd|passphrase|pwd$|secret$|^pass$")
+_TOKENS = re.compile(
+    # OAuth 2.0 (RFC 6750, section 2.3), CSRF, password resets; API keys; signed URLs of AWS,
+    # Google Cloud and Azure; sessions whose values the lists do not know.
+    "token$|apikey$|accesskey$|authkey$|secretkey$|^key$|^auth$|^authorization$|^jwt$|^bearer$"
+    "|signature$|^sig$|^sign$|^hmac$|sessionid$|sessid$|^session$|^sess$|^sesskey$|^sid$"
+)
+# Not among them: code, state, nonce and ticket are used up by the request that carries them
+# (RFC 6749, section 4.1.2) and more often say which product; hash and id say which page.
+
+_NAME = re.compile(
+    r"(?:[?&;#/]|%3F|%26|%3B|%23)((?:(?!%3D|%26|%3F|%23|%3B)[^?&;#/=]){1,100})(=|%3D)",
+    re.IGNORECASE,
+)
+_END, _END_IN_PATH = re.compile("[&;#]"), re.compile("[&;#/]")
+_END_ENCODED = re.compile("[&;#]|%26|%3B|%23", re.IGNORECASE)
+_NO_NAME = re.compile(r"[\W_]+")
+_PAGE_NUMBER = re.compile("[0-9]{0,3}")
+_ESCAPE = re.compile("(%[0-9A-Fa-f]{2})")
+# Escaped letters and digits, whatever is not ASCII, and what only looks like an escape: characters
+# whose kind is not kept.
+_ODD = re.compile(
+    "%(?![0-9A-F]{2})|%(?:3[0-9]|[46][1-9A-F]|[57][0-9A]|[89A-F][0-9A-F])|[^\x00-\x7f]",
+    re.IGNORECASE,
+)
+_GROUP = re.compile(r"([A-Za-z])\(([^()/]*)\)")
+
+_DIGITS = ("012345", string.digits)
+_LOWER = ("abcdef", "abcdefghijklmnopqrstuv", string.ascii_lowercase)
+_UPPER = tuple(letters.upper() for letters in _LOWER)
+
+
+def mask_url(url: str, key: bytes) -> str:
+    """Return *url* with its secrets replaced by values made of them and *key*.
+
+    With one key equal values get equal masks and different values different ones (but for chance,
+    which guards on short values keep rare); without the key nobody can try guesses. *key* has up
+    to 64 bytes, `KEY_BYTES` are enough. What is no URL is searched for parameters all the same;
+    nothing is raised.
+    """
+    return _masked(url, lambda value: _hashed(value, key))
+
+
+def placeholders(urls: Iterable[str]) -> list[str]:
+    """Return *urls* with their secrets replaced by ``aaa000``, the next ones by ``bbb111``.
+
+    For a few URLs that are shown: nothing of the values is left but their form, equal ones are
+    equal, and doing it again changes nothing.
+    """
+    seen: dict[str, int] = {}
+    return [_masked(url, lambda value: _numbered(value, seen)) for url in urls]
+
+
+def masked(rule: SiteRule) -> SiteRule:
+    """Return a rule that may be kept or sent: a learned one has `placeholders` in its examples.
+
+    A rule that a person wrote is returned as it stands.
+    """
+    if rule.source == "user" or not rule.examples:
+        return rule
+    urls = placeholders(url for pair in rule.examples for url in pair)
+    pairs = tuple(zip(urls[::2], urls[1::2], strict=True))
+    return rule if pairs == rule.examples else replace(rule, examples=pairs)
+
+
+def _masked(url: str, mask: Mask) -> str:
+    parts = split(url)
+    if not parts.is_hierarchical:
+        return _mask_params(url, mask, _END)
+    userinfo, path, query, fragment = parts.userinfo, parts.path, parts.query, parts.fragment
+    if userinfo:
+        userinfo = ":".join(mask(part) for part in userinfo.split(":", 1))
+    if "(" in path:
+        path = "/".join(_mask_segment(segment, mask) for segment in path.split("/"))
+    return join(
+        parts._replace(
+            userinfo=userinfo,
+            path=_mask_params(path, mask, _END_IN_PATH),
+            query=query and _mask_params(f"?{query}", mask, _END)[1:],
+            fragment=fragment and _mask_params(f"#{fragment}", mask, _END)[1:],
+        )
+    )
+
+
+def _mask_params(text: str, mask: Mask, end: re.Pattern[str]) -> str:
+    """Mask the values of parameters, also of those of a URL that is itself a value."""
+    done, at = [], 0
+    while found := _NAME.search(text, at):
+        name, equals = found.groups()
+        stop = (end if equals == "=" else _END_ENCODED).search(text, found.end())
+        value = text[found.end() : stop.start() if stop else len(text)]
+        done.append(text[at : found.end()])
+        at = found.end()
+        if value and _is_secret(unquote(name), unquote(value)):
+            done.append(mask(value))
+            at += len(value)
+    return "".join([*done, text[at:]])
+
+
+def _mask_segment(segment: str, mask: Mask) -> str:
+    """Mask ASP.NET's session ids: /(S(...))/ and /(...)/."""
+    if any(row.accepts(segment[1:-1]) for row in _path_sessions("segment")) and (
+        segment[0] + segment[-1] == "()"
+    ):
+        return f"({mask(segment[1:-1])})"
+    return _GROUP.sub(
+        lambda found: (
+            f"{found[1]}({mask(found[2])})"
+            if any(
+                row.is_named(found[1]) and row.accepts(found[2]) for row in _path_sessions("group")
+            )
+            else found[0]
+        ),
+        segment,
+    )
+
+
+def _is_secret(name: str, value: str) -> bool:
+    plain = _NO_NAME.sub("", name).lower()
+    if _PASSWORDS.search(plain):
+        return not _PAGE_NUMBER.fullmatch(value)  # password=1 asks for a form, pass=2 for a page
+    if _TOKENS.search(plain) and _is_random(value):
+        return True
+    return any(row.is_named(name) and row.accepts(value) for row in _sessions(name.lower()))
+
+
+def _is_random(value: str) -> bool:
+    """Whether a value may be random; token=7 and session=morning choose what a page shows."""
+    return len(value) >= 16 or (
+        len(value) >= 8 and not value.isalpha() and not value.isdecimal() and value.isascii()
+    )
+
+
+@cache
+def _path_sessions(kind: str) -> tuple[data.PathSession, ...]:
+    # One character is no id: X(1) tells that cookies were tried.
+    return tuple(row for row in data.path_sessions() if row.kind == kind and row.max_length > 1)
+
+
+@cache
+def _session_rows() -> tuple[data.SessionParam | data.PathSession, ...]:
+    params = tuple(row for row in data.session_params() if row.max_length > 1)
+    return (*params, *_path_sessions("parameter"))
+
+
+def _sessions(name: str) -> Iterator[data.SessionParam | data.PathSession]:
+    return (row for row in _session_rows() if row.name[:1].lower() == name[:1])
+
+
+def _hashed(value: str, key: bytes) -> str:
+    seed = blake2b(value.encode("utf-8", "surrogatepass"), key=key, digest_size=32).digest()
+    if _ODD.search(value):
+        return seed[:8].hex()
+    noise = iter(shake_256(seed).digest(len(value)))
+    return _in_kind(value, lambda letters: letters[next(noise) % len(letters)])
+
+
+def _numbered(value: str, seen: dict[str, int]) -> str:
+    number = seen.setdefault(value, len(seen)) % len(_DIGITS[0])
+    if _ODD.search(value):
+        return "abcdef"[number] * 16
+    return _in_kind(value, lambda letters: letters[number])
+
+
+def _in_kind(value: str, choose: Mask) -> str:
+    """Put for each letter and digit one that *choose* takes of the narrowest alphabet of all."""
+    bare = "".join(_ESCAPE.split(value)[::2])
+    digits, lower, upper = (_narrowest(bare, sets) for sets in (_DIGITS, _LOWER, _UPPER))
+    kinds = {letter: letters for letters in (digits, lower, upper) for letter in letters}
+    return "".join(
+        part if odd else "".join(choose(kinds[each]) if each in kinds else each for each in part)
+        for odd, part in ((n % 2, part) for n, part in enumerate(_ESCAPE.split(value)))
+    )
+
+
+def _narrowest(value: str, alphabets: tuple[str, ...]) -> str:
+    """The first of growing *alphabets* that has all those characters of *value* that the last has."""
+    used = set(value) & set(alphabets[-1])
+    return next(letters for letters in alphabets if used <= set(letters))
