@@ -53,6 +53,7 @@ class Ledger:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._gone: set[int] = set()  # rows that were put back and could not be deleted
 
     # --- pages ------------------------------------------------------------------------------
 
@@ -107,8 +108,11 @@ class Ledger:
         )
 
     def drop(self, number: int) -> None:
-        """Take a request out: it has been put back."""
-        self._database.write("DELETE FROM withheld WHERE id = ?", number)
+        """Take a request out: it has been put back. Where that fails, it is passed over."""
+        self._gone.add(number)
+        for each in tuple(self._gone):
+            self._database.write("DELETE FROM withheld WHERE id = ?", each)
+            self._gone.discard(each)
 
     def first_parked(self, learned: bytes) -> Kept | None:
         """Return the request that was parked first behind a learned key."""
@@ -135,7 +139,7 @@ class Ledger:
             " ORDER BY own LIMIT ?",
             *(site, _ROWS_AT_ONCE),
         )
-        return [Kept(*row) for row in rows]
+        return [Kept(*row) for row in rows if row[0] not in self._gone]
 
     def all_kept(self) -> Iterator[Kept]:
         """Return everything that is kept back."""
@@ -148,7 +152,8 @@ class Ledger:
         ):
             for row in rows:
                 after = row[0]
-                yield Kept(*row)
+                if after not in self._gone:
+                    yield Kept(*row)
 
     def unpark(self, number: int) -> None:
         """A request that was parked stands behind a witness from now on."""

@@ -337,8 +337,10 @@ class Witnesses:
 
     def _put_back_at_last(self, kept: Kept) -> bool:
         """Send a request that was parked, and do not park it again: it has waited."""
+        if not self._put_back(kept):
+            return False
         self._waited.add(kept.own)
-        return self._put_back(kept)
+        return True
 
     def _put_back(self, kept: Kept, request: Request | None = None) -> bool:
         """Send a request that was kept back; it is in the queue before it leaves the ledger."""
@@ -347,7 +349,10 @@ class Witnesses:
             if request is None:
                 return False
         self._frontier.send(request)
-        self._ledger.drop(kept.number)
+        try:
+            self._ledger.drop(kept.number)
+        except StoreError:
+            self._frontier.count("learned/errors")
         self._frontier.count("learned/put_back")
         return True
 

@@ -1,0 +1,394 @@
+"""A crawl without Scrapy, for `Witnesses`: a queue, what is under way, and what was seen.
+
+Beside what the code decides, it notes what is true: which keys were asked for, which requests were
+sent and ended, which pages arrived. The rules of its sites are applied a second time by hand, so
+a request that is kept back is held to what arrived and not to what the code believes.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.utils.request import request_from_dict
+
+from scrapy_urlnorm.crawl.live.audits import Audits
+from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
+from scrapy_urlnorm.crawl.live.register import Register
+from scrapy_urlnorm.crawl.live.witness import Witnesses
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.page_identity import Identity
+from scrapy_urlnorm.pending import Database, PendingRequests
+from scrapy_urlnorm.site_rules import SiteRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from scrapy_urlnorm.crawl.live.register import Keys
+    from scrapy_urlnorm.crawl.live.witness import Audit
+
+SITES = ("shop.test", "blog.test")
+#: The last is right for no page: pages with other numbers have other contents.
+RULES = ("https", "www", "slash", "number")
+_QUEUE = "0"
+_BASE = Normalizer()
+_FINGERPRINTER = UrlNormRequestFingerprinter(_BASE)
+
+
+def rule_of(site: str, name: str) -> SiteRule:
+    """Return the rule that is called *name* here."""
+    scope = {"site": f"*.{site}", "source": "redirect", "support": 6}
+    if name == "https":
+        return SiteRule(kind="force-scheme", option="https", **scope)
+    if name == "www":
+        return SiteRule(
+            site=site,
+            kind="host-alias",
+            host=(f"www.{site}",),
+            by=site,
+            source="redirect",
+            support=3,
+        )
+    if name == "slash":
+        return SiteRule(kind="trailing-slash", option="remove", **scope)
+    return SiteRule(site=f"*.{site}", kind="drop-param", param="n", source="content", support=9)
+
+
+def site_of(url: str) -> str:
+    return urlsplit(url).netloc.removeprefix("www.")
+
+
+def learned_name(url: str, rules: Iterable[str]) -> str:
+    """What the rules called so make of *url*, by hand."""
+    parts = urlsplit(url)
+    scheme = "https" if "https" in rules else parts.scheme
+    host = parts.netloc.removeprefix("www.") if "www" in rules else parts.netloc
+    path = parts.path.rstrip("/") if "slash" in rules else parts.path
+    number = "" if "number" in rules else parts.query.partition("&")[0]
+    return f"{scheme} {host} {path} {number}"
+
+
+def content_of(url: str) -> Identity:
+    """The content that a site shows under *url*, whatever its scheme, host and final slash."""
+    name = learned_name(url, ("https", "www", "slash"))
+    return Identity(f"bytes of {name}", None, name)
+
+
+def own_key(url: str) -> bytes:
+    return _FINGERPRINTER.fingerprint_of(url)
+
+
+class Refusing:
+    """A database that can be told to write nothing, as on a disk that is full."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.refuses = False
+
+    def write(self, statement: str, *values: object) -> int:
+        if self.refuses:
+            raise StoreError("cannot write: the disk is full")
+        return self._database.write(statement, *values)
+
+    def read(self, select: str, *values: object) -> list[tuple]:
+        return self._database.read(select, *values)
+
+
+class Crawl:
+    """One frontier over several runs. With a *path* it survives a kill, else it is in memory."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.asked: dict[bytes, str] = {}
+        self.known: set[bytes] = set()
+        self.ended: set[bytes] = set()
+        self.arrived: dict[bytes, str] = {}  # own keys of pages, and their URLs
+        self.shared: dict[bytes, Page] | None = None
+        self.rules: dict[str, tuple[str, ...]] = dict.fromkeys(SITES, ())
+        self.unreadable: set[str] = set()
+        self.stats: Counter[str] = Counter()
+        self.last_commit: tuple[dict[bytes, str], set[bytes]] = ({}, set())
+        self.under: set[Request] = set()
+        self.open()
+
+    # --- runs -------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Begin a run with the rules that stand in `rules`."""
+        self.under.clear()
+        self.queue: deque[Request] = deque()
+        self.pending = None if self.path is None else PendingRequests(self.path)
+        self.database = Refusing(
+            Database.temporary() if self.pending is None else self.pending
+        )
+        self.ledger = Ledger(self.database)  # type: ignore[arg-type]
+        self.register = Register(_FINGERPRINTER)
+        self.audits = Audits()
+        for site in SITES:
+            self._put_in_force(site)
+        self.witnesses = Witnesses(
+            self.register, self.ledger, self.audits, self, max_pages=1_000_000
+        )
+
+    def close(self) -> None:
+        self.database._database.close()
+
+    def kill(self) -> None:
+        """All memory is lost, and what was written since the last commit."""
+        self.close()
+        asked, known = self.last_commit
+        self.asked, self.known = dict(asked), set(known)
+
+    def commit(self) -> None:
+        if self.pending is not None:
+            self.pending.done([each for each in self.pending.handed_out if each not in self.under])
+            self.pending.commit()
+            self.last_commit = dict(self.asked), set(self.known)
+
+    def safely(self, answer: object, function: Callable[..., object], *values: object) -> object:
+        """What `LiveRules` makes of an exception."""
+        try:
+            return function(*values)
+        except StoreError:
+            self.stats["errors"] += 1
+            return answer
+
+    # --- the queue --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.queue) if self.pending is None else len(self.pending)
+
+    def push(self, request: Request) -> None:
+        if self.pending is None:
+            self.queue.append(request)
+        else:
+            self.pending.push(_QUEUE, self._bytes(request))
+
+    def pop(self) -> Request | None:
+        if self.pending is None:
+            return self.queue.popleft() if self.queue else None
+        return self.pending.pop(_QUEUE, self._request, newest=False)
+
+    @staticmethod
+    def _bytes(request: Request) -> bytes:
+        return pickle.dumps(request.to_dict())
+
+    @staticmethod
+    def _request(data: bytes) -> Request:
+        return request_from_dict(pickle.loads(data))
+
+    # --- what `Witnesses` asks of a crawl ---------------------------------------------------
+
+    def under_way(self) -> set[Request]:
+        return self.under
+
+    def pack(self, request: Request) -> bytes:
+        return self._bytes(request)
+
+    def unpack(self, data: bytes) -> Request | None:
+        request = self._request(data)
+        return None if request.url in self.unreadable else request
+
+    def send(self, request: Request) -> None:
+        self.push(request)
+
+    def is_known(self, own: bytes) -> bool:
+        return own in self.known
+
+    def count(self, stat: str) -> None:
+        self.stats[stat] += 1
+
+    def shared_witness(self, keys: Keys) -> Page | None:
+        page = (self.shared or {}).get(keys.learned)
+        return None if page is None or page.own == keys.own else page
+
+    # --- what happens to a request ----------------------------------------------------------
+
+    def find(self, request: Request) -> None:
+        """A request is made: the dupefilter looks at it, and then it is queued or withheld."""
+        own = own_key(request.url)
+        self.asked[own] = request.url
+        if own in self.known and not self._is_onto_itself(request):
+            return
+        is_new = own not in self.known
+        self.known.add(own)
+        if is_new and self.safely(None, self.witnesses.on_arrival, request) is not None:
+            self._check_is_kept(request)
+        else:
+            self.push(request)
+
+    @staticmethod
+    def _is_onto_itself(request: Request) -> bool:
+        urls = request.meta.get("redirect_urls", ())
+        return request.url not in urls and own_key(request.url) in map(own_key, urls)
+
+    def leave(self) -> Request | None:
+        """The scheduler gives out a request; ``None`` if that is kept back, or there is none."""
+        self.commit()
+        request = self.pop()
+        if request is None:
+            return None
+        if self.safely(True, self.witnesses.on_leaving, request):
+            self.under.add(request)
+            return request
+        self._check_is_kept(request)
+        if self.pending is not None:
+            self.pending.done([request])
+        return None
+
+    def _check_is_kept(self, request: Request) -> None:
+        """What is not sent stands in the ledger, for reasons that hold."""
+        meta = request.meta
+        assert not meta.get("retry_times")
+        assert not meta.get("redirect_urls")
+        own = own_key(request.url)
+        states = self.database.read("SELECT is_parked FROM withheld WHERE own = ?", own)
+        assert states, f"kept nowhere: {request.url}"
+        if states[-1] == (0,):
+            assert self.has_witness(request.url), f"withheld behind nothing: {request.url}"
+
+    def has_witness(self, url: str) -> bool:
+        """Whether a page arrived under another own key, and the same learned key as *url* now."""
+        own, site = own_key(url), site_of(url)
+        rules = self.rules[site]
+        return any(
+            site_of(other) == site
+            and key != own
+            and learned_name(other, rules) == learned_name(url, rules)
+            for key, other in self.arrived.items()
+        )
+
+    # --- how a request ends -----------------------------------------------------------------
+
+    def end(self, request: Request) -> None:
+        """It ends without a page: an error, a status that is no 2xx, dropped by a middleware."""
+        self.ended.add(own_key(request.url))
+        self.under.discard(request)
+
+    def page(self, request: Request, content: Identity) -> None:
+        """It ends with a page that reaches the spider."""
+        own = own_key(request.url)
+        if not request.meta.get("retry_times"):
+            self.arrived[own] = request.url
+        self.safely(None, self._page, request, content)
+        self.end(request)
+
+    def _page(self, request: Request, content: Identity) -> None:
+        audit = self.witnesses.audit_of(request)
+        if audit is not None:
+            self.witnesses.close_audit(audit)
+            if audit.witness.content is not None and audit.witness.content.agrees(content):
+                self.audits.agreed(audit.rules, audit.witness.vote)
+            else:
+                self._disagreed(audit)
+        self.witnesses.page(request, content)
+
+    def _disagreed(self, audit: Audit) -> None:
+        self.audits.undecided(audit.rules)
+        blamed = self.audits.to_blame(audit.rules)
+        site = audit.keys.site
+        left = [name for name in self.rules[site] if rule_of(site, name) != blamed]
+        self.change_rules(site, left)
+
+    def retry(self, request: Request) -> None:
+        """It failed, and Scrapy's retry middleware asks again."""
+        meta = {"retry_times": request.meta.get("retry_times", 0) + 1}
+        self.push(request.replace(dont_filter=True, meta={**request.meta, **meta}))
+        self.end(request)
+
+    def redirect(self, request: Request, url: str) -> None:
+        """It ends with a redirect that Scrapy follows."""
+        urls = [*request.meta.get("redirect_urls", ()), request.url]
+        target = request.replace(url=url, meta={**request.meta, "redirect_urls": urls})
+        self.safely(None, self._redirect, request, Request(url))
+        if target.dont_filter:
+            self.asked[own_key(url)] = url
+            self.push(target)
+        else:
+            self.find(target)
+        self.end(request)
+
+    def _redirect(self, request: Request, onto: Request) -> None:
+        audit = self.witnesses.audit_of(request)
+        if audit is not None:
+            self.witnesses.close_audit(audit)
+            keys = self.register.keys(onto)
+            if keys is not None and keys.learned == audit.keys.learned:
+                self.audits.agreed(audit.rules, audit.witness.vote)
+            else:
+                self._disagreed(audit)
+        own = own_key(onto.url)
+        is_known = own != own_key(request.url) and self.is_known(own)
+        self.witnesses.redirected(request, onto, is_known=is_known)
+
+    # --- rules ------------------------------------------------------------------------------
+
+    def _put_in_force(self, site: str) -> None:
+        self.register.replace(site, [rule_of(site, name) for name in self.rules[site]])
+
+    def change_rules(self, site: str, names: Iterable[str]) -> None:
+        for name in self.rules[site]:
+            if name not in names:
+                self.audits.forget(rule_of(site, name))
+        self.rules[site] = tuple(names)
+        self._put_in_force(site)
+        self.safely(None, self.witnesses.rules_changed, site)
+
+    def page_elsewhere(self, url: str) -> None:
+        """Another crawler of the same frontier tells of a page."""
+        keys = self.register.keys_of(url)
+        if keys is not None and self.shared is not None:
+            own = own_key(url)
+            self.shared[keys.learned] = Page(own, "", content_of(url), 1 << 30)
+            self.asked[own] = self.arrived[own] = url
+            self.known.add(own)
+            self.ended.add(own)
+
+    # --- the end ----------------------------------------------------------------------------
+
+    def kept(self, *, parked: bool = False) -> dict[bytes, str]:
+        """What stands in the ledger, by own key."""
+        where = "WHERE is_parked" if parked else ""
+        rows = self.database.read(f"SELECT own, request FROM withheld {where}")
+        return {own: self._request(data).url for own, data in rows}
+
+    def drain(self) -> None:
+        """Send all that waits; every request gets the page that its site has for it."""
+        for request in tuple(self.under):
+            self.page(request, content_of(request.url))
+        while len(self):
+            self.witnesses.look_around()
+            request = self.leave()
+            if request is not None:
+                self.page(request, content_of(request.url))
+
+    def idle(self) -> None:
+        self.safely(None, self.witnesses.idle)
+
+    def run_to_the_end(self) -> None:
+        """Go on until an idle crawl has nothing left to send."""
+        self.drain()
+        rounds = 3 * len(self.kept()) + 10
+        self.idle()
+        while len(self):
+            self.drain()
+            self.idle()
+            rounds -= 1
+            assert rounds, "it comes to no end"
+        self.commit()
+
+    def lost(self) -> list[str]:
+        """URLs that were asked for, and neither sent nor withheld behind a page that arrived."""
+        kept = self.kept()
+        return [
+            url
+            for own, url in self.asked.items()
+            if own not in self.ended
+            and not (own in kept and (kept[own] in self.unreadable or self.has_witness(kept[own])))
+        ]
