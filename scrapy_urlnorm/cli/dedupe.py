@@ -6,6 +6,7 @@ from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from ..logs.source import url_of
 from ..stores import open_store
 from .verb import (
     YES,
@@ -15,10 +16,10 @@ from .verb import (
     add_json,
     add_normalizer,
     build_normalizer,
+    lines_of,
     out,
     out_json,
     say,
-    urls_of,
 )
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def _dedupe(args: argparse.Namespace) -> int:
     if args.files.count("-") > 1:
         raise UsageError("standard input (-) can be read once")
     progress = Progress("URLs", quiet=args.quiet)
-    urls = progress.over(url for path in args.files for url in urls_of(path))
-    pairs = ((url, normalize(url)) for url in urls)
+    lines = progress.over(line for path in args.files for line in lines_of(path))
+    pairs = ((line, normalize(url_of(line))) for line in lines)
     if args.groups:
         distinct = _groups(pairs, as_json=args.json)
     elif args.counts:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..exceptions import MissingExtraError
+from ..logs.source import url_of
 from ..stores import MemorySeen
 from .learn import Logs, add_log_options
 from .stores import STOCK_FINGERPRINTER, add_store, fill, keys_of, new_store
@@ -199,7 +200,7 @@ def _match(
 
 def _copy(known: str | None, old: OldSeen, store: Seen) -> int:
     """Take the fingerprints themselves for keys."""
-    if known and not any(old.which(fingerprints_of(known)[:1])):
+    if known and not any(old.which(fingerprints_of(url_of(known))[:1])):
         raise UsageError(
             f"the fingerprint that {STOCK_FINGERPRINTER} makes of {known!r} is not there: "
             "that URL was not crawled, or the fingerprints are others and mean nothing here. Those "

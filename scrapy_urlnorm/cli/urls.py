@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..logs.source import url_of
 from .verb import (
     NO,
     YES,
@@ -67,7 +68,7 @@ def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _compare(args: argparse.Namespace) -> int:
     normalizer = build_normalizer(args)
-    traces = [normalizer.explain(url) for url in (args.a, args.b)]
+    traces = [normalizer.explain(url_of(url)) for url in (args.a, args.b)]
     keys = [trace.normalized for trace in traces]
     same = keys[0] == keys[1]
     rules = [list(dict.fromkeys(step.rule for step in trace.steps)) for trace in traces]

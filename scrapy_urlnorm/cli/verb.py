@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..exceptions import ConfigError
-from ..logs.source import numbered_lines, open_log
+from ..logs.source import numbered_lines, open_log, url_of, with_bytes_escaped
 from ..normalizer import Normalizer
 from ..rules import PROFILES, RULES
 from ..site_rules import load_site_rules
@@ -62,8 +62,16 @@ def out(text: str) -> None:
 
 
 def out_json(value: object, *, indent: int | None = None) -> None:
-    """Write a value as JSON, in ASCII whatever the locale."""
-    out(json.dumps(value, indent=indent))
+    """Write a value as JSON, in ASCII whatever the locale.
+
+    Bytes that are no UTF-8 are percent-encoded: a lone surrogate is no character, and readers of
+    JSON refuse it (RFC 8259 section 8.2).
+    """
+    text = json.dumps(value, indent=indent)
+    if "\\ud" in text:  # half a character outside of the basic plane, or a byte that is none
+        value = json.loads(with_bytes_escaped(json.dumps(value, ensure_ascii=False)))
+        text = json.dumps(value, indent=indent)
+    out(text)
 
 
 def say(text: str) -> None:
@@ -179,15 +187,15 @@ def given_urls(args: argparse.Namespace) -> Iterator[str]:
         raise UsageError("give URLs, a file of them (-f FILE), or - for standard input")
     for url in args.urls:
         if url == "-":
-            yield from urls_of(url)
+            yield from map(url_of, lines_of(url))
         else:
-            yield url
+            yield url_of(url)
     for path in args.file:
-        yield from urls_of(path)
+        yield from map(url_of, lines_of(path))
 
 
-def urls_of(path: str) -> Iterator[str]:
-    """Yield the lines of a file of URLs, or of standard input for ``-``."""
+def lines_of(path: str) -> Iterator[str]:
+    """Yield the lines of a file of URLs, or of standard input for ``-``, as they stand."""
     with open_log(path) as stream:
         for _, line in numbered_lines(stream, _Strict(path)):
             yield line
