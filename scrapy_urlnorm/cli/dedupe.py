@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..logs.source import url_of
 from ..stores import open_store
+from ..text import counted
 from .verb import (
     YES,
     Progress,
@@ -65,7 +66,7 @@ def _dedupe(args: argparse.Namespace) -> int:
     if not args.quiet:
         count = progress.count
         share = (count - distinct) / count if count else 0
-        say(f"{count:,} URLs, {distinct:,} distinct, {share:.1%} redundant")
+        say(f"{counted(count, 'URL')}, {distinct:,} distinct, {share:.1%} redundant")
     return YES
 
 

@@ -13,6 +13,7 @@ from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.compile import compile_site_rules
 from scrapy_urlnorm.site_rules.context import own_params
 from scrapy_urlnorm.site_rules.file import load_site_rules
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,15 +43,16 @@ class Report:
 
     def __str__(self) -> str:
         by_status = Counter(rule.status for rule in self.rules)
-        counted = ", ".join(f"{number} {status}" for status, number in sorted(by_status.items()))
+        statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(by_status.items()))
         lines = [f"error: {text}" for text in self.errors]
         lines += [f"warning: {text}" for text in self.warnings]
         sites = len({rule.site for rule in self.rules})
-        summary = f"{len(self.rules)} rules for {sites} sites" + (
-            f" ({counted})" if counted else ""
-        )
-        verdict = "ok" if self.ok else f"{len(self.errors)} errors"
-        return "\n".join([*lines, f"{self.path}: {verdict}: {summary}, {self.examples} examples"])
+        summary = f"{counted(len(self.rules), 'rule')} for {counted(sites, 'site')}"
+        if statuses:
+            summary += f" ({statuses})"
+        verdict = "ok" if self.ok else counted(len(self.errors), "error")
+        examples = counted(self.examples, "example")
+        return "\n".join([*lines, f"{self.path}: {verdict}: {summary}, {examples}"])
 
 
 def check_site_rules(path: str | os.PathLike[str], profile: str = "default") -> Report:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.model import SiteRule
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,11 +41,11 @@ class Imported:
         reasons: dict[str, int] = {}
         for _, why in self.skipped:
             reasons[why] = reasons.get(why, 0) + 1
-        taken = f"{len(self.skipped)} not taken, {len(self.rules)} site rules"
-        lines = [f"{self.source}: {self.rows} rows, {taken}"]
+        taken = f"{len(self.skipped):,} not taken, {counted(len(self.rules), 'site rule')}"
+        lines = [f"{self.source}: {counted(self.rows, 'row')}, {taken}"]
         if self.options:
             lines.append(f"for all sites: {json.dumps(self.options, sort_keys=True)}")
-        lines += [f"not taken, {count}: {why}" for why, count in sorted(reasons.items())]
+        lines += [f"not taken, {count:,}: {why}" for why, count in sorted(reasons.items())]
         return "\n".join(lines)
 
 
