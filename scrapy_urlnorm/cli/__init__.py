@@ -13,6 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ..exceptions import UrlNormError
+from ..text import shortened
 from . import catalogue, dedupe, import_seen, learn, site_rules, stores, urls
 from .verb import USAGE, UsageError, Verb, say
 
@@ -74,7 +75,7 @@ def main(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (UsageError, UrlNormError) as error:
-        say(f"{prog} {args.verb}: {error}")
+        say(f"{prog} {args.verb}: {shortened(str(error))}")
         return USAGE
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""

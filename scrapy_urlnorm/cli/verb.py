@@ -157,7 +157,7 @@ def _rule_option(text: str) -> tuple[str, object]:
         return name, words.get(value.lower(), True)
     try:
         option = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         option = value.split(",") if "," in value else value
     rule = next((rule for rule in RULES if rule.name == name), None)
     if rule is not None and isinstance(option, str):

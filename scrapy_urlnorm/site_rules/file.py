@@ -16,6 +16,7 @@ from scrapy_urlnorm.site_rules.toml import (
     update_lines,
     write_block,
 )
+from scrapy_urlnorm.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,16 +100,18 @@ def _read(path: Path) -> tuple[list[Block], list[str], str]:
     except UnicodeDecodeError as error:
         raise SiteRuleError(f"{path}: byte {error.start}: a rule file is UTF-8 text") from None
     except TomlError as error:
-        raise SiteRuleError(f"{path}: {error}") from None
+        raise SiteRuleError(f"{path}: {shortened(str(error))}") from None
 
 
 def _rule(path: str | os.PathLike[str], block: Block, number: int) -> SiteRule:
     try:
         rule = rule_from_dict(block.table)
     except SiteRuleError as error:
-        shown = ", ".join(f"{k} = {block.table[k]!r}" for k in ("site", "kind") if k in block.table)
+        named = [f"{k} = {block.table[k]!r}" for k in ("site", "kind") if k in block.table]
+        shown = shortened(", ".join(named), 200)
         raise SiteRuleError(
-            f"{os.fspath(path)}, line {block.line}, rule {number} ({shown}): {error}"
+            f"{os.fspath(path)}, line {block.line}, rule {number} ({shown}): "
+            f"{shortened(str(error))}"
         ) from None
     object.__setattr__(rule, "origin", f"{os.fspath(path)}:{block.line}")
     return rule
