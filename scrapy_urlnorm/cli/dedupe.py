@@ -54,7 +54,8 @@ def _dedupe(args: argparse.Namespace) -> int:
     normalize = build_normalizer(args).normalize
     if args.files.count("-") > 1:
         raise UsageError("standard input (-) can be read once")
-    progress = Progress("URLs", quiet=args.quiet)
+    streams = not (args.counts or args.groups)
+    progress = Progress("URLs", quiet=args.quiet, streams=streams)
     lines = progress.over(line for path in args.files for line in lines_of(path))
     pairs = ((line, normalize(url_of(line))) for line in lines)
     if args.groups:

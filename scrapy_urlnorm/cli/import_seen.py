@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..exceptions import MissingExtraError
+from ..exceptions import MissingExtraError, naming
 from ..logs.source import url_of
 from ..stores import MemorySeen
 from ..text import counted
@@ -250,7 +250,8 @@ def fingerprints_of(url: str) -> list[bytes]:
 
 
 def _of_jobdir(path: str) -> list[bytes]:
-    data = Path(path).read_bytes()
+    with naming(path):
+        data = Path(path).read_bytes()
     if b"urlnorm" in data[:64]:  # the header of ours
         raise UsageError(f"{path} is a store of this package already")
     if _HEX_LINES.fullmatch(data):

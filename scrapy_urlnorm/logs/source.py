@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import re
 import sys
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from ..exceptions import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,13 +42,16 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def open_log(path: str) -> Iterator[BinaryIO]:
     """Open a file, or standard input for ``-``; what begins as gzip does is unpacked.
 
-    Raises OSError.
+    Raises OSError, which names the file.
     """
-    if path == "-":
-        yield _unpacked(sys.stdin.buffer)  # type: ignore[arg-type]  # it is a BufferedReader
-    else:
-        with Path(path).open("rb") as stream:
-            yield _unpacked(stream)
+    with naming("standard input" if path == "-" else path):
+        if path != "-":
+            with Path(path).open("rb") as stream:
+                yield _unpacked(stream)
+        elif sys.stdin is None:  # whoever started us closed it
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        else:
+            yield _unpacked(sys.stdin.buffer)  # type: ignore[arg-type]  # it is a BufferedReader
 
 
 def _unpacked(stream: BufferedReader) -> BinaryIO:

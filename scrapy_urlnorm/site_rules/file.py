@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.exceptions import SiteRuleError, naming
 from scrapy_urlnorm.site_rules.model import SiteRule, rule_from_dict
 from scrapy_urlnorm.site_rules.toml import (
     Block,
@@ -64,7 +64,8 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
     for rule in (rule for left in wanted.values() for rule in left):
         lines += [*([""] if lines else []), *write_block(table_of(rule))]
     text = newline.join(lines)
-    _replace_file(path, text + newline if text else "")
+    with naming(os.fspath(path)):
+        _replace_file(path, text + newline if text else "")
 
 
 def _close_gap(lines: list[str]) -> None:
@@ -94,7 +95,8 @@ def _updated(block: Block, old: SiteRule, new: SiteRule) -> list[str]:
 def _read(path: Path) -> tuple[list[Block], list[str], str]:
     """Return the blocks of a file, what follows the last of them, and its line ending."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        with naming(os.fspath(path)):
+            text = path.read_bytes().decode("utf-8")
         newline = "\r\n" if "\r\n" in text else "\n"
         return *read_blocks(text.replace("\r\n", "\n")), newline
     except UnicodeDecodeError as error:

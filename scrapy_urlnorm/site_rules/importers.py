@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.exceptions import SiteRuleError, naming
 from scrapy_urlnorm.site_rules.model import SiteRule
 from scrapy_urlnorm.text import counted
 
@@ -56,7 +56,8 @@ def import_rules(path: str | os.PathLike[str]) -> Imported:
     """
     name = os.fspath(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with naming(name):
+            text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise SiteRuleError(f"{name}: byte {error.start}: a rule file is UTF-8 text") from None
     try:
