@@ -100,6 +100,15 @@ def test_json_keeps_characters_outside_of_the_basic_plane(run):
     assert row["normalized"] == "http://a.example/%F0%9F%98%80%FF"
 
 
+def test_a_mark_in_front_of_the_text_is_no_part_of_the_first_url(run, file):
+    """Editors that begin UTF-8 with a byte order mark do not hide the first line."""
+    lines = b"\xef\xbb\xbfhttp://a.example\n" + b"\xef\xbb\xbfhttp://b.example\n"
+    assert run("normalize", "-f", file(lines)).out == (
+        "http://a.example/\n\ufeffhttp://b.example\n"
+    )
+    assert [row.url for row in read_log(str(file(lines[:20])))] == ["http://a.example"]
+
+
 LOGS = [
     ("urls", RAW + b"\n"),
     ("jsonl", b'{"url": "' + RAW + b'"}\n'),

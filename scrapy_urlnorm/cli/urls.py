@@ -111,7 +111,8 @@ VERBS = (
     Verb(
         "normalize",
         "print the normalized form of URLs",
-        "Print the normalized form of each URL, one a line, in order.",
+        "Print the normalized form of each URL, one a line, in order. A byte that is no UTF-8 is "
+        "percent-encoded, as clients send it; what is no URL comes out as it went in.",
         "normalize 'HTTP://Example.com:80/a?utm_source=x&b=1#top'",
         _add_arguments,
         _normalize,

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import zlib
+from codecs import BOM_UTF8
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -63,13 +64,16 @@ def _unpacked(stream: BufferedReader) -> BinaryIO:
 def numbered_lines(stream: BinaryIO, log: Log) -> Iterator[tuple[int, str]]:
     """Yield (number, line) without line ends, and without empty lines.
 
-    Bytes that are no UTF-8 become lone surrogates, so that a URL list comes out as it went in:
+    The mark that some editors put in front of UTF-8 is no part of the first line. Bytes that are
+    no UTF-8 become lone surrogates, so that a URL list comes out as it went in:
     `url_of` makes of such a line the URL that a client asks for.
     """
     number = 0
     try:
         while raw := stream.readline(MAX_LINE):
             number += 1
+            if number == 1:
+                raw = raw.removeprefix(BOM_UTF8)
             if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
                 log.bad(number, f"longer than {MAX_LINE} bytes")
                 while raw and not raw.endswith(b"\n"):
