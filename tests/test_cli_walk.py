@@ -141,7 +141,11 @@ def test_an_empty_file(run, place, argv, code):
 
 
 @pytest.mark.parametrize(("argv", "_"), READERS.values(), ids=READERS)
-@pytest.mark.parametrize("data", [bytes(range(256)) * 9, gzip.compress(bytes(99_999))[:60]])
+@pytest.mark.parametrize(
+    "data",
+    [bytes(range(256)) * 9, gzip.compress(bytes(99_999), mtime=0)[:60]],
+    ids=["bytes", "gzip that is cut off"],
+)
 def test_a_binary_file(run, place, argv, _, data):
     """What is no text at all is a list of odd lines, or one line that names the file."""
     Path("binary").write_bytes(data)
@@ -359,7 +363,7 @@ def test_every_long_list_shows_progress(run, monkeypatch, argv):
     lines = b"http://a.example/\n" * 2_000
     assert run(*argv, stdin=lines).code == 0
     assert "\r1,024 URLs" in terminal.text
-    assert terminal.text.rpartition("URLs")[0] or terminal.text.endswith("\x1b[K")
+    assert terminal.text.count("\r\x1b[K") >= 1
     monkeypatch.setattr("scrapy_urlnorm.cli.verb.time.monotonic", iter(range(99)).__next__)
     bad = lines + b"a" * (16 * 1024 * 1024 + 1)
     assert run(*argv, stdin=bad).code == 2
