@@ -24,6 +24,8 @@ DOT_SEGMENTS = ("", ".", "..")
 def validate(rule: SiteRule, given: list[str]) -> None:
     """Raise `SiteRuleError` for whatever *rule*, whose operands *given* are set, may not say."""
     _check_site(rule.site)
+    if rule.path is not None:  # the checks of some kinds read it
+        _path("path")(rule, rule.path)
     spec = kinds.KINDS.get(rule.kind) if isinstance(rule.kind, str) else None
     if spec is None:
         spec = _catalogue_kind(rule.kind)
@@ -322,7 +324,6 @@ def _inner(path: str) -> list[str]:
 
 def _check_context(rule: SiteRule) -> None:
     if rule.path is not None:
-        _path("path")(rule, rule.path)
         parse_pattern(rule.path)
     when = rule.when
     _check_table("when", when)
