@@ -101,7 +101,7 @@ def test_a_key_whose_answer_was_lost_is_new(was_seen):
         store.add(fingerprint(0))  # Redis has the script now
         if was_seen:
             store.add(fingerprint(1))
-        real = store._redis.evalsha
+        real = store._groups._client.evalsha
         lost = []
 
         def lose_the_answer(*arguments):
@@ -111,7 +111,7 @@ def test_a_key_whose_answer_was_lost_is_new(was_seen):
                 raise redis.ConnectionError("connection reset")
             return answer
 
-        store._redis.evalsha = lose_the_answer
+        store._groups._client.evalsha = lose_the_answer
         assert store.add(fingerprint(1)) is True
         assert store.add(fingerprint(1)) is False
         assert len(lost) == 1
