@@ -11,6 +11,7 @@ from .ops import (
     Cut,
     Dedupe,
     Drop,
+    First,
     Lower,
     Number,
     Op,
@@ -114,6 +115,8 @@ def _value_operation(op: Op) -> dict[str, Any] | None:
         if not op.slot:
             return {"kind": "lowercase-path", "option": True}
         return {"kind": "lowercase-param", "param": (op.slot[2:],)}
+    if isinstance(op, First):
+        return {"kind": "lowercase-first", "slot": op.slot}
     if isinstance(op, Suffix):
         fields: dict[str, Any] = {"kind": "strip-suffix", "slot": op.slot, "suffix": op.suffix}
         return fields | {"slash": True} if op.slash else fields

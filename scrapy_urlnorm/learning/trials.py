@@ -205,10 +205,19 @@ def _image_trials(
     for form, items in images.items():
         other = by_form.get(form)
         if other is not None and other not in items:
-            trials.append(_against(other, items))
+            trials.append(_if_told(_against(other, items), op, [other, *items]))
         if len(items) > 1:
-            trials.append(_agreement(items, noisy=noisy))
+            trials.append(_if_told(_agreement(items, noisy=noisy), op, items))
     return trials
+
+
+def _if_told(trial: Trial, op: Op, items: list[Item]) -> Trial:
+    """Take the vote from URLs that agree, but say nothing of all that *op* does."""
+    if trial.content is None:
+        return trial
+    if op.told_by(item.slots for item in items if item.content == trial.content):
+        return trial
+    return trial._replace(content=None, weight=0.0)
 
 
 def sources(op: Op, corpus: Corpus, context: Context = ()) -> list[Item]:
