@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from . import forms, pools
+from . import forms, pools, tenants
 from .candidates import Candidates, candidates, set_ops
-from .contexts import Context, Vocabulary, all_hold
+from .contexts import Context, Literal, Vocabulary, all_hold
 from .corpus import Corpus, Item
 from .cover import Found, cover, earned, guarded, passes
 from .ops import Drop, Op, Subst, Wild
@@ -323,6 +323,24 @@ class Miner:
         return [slots for slots in touched if op.image(slots) is not None]
 
     def _accept(self, op: Op, result: Found) -> bool:
+        """Accept *op* where it was found, in the sections of the host that it was seen in."""
+        trials = self._trials(op, result.context)
+        agreeing = (trial.slots for trial in trials if trial.content is not None)
+        kept = tenants.sections(op, result.context, agreeing)
+        if kept is None:
+            return self._rewrite(op, result)
+        accepted = False
+        # The root page is a section of its own: no rule can name it together with another.
+        for part in (kept - {None}, kept & {None}):
+            counted = count(t for t in trials if tenants.first_of(t.slots) in part)
+            if part == kept or passes(op, result.context, counted, self.limits):
+                where: Literal = ("path", (), None)
+                if None not in part:
+                    where = ("first", tuple(sorted(filter(None, part))))
+                accepted |= self._rewrite(op, Found((*result.context, where), counted))
+        return accepted
+
+    def _rewrite(self, op: Op, result: Found) -> bool:
         """Rewrite the items; a rule that changes none is no rule."""
         rule = Learned(op, result.context, result.evidence)
         changed = 0

@@ -60,6 +60,11 @@ def returns(name: str) -> bool:
     return name.lower() in _RETURN
 
 
+def selects(name: str) -> bool:
+    """Whether a parameter by its name says which page it is."""
+    return _of_name(name) == _SELECTS
+
+
 def prior(op: Op, context: Context = ()) -> float:
     """Return the probability that *op* is right on a site, in this context."""
     return _of_operation(op) / (1 + 0.5 * len(context))
