@@ -11,6 +11,7 @@ from .ops import (
     Cut,
     Dedupe,
     Drop,
+    First,
     Lower,
     Number,
     Op,
@@ -114,6 +115,8 @@ def _value_operation(op: Op) -> dict[str, Any] | None:
         if not op.slot:
             return {"kind": "lowercase-path", "option": True}
         return {"kind": "lowercase-param", "param": (op.slot[2:],)}
+    if isinstance(op, First):
+        return {"kind": "lowercase-first", "slot": op.slot}
     if isinstance(op, Suffix):
         fields: dict[str, Any] = {"kind": "strip-suffix", "slot": op.slot, "suffix": op.suffix}
         return fields | {"slash": True} if op.slash else fields
@@ -164,13 +167,22 @@ def _escaped(path: str) -> str:
     return path.replace("*", "%2A")
 
 
+def _literal(segment: str) -> str:
+    """Write a segment so that no path template takes it for a wildcard."""
+    return _escaped(encode_segment(segment))
+
+
 def _context(op: Op, context: Context) -> tuple[str | None, dict[str, Any]]:
     path: str | None = None
     when: dict[str, Any] = {}
-    for literal in context:
+    for literal in sorted(context, key=lambda literal: literal[0] != "path"):
         kind, slot = literal[0], literal[1]
         if kind == "path":
             path = _template(literal)
+        elif kind == "first" and path is None and len(slot) == 1:
+            path = f"/{_literal(slot[0])}/**"
+        elif kind == "first":
+            when.setdefault("segments", {})["0"] = list(slot)
         elif kind == "rest":
             when["rest"] = _rest(slot)
         elif slot == "slash":
@@ -193,8 +205,7 @@ def _context(op: Op, context: Context) -> tuple[str | None, dict[str, Any]]:
 def _template(literal: Literal) -> str:
     _, segments, slash = literal
     parts = [
-        _escaped(encode_segment(text)) if kind == "=" else kind + encode_segment(text)
-        for kind, text in segments
+        _literal(text) if kind == "=" else kind + encode_segment(text) for kind, text in segments
     ]
     text = "/" + "/".join(parts)
     return text + "/" if slash and parts else text

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from . import forms, pools
+from . import forms, pools, tenants
 from .candidates import Candidates, candidates, set_ops
-from .contexts import Context, Vocabulary, all_hold
+from .contexts import Context, Literal, Vocabulary, all_hold
 from .corpus import Corpus, Item
-from .cover import Found, cover, guarded, passes
+from .cover import Found, cover, earned, guarded, passes
 from .ops import Drop, Op, Subst, Wild
 from .priors import is_listed
 from .risk import Limits, by_chance, expected_noise
@@ -36,6 +36,7 @@ _HOPELESS = 0.95
 _REFUTED, _CHANGED = 0.2, 0.9
 
 
+_Set = TypeVar("_Set", Drop, Wild)
 _Families = defaultdict[object, list[tuple[int, int, int]]]
 
 
@@ -140,10 +141,10 @@ class Miner:
     # --- drop and wild ----------------------------------------------------------------------
 
     @staticmethod
-    def _set_ops(found: Candidates, kind: type[Op]) -> list[Op]:
+    def _set_ops(found: Candidates, kind: type[_Set]) -> list[_Set]:
         return [op for names in found.sets for op in set_ops(names) if isinstance(op, kind)]
 
-    def _try_set(self, op: Op) -> bool:
+    def _try_set(self, op: Drop | Wild) -> bool:
         accepted = False
         if self._still_refuted(op):
             return False
@@ -152,11 +153,15 @@ class Miner:
             return False
         for result in self._cover(op, trials):
             inside = [t for t in trials if all_hold(result.context, t.slots, op.slots)]
+            names = earned(op, inside, self.limits)
+            if names != op.names:
+                accepted |= bool(names) and self._try_set(type(op)(names))
+                continue
             if isinstance(op, Drop):
                 needed = max(1.0, min(5.0, result.evidence.support / 10))
                 if absent_contents(inside) < needed:
                     continue
-            closed = self._closed_world(op, result.context, inside)
+            closed = self._closed_world(op, result.context)
             if closed is None:
                 continue
             if closed != result.context:
@@ -172,7 +177,7 @@ class Miner:
         items = self._refuted.get(op)
         return items is not None and len(self.corpus.items) > _CHANGED * items
 
-    def _closed_world(self, op: Op, context: Context, trials: Sequence[Trial]) -> Context | None:
+    def _closed_world(self, op: Drop | Wild, context: Context) -> Context | None:
         """Shut out values that the log has but no trial saw; None if too few were tried."""
         names = [n for n in sorted(op.slots) if n not in ("slash", "sep", "?")]
         if not names or all(is_listed(name[2:]) for name in names):
@@ -186,6 +191,8 @@ class Miner:
             return None
         for at, name in enumerate(names):
             tried = {values[at] for values in seen} - {None}
+            if not tried:
+                return None
             known = self.vocabulary.values.get(name)
             if not known or known <= tried or len(self._values(name)) > 40:
                 continue
@@ -316,6 +323,24 @@ class Miner:
         return [slots for slots in touched if op.image(slots) is not None]
 
     def _accept(self, op: Op, result: Found) -> bool:
+        """Accept *op* where it was found, in the sections of the host that it was seen in."""
+        trials = self._trials(op, result.context)
+        agreeing = (trial.slots for trial in trials if trial.content is not None)
+        kept = tenants.sections(op, result.context, agreeing)
+        if kept is None:
+            return self._rewrite(op, result)
+        accepted = False
+        # The root page is a section of its own: no rule can name it together with another.
+        for part in (kept - {None}, kept & {None}):
+            counted = count(t for t in trials if tenants.first_of(t.slots) in part)
+            if part == kept or passes(op, result.context, counted, self.limits):
+                where: Literal = ("path", (), None)
+                if None not in part:
+                    where = ("first", tuple(sorted(filter(None, part))))
+                accepted |= self._rewrite(op, Found((*result.context, where), counted))
+        return accepted
+
+    def _rewrite(self, op: Op, result: Found) -> bool:
         """Rewrite the items; a rule that changes none is no rule."""
         rule = Learned(op, result.context, result.evidence)
         changed = 0

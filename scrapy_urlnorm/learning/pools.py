@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from .cover import Found
+from .cover import Found, earned
 from .ops import Drop, Op, Subst, Wild
 from .priors import prior
 from .risk import accepted, by_chance, expected_noise
@@ -94,6 +94,9 @@ def _beside(
     context: Context = (("has", key),)
     trials = attempt(op, ())
     inside = [t for t in trials if key in t.slots]
+    names = earned(op, inside, limits)
+    if names != op.names:
+        return _beside(type(op)(names), key, attempt, looked, limits) if len(names) > 1 else None
     counted = count(inside)
     if counted.conflicts:
         return None

@@ -13,7 +13,7 @@ from urllib.parse import quote_plus
 
 from ..normalizer import Normalizer
 from ..rules.data import session_params
-from .ops import Cut, Drop, Lower, Op, Prefix, Slashes, Split, Subst, Tail, ToPath, Wild
+from .ops import Cut, Drop, First, Lower, Op, Prefix, Slashes, Split, Subst, Tail, ToPath, Wild
 from .slots import is_segment
 
 if TYPE_CHECKING:
@@ -60,6 +60,11 @@ def returns(name: str) -> bool:
     return name.lower() in _RETURN
 
 
+def selects(name: str) -> bool:
+    """Whether a parameter by its name says which page it is."""
+    return _of_name(name) == _SELECTS
+
+
 def prior(op: Op, context: Context = ()) -> float:
     """Return the probability that *op* is right on a site, in this context."""
     return _of_operation(op) / (1 + 0.5 * len(context))
@@ -84,6 +89,8 @@ def _of_operation(op: Op) -> float:
         name = op.tail[-1].lower()
         index = len(op.tail) == 1 and name.partition(".")[0] in _INDEX
         return 0.7 if index else 0.4
+    if isinstance(op, First):
+        return 0.5
     if isinstance(op, Lower):
         return 0.3 if op.slot else 0.5
     if isinstance(op, (Cut, Split, ToPath, Prefix, Slashes)):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..site_rules.operations import lower_first
 from .ops import (
     Cut,
     Dedupe,
+    First,
     Lower,
     Number,
     Op,
@@ -83,7 +85,7 @@ def _paths(one: Slots, other: Slots) -> Iterator[Op]:
         for separator in _SEPARATORS:
             if _split(short, separator) == long:
                 yield from _splits(separator, short)
-    elif [s.lower() for s in long] == [s.lower() for s in short]:
+    elif [s.lower() for s in long] == [s.lower() for s in short] and Lower().told_by((one, other)):
         yield Lower()
 
 
@@ -179,8 +181,12 @@ def _values(slot: str, one: Slots, other: Slots) -> Iterator[Op]:
         return
     if REPEAT in left or REPEAT in right:
         return
-    if left.lower() == right.lower() and is_param(slot) and slot != "?":
-        yield Lower(slot)
+    if left.lower() == right.lower() and slot != "?":
+        # Where the value stands counted from the left: a page below it may be another matter.
+        if lower_first(left) == lower_first(right):
+            yield First(slot)
+        elif is_param(slot):
+            yield Lower(slot)
     if len(left) < len(right):
         left, right = right, left
     last = f"s{len(segments(one)) - 1}"

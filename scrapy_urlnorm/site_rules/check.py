@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules.model import SiteRule
 
 _OF_ONE_PARAM = ("drop-param", "drop-default", "lowercase-param", "dedupe-param", "ignore-value",
-                 "strip-suffix", "replace-text", "keep-number")  # fmt: skip
+                 "strip-suffix", "replace-text", "keep-number", "lowercase-first")  # fmt: skip
 
 
 @dataclass

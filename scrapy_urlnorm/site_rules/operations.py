@@ -132,6 +132,15 @@ def _keep_number(rule: SiteRule) -> Operation:
     return _edit_slot(rule.slot or "", edit)
 
 
+def _lowercase_first(rule: SiteRule) -> Operation:
+    return _edit_slot(rule.slot or "", lower_first)
+
+
+def lower_first(value: str) -> str:
+    """Return the value with its first letter in lower case, as a wiki's titles compare."""
+    return value[:1].lower() + value[1:]
+
+
 def _lowercase_param(rule: SiteRule) -> Operation:
     operations = [_edit_slot(f"q:{name}", str.lower) for name in rule.param]
     return lambda form: sum(operation(form) for operation in operations) > 0
@@ -281,6 +290,7 @@ OPERATIONS: dict[str, Callable[[SiteRule], Operation]] = {
     "strip-suffix": _strip_suffix,
     "replace-text": _replace_text,
     "keep-number": _keep_number,
+    "lowercase-first": _lowercase_first,
     "lowercase-param": _lowercase_param,
     "replace": _replace,
     "drop-default": _replace,

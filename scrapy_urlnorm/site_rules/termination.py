@@ -245,6 +245,13 @@ def _lowers(name: str) -> Effect:
     return lambda measure: known.get(measure.what, 0) if measure.name == name else 0
 
 
+def _lowers_first(rule: SiteRule) -> Effect:
+    slot = rule.slot or ""
+    if slot[:2] == "q:":
+        return _lowers(slot[2:])
+    return _table(_CATALOGUE_EFFECTS["lowercase-path"])
+
+
 def _ignores(slot: str) -> Effect:
     def effect(measure: Measure) -> int:
         what = measure.what
@@ -391,6 +398,7 @@ _EFFECTS: dict[str, Callable[[SiteRule], Effect]] = {
     "strip-suffix": _edits_slot,
     "replace-text": _edits_slot,
     "keep-number": _edits_slot,
+    "lowercase-first": _lowers_first,
     "replace": _replaces,
     "drop-default": _replaces,
     "keep-param": lambda rule: _shrinks_query("params"),

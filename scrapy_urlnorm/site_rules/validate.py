@@ -251,6 +251,11 @@ def _check_strip_suffix(rule: SiteRule) -> None:
         raise _fail("slash", True, "only with slot = 's-1', the last segment")
 
 
+def _check_lowercase_first(rule: SiteRule) -> None:
+    if rule.slot == "?":
+        raise _fail("slot", "?", "a slot with a value: s0, s1, … s-1, q:NAME")
+
+
 def _check_host_alias(rule: SiteRule) -> None:
     for host in (*rule.host, rule.by):
         if not isinstance(host, str) or not _HOST.fullmatch(host):
@@ -305,6 +310,7 @@ _BY_KIND: dict[str, Callable[[SiteRule], None]] = {
     "split-segment": _check_split_segment,
     "replace-text": _check_replace_text,
     "strip-suffix": _check_strip_suffix,
+    "lowercase-first": _check_lowercase_first,
     "host-alias": _check_host_alias,
     "replace": _check_replace,
     "ignore-value": _check_swallow,
