@@ -156,6 +156,28 @@ class Hostile:
         return Reply(404)
 
 
+def in_ranks(hostile: Hostile) -> Hostile:
+    """Return *hostile*, with stages kept apart by priorities: its order holds in any queue."""
+    plain = hostile.lead
+
+    def lead(*stages: list[Link]) -> None:
+        plain(*stages)
+        hubs = [hostile.home, *(f"{hostile.canonical}/stage-{n}" for n in range(1, len(stages)))]
+        for n, (hub, links) in enumerate(zip(hubs, stages, strict=True)):
+            ranked = [ranked_link(link, -10 * n) for link in links]
+            ranked += [ranked_link(link, -10 * n - 5) for link in hubs[n + 1 : n + 2]]
+            hostile.answers[hub] = article(f"hub {n}", *ranked)
+
+    hostile.lead = lead  # type: ignore[method-assign]
+    hostile.lead(*hostile.stages())
+    return hostile
+
+
+def ranked_link(link: Link, priority: int) -> Link:
+    url, options = link if isinstance(link, tuple) else (link, {})
+    return url, {"priority": priority, **options}
+
+
 def visit(
     hostile: Hostile, folder: object, *, deadline: float = 60, **settings: Any
 ) -> tuple[Crawl, list[str]]:

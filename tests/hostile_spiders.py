@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,31 @@ class AsksWhenIdle(Links):
             request = self.later.pop(0)
             self.crawler.engine.crawl(request)
             raise scrapy.exceptions.DontCloseSpider
+
+
+class FillsTheDisk(Links):
+    """No file can grow from the page on whose URL ends with `full` to that which ends with `free`.
+
+    To a process, the largest file it may write looks as a full disk does.
+    """
+
+    full = free = ""
+
+    def parse(self, response: Response) -> Any:
+        if self.full and response.url.endswith(self.full):
+            self.limit(self.largest)
+        if self.free and response.url.endswith(self.free):
+            self.limit(resource.RLIM_INFINITY)
+        yield from super().parse(response)
+
+    def limit(self, size: int) -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), resource.RLIM_INFINITY))
+
+    largest = 0
+
+    def closed(self, reason: str) -> None:
+        self.limit(resource.RLIM_INFINITY)
 
 
 class Labelled(scrapy.Request):

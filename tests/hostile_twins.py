@@ -388,6 +388,26 @@ class Honest(_TwinIsFine):
         return [first, pages, twins]
 
 
+class ContradictedLate(_TwinIsFine):
+    """Twins of one section redirect and are withheld; then another section contradicts the rule."""
+
+    def __init__(self, taught: int = 36, victims: int = 12, **more: Any) -> None:
+        self.others = [self.pair(f"/late/{n}") for n in range(victims)]
+        super().__init__(taught, victims, **more)
+        for twin, page in self.others:
+            self.answers[twin] = article(twin)
+            self.answers[page] = article(page)
+
+    @property
+    def wanted(self) -> set[str]:
+        return super().wanted | {name for pair in self.others for name in pair}
+
+    def stages(self) -> list[list[Link]]:
+        first, twins, pages = super().stages()
+        late_twins, late_pages = zip(*self.others, strict=True)
+        return [first, pages, twins, [*late_pages], [*late_twins]]
+
+
 class TwinFailsOnce(Hostile):
     """The twin fails at the first visit, and redirects to its page at the next."""
 
