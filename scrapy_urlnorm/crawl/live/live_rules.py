@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-from dataclasses import replace
 from functools import wraps
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +21,7 @@ from scrapy.utils.request import request_from_dict
 from scrapy_urlnorm.crawl.engine import in_progress
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.learning.redirects import RedirectLearner
+from scrapy_urlnorm.masking import masked
 from scrapy_urlnorm.page_identity import Identity, identity_of
 from scrapy_urlnorm.settings import LEARNED_PATH
 from scrapy_urlnorm.site_rules import save_site_rules
@@ -414,11 +414,6 @@ class LiveRules:
                 extra={"spider": self._crawler.spider},
             )
             logger.debug("This is where learning failed", exc_info=error)
-
-
-def masked(rule: SiteRule) -> SiteRule:
-    """Return *rule* without its examples: others need not know what was in their URLs."""
-    return replace(rule, examples=()) if rule.examples else rule
 
 
 #: Of the words of a page so many hexadecimal digits are told to other crawlers.
