@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from scrapy_urlnorm import domains
+from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer, normalize
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES, Rule
+from scrapy_urlnorm.rules.host import canonical_host
 
 JSESSION = "0A1B2C3D4E5F60718293A4B5C6D7E8F9"
 ASPNET = "lit3py55t21z5v55vlm25s55"
@@ -392,3 +395,23 @@ def test_bad_options(profile: str, rules: dict[str, object], message: str) -> No
     """A profile, rule or option that is not known is refused by name, with what is accepted."""
     with pytest.raises(ConfigError, match=re.escape(message)):
         Normalizer(profile, rules)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("é" * 63 + ".com", "xn--" + ("é" * 63).encode("punycode").decode() + ".com"),
+        ("É" * 64 + ".com", "é" * 64 + ".com"),
+        ("%C3%89" * 64 + ".com", "%C3%89" * 64 + ".com"),
+    ],
+)
+def test_a_label_that_is_no_name_stays_as_it_is(host: str, expected: str) -> None:
+    """Encoding a label takes time by the square of its length: none above 63 is encoded."""
+    assert canonical_host(host) == expected
+
+
+def test_nothing_is_kept_of_a_host_too_long_for_a_name() -> None:
+    """P8: a site that makes up long hosts does not fill the memory of the public suffix test."""
+    before = domains._registrable_domain.cache_info().currsize
+    assert registrable_domain("a." * 200 + "com") == "a." * 200 + "com"
+    assert domains._registrable_domain.cache_info().currsize == before
