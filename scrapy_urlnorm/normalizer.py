@@ -21,7 +21,7 @@ from .url import Url, join, parse, split
 if TYPE_CHECKING:
     from .site_rules import CompiledSiteRules, SiteRule
 
-KEY_VERSION = 1
+KEY_VERSION = 2
 """Goes up when the same rules give another key for any URL; part of every digest."""
 
 #: A URL that has not settled after so many passes was made to keep us busy (see `_settle`).

@@ -13,6 +13,7 @@ from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer, normalize
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES, Rule
+from scrapy_urlnorm.rules.data import index_names
 from scrapy_urlnorm.rules.host import canonical_host
 
 JSESSION = "0A1B2C3D4E5F60718293A4B5C6D7E8F9"
@@ -27,7 +28,8 @@ ARTICLE: list[tuple[dict[str, object], str, str]] = [
     ({}, "http://example.com", "http://example.com/"),
     ({}, "http://example.com:80/", "http://example.com/"),
     ({"trailing-slash": "add"}, "http://example.com/foo", "http://example.com/foo/"),
-    ({"remove-directory-index": True}, "http://example.com/default.asp", "http://example.com/"),
+    ({"remove-directory-index": ["default.asp"]}, "http://example.com/default.asp",
+     "http://example.com/"),
     ({"remove-directory-index": True}, "http://example.com/a/index.html", "http://example.com/a/"),
     ({"remove-fragment": True}, "http://example.com/bar.html#section1",
      "http://example.com/bar.html"),
@@ -119,7 +121,11 @@ CASES: list[tuple[str, object, str, str]] = [
     ("trailing-slash", "remove", "http://h/a/?q", "http://h/a?q"),
     ("trailing-slash", "remove", "http://h/", "http://h/"),
     ("trailing-slash", "remove", "http://h/a//", "http://h/a"),
-    ("remove-directory-index", True, "http://h/index.php?id=1", "http://h/?id=1"),
+    ("remove-directory-index", True, "http://h/index.html?id=1", "http://h/?id=1"),
+    ("remove-directory-index", ["index.php", "index.html"], "http://h/index.php?id=1",
+     "http://h/?id=1"),
+    ("remove-directory-index", True, "http://h/index.php/index.html",
+     "http://h/index.php/index.html"),
     ("remove-directory-index", True, "http://h/myindex.html", "http://h/myindex.html"),
     ("remove-directory-index", True, "http://h/index.html/a", "http://h/index.html/a"),
     ("remove-directory-index", ["start.htm"], "http://h/start.htm", "http://h/"),
@@ -354,7 +360,7 @@ ORDER = [
      {"lowercase-path": True, "remove-directory-index": True, "trailing-slash": "remove"},
      "http://h/a"),
     (f"http://h/index.jsp;jsessionid={JSESSION}",
-     {"remove-session-ids": True, "remove-directory-index": True}, "http://h/"),
+     {"remove-session-ids": True, "remove-directory-index": ["index.jsp"]}, "http://h/"),
     ("http://0x7f.1/", {"replace-ip-with-domain": {"127.0.0.1": "Example.com"}},
      "http://example.com/"),
     ("http://m.www.example.com/", {"www": "remove", "strip-mobile-host": True},
@@ -415,3 +421,23 @@ def test_nothing_is_kept_of_a_host_too_long_for_a_name() -> None:
     before = domains._registrable_domain.cache_info().currsize
     assert registrable_domain("a." * 200 + "com") == "a." * 200 + "com"
     assert domains._registrable_domain.cache_info().currsize == before
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("folder", ["/", "/d/", "/d/index.html/", "/topics/auth/"])
+def test_no_two_index_names_of_a_folder_are_one_page(profile: str, folder: str) -> None:
+    """The pages of a folder that bear index names keep a key each; one at most is the folder's."""
+    names = sorted(index_names())
+    keys = {name: normalize(f"https://example.com{folder}{name}", profile) for name in names}
+    assert len(set(keys.values())) == len(names)
+    assert (
+        sum(key == normalize(f"https://example.com{folder}", profile) for key in keys.values()) <= 1
+    )
+
+
+def test_two_index_names_are_one_page_where_the_user_says_so() -> None:
+    """A list of names is the user's word that each of them is the folder."""
+    normalizer = Normalizer("default", {"remove-directory-index": ["index.php", "default.htm"]})
+    urls = [f"http://example.com/d/{name}" for name in ("", "index.php", "default.htm")]
+    assert set(normalizer.normalize_many(urls)) == {"http://example.com/d/"}
+    assert normalizer.normalize("http://example.com/d/index.html").endswith("/d/index.html")

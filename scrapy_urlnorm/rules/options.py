@@ -69,8 +69,10 @@ def names(option: object) -> tuple[Any, Any]:
 def index_names(option: object) -> tuple[Any, Any]:
     """Compile the option of remove-directory-index."""
     if option is True:
-        return True, data.index_names()
-    found = _strings(option, "True, a list of file names such as ['index.html'], False")
+        return True, frozenset((data.USUAL_INDEX_NAME,))
+    found = _strings(
+        option, "True (index.html alone), a list of file names such as ['index.php'], False"
+    )
     return found, frozenset(found)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from . import data
 from .syntax import decode_forgeries, resolve_dot_segments
 
 if TYPE_CHECKING:
@@ -145,18 +146,23 @@ def _before_amp_segments(path: str) -> int:
 
 
 def remove_directory_index(url: Url, names: frozenset[str]) -> Url:
-    """Remove the name of a directory index at the end of the path.
+    """Remove index.html, or the names that you list, at the end of the path.
 
     http://example.com/a/index.html -> http://example.com/a/
 
-    Option: a list of names, in place of those that servers come with. A name below another
-    (``/index.php/index.html``) is path information, not an index, and stays.
+    Option: a list of names in place of ``index.html``. With several, pages of one folder that
+    have these names count as one page, the folder. With ``True`` no two names do: ``index.php``
+    and ``default.html`` may be pages of their own beside ``index.html``. A name below an index
+    (``/index.php/index.html``) is path information and stays.
 
     Semantics: changing; the server may be set to another index, or to none.
     Source: the article "URI normalization", "Removing directory index"
     """
     head, slash, last = url.path.rpartition("/")
-    if last not in names or head.rpartition("/")[2] in names:
+    if last not in names:
+        return url
+    above = head.rpartition("/")[2]
+    if above in names or above in data.index_names():
         return url
     return url.with_path(head + slash)
 

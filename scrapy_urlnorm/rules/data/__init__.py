@@ -191,9 +191,15 @@ def path_sessions() -> tuple[PathSession, ...]:
     )
 
 
+#: The index that servers look for first and mostly alone (the defaults of Apache, nginx, of static
+#: hosts and of site generators). Two names of one folder may be two pages, so that only one name
+#: can be the folder without a word from those who know the site.
+USUAL_INDEX_NAME = "index.html"
+
+
 @cache
 def index_names() -> frozenset[str]:
-    """Return the names of directory indexes, spelled as servers spell them."""
+    """Return the names that a directory index may have, spelled as servers spell them."""
     return frozenset(row["name"] for row in read_table("index_names"))
 
 
