@@ -58,6 +58,8 @@ def test_equal_options_are_equal_normalizers() -> None:
             "trailing-slash": "remove",
             "remove-duplicate-slashes": True,
             "remove-directory-index": True,
+            "drop-params": "likely",
+            "remove-session-ids": "likely",
         },
     )
     assert Normalizer("safe", {"keep-params": ["b", "a"]}) == Normalizer(

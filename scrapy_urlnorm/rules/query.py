@@ -65,9 +65,10 @@ def drop_params(url: Url, drop: ParamMatcher) -> Url:
 
     http://example.com/a?id=1&utm_source=news&fbclid=x -> http://example.com/a?id=1
 
-    Option: a list of names in place of the curated ones (``name*`` for a beginning), or
-    ``{"add": [...], "except": [...]}`` to change those. Names match whole: ``ref`` is not
-    ``xref``.
+    Option: ``"sure"`` drops what no site is known to take for content; ``"likely"`` also what
+    may be content on some, such as the id of a mailing. Or a list of names in place of the
+    curated ones (``name*`` for a beginning), or ``{"list": "sure", "add": [...], "except":
+    [...]}`` to change those. Names match whole: ``ref`` is not ``xref``.
 
     Semantics: changing; a site may use any name for content.
     Source: the article "URI normalization", "Removing unused query variables"

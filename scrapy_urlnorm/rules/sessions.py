@@ -29,6 +29,9 @@ http://example.com/a?id=1
     A name is not enough: each has a guard on the length and the characters of its value, so that
     ``sid=7`` and ``session=morning`` stay.
 
+    Option: ``"sure"`` takes names that mean nothing but a session; ``"likely"`` also those that
+    may be content, such as ``sid``, ``s`` and ``session_id`` with a value like a session's.
+
     Semantics: changing; the value may select content all the same.
     Source: the article "URI normalization", "Removing unused query variables"; Lee, Kim and
     Hong, "On URL normalization" (2005); each row of the list names its vendor
@@ -44,13 +47,17 @@ http://example.com/a?id=1
 
 
 class SessionMatcher:
-    """The curated session parameters and path sessions, indexed by name."""
+    """The curated session parameters and path sessions, indexed by name.
+
+    *strength* is one of ``data.STRENGTHS``: how sure a row has to be.
+    """
 
     __slots__ = ("_params", "_path_groups", "_path_params", "_path_segments")
 
-    def __init__(self) -> None:
-        self._params = _ByName(data.session_params())
-        rows = data.path_sessions()
+    def __init__(self, strength: str = data.STRENGTHS[0]) -> None:
+        accepted = data.STRENGTHS[: data.STRENGTHS.index(strength) + 1]
+        self._params = _ByName(row for row in data.session_params() if row.strength in accepted)
+        rows = [row for row in data.path_sessions() if row.strength in accepted]
         self._path_params = _ByName((row for row in rows if row.kind == "parameter"), unquote)
         self._path_groups = _ByName((row for row in rows if row.kind == "group"), unquote)
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
