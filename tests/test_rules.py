@@ -450,3 +450,25 @@ def test_two_index_names_are_one_page_where_the_user_says_so() -> None:
     urls = [f"http://example.com/d/{name}" for name in ("", "index.php", "default.htm")]
     assert set(normalizer.normalize_many(urls)) == {"http://example.com/d/"}
     assert normalizer.normalize("http://example.com/d/index.html").endswith("/d/index.html")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    "literal",
+    ["[]", "[::1", "[:::1]", "[1::2::3]", "[12345::1]", "[::g]", "[example.com]", "[1.2.3.4]",
+     "[::1.2.3.400]", "[v1]", "[v.a]", "[vg.a]", "[::1]a", "[ ::1]", "[%25eth0]", "[[::1]]"],
+)  # fmt: skip
+def test_an_ip_literal_that_no_client_accepts_stays(profile: str, literal: str) -> None:
+    """The whole URL comes back as it is, since no client could ask for it (RFC 3986, 3.2.2)."""
+    url = f"HTTP://{literal}:80/%7ea/../?b=1&a=2#top"
+    assert normalize(url, profile) == url
+
+
+@pytest.mark.parametrize(
+    ("literal", "key"),
+    [("[::1]", "[::1]"), ("[0:0::1%25eth0]", "[::1%25eth0]"), ("[v1.a:b]", "[v1.a:b]"),
+     ("[V1f.~]", "[v1f.~]")],
+)  # fmt: skip
+def test_an_ip_literal_of_a_known_form_is_normalized(literal: str, key: str) -> None:
+    """IPv6 with or without a zone, and what RFC 3986 leaves to the future, are hosts."""
+    assert normalize(f"HTTP://{literal}:80/%7ea") == f"http://{key}/~a"
