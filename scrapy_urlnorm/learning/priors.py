@@ -145,4 +145,4 @@ def _session_stems() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _catalogue() -> Normalizer:
-    return Normalizer("default")
+    return Normalizer("default", {"drop-params": "likely"})

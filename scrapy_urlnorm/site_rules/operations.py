@@ -94,9 +94,10 @@ def _strip_suffix(rule: SiteRule) -> Operation:
     suffix = rule.suffix or ""
 
     def edit(value: str) -> str:
-        while value.endswith(suffix) and len(value) > len(suffix):
-            value = value[: -len(suffix)]
-        return value
+        end = len(value)
+        while end > len(suffix) and value.endswith(suffix, 0, end):
+            end -= len(suffix)
+        return value[:end]
 
     strip = _edit_slot(rule.slot or "", edit)
     if not rule.slash:
@@ -112,12 +113,22 @@ def _replace_text(rule: SiteRule) -> Operation:
     text, by = rule.text or "", rule.by or ""
 
     def edit(value: str) -> str:
+        value = value.replace(text, by)
         # Taking "ab" from "aabb" makes another one; "by" shares no character with "text".
-        while text in value:
-            value = value.replace(text, by)
-        return value
+        return value if text not in value else _without(value, text)
 
     return _edit_slot(rule.slot or "", edit)
+
+
+def _without(value: str, text: str) -> str:
+    """Take *text* out of *value* until it is not in it, in one pass."""
+    wanted, size = list(text), len(text)
+    kept: list[str] = []
+    for character in value:
+        kept.append(character)
+        if kept[-size:] == wanted:
+            del kept[-size:]
+    return "".join(kept)
 
 
 def _keep_number(rule: SiteRule) -> Operation:
