@@ -311,15 +311,16 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
         ["/?p=12-a", "/?p=a-1b", "/?p=-12"],
     ),
     (
-        rule(kind="lowercase-first", slot="s1", path="/wiki/**"),
+        rule(kind="lowercase-first", slots="s1", path="/wiki/**"),
         {"/wiki/Unix": "/wiki/unix", "/wiki/UNIX/Talk": "/wiki/uNIX/Talk",
          "/wiki/%C3%84rger": "/wiki/%C3%A4rger"},
         ["/wiki/uNIX", "/wiki", "/Wiki/Unix", "/wiki/12"],
     ),
     (
-        rule(kind="lowercase-first", slot="q:title"),
-        {"/?title=Main+Page": "/?title=main+Page", "/?title=A&title=B": "/?title=a&title=b"},
-        ["/?title=", "/?Title=a", "/Title"],
+        rule(kind="lowercase-first", slots=("s0", "q:title")),
+        {"/?title=Main+Page": "/?title=main+Page", "/?title=A&title=B": "/?title=a&title=b",
+         "/Wiki/A?title=a": "/wiki/A?title=a"},
+        ["/?title=", "/?Title=a", "/title/A"],
     ),
     (
         rule(kind="ignore-value", slots=("s1", "q:t"), when={"has": "id"}),

@@ -35,7 +35,7 @@ def wiki(form: str) -> list[Observation]:
 def test_pairs_of_first_letters_prove_only_that(form: str, slot: str) -> None:
     """``dec`` and ``Dec`` are one page; whether ``AEGIS`` and ``Aegis`` are, nobody has seen."""
     rules = [rule for rule in mine(wiki(form)) if rule.active]
-    assert [(rule.kind, rule.slot) for rule in rules] == [("lowercase-first", slot)]
+    assert [(rule.kind, rule.slots) for rule in rules] == [("lowercase-first", (slot,))]
     normalize = Normalizer("default", site_rules=rules).normalize
     assert normalize(form.format("Ghost")) == normalize(form.format("ghost"))
     assert normalize(form.format("AEGIS")) != normalize(form.format("Aegis"))
@@ -59,6 +59,22 @@ def test_pairs_that_differ_elsewhere_prove_more() -> None:
     assert normalize("http://a.example/1/NeW") == "http://a.example/1/new"
 
 
+def test_first_letters_of_several_segments_are_one_rule() -> None:
+    """Where they differ together, they are folded together; one alone is no evidence for all."""
+    rows = [page(f"http://a.example/{n}/Blue/{t}", f"{n} {t}") for n in range(9) for t in TITLES]
+    one = [
+        page(f"http://a.example/{n}/Blue/{t.title()}", f"{n} {t}") for n in range(9) for t in TITLES
+    ]
+    both = [
+        page(f"http://a.example/{n}/blue/{t.title()}", f"{n} {t}") for n in range(9) for t in TITLES
+    ]
+    alone = Normalizer("default", site_rules=mine(rows + one)).normalize
+    together = Normalizer("default", site_rules=mine(rows + both)).normalize
+    assert alone("http://a.example/1/Blue/New") == "http://a.example/1/Blue/new"
+    assert together("http://a.example/1/Blue/New") == "http://a.example/1/blue/new"
+    assert together("http://a.example/1/bLUE/NEW") == "http://a.example/1/bLUE/nEW"
+
+
 def test_a_parameter_is_no_exception() -> None:
     """Of a parameter, too, first letters prove nothing about the others."""
     rows = [page(f"http://a.example/?q={t}", t) for t in TITLES * 2]
@@ -79,5 +95,5 @@ def test_first_letters_that_matter_are_kept() -> None:
 
 def test_a_token_without_a_value_has_no_first_letter() -> None:
     """The kind is for segments and values."""
-    with pytest.raises(SiteRuleError, match="slot = '\\?' is not accepted"):
-        SiteRule(site="a.example", kind="lowercase-first", slot="?")
+    with pytest.raises(SiteRuleError, match="slots = '\\?' is not accepted"):
+        SiteRule(site="a.example", kind="lowercase-first", slots="?")

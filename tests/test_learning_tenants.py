@@ -133,11 +133,11 @@ def test_spellings_of_one_section_are_one_voice() -> None:
 
 
 def test_homes_speak_for_themselves_alone() -> None:
-    """However many homes agree, a home that nobody has seen is another person's."""
-    rows = [row for n in range(9) for row in pairs(f"/~u{n}", upper, 10)]
+    """However many homes agree, a home that nobody has seen has parameters of its own."""
+    rows = [row for n in range(9) for row in pairs(f"/~u{n}", lambda path: f"{path}?x={path}", 10)]
     normalize = learned(rows)
-    assert normalize(f"{HOST}/~u3/NEW") == f"{HOST}/~u3/new"
-    assert normalize(f"{HOST}/~bob/NEW") == f"{HOST}/~bob/NEW"
+    assert normalize(f"{HOST}/~u3/new?x=1") == f"{HOST}/~u3/new"
+    assert normalize(f"{HOST}/~bob/new?x=1") == f"{HOST}/~bob/new?x=1"
 
 
 def test_pages_at_the_root_agree_as_others_do() -> None:

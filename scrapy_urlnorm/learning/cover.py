@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .contexts import Context, Literal, Vocabulary, all_hold, generality, holds
 from .priors import prior
-from .risk import Limits, accepted, by_chance, support_needed
+from .risk import Limits, accepted, by_chance, risk, support_needed
 from .trials import Count, Trial, count
 
 if TYPE_CHECKING:
@@ -32,10 +32,17 @@ _SEARCHED = 4_000
 
 
 class Found(NamedTuple):
-    """A context in which an operation passes, and the evidence there."""
+    """A context in which an operation passes, the evidence there, and the risk accepted with it."""
 
     context: Context
     evidence: Count
+    risk: float
+
+
+def risk_of(op: Op, context: Context, counted: Count, limits: Limits) -> float:
+    """Return the share of wrong merges to expect of *op* in *context*."""
+    tolerated = limits.tolerates(counted.conflicts, counted.compared)
+    return risk(counted.support, 0 if tolerated else counted.conflicts, prior(op, context))
 
 
 def passes(op: Op, context: Context, counted: Count, limits: Limits) -> bool:
@@ -77,7 +84,8 @@ def cover(
     if limits.tolerates(total.conflicts, total.compared):
         if not passes(op, base, total, limits):
             return []
-        return [Found(guarded(op, trials, base, vocabulary, touched), total)]
+        kept = guarded(op, trials, base, vocabulary, touched)
+        return [Found(kept, total, risk_of(op, base, total, limits))]
     found: list[Found] = []
     todo = list(trials)
     covered = 0.0
@@ -89,7 +97,7 @@ def cover(
         counted = count(inside)
         if counted.conflicts or not passes(op, context, counted, limits):
             break
-        found.append(Found(context, counted))
+        found.append(Found(context, counted, risk_of(op, context, counted, limits)))
         covered += counted.support
         todo = [t for t in todo if not all_hold(context, t.slots, op.slots)]
     if (
@@ -97,7 +105,7 @@ def cover(
         and total.conflicts <= 0.004 * total.support
         and passes(op, base, total, limits)
     ):
-        return [Found(base, total)]
+        return [Found(base, total, risk_of(op, base, total, limits))]
     return found
 
 

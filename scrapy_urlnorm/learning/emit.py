@@ -25,7 +25,6 @@ from .ops import (
     ToPath,
     Wild,
 )
-from .risk import upper_bound
 from .slots import REPEAT, is_segment
 
 if TYPE_CHECKING:
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
 
     from .contexts import Context, Literal
     from .rules import Learned
+
+
+#: No risk is written as none.
+_SMALLEST = 0.0001
 
 
 def site_rule(
@@ -64,7 +67,7 @@ def site_rule(
             source=source,
             support=support,
             conflicts=conflicts,
-            false_merge_upper=round(upper_bound(conflicts, support + conflicts), 4),
+            risk=None if rule.risk is None else max(_SMALLEST, round(rule.risk, 4)),
             examples=tuple(rule.examples),
             note=note,
         )
@@ -116,7 +119,7 @@ def _value_operation(op: Op) -> dict[str, Any] | None:
             return {"kind": "lowercase-path", "option": True}
         return {"kind": "lowercase-param", "param": (op.slot[2:],)}
     if isinstance(op, First):
-        return {"kind": "lowercase-first", "slot": op.slot}
+        return {"kind": "lowercase-first", "slots": op.names}
     if isinstance(op, Suffix):
         fields: dict[str, Any] = {"kind": "strip-suffix", "slot": op.slot, "suffix": op.suffix}
         return fields | {"slash": True} if op.slash else fields

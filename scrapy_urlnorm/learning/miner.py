@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from . import forms, pools, tenants
 from .candidates import Candidates, candidates, set_ops
-from .contexts import Context, Literal, Vocabulary, all_hold
+from .contexts import Context, Vocabulary, all_hold
 from .corpus import Corpus, Item
-from .cover import Found, cover, earned, guarded, passes
+from .cover import Found, cover, earned, guarded, passes, risk_of
 from .ops import Drop, Op, Subst, Wild
 from .priors import is_listed
 from .risk import Limits, by_chance, expected_noise
-from .rules import Learned, settle
+from .rules import Learned, examples_of, settle
 from .slots import Hasher, Slots, is_segment
 from .trials import absent_contents, count, sources, trials_of
 
@@ -104,12 +104,13 @@ class Miner:
 
     def _apart(self, op: Op, result: Found) -> Found:
         """Leave alone what an earlier rule drops: its turn comes later in a normalizer."""
-        apart = {
-            ("no", rule.context[0][1])
-            for rule in self.rules
-            if op.slots & rule.op.slots and len(rule.context) == 1 and rule.context[0][0] == "has"
-        }
-        return Found((*result.context, *sorted(apart)), result.evidence)
+        apart = set()
+        for rule in self.rules:
+            if op.slots & rule.op.slots:
+                where = [literal for literal in rule.context if literal[0] != "first"]
+                if len(where) == 1 and where[0][0] == "has":
+                    apart.add(("no", where[0][1]))
+        return result._replace(context=(*result.context, *sorted(apart)))
 
     def _substs(self, found: Candidates) -> bool:
         return self._exchange([op for op in found.substs if op.stage != "host"])
@@ -124,14 +125,14 @@ class Miner:
             trials = self._trials(op, result.context)
             if not count(trials).conflicts:
                 context = guarded(op, trials, result.context, self.vocabulary, self._touched(op))
-                accepted |= self._accept(op, Found(context, result.evidence))
+                accepted |= self._accept(op, result._replace(context=context))
         return accepted
 
     def _forms(self, _: Candidates) -> bool:
         accepted = False
         for op, result in [
-            *forms.candidates(self.corpus, self.vocabulary),
-            *forms.selectors(self.corpus, self.vocabulary),
+            *forms.candidates(self.corpus, self.vocabulary, self.limits),
+            *forms.selectors(self.corpus, self.vocabulary, self.limits),
         ]:
             trials = self._trials(op, result.context)
             if trials and not any(t.bad for t in trials):
@@ -168,7 +169,7 @@ class Miner:
                 counted = count(self._trials(op, closed))
                 if not passes(op, closed, counted, self.limits):
                     continue
-                result = Found(closed, counted)
+                result = Found(closed, counted, risk_of(op, closed, counted, self.limits))
             accepted |= self._accept(op, result)
         return accepted
 
@@ -245,7 +246,7 @@ class Miner:
                 if not self._stands_among_siblings(result, families[op.family]):
                     continue
                 context = self._with_shared_prefix(op, result.context, inside)
-                accepted |= self._accept(op, Found(context, result.evidence))
+                accepted |= self._accept(op, result._replace(context=context))
         return accepted
 
     def _stands_among_siblings(self, result: Found, family: Sequence[tuple[int, int, int]]) -> bool:
@@ -269,6 +270,25 @@ class Miner:
             if value is not None:
                 context = (*context, ("is", f"s{i}", value))
         return context
+
+    def unproven(self) -> list[Learned]:
+        """Return what nothing refutes and too little proves, in the sections it was seen in.
+
+        What the accepted rules leave nothing to do for is left out.
+        """
+        found = []
+        for op, counted in self.open.items():
+            items = sources(op, self.corpus)
+            if not any(op.image(item.slots) is not None for item in items):
+                continue
+            agreeing = (t.slots for t in self._trials(op) if t.content is not None)
+            kept = tenants.sections(op, (), agreeing)
+            context: Context = () if kept is None else tenants.context(kept)
+            risk = risk_of(op, (), counted, self.limits)
+            rule = Learned(op, context, counted, risk=risk)
+            rule.examples = examples_of(rule, items, self.corpus, self.rules)
+            found.append(rule)
+        return found
 
     # --- common ---------------------------------------------------------------------------
 
@@ -334,21 +354,20 @@ class Miner:
         for part in (kept - {None}, kept & {None}):
             counted = count(t for t in trials if tenants.first_of(t.slots) in part)
             if part == kept or passes(op, result.context, counted, self.limits):
-                where: Literal = ("path", (), None)
-                if None not in part:
-                    where = ("first", tuple(sorted(filter(None, part))))
-                accepted |= self._rewrite(op, Found((*result.context, where), counted))
+                where = (*result.context, *tenants.context(part))
+                risk = risk_of(op, result.context, counted, self.limits)
+                accepted |= self._rewrite(op, Found(where, counted, risk))
         return accepted
 
     def _rewrite(self, op: Op, result: Found) -> bool:
         """Rewrite the items; a rule that changes none is no rule."""
-        rule = Learned(op, result.context, result.evidence)
+        rule = Learned(op, result.context, result.evidence, risk=result.risk)
         changed = 0
         items = []
         rules = [*self.rules, rule]
-        examples: list[tuple[str, str]] = []
-        by_form, hasher = self.corpus.by_form, self.corpus.hasher
-        touched = {item.form for item in sources(op, self.corpus, result.context)}
+        hasher = self.corpus.hasher
+        concerned = sources(op, self.corpus, result.context)
+        touched = {item.form for item in concerned}
         for item in self.corpus.items:
             image = rule.image(item.slots) if item.form in touched else None
             if image is None or image == item.slots:
@@ -356,14 +375,11 @@ class Miner:
                 continue
             image = settle(image, rules)
             form = hasher.of(image)
-            other = by_form.get(form)
-            if other is not None and other.content == item.content and len(examples) < 3:
-                examples.append((item.url, other.url))
             changed += 1
             items.append(Item(image, form, Counter(item.contents), item.content, item.url))
         if not changed:
             return False
-        rule.examples = examples
+        rule.examples = examples_of(rule, concerned, self.corpus, rules)
         self.rules.append(rule)
         self.corpus = Corpus(items, hasher)
         return True

@@ -340,11 +340,28 @@ class Suffix(Edit):
 
 
 @dataclass(frozen=True)
-class First(Edit):
-    """Upper and lower case of the first letter are the same, as in the titles of a wiki."""
+class First(Op):
+    """Upper and lower case of the first letters are the same, as in the titles of a wiki."""
 
-    def edit(self, value: str) -> str:
-        return lower_first(value)
+    names: tuple[str, ...]
+
+    @property
+    def slots(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    def image(self, slots: Slots) -> Slots | None:
+        changed = {
+            name: REPEAT.join(sorted(map(lower_first, slots[name].split(REPEAT))))
+            for name in self.names
+            if name in slots
+        }
+        new = slots | changed
+        return None if new == slots else new
+
+    def told_by(self, forms: Iterable[Slots]) -> bool:
+        """By URLs that differ in each of the slots."""
+        known = list(forms)
+        return all(len({slots.get(name) for slots in known}) > 1 for name in self.names)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ _FIRST = frozenset(("", "0", "1"))
 _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
 _SELECTS, _OTHER, _LISTED, _DRESSED = 0.15, 0.4, 0.95, 0.6
 _SEGMENT = 0.08
+#: Of parameters that, by their names or their values, say where to go after a form.
+RETURNS = _DRESSED
 
 
 def returns(name: str) -> bool:

@@ -85,8 +85,12 @@ def _paths(one: Slots, other: Slots) -> Iterator[Op]:
         for separator in _SEPARATORS:
             if _split(short, separator) == long:
                 yield from _splits(separator, short)
-    elif [s.lower() for s in long] == [s.lower() for s in short] and Lower().told_by((one, other)):
-        yield Lower()
+    elif [s.lower() for s in long] == [s.lower() for s in short]:
+        if Lower().told_by((one, other)):
+            yield Lower()
+        else:
+            # Counted from the left: a page below this one may be another matter.
+            yield First(tuple(f"s{i}" for i, s in enumerate(long) if s != short[i]))
 
 
 def _split(path: list[str], separator: str) -> list[str]:
@@ -181,12 +185,8 @@ def _values(slot: str, one: Slots, other: Slots) -> Iterator[Op]:
         return
     if REPEAT in left or REPEAT in right:
         return
-    if left.lower() == right.lower() and slot != "?":
-        # Where the value stands counted from the left: a page below it may be another matter.
-        if lower_first(left) == lower_first(right):
-            yield First(slot)
-        elif is_param(slot):
-            yield Lower(slot)
+    if left.lower() == right.lower() and is_param(slot) and slot != "?":
+        yield First((slot,)) if lower_first(left) == lower_first(right) else Lower(slot)
     if len(left) < len(right):
         left, right = right, left
     last = f"s{len(segments(one)) - 1}"

@@ -1,10 +1,10 @@
 """Whose word counts for whom: the sections of one host may belong to different people.
 
 What was seen below ``/~ann/`` says nothing of ``/~bob/``, so a rule keeps the first path segments
-that it was seen in, until enough others agree. Where each section speaks for itself alone, no
-number of others is enough: homes (``/~ann``), programs (``/view.php``) as far as their parameters
-go, and any parameter that selects a page by its name (``id``): in another section it may be the
-name of another page. The host and the scheme belong to the whole server.
+that it was seen in, until enough others agree. What parameters mean, some sections say for
+themselves alone, however many they are: homes (``/~ann``) and programs (``/view.php``), and every
+section where the parameter selects a page by its name (``id``). The host and the scheme belong to
+the whole server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .ops import ANY, Cut, Prefix, Split, Subst, ToPath
+from .ops import ANY, Cut, Prefix, Split, Subst, ToPath, Wild
 from .priors import selects
 from .slots import is_param
 
@@ -51,10 +51,17 @@ def sections(op: Op, context: Context, agreeing: Iterable[Slots]) -> frozenset[F
         found.add(first_of(op.image(slots) or slots))
     if ANY in found:
         return None
-    others = {first.lower() for first in found if first is not None and not _is_alone(first, op)}
-    if len(others) + (None in found) >= ENOUGH and not _selects(op):
+    speaking = {first for first in found if not _is_alone(first, op)}
+    if len({first and first.lower() for first in speaking}) >= ENOUGH:
         return None
     return frozenset(found)
+
+
+def context(kept: frozenset[First]) -> Context:
+    """Return the literal that holds in these sections; the root alone has a path of its own."""
+    if kept == {None}:
+        return (("path", (), None),)
+    return (("first", tuple(sorted(first for first in kept if first is not None))),)
 
 
 def _is_placed(op: Op, context: Context) -> bool:
@@ -68,15 +75,16 @@ def _is_placed(op: Op, context: Context) -> bool:
         return True
     if isinstance(op, Split) and op.prefix:
         return True
-    return isinstance(op, (Cut, Prefix, ToPath)) or "s0" in op.slots
-
-
-def _is_alone(first: str, op: Op) -> bool:
-    """Whether a section speaks for no other one."""
-    if first.startswith("~"):
+    if isinstance(op, (Subst, Wild)) and "s0" in op.slots:
         return True
-    return _PROGRAM.search(first) is not None and any(map(is_param, op.slots))
+    return isinstance(op, (Cut, Prefix, ToPath))
 
 
-def _selects(op: Op) -> bool:
-    return any(slot[:2] == "q:" and selects(slot[2:]) for slot in op.slots)
+def _is_alone(first: First, op: Op) -> bool:
+    """Whether a section speaks for no other one about what *op* changes."""
+    params = [slot for slot in op.slots if is_param(slot)]
+    if not params:
+        return False
+    if any(selects(slot[2:]) for slot in params if slot != "?"):
+        return True
+    return first is not None and (first[:1] == "~" or _PROGRAM.search(first) is not None)

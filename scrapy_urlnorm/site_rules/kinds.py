@@ -72,7 +72,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ("slot", "side"), (), "of `12-any-words` only the number before (after) them counts"
         ),
         "lowercase-first": Kind(
-            ("slot",), (), "upper and lower case of the first letter of the value are the same"
+            ("slots",), (), "upper and lower case of the first letter are the same"
         ),
         "lowercase-param": Kind(("param",), (), "upper and lower case are the same"),
         "replace": Kind(

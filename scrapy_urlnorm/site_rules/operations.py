@@ -144,7 +144,8 @@ def _keep_number(rule: SiteRule) -> Operation:
 
 
 def _lowercase_first(rule: SiteRule) -> Operation:
-    return _edit_slot(rule.slot or "", lower_first)
+    operations = [_edit_slot(slot, lower_first) for slot in rule.slots]
+    return lambda form: sum(operation(form) for operation in operations) > 0
 
 
 def lower_first(value: str) -> str:

@@ -167,6 +167,8 @@ def steps(rule: SiteRule) -> list[Step]:
         return [Step(rule, effect) for effect in parts]
     if kind == "ignore-value":
         return [Step(rule, _ignores(slot)) for slot in rule.slots]
+    if kind == "lowercase-first":
+        return [Step(rule, _lowers_first(slot)) for slot in rule.slots]
     if kind == "lowercase-param":
         return [Step(rule, _lowers(name)) for name in rule.param]
     return [Step(rule, _EFFECTS.get(kind, _catalogue)(rule))]
@@ -245,8 +247,7 @@ def _lowers(name: str) -> Effect:
     return lambda measure: known.get(measure.what, 0) if measure.name == name else 0
 
 
-def _lowers_first(rule: SiteRule) -> Effect:
-    slot = rule.slot or ""
+def _lowers_first(slot: str) -> Effect:
     if slot[:2] == "q:":
         return _lowers(slot[2:])
     return _table(_CATALOGUE_EFFECTS["lowercase-path"])
@@ -398,7 +399,6 @@ _EFFECTS: dict[str, Callable[[SiteRule], Effect]] = {
     "strip-suffix": _edits_slot,
     "replace-text": _edits_slot,
     "keep-number": _edits_slot,
-    "lowercase-first": _lowers_first,
     "replace": _replaces,
     "drop-default": _replaces,
     "keep-param": lambda rule: _shrinks_query("params"),

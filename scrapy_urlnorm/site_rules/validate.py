@@ -251,11 +251,6 @@ def _check_strip_suffix(rule: SiteRule) -> None:
         raise _fail("slash", True, "only with slot = 's-1', the last segment")
 
 
-def _check_lowercase_first(rule: SiteRule) -> None:
-    if rule.slot == "?":
-        raise _fail("slot", "?", "a slot with a value: s0, s1, … s-1, q:NAME")
-
-
 def _check_host_alias(rule: SiteRule) -> None:
     for host in (*rule.host, rule.by):
         if not isinstance(host, str) or not _HOST.fullmatch(host):
@@ -310,7 +305,6 @@ _BY_KIND: dict[str, Callable[[SiteRule], None]] = {
     "split-segment": _check_split_segment,
     "replace-text": _check_replace_text,
     "strip-suffix": _check_strip_suffix,
-    "lowercase-first": _check_lowercase_first,
     "host-alias": _check_host_alias,
     "replace": _check_replace,
     "ignore-value": _check_swallow,
@@ -362,9 +356,10 @@ def _check_evidence(rule: SiteRule) -> None:
             raise _fail(name, number, "a number from 0")
     if rule.note is not None and not isinstance(rule.note, str):
         raise _fail("note", rule.note, "a text")
-    upper = rule.false_merge_upper
-    if upper is not None and not (isinstance(upper, (int, float)) and 0 <= upper <= 1):
-        raise _fail("false_merge_upper", upper, "a share between 0 and 1")
+    for name in ("risk", "false_merge_upper"):
+        share = getattr(rule, name)
+        if share is not None and not (isinstance(share, (int, float)) and 0 <= share <= 1):
+            raise _fail(name, share, "a share between 0 and 1")
     if not isinstance(rule.examples, tuple):
         raise _fail("examples", rule.examples, "pairs of URLs: [[one, other], …]")
     for pair in rule.examples:
