@@ -16,6 +16,8 @@ from .memory import MemorySeen
 from .seen import Seen, key_bytes
 
 if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
     from .seen import Identity
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class FileSeen(Seen):
         self.name = f"the file {str(self.path)!r}"
         self._identity = identity
         self._memory = MemorySeen()
+        self._lock: BaseFileLock | None = None
         self._file = -1  # its descriptor
         self._end = 0  # of the records that are whole
 
@@ -53,7 +56,9 @@ class FileSeen(Seen):
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = lock(self.path, self.name)
+            self._lock = lock(self.path, self.name)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self._file = os.open(self.path, flags, 0o666)
             self._read()
         except OSError as error:
             self._let_go()
@@ -139,6 +144,9 @@ class FileSeen(Seen):
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
         self._memory = MemorySeen()
 
     def _record(self, key: bytes, check: int) -> None:
