@@ -60,7 +60,7 @@ class FileSeen(Seen):
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
             self._file = os.open(self.path, flags, 0o666)
             self._read()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path may be one that no system has
             self._let_go()
             raise self._failure("open", error) from error
         except BaseException:
@@ -165,9 +165,9 @@ class FileSeen(Seen):
             written += os.write(self._file, data[written:])
         self._end += len(data)
 
-    def _failure(self, doing: str, error: OSError) -> StoreError:
+    def _failure(self, doing: str, error: Exception) -> StoreError:
         return StoreError(
-            f"cannot {doing} {self.name}: {error.strerror or error}. What was seen before is "
+            f"cannot {doing} {self.name}: {getattr(error, 'strerror', None) or error}. What was seen before is "
             "safe: set that right and resume, or name another place for the store"
         )
 
