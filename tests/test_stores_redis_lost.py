@@ -271,7 +271,7 @@ def test_each_store_hashes_with_a_salt_of_its_own(redis_server, client):
     assert not found[0] & found[1]
 
 
-class _KilledError(Exception):
+class _Killed(BaseException):
     pass
 
 
@@ -286,13 +286,13 @@ def test_a_store_is_whole_although_its_maker_was_killed(redis_server, ttl):
 
         def send(connection, command, left=left, **options):
             if next(left, None) is None:
-                raise _KilledError
+                raise _Killed
             return real(connection, command, **options)
 
         with mock.patch.object(redis.connection.AbstractConnection, "send_packed_command", send):
             try:
                 opened(url).close()
-            except _KilledError:
+            except _Killed:
                 unmade += 1
         with opened(url) as one, opened(url) as two:
             assert one.add_many(map(fingerprint, range(100))) == 100

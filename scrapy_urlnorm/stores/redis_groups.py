@@ -41,13 +41,14 @@ class Script(NamedTuple):
 
     text: str
     sha: str  #: what Redis knows it by once it has it
+    answers: tuple[type, ...]  #: what it returns
 
     @classmethod
-    def load(cls, *names: str) -> Script:
+    def load(cls, *names: str, answers: tuple[type, ...] = (int,)) -> Script:
         """Read it from files of this package, one after the other."""
         folder = files(__package__)
         text = "".join(folder.joinpath(name).read_text("ascii") for name in names)
-        return cls(text, sha1(text.encode("ascii"), usedforsecurity=False).hexdigest())
+        return cls(text, sha1(text.encode("ascii"), usedforsecurity=False).hexdigest(), answers)
 
 
 _MAKE = Script.load("group.lua")
@@ -185,7 +186,7 @@ class RedisGroups:
             # The script is not loaded there yet, or it is an error that comes again.
             self.ask(script, call)
             if isinstance(result, Exception)
-            else (self._checked(result), is_sure)
+            else (self._checked(script, result), is_sure)
             for call, result in zip(calls, results, strict=True)
         ]
 
@@ -195,7 +196,7 @@ class RedisGroups:
             result = client.evalsha(script.sha, *arguments)
         except exceptions.NoScriptError:
             result = client.eval(script.text, *arguments)
-        return self._checked(result)
+        return self._checked(script, result)
 
     def _run_many(self, client: Any, script: Script, calls: Sequence[Call]) -> list[Any]:
         pipeline = client.pipeline(transaction=False)
@@ -212,13 +213,16 @@ class RedisGroups:
         group, mark = self._groups[call.group]
         return 1, group, call.operation, mark, self._ttl, *call.arguments
 
-    def _checked(self, result: Any) -> Any:
+    def _checked(self, script: Script, result: Any) -> Any:
+        """Return what *script* answered, if a store can answer so."""
         if result == _LOST:
             raise StoreError(
                 f"{self.name} has lost its keys, or some of them (was Redis restarted without "
                 "persistence, its database flushed, or memory short?): restore them from a "
                 "backup, or delete what is left and start the crawl anew"
             )
+        if not isinstance(result, script.answers):
+            raise StoreError(f"{self.name} answers {result!r}, as no Redis does: is it one?")
         return result
 
     def do(self, work: Callable[[Any], Any]) -> tuple[Any, bool]:
@@ -247,7 +251,9 @@ class RedisGroups:
                         f"{self.name} does not answer: {error}. Resume the crawl when it does, or "
                         "let it go on meanwhile with ?fallback=memory"
                     ) from error
-            except (exceptions.RedisError, ValueError) as error:
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - what is no Redis ends in anything there
                 self._fail(error)
             else:
                 if not is_first:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .redis_groups import GROUPS, Call, RedisGroups, Script
 from .seen import Seen, key_bytes
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 _PIPELINED = 1000
 _SEEN = Script.load("table.lua", "seen.lua")
-_WITNESSES = Script.load("table.lua", "witnesses.lua")
+_WITNESSES = Script.load("table.lua", "witnesses.lua", answers=(bytes, type(None)))
 
 
 class RedisSeen(Seen):
@@ -96,10 +96,12 @@ class RedisSeen(Seen):
             self._groups.do(lambda client: client.hset(self._notes, mapping=notes))
 
     def notes(self) -> dict[str, str]:
-        found: dict[bytes, bytes] = self._groups.do(lambda client: client.hgetall(self._notes))[0]
-        notes = {
-            self._decoded(name, name): self._decoded(name, note) for name, note in found.items()
-        }
+        notes: dict[str, str] = self._groups.do(self._read_notes)[0]
+        return notes
+
+    def _read_notes(self, client: Any) -> dict[str, str]:
+        found = client.hgetall(self._notes).items()
+        notes = {self._decoded(name, name): self._decoded(name, note) for name, note in found}
         return {name: note for name, note in notes.items() if name is not None and note is not None}
 
     def _decoded(self, name: bytes, text: bytes) -> str | None:
