@@ -68,5 +68,6 @@ def naming(file: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = file
+        if error.errno is not None:  # one made of a text alone would lose it
+            error.filename = file
         raise
