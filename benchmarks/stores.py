@@ -6,7 +6,8 @@ Each store is measured in a process of its own, with the same keys: SHA-1 digest
 fingerprints are. Making them is not timed. "add" puts in keys that are new, "check" asks for keys
 that are there, both one at a time. Redis is filled through pipelines, then measured by
 `SAMPLE` keys one at a time, one round trip each, as a crawl does. It is started here, on a socket
-file and without persistence; a store whose package or program is missing is passed over.
+file and without persistence; a store whose package or program is missing is passed over. "redis
+witnesses" are learned keys, each with a value of 48 bytes, put in and asked for one at a time.
 
 "memory" is what the process (or Redis: ``used_memory``) grew by, "disk" the size of the file.
 "CPU" is the time that the crawler's process needs for one, on a processor of its own.
@@ -135,7 +136,7 @@ def remote(
     adds, checks = Clock(), Clock()
     adds.over(add, keys(count, count + SAMPLE))
     checks.over(check, keys(0, SAMPLE))
-    say(f"  filled at {count / seconds:,.0f} keys/s through pipelines")
+    say(f"  filled at {count / seconds:,.0f} keys/s")
     return {"memory": grown / count, "disk": 0, **rates(adds, checks)}
 
 
@@ -154,7 +155,23 @@ def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
         if kind == "redis":
             with open_store(url, digest=DIGEST, spider="spider") as store:
                 return remote(url, count, store.add, store.__contains__, store.add_many)
+        if kind == "redis witnesses":
+            with open_store(url, digest=DIGEST, spider="spider") as store:
+                return witnesses(url, count, store.witness_table())
         return scrapy_redis(url, count)
+
+
+def witnesses(url: str, count: int, table: Any) -> dict[str, float]:
+    """What a crawl puts into the table of witnesses that it shares."""
+
+    def put(key: bytes) -> None:
+        table.put(key, key + key + key[:8])
+
+    def fill(chunk: Iterable[bytes]) -> None:
+        for key in chunk:
+            put(key)
+
+    return remote(url, count, put, table.get, fill)
 
 
 def scrapy_redis(url: str, count: int) -> dict[str, float]:
@@ -181,9 +198,10 @@ KINDS = {
     "file": "file",
     "lmdb": "lmdb",
     "redis": "redis",
+    "redis witnesses": "redis witnesses",
     "scrapy-redis": "scrapy-redis's SET",
 }
-NEEDS = {"lmdb": "lmdb", "redis": "redis", "scrapy-redis": "redis"}
+NEEDS = {"lmdb": "lmdb", "redis": "redis", "redis witnesses": "redis", "scrapy-redis": "redis"}
 
 
 def is_missing(kind: str) -> str | None:

@@ -13,6 +13,7 @@ from .normalizer import Normalizer, Trace, explain, normalize
 from .site_rules import SiteRule, load_site_rules, save_site_rules
 
 if TYPE_CHECKING:
+    __version__: str
     from .addon import Addon
     from .crawl_log import CrawlLog
     from .dupefilter import UrlNormDupeFilter
@@ -47,11 +48,22 @@ _SCRAPY_COMPONENTS = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     module = _SCRAPY_COMPONENTS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{module}", __name__), name)
 
 
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("scrapy-urlnorm")
+    except PackageNotFoundError:  # a source tree that is on the path and not installed
+        return "unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return sorted({*globals(), *__all__, "__version__"})

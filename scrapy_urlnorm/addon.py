@@ -51,6 +51,9 @@ class Addon:
     def __init__(self) -> None:
         self._is_enabled = False
 
+    def __repr__(self) -> str:
+        return "<scrapy_urlnorm.Addon>"
+
     def update_settings(self, settings: BaseSettings) -> None:
         """Raise `ConfigError` for a setting that cannot be used, then write ours."""
         self._is_enabled = is_enabled(settings)

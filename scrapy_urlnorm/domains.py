@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import tldextract
 
 MAX_HOST = 253  # characters of a domain name in text form (RFC 1035, section 2.3.4)
+MAX_LABEL = 63  # octets of one of its labels (the same section)
 
 
 @lru_cache(maxsize=1)
@@ -22,7 +23,6 @@ def _public_suffixes() -> tldextract.TLDExtract:
     )
 
 
-@lru_cache(maxsize=1 << 16)
 def registrable_domain(host: str) -> str:
     """Return the registrable domain of *host*; "" for a public suffix, an address for itself.
 
@@ -30,7 +30,12 @@ def registrable_domain(host: str) -> str:
     (https://publicsuffix.org/list/, "Algorithm"). What is too long for a name is its own domain.
     """
     if host[:1] == "[" or len(host) > MAX_HOST:
-        return host
+        return host  # and nothing is kept of it: a site makes up long hosts at no cost
+    return _registrable_domain(host)
+
+
+@lru_cache(maxsize=1 << 16)
+def _registrable_domain(host: str) -> str:
     found = _public_suffixes()(host)
     if found.ipv4:
         return host

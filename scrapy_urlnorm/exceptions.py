@@ -12,6 +12,12 @@ UrlNormError
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class UrlNormError(Exception):
     """Root of every error of this package."""
@@ -54,3 +60,14 @@ class MissingExtraError(UrlNormError, ImportError):
         )
         self.package = package
         self.extra = extra
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Make an OSError name *file*, as the user did: one while reading or writing names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # one made of a text alone would lose it
+            error.filename = file
+        raise

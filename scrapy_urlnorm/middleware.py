@@ -211,11 +211,12 @@ class UrlNormDownloaderMiddleware:
 
 
 def _location(request: Request, response: Response) -> str | None:
-    """Where a redirect leads; ``None`` for one that says nothing about URLs of the same kind."""
+    """Where a redirect leads; ``None`` if Scrapy's redirect middleware does not go there."""
     location = response.headers.get("Location")
     if not location:
         return None
     try:
-        return urljoin(request.url, safe_url_string(location))
+        target = urljoin(request.url, safe_url_string(location))
     except ValueError:
         return None
+    return target if target.startswith(("http://", "https://")) else None

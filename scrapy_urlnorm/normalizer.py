@@ -21,7 +21,7 @@ from .url import Url, join, parse, split
 if TYPE_CHECKING:
     from .site_rules import CompiledSiteRules, SiteRule
 
-KEY_VERSION = 1
+KEY_VERSION = 2
 """Goes up when the same rules give another key for any URL; part of every digest."""
 
 #: A URL that has not settled after so many passes was made to keep us busy (see `_settle`).
@@ -189,14 +189,19 @@ ConfigError` for an unknown profile, rule or option.
     def normalize(self, url: str) -> str:
         """Return the key of *url*; text that is no ``scheme://...`` URL comes back as it is.
 
-        Never raises for a ``str``, and ``normalize(normalize(url)) == normalize(url)``.
+        Never raises for a ``str``, and ``normalize(normalize(url)) == normalize(url)``. Raises
+        ``TypeError`` for anything else: what encoding ``bytes`` are in, their owner knows.
         """
-        shortcut = self._shortcut
-        if shortcut is not None:
-            key = shortcut(url)
-            if key is not None:
-                return key
-        return self._settle(url, None)
+        try:
+            shortcut = self._shortcut
+            if shortcut is not None:
+                key = shortcut(url)
+                if key is not None:
+                    return key
+            return self._settle(url, None)
+        except TypeError:
+            _refuse_other_than_text(url)
+            raise
 
     def normalize_many(self, urls: Iterable[str]) -> Iterator[str]:
         """Yield the key of each of *urls*."""
@@ -204,6 +209,7 @@ ConfigError` for an unknown profile, rule or option.
 
     def explain(self, url: str) -> Trace:
         """Return the key of *url* with every change on the way: the same rules, recorded."""
+        _refuse_other_than_text(url)
         steps: list[Step] = []
 
         def record(rule: str, before: Url, after: Url, reason: str) -> None:
@@ -290,6 +296,12 @@ ConfigError` for an unknown profile, rule or option.
             settled = settled and new is url
             url = new
         return url, settled
+
+
+def _refuse_other_than_text(url: object) -> None:
+    if not isinstance(url, str):
+        hint = "; decode it first, as in url.decode('utf-8')" if isinstance(url, bytes) else ""
+        raise TypeError(f"a URL has to be a str, not {type(url).__name__}: {url!r}{hint}") from None
 
 
 class _HostsWithRules(dict[str, bool]):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from importlib.resources import files
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -22,10 +24,16 @@ except ImportError as error:
         "pip install 'scrapy-urlnorm[redis]' scrapy-redis"
     ) from error
 
-from .crawl.engine import in_progress
+from .crawl.engine import ask_again, in_progress
+from .crawl.live.live_rules import SLICE_SECONDS
+from .dupefilter import UrlNormDupeFilter
 
 if TYPE_CHECKING:
     from scrapy import Request
+
+    from .crawl.live.live_rules import LiveRules
+
+logger = logging.getLogger(__name__)
 
 _SCRIPT = files(__package__).joinpath("redis_queue.lua").read_text("ascii")
 
@@ -41,6 +49,9 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
     What others have under way counts as waiting: a crawler does not end before them, for what
     they find, or leave, may be its to do. A spider that waits for start URLs in Redis does not
     end anyway, and only looks there when nothing waits: for that one it does not count.
+
+    A request that a learned rule keeps back stands in a third place in Redis until its crawler
+    ends, or sends it after all. It waits for any other crawler when its own one dies.
     """
 
     dead_seconds = 60.0  #: it gives a sign five times as often
@@ -48,11 +59,14 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
     def __init__(self, server: Any, spider: Any, key: str, serializer: Any = None) -> None:
         super().__init__(server, spider, key, serializer)
         self._keys = [self.key, f"{self.key}:under-way", f"{self.key}:crawlers"]
+        self._keys.append(f"{self.key}:withheld")
         self._script = server.register_script(_SCRIPT)
         self._name = uuid4().hex
         self._taken = 0
         self._under_way: dict[Request, str] = {}
         self._done: list[str] = []
+        self._kept: dict[bytes, str] = {}  # tokens of requests kept back, by fingerprint
+        self._newly_kept: list[str] = []
         self._counts_others = not isinstance(spider, RedisMixin)
         self._signs: Any = None
         connect = spider.crawler.signals.connect
@@ -60,7 +74,46 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         connect(self._spider_closed, signals.spider_closed)
 
     def pop(self, timeout: float = 0) -> Request | None:
-        """Return the next request, ``None`` when none waits. *timeout* means nothing here."""
+        """Return the next request that is to be sent, ``None`` when none waits.
+
+        *timeout* means nothing here. After a while the event loop has its turn, however many are
+        kept back in a row.
+        """
+        live_rules = self._live_rules()
+        if live_rules is not None:
+            live_rules.work()
+        deadline = monotonic() + SLICE_SECONDS
+        while (request := self._take()) is not None:
+            if live_rules is None or live_rules.on_leaving(request):
+                return request
+            self._keep(request)
+            if monotonic() > deadline:
+                ask_again(self.spider.crawler)
+                return None
+        return None
+
+    def push(self, request: Request) -> None:
+        """Put *request* into the queue; one that was kept back is so no longer."""
+        super().push(request)
+        if self._kept:
+            token = self._kept.pop(self._fingerprint(request), None)
+            if token is not None:
+                self._done.append(token)
+
+    def _keep(self, request: Request) -> None:
+        token = self._under_way.pop(request)
+        self._kept[self._fingerprint(request)] = token
+        self._newly_kept.append(token)
+
+    def _fingerprint(self, request: Request) -> bytes:
+        fingerprint: bytes = self.spider.crawler.request_fingerprinter.fingerprint(request)
+        return fingerprint
+
+    def _live_rules(self) -> LiveRules | None:
+        dupefilter = UrlNormDupeFilter.of(self.spider.crawler)
+        return None if dupefilter is None else dupefilter.live_rules
+
+    def _take(self) -> Request | None:
         self._taken += 1
         token = f"{self._name}:{self._taken}"
         try:
@@ -85,10 +138,19 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         under_way = in_progress(self.spider.crawler)
         for request in [each for each in self._under_way if each not in under_way]:
             self._done.append(self._under_way.pop(request))
-        arguments = [self._name, int(self.dead_seconds * 1000), token, *self._done]
-        data: bytes | None = self._script(keys=self._keys, args=arguments)
+        kept = self._newly_kept
+        arguments = [self._name, int(self.dead_seconds * 1000), token, len(kept), *kept]
+        taken_back, *data = self._script(keys=self._keys, args=[*arguments, *self._done])
         self._done.clear()
-        return data
+        self._newly_kept.clear()
+        if taken_back:
+            logger.info(
+                "%(count)d requests of a crawler that gave no sign of life wait again",
+                {"count": taken_back},
+                extra={"spider": self.spider},
+            )
+            self.spider.crawler.stats.inc_value("urlnorm/requests/taken_back", taken_back)
+        return data[0] if data else None
 
     def _give_sign(self) -> None:
         with suppress(RedisError):  # whoever needs the queue meets the error
@@ -100,7 +162,7 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
             return int(self.server.zcard(self.key))
         pipeline = self.server.pipeline(transaction=True)
         waiting, under_way = pipeline.zcard(self._keys[0]).hlen(self._keys[1]).execute()
-        ours = len(self._under_way) + len(self._done)
+        ours = len(self._under_way) + len(self._done) + len(self._newly_kept)
         return max(0, int(waiting + under_way - ours))
 
     def clear(self) -> None:
@@ -108,12 +170,19 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         self.server.delete(*self._keys)
 
     def _spider_opened(self) -> None:
+        live_rules = self._live_rules()
+        if live_rules is not None:
+            live_rules.decides_on_arrival = False  # what is in Redis is safe there
+            live_rules.decides_on_leaving = True
         self._signs = create_looping_call(self._give_sign)
         self._signs.start(self.dead_seconds / 5, now=False)
 
-    def _spider_closed(self) -> None:
+    def _spider_closed(self, reason: str) -> None:
         if self._signs is not None and self._signs.running:
             self._signs.stop()
+        if reason == "finished":  # each stands behind a page that arrived
+            self._done += self._kept.values()
+            self._kept.clear()
         self._say()
-        if not self._under_way:
+        if not self._under_way and not self._kept:
             self.server.zrem(self._keys[2], self._name)

@@ -54,6 +54,7 @@ def plain_urls(options: Mapping[str, Any]) -> PlainUrls | None:
     if "add-root-slash" not in options:
         return None
     expression = re.compile(
+        f"{_no_index(options)}"
         f"({_scheme(options)}{_host(options)}{_path(options)}){_query(options)}{_fragment(options)}"
     )
     return PlainUrls(expression, _plain_name_test(options), options.get("sort-query"))
@@ -96,6 +97,19 @@ def build(urls: PlainUrls, site_key: Callable[[str, str], str | None] | None = N
     return shortcut
 
 
+def _no_index(options: Mapping[str, Any]) -> str:
+    """Return an expression that fails for a path that may end in an index name.
+
+    It stands at the beginning, where it is tried once; further on it would be tried anew at
+    every label of a host that is not plain.
+    """
+    names = options.get("remove-directory-index")
+    if not names:
+        return ""
+    stems = "|".join(sorted({re.escape(name.partition(".")[0]) for name in names}))
+    return rf"(?![^?#]*/(?:{stems})(?:\.[^/?#]*)?(?:[?#]|$))"
+
+
 def _scheme(options: Mapping[str, Any]) -> str:
     return f"{options.get('force-scheme', 'https?')}://"
 
@@ -125,10 +139,6 @@ def _path(options: Mapping[str, Any]) -> str:
         path = rf"((?:/{segment})+/?{end}|/|)"
     else:
         path = rf"((?:/(?:{segment})?)+{end}|)"
-    names = options.get("remove-directory-index")
-    if names:
-        stems = "|".join(sorted({re.escape(name.partition(".")[0]) for name in names}))
-        path = rf"(?![^?#]*/(?:{stems})(?:\.[^/?#]*)?(?:[?#]|$)){path}"
     return path
 
 

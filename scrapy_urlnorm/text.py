@@ -9,6 +9,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+def counted(number: int, word: str) -> str:
+    """Return *number* with what it counts, *word* in the singular or with an "s".
+
+    >>> counted(1, "error"), counted(2_000, "URL")
+    ('1 error', '2,000 URLs')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def shortened(text: str, most: int = 2_000) -> str:
+    """Return *text*, without its middle if it has more than *most* characters.
+
+    >>> shortened("a value that somebody made very long", 20)
+    'a value th … ry long'
+    """
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … {text[-(most // 2 - 3) :]}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown *word*: the one of *known* closest to it.
 

@@ -118,13 +118,13 @@ def join(url: Url) -> str:
 # --- reading a string as a browser and Scrapy's Request read it -----------------------------
 
 _C0_AND_SPACE = "".join(map(chr, range(0x21)))
-_TAB_OR_NEWLINE = str.maketrans("", "", "\t\n\r")
+_TABS_AND_NEWLINES = re.compile(r"[\t\n\r]+")
 # Everything that stands for itself in some component. "[" and "]" are let through: browsers
 # leave them raw in path and query, and an IP literal needs them.
 _CLEAN = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]*")
-_NOT_IN_PATH = re.compile(r"[^!$%&'()*+,\-./0-9:;=@A-Z\[\]_a-z~]")
-_NOT_IN_QUERY = re.compile(r"[^!$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]")
-_NOT_IN_USERINFO = re.compile(r"[^!$%&'()*+,\-.0-9:;=A-Z_a-z~]")
+_NOT_IN_PATH = re.compile(r"[^!$%&'()*+,\-./0-9:;=@A-Z\[\]_a-z~]+")
+_NOT_IN_QUERY = re.compile(r"[^!$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+")
+_NOT_IN_USERINFO = re.compile(r"[^!$%&'()*+,\-.0-9:;=A-Z_a-z~]+")
 _MAX_PORT = 65535
 _IP_FUTURE = re.compile(r"[vV][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+")
 
@@ -146,7 +146,7 @@ def parse(text: str) -> Url | None:
     """
     clean = _CLEAN.fullmatch(text) is not None
     if not clean:
-        text = _forward_slashes(text.strip(_C0_AND_SPACE).translate(_TAB_OR_NEWLINE))
+        text = _forward_slashes(_TABS_AND_NEWLINES.sub("", text.strip(_C0_AND_SPACE)))
     url = split(text)
     scheme, userinfo, host, port, path, query, fragment = url
     if host is None or (scheme or "").lower() in _OPAQUE_SCHEMES:
@@ -202,4 +202,4 @@ def _encode(illegal: re.Pattern[str], text: str) -> str:
 
 
 def _percent_encode(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
+    return "%" + match[0].encode("utf-8", "surrogatepass").hex("%").upper()

@@ -21,9 +21,15 @@ HERE = Path(__file__).resolve().parent
 
 
 def start(
-    site: Site, urls: list[str], settings: Mapping[str, Any], log: Path, **arguments: Any
+    site: Site,
+    urls: list[str],
+    settings: Mapping[str, Any],
+    log: Path,
+    *,
+    spider: str = "loopback.Follow",
+    **arguments: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a crawl of *site* from *urls* by ``loopback.Follow``; its log is appended to *log*."""
+    """Start a crawl of *site* from *urls*; its log is appended to *log*."""
     job = {
         "settings": {
             "ADDONS": {"scrapy_urlnorm.Addon": 900},
@@ -38,6 +44,7 @@ def start(
             "LOG_FILE": str(log),
             **settings,
         },
+        "spider": spider,
         "arguments": {"urls": urls, **arguments},
     }
     path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
@@ -49,12 +56,12 @@ def start(
 
 
 def _main() -> None:
-    from loopback import Follow
     from scrapy.crawler import CrawlerProcess
+    from scrapy.utils.misc import load_object
 
     job = json.loads(sys.argv[1])
     process = CrawlerProcess(job["settings"])
-    process.crawl(Follow, **job["arguments"])
+    process.crawl(load_object(job["spider"]), **job["arguments"])
     process.start()
 
 

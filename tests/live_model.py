@@ -231,6 +231,7 @@ class Crawl:
     def leave(self) -> Request | None:
         """The scheduler gives out a request; ``None`` if that is kept back, or there is none."""
         self.commit()
+        self._or_give_up(self.witnesses.look_around)
         request = self.pop()
         if request is None:
             return None
@@ -363,13 +364,28 @@ class Crawl:
         for request in tuple(self.under):
             self.page(request, content_of(request.url))
         while len(self):
-            self.witnesses.look_around()
+            self.work(steps=100)
             request = self.leave()
             if request is not None:
                 self.page(request, content_of(request.url))
 
+    def work(self, *, steps: int) -> None:
+        """Make keys anew for so many steps, and give up all rules where that fails."""
+        left = iter(range(steps - 1))
+        self._or_give_up(self.witnesses.work, lambda: next(left, None) is None)
+
     def idle(self) -> None:
-        self.safely(None, self.witnesses.idle)
+        self._or_give_up(self.witnesses.idle)
+
+    def _or_give_up(self, function: Callable[..., object], *values: object) -> None:
+        try:
+            function(*values)
+        except StoreError:
+            self.stats["given up"] += 1
+            for site in SITES:
+                self.rules[site] = ()
+                self._put_in_force(site)
+            self.safely(None, self.witnesses.release_all)
 
     def run_to_the_end(self) -> None:
         """Go on until an idle crawl has nothing left to send."""

@@ -22,11 +22,13 @@ import html
 import json
 import logging
 import os
+import signal
 import ssl
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,15 +38,35 @@ from typing import Any
 import scrapy
 
 HERE = Path(__file__).resolve().parent
+DEADLINE = 120  #: seconds; passes only when a crawl never ends
+
+
+class Asked(str):
+    """The URL that a site is asked for; `method` and `headers` are those of the request."""
+
+    __slots__ = ("headers", "method")
+
+    def __new__(  # noqa: PYI034 - typing.Self is Python 3.11
+        cls, url: str, method: str, headers: Mapping[str, str]
+    ) -> Asked:
+        asked = super().__new__(cls, url)
+        asked.method = method
+        asked.headers = headers
+        return asked
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the site answers."""
+    """What the site answers.
+
+    `ends` is how: "well"; "dropped" closes the connection without an answer; "silent" says nothing
+    until the crawler hangs up; "short" sends half of the body that the headers promise.
+    """
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+    ends: str = "well"
 
 
 Answer = Callable[[str], Reply]
@@ -112,13 +134,21 @@ class _Handler(BaseHTTPRequestHandler):
         site: Site = self.server.site  # type: ignore[attr-defined]
         if not url.partition("//")[2].partition("/")[2].startswith("robots.txt"):
             site.requests.append(url)
-        reply = site.answer(url)
+        reply = site.answer(Asked(url, self.command, dict(self.headers)))
+        if reply.ends in ("dropped", "silent"):
+            if reply.ends == "silent":
+                self.rfile.read(1)  # nothing comes but the end of the connection
+            self.close_connection = True
+            return
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()
-        if self.command != "HEAD":
+        if reply.ends == "short":
+            self.wfile.write(reply.body[: len(reply.body) // 2])
+            self.close_connection = True
+        elif self.command != "HEAD":
             self.wfile.write(reply.body)
 
     do_POST = do_HEAD = do_GET  # noqa: N815 - names that http.server looks for
@@ -228,6 +258,7 @@ class Crawl:
     stats: dict[str, Any]
     log: str
     error: str | None  #: "StoreMismatchError: ..." when the crawl could not start
+    cpu_seconds: float = 0.0  #: processor time of the crawling process
 
     @property
     def pages(self) -> list[str]:
@@ -245,9 +276,13 @@ def crawl(
     settings: Mapping[str, Any] | None = None,
     *,
     spider: str = "loopback.Follow",
+    deadline: float = DEADLINE,
     **arguments: Any,
 ) -> Crawl:
-    """Crawl ``site`` from ``urls``; settings and spider arguments must be JSON values."""
+    """Crawl ``site`` from ``urls``; settings and spider arguments must be JSON values.
+
+    A crawl that has not ended after *deadline* seconds is killed: its `error` says so.
+    """
     job = {
         "settings": {
             "LOOPBACK_PROXY": site.proxy,
@@ -265,7 +300,7 @@ def crawl(
         "spider": spider,
         "arguments": {"urls": urls, **arguments},
     }
-    return Crawl(**_worker().run(job))
+    return Crawl(**_worker().run(job, deadline))
 
 
 class Collect:
@@ -293,19 +328,29 @@ class _Worker:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, job: Mapping[str, Any], deadline: float) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
+        killer = threading.Timer(deadline, self._process.kill)
+        killer.start()
         answer = self._process.stdout.readline()
+        killer.cancel()
         if not answer:
-            raise RuntimeError(f"the crawling process ended with {self._process.wait()}")
+            code = self._process.wait()
+            self._process.stdin.close()
+            self._process.stdout.close()
+            if code == -signal.SIGKILL:
+                error = f"the crawl did not end within {deadline} seconds"
+                return {"items": [], "stats": {}, "log": "", "error": error}
+            raise RuntimeError(f"the crawling process ended with {code}")
         result: dict[str, Any] = json.loads(answer)
         return result
 
     def stop(self) -> None:
-        self._process.communicate()
+        if self.alive:
+            self._process.communicate()
 
 
 _workers: list[_Worker] = []
@@ -342,6 +387,7 @@ async def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Collect.items = []
     crawler = None
     error = None
+    begin = time.process_time()
     try:
         runner = AsyncCrawlerRunner(dict(job["settings"]))
         crawler = runner.create_crawler(load_object(job["spider"]))
@@ -359,6 +405,7 @@ async def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         "stats": {key: value for key, value in stats.items() if not hasattr(value, "isoformat")},
         "log": "\n".join(log.lines),
         "error": error,
+        "cpu_seconds": time.process_time() - begin,
     }
 
 

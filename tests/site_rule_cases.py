@@ -311,6 +311,18 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
         ["/?p=12-a", "/?p=a-1b", "/?p=-12"],
     ),
     (
+        rule(kind="lowercase-first", slots="s1", path="/wiki/**"),
+        {"/wiki/Unix": "/wiki/unix", "/wiki/UNIX/Talk": "/wiki/uNIX/Talk",
+         "/wiki/%C3%84rger": "/wiki/%C3%A4rger"},
+        ["/wiki/uNIX", "/wiki", "/Wiki/Unix", "/wiki/12"],
+    ),
+    (
+        rule(kind="lowercase-first", slots=("s0", "q:title")),
+        {"/?title=Main+Page": "/?title=main+Page", "/?title=A&title=B": "/?title=a&title=b",
+         "/Wiki/A?title=a": "/wiki/A?title=a"},
+        ["/?title=", "/?Title=a", "/title/A"],
+    ),
+    (
         rule(kind="ignore-value", slots=("s1", "q:t"), when={"has": "id"}),
         {"/p/a-slug?id=1": "/p/*?id=1", "/p/?id=1&t=x": "/p/?id=1&t=%2A"},
         ["/p/a-slug", "/p?id=1"],

@@ -81,7 +81,7 @@ def test_json_is_one_object_a_line_in_ascii(run):
     )
     assert out.isascii()
     assert [json.loads(line)["url"] for line in out.splitlines()] == [
-        "http://a.example/\udcff",
+        "http://a.example/%FF",
         "http://b.example/é",
     ]
 

@@ -104,7 +104,7 @@ def test_a_list_of_another_crawl_is_refused(run, tmp_path, old):
     log.write_text("http://b.test/\n")
     code, _, err = run("import-seen", *old, "--urls", log, "--store", f"file:{path}")
     assert code == 2
-    assert "none of the 1 URLs is in" in err
+    assert "of 1 URL none is in" in err
     assert not path.exists()
 
 

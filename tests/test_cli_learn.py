@@ -62,6 +62,7 @@ def test_mine_writes_a_rule_file(run, log, tmp_path):
     assert "shop.example: 120 URLs, 40 contents; 80 of 80 redundant ones found" in out
     assert "drop-param" in out
     assert "240 rows, 2 sites, 2 rules active, 0 proposed" in err
+    assert "left out" not in err
     assert f"{path}: 2 rules, 2 of them new" in err
 
 
@@ -131,7 +132,7 @@ def test_a_bad_row_stops_mining(run, log, tmp_path):
     assert not rules.exists()
     code, _, err = run("mine", path, "-o", rules, "--skip-bad")
     assert code == 0
-    assert f"1 rows skipped; the first: {path}, line 1" in err
+    assert f"1 row skipped; the first: {path}, line 1" in err
     assert load_site_rules(rules)
 
 
@@ -228,6 +229,105 @@ def test_evaluate_measures_with_and_without_the_rules(run, log, tmp_path):
     assert measured["with"]["found"] == 1
     assert measured["without"]["found"] == 0
     assert measured["with"]["false_merges"] == 0
+
+
+MIXED = [
+    {
+        "url": "https://shop.example/feed",
+        "status": 200,
+        "mime": "application/rss+xml",
+        "digest": "f",
+    },
+    {"url": "https://shop.example/a.pdf", "status": 200, "mime": "application/pdf", "digest": "p"},
+    {"url": "https://shop.example/b.pdf", "status": 200, "mime": "application/pdf", "digest": "q"},
+    {"url": "https://shop.example/gone", "status": 404, "mime": "text/html", "digest": "g"},
+    {"url": "https://shop.example/nowhere", "status": 302, "mime": "text/html"},
+    {"url": "https://shop.example/moved", "status": 301, "location": "https://shop.example/gone"},
+    {"url": "https://shop.example/empty", "status": 200, "mime": "text/html"},
+    {"url": "https://shop.example/none", "status": 204},
+]
+
+
+def test_what_is_left_out_is_said(run, log, tmp_path):
+    """Both verbs count the rows that are no pages, by the reason."""
+    path, rules = log([*rows(), *MIXED, *rows(pages=1)]), tmp_path / "rules.toml"
+    reasons = (
+        "2 files that are not HTML, 1 error (status 400 and above), 1 feed, 1 other answer "
+        "(not 200), 1 page without a content, 1 redirect without a target\n"
+    )
+    err = run("mine", path, "-o", rules).err
+    assert "131 rows, 1 site, 1 rule active, 0 proposed\n" in err
+    assert f"left out: {reasons}" in err
+    err = run("evaluate", "--rules", rules, path).err
+    assert err.startswith("131 rows, 120 pages measured\n")
+    assert "left out: 3 pages fetched again, 2 files that are not HTML, 1 error" in err
+    assert "1 redirect, 1 redirect without a target\n" in err
+    err = run("evaluate", "--rules", rules, path, "--ignore-from", "3").err
+    assert "120 pages of contents under many URLs" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("missing/rules.toml", "no file can be written here: No such file or directory"),
+        ("folder", "this is a directory"),
+        ("log.jsonl/rules.toml", "no file can be written here: Not a directory"),
+        ("bad.toml", "line 1"),
+    ],
+)
+def test_a_target_that_cannot_be_is_found_out_first(run, log, tmp_path, name, reason, monkeypatch):
+    """The file that the user named is tried before a row is read, and named in the error."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bad.toml").write_text("no rules")
+    before = sorted([*(path.name for path in tmp_path.iterdir()), "log.jsonl"])
+    path = log(rows(), "log.jsonl")
+    monkeypatch.setattr("scrapy_urlnorm.cli.learn.survey", None)  # would be called, were it read
+    code, out, err = run("mine", path, "-o", tmp_path / name)
+    assert (code, out) == (2, "")
+    assert str(tmp_path / name) in err
+    assert reason in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_target_that_breaks_later_is_named(run, log, tmp_path, monkeypatch):
+    """A disk that is full at the end is said of the file that the user named."""
+
+    def full(path, rules):
+        raise OSError(28, "No space left on device", ".rules.toml.x1y2")
+
+    monkeypatch.setattr("scrapy_urlnorm.cli.merge.save_site_rules", full)
+    path = tmp_path / "rules.toml"
+    code, _, err = run("mine", log(rows()), "-o", path)
+    assert code == 2
+    assert err.endswith(f"mine: {path}: No space left on device\n")
+
+
+def test_proposals_are_printed_once(run, log):
+    """A proposal stands in one line, with what it lacks."""
+    err = run("mine", log([row for row in rows(pages=3) if "view=b" not in row["url"]])).err
+    lines = [line for line in err.splitlines() if 'param="view"' in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("  proposed: drop-param on shop.example")
+    assert lines[0].endswith("; 3 contents agree and none differs; 4 would do")
+    assert "missing" not in err
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ((), "--rules RULES is missing"),
+        (("--rule", "FILE"), "to measure the rules of a file: --rules FILE"),
+        (("--rules", "drop-params=false"), "a rule of the catalogue: --rule drop-params=false"),
+    ],
+)
+def test_the_three_kinds_of_rules_are_told_apart(run, log, tmp_path, options, advice):
+    """Who takes one option for another is told which one it is."""
+    path = tmp_path / "rules.toml"
+    path.write_text("")
+    options = [option.replace("FILE", str(path)) for option in options]
+    code, out, err = run("evaluate", *options, log(rows()))
+    assert (code, out) == (2, "")
+    assert advice.replace("FILE", str(path)) in err
 
 
 def test_evaluate_names_wrong_merges(run, log, tmp_path):

@@ -59,7 +59,7 @@ def test_check_rules_answers_with_its_exit_code(run, file):
     """0 for a file that can be used, 1 for one that cannot, with the reason."""
     code, out, err = run("check-rules", file(RULES))
     assert (code, err) == (0, "")
-    assert "rules.toml: ok: 1 rules" in out
+    assert "rules.toml: ok: 1 rule for 1 site" in out
     code, out, _ = run("check-rules", file(WRONG_EXAMPLE))
     assert code == 1
     assert "an example is not merged" in out
@@ -147,7 +147,7 @@ def test_export_rules(run, file):
     save_site_rules(path, rules)
     code, out, err = run("export-rules", path)
     assert code == 0
-    assert "1 rules written, 1 that it cannot say" in err
+    assert "1 rule written, 1 that it cannot say" in err
     assert "left out: (lowercase-path" in err
     again = load_site_rules(file(run("import-rules", file(out, "dud.json")).out))
     normalizers = [Normalizer(site_rules=one) for one in (rules[:1], again)]

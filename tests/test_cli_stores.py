@@ -189,7 +189,7 @@ def test_import_seen_reads_scrapy_redis(run, tmp_path, server):
     assert "--key" in run(*argv).err
     argv += ("--key", "spider:seen")
     assert "--urls" in run(*argv).err
-    assert "1 fingerprints, 1 of them new" in run(*argv, "--check", URLS[0]).err
+    assert "1 fingerprint, 1 of them new" in run(*argv, "--check", URLS[0]).err
     assert seen(tmp_path / "seen", URLS) == [True, False, False]
     client.sadd("spider:seen", "hello")
     code, _, err = run(*argv, "--check", URLS[0])

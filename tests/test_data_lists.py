@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
+from urllib.parse import parse_qs, quote_plus
 
 import pytest
 
+from scrapy_urlnorm import normalize
 from scrapy_urlnorm.rules import data
+from scrapy_urlnorm.url import split
 
 HERE = Path(data.__file__).parent
 MUST_NOT_MATCH = data.parse_table(
@@ -16,20 +19,24 @@ MUST_NOT_MATCH = data.parse_table(
 )
 
 
-def is_session(name: str, value: str, query: tuple[str, ...] = ()) -> bool:
+def is_session(
+    name: str, value: str, query: tuple[str, ...] = (), strength: str = "likely"
+) -> bool:
     """Whether the session list drops this parameter from a query with these names."""
     present = {other.lower() for other in query}
     return any(
         param.is_named(name) and param.accepts(value) and param.stands_among(present)
         for param in data.session_params()
+        if param.strength in ("sure", strength)
     )
 
 
-def in_path(kind: str, name: str, value: str) -> bool:
+def in_path(kind: str, name: str, value: str, strength: str = "likely") -> bool:
     """Whether the path list takes this for a session id."""
     return any(
         session.kind == kind and session.is_named(name) and session.accepts(value)
         for session in data.path_sessions()
+        if session.strength in ("sure", strength)
     )
 
 
@@ -62,7 +69,7 @@ def test_rows_are_whole(table: str) -> None:
 def test_rows_are_sorted_and_distinct(table: str) -> None:
     """Rows stand in the order that the head promises, and none decides what another does."""
     rows = data.read_table(table)
-    told = {"vendor", "source", "server"}
+    told = {"vendor", "source", "server", "why"}
     keys = [
         (row.get("kind", ""), row["name"].lower(), row["name"], *map(str, row.values()))
         for row in rows
@@ -92,13 +99,39 @@ def test_tracking_names() -> None:
     assert len(set(lowered)) == len(lowered)
 
 
+@pytest.mark.parametrize("table", ["path_sessions", "session_params", "tracking_params"])
+def test_every_row_says_how_sure_it_is_and_why(table: str) -> None:
+    """A row is sure or likely, with a reason; a likely one has a reason of its own."""
+    rows = data.read_table(table)
+    assert {row["strength"] for row in rows} == set(data.STRENGTHS)
+    sure = {row["why"] for row in rows if row["strength"] == "sure"}
+    for row in rows:
+        assert row["strength"] == "sure" or row["why"] not in sure, row
+
+
+def test_likely_takes_what_is_sure_too() -> None:
+    """Who takes the likely names takes the sure ones."""
+    sure, likely = (data.tracking_params(strength) for strength in data.STRENGTHS)
+    assert sure.exact < likely.exact
+    assert all(name in likely for name in sure.exact | sure.folded)
+    assert set(sure.prefixes) < set(likely.prefixes)
+
+
 def test_prefixes_are_families() -> None:
     """A prefix ends in an underscore after two or more characters: it is nobody's word."""
+    rows = data.read_table("tracking_params")
+    prefixes = {
+        row["name"][:-1].lower(): row["strength"] for row in rows if row["match"] == "prefix"
+    }
+    for row in rows:
+        if row["match"] in ("exact", "ignore"):
+            name = row["name"].lower()
+            found = [strength for prefix, strength in prefixes.items() if name.startswith(prefix)]
+            # A name that its family covers already is noise, unless it is surer than that.
+            assert not found or (found, row["strength"]) == (["likely"], "sure"), row
     params = data.tracking_params()
     for prefix in params.prefixes:
         assert re.fullmatch(r"[a-z_.]{2,}_", prefix), prefix
-        # A name that its family covers already is noise.
-        assert not any(name.lower().startswith(prefix) for name in params.exact | params.folded)
     assert all(name.startswith(params.prefixes) for name in params.kept)
 
 
@@ -146,11 +179,33 @@ def test_lists_are_immutable_and_cached() -> None:
 
 @pytest.mark.parametrize("row", MUST_NOT_MATCH, ids=lambda row: f"{row['name']}={row['value']}")
 def test_must_not_match(row: dict[str, str]) -> None:
-    """What may be content is in no list."""
-    name, value = row["name"], row["value"]
+    """What may be content is in no list; what likely is none is in no list of the default profile."""
+    name, value, strength = row["name"], row["value"], row["not"]
     assert row["reason"]
-    assert name not in data.tracking_params()
-    assert not is_session(name, value, query=(name, "id"))
+    assert strength in data.STRENGTHS
+    assert name not in data.tracking_params(strength)
+    assert not is_session(name, value, query=(name, "id"), strength=strength)
+    url = f"http://example.com/a?{name}={quote_plus(value)}&id=1"
+    profiles = ["safe", "default", "aggressive"][: 2 + (strength == "likely")]
+    assert {parse_qs(split(normalize(url, p)).query)[name][0] for p in profiles} == {value}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a;sessionid=chapter12introduction",
+        "/a;sid=product-overview-2024",
+        "/a;sid=chapter-1-part-2-section-3-of-the-book",
+        "/a;jsessionid=page1",
+        "/a;PHPSESSID=1234",
+        "/(counterrevolutionariesof)/a",
+        "/(electroencephalographist1)/a",
+        "/a;sessionid=g0q1vnu8m6d0rsjbped1svk8e7",
+    ],
+)
+def test_paths_that_may_be_content_stay_in_the_default_profile(path: str) -> None:
+    """A slug in the place of a session id selects a page."""
+    assert normalize(f"http://example.com{path}") == f"http://example.com{path}"
 
 
 def test_must_not_match_is_distinct() -> None:
@@ -173,6 +228,11 @@ def test_must_not_match_is_distinct() -> None:
         ("group", "X", "chromosome"),
         ("group", "A", "disambiguation"),
         ("segment", "", "disambiguation"),
+        ("segment", "", "counterrevolutionariesof"),
+        ("segment", "", "counterrevolutionarieso1"),
+        ("parameter", "sessionid", "chapter12introduction"),
+        ("parameter", "sid", "product-overview-2024"),
+        ("parameter", "jsessionid", "page1"),
         ("segment", "", "5pnh11553sszre45oevthxn"),
         ("segment", "S", "5pnh11553sszre45oevthxnn"),
     ],
@@ -205,8 +265,11 @@ def test_index_names_must_not_match(name: str) -> None:
      "xtor", "wt_mc", "WT.mc_id", "wt.mc_n", "elqTrackId", "_openstat", "s_kwcid"],
 )  # fmt: skip
 def test_tracking_params_match(name: str) -> None:
-    """The parameters that crawls meet most are listed, in the case in which they come."""
-    assert name in data.tracking_params()
+    """The parameters that crawls meet most are listed, in the case in which they come.
+
+    And they are sure, but for two: the id of a mailing, and a name near those of coordinates.
+    """
+    assert name in data.tracking_params("likely" if name in ("mc_cid", "utm_zoneid") else "sure")
 
 
 @pytest.mark.parametrize(
@@ -234,8 +297,10 @@ def test_tracking_params_match(name: str) -> None:
     ],
 )
 def test_session_params_match(name: str, value: str) -> None:
-    """Session ids as applications write them are recognized."""
+    """Session ids as applications write them are recognized; where only those do, for sure."""
     assert is_session(name, value)
+    words = {"sid", "s", "sessionid", "session_id", "sessid"}
+    assert is_session(name, value, strength="sure") == (name not in words)
 
 
 def test_cfid_goes_with_its_token() -> None:

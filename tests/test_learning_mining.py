@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import simulator
@@ -92,15 +93,49 @@ def test_processes_give_the_same() -> None:
 
 
 def test_reports_say_what_was_found_and_what_is_missing() -> None:
-    """A site's report counts, and names proposals and the evidence they lack."""
+    """A site's report counts, and its proposals say, once, what evidence they lack."""
     rows = [*twins("a.example", "x"), *twins("b.example", "y", 4)]
     first, second = survey(rows)
     assert (first.site, first.urls, first.contents, first.redundant) == ("a.example", 60, 30, 30)
     assert first.merged == 30
     assert [rule.param for rule in first.active] == [("x",)]
     assert not second.active
-    assert second.proposed
-    assert all("would do" in text for text in second.missing)
+    proposed, _ = second.proposed
+    assert proposed.param == ("y",)
+    assert proposed.note == "4 contents agree and none differs; 7 would do"
+    assert second.missing == ()
+    assert len(proposed.examples) == 3
+    normalize = Normalizer("default", site_rules=[replace(proposed, status="active")]).normalize
+    assert all(normalize(one) == normalize(other) for one, other in proposed.examples)
+
+
+def test_what_the_accepted_rules_do_is_not_proposed() -> None:
+    """A parameter of a set that is dropped already has no proposal of its own."""
+    rows = []
+    for n in range(20):
+        shown = ["", f"?C={'NDMS'[n % 4]}&O={'AD'[n % 2]}", *["?O=A"] * (n < 3)]
+        rows += [page(f"http://a.example/d{n}/{query}", f"{n}") for query in shown]
+    (rule,) = mine(rows)
+    assert (rule.active, rule.param) == (True, ("C", "O"))
+
+
+def test_rules_that_ignore_values_have_examples() -> None:
+    """Nothing has the image of such a rule; two URLs that become the same are its example."""
+    rows = [page(f"http://a.example/login?next=%2Fpage%2F{n}", "log in") for n in range(40)]
+    rows += [page(f"http://a.example/page/{n}", f"{n}") for n in range(40)]
+    (rule,) = mine(rows)
+    assert rule.kind == "ignore-value"
+    assert len(rule.examples) == 3
+    normalize = Normalizer("default", site_rules=[rule]).normalize
+    assert all(normalize(one) == normalize(other) for one, other in rule.examples)
+
+
+def test_proposals_from_a_list_of_urls_have_examples() -> None:
+    """The twins that speak for a proposal stand beside it."""
+    rows = [Observation(f"http://{www}a.example/{n}") for n in range(20) for www in ("", "www.")]
+    (rule,) = mine(rows)
+    assert rule.status == "proposed"
+    assert rule.examples[0] == ("http://www.a.example/0", "http://a.example/0")
 
 
 def test_rules_survive_their_file(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -13,6 +13,7 @@ from scrapy_urlnorm.learning.ops import (
     Cut,
     Dedupe,
     Drop,
+    First,
     Lower,
     Number,
     Op,
@@ -127,6 +128,8 @@ CASES: list[tuple[Op, Context, list[str]]] = [
     (Split(":", ("w",)), (), ["/w/a:b/c", "/w/a", "/x/a:b", "/w/a::b"]),
     (Lower(), (), ["/A/b", "/a"]),
     (Lower("q:t"), (), ["/?t=Ab", "/?t=B&t=a", "/?u=A"]),
+    (First(("s1",)), (), ["/a/Ab", "/a/ab", "/a/AB/C", "/A"]),
+    (First(("s0", "q:t")), (), ["/?t=AB", "/?t=B&t=a", "/A/A?t=", "/a"]),
     (Suffix("?", "-1"), (), ["/?thread-12-1", "/?thread-12", "/?thread-1"]),
     (Suffix("q:x", "-1"), (), ["/?x=a-1", "/?x=a-1-1", "/?x=-1"]),
     (Suffix("s-1", ".html", True), (), ["/a/b.html", "/a/b.html/", "/.html"]),
@@ -168,12 +171,16 @@ def test_every_operation_is_idempotent() -> None:
 
 
 def test_evidence_is_written_into_the_rule() -> None:
-    """Support, conflicts, bound and examples go along."""
+    """Support, conflicts, risk and examples go along; no risk is too small to be named."""
     pair = ("http://h.example/?sid=1", "http://h.example/")
-    learned = Learned(Drop(("q:sid",)), (), Count(40.0, 1, 90), [pair])
+    learned = Learned(Drop(("q:sid",)), (), Count(40.0, 1, 90), [pair], 0.0123456)
     rule = site_rule(learned, "h.example", hosts=["a.h.example"], status="proposed", note="why")
     assert rule is not None
     assert (rule.support, rule.conflicts, rule.status, rule.note) == (40, 1, "proposed", "why")
-    assert rule.false_merge_upper == pytest.approx(0.1107, abs=0.001)
+    assert rule.risk == 0.0123
     assert rule.examples == (pair,)
     assert rule.when == {"host": ["a.h.example"]}
+    learned.risk = 1e-9
+    again = site_rule(learned, "h.example")
+    assert again is not None
+    assert again.risk == 0.0001

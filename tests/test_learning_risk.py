@@ -42,6 +42,16 @@ def test_risk_falls_with_support_and_rises_with_conflicts() -> None:
     assert wrong(30, 10, 0.3) > 0.99
 
 
+@pytest.mark.parametrize("prior", [0.08, 0.15, 0.3, 0.4, 0.5, 0.8, 0.95])
+def test_more_support_never_refuses(prior: float) -> None:
+    """Without a conflict, what is accepted stays accepted up to 200,000 agreeing contents."""
+    first = support_needed(prior, 0.02)
+    sizes = [*range(first, 8_000), *range(8_000, 200_001, 250)]
+    assert [n for n in sizes if not accepted(n, 0, prior, 0.02)] == []
+    risks = [risk(n, 0, prior) for n in sizes]
+    assert risks == sorted(risks, reverse=True)
+
+
 def test_noise_is_tolerated_only_as_far_as_it_was_told() -> None:
     """A handful of conflicts in a thousand is noise at one per cent, not at a thousandth."""
     assert Limits(noise=0.01).tolerates(10, 1_000)

@@ -172,23 +172,25 @@ def test_users_get_what_was_learned(kind: str) -> None:
     assert sorted(map(sorted, inside.values())) == sorted(map(sorted, outside.values()))
 
 
-def test_rules_bring_their_evidence() -> None:
-    """Every active rule names support, a bound, and pairs of URLs that it merges."""
-    rules = mine(simulator.observations(simulator.site("forum")))
-    active = [rule for rule in rules if rule.active]
-    assert active
+@pytest.mark.parametrize("limit", [0.006, 0.02])
+@pytest.mark.parametrize("kind", GOALS)
+def test_rules_bring_their_evidence(kind: str, limit: float) -> None:
+    """Every active rule names its support, a risk within the limit, and URLs that it merges."""
+    rules = mine(simulator.observations(simulator.site(kind)), risk=limit)
     normalizer = Normalizer("default", site_rules=rules)
-    with_examples = 0
-    for rule in active:
+    for rule in rules:
         assert rule.source == "content"
         assert rule.support is not None
         assert rule.support >= 2
         assert rule.conflicts == 0
-        assert rule.false_merge_upper is not None
-        for one, other in rule.examples:
-            with_examples += 1
-            assert normalizer.normalize(one) == normalizer.normalize(other)
-    assert with_examples
+        assert rule.risk is not None
+        assert rule.false_merge_upper is None
+        assert rule.examples
+        if rule.active:
+            assert 0 < rule.risk <= limit
+            for one, other in rule.examples:
+                assert normalizer.normalize(one) == normalizer.normalize(other)
+    assert kind == "tiny" or any(rule.active for rule in rules)
 
 
 def test_a_parameter_that_the_catalogue_drops_wrongly_is_kept() -> None:

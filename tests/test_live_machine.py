@@ -61,7 +61,6 @@ class Machine(RuleBasedStateMachine):
     @rule(times=st.integers(1, 4))
     def requests_leave_the_queue(self, times):
         for _ in range(times):
-            self.crawl.witnesses.look_around()
             self.crawl.leave()
 
     @precondition(lambda self: self.crawl.under)
@@ -111,11 +110,11 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def work_goes_on_for_one_step(self):
-        self.crawl.safely(None, self.crawl.witnesses.work, lambda: True)
+        self.crawl.work(steps=1)
 
     @rule()
     def work_is_done(self):
-        self.crawl.safely(None, self.crawl.witnesses.work, lambda: False)
+        self.crawl.work(steps=1_000)
 
     @precondition(lambda self: self.crawl.asked and not len(self.crawl) and not self.crawl.under)
     @rule()

@@ -18,7 +18,7 @@ def crawl():
     """A crawl in memory, in which http is https."""
     with closing(Crawl()) as crawl:
         crawl.change_rules(SITE, ["https"])
-        crawl.witnesses.work(lambda: False)
+        crawl.work(steps=100)
         yield crawl
 
 

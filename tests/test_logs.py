@@ -143,11 +143,11 @@ def test_an_access_log_without_a_site_says_what_is_missing(tmp_path):
 
 
 def test_a_url_list_is_read_as_it_is(tmp_path):
-    """Comments and empty lines are passed over, and odd bytes survive."""
+    """Comments and empty lines are passed over, and odd bytes are percent-encoded."""
     text = b"# crawled\n\nhttp://a.example/caf\xe9\r\n/b\nhttp://a.example/?x=#y\n"
     reader = read_log(log(tmp_path, text), site="http://a.example")
     assert [row.url for row in reader] == [
-        "http://a.example/caf\udce9",
+        "http://a.example/caf%E9",
         "http://a.example/b",
         "http://a.example/?x=#y",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 
@@ -58,6 +59,8 @@ def test_equal_options_are_equal_normalizers() -> None:
             "trailing-slash": "remove",
             "remove-duplicate-slashes": True,
             "remove-directory-index": True,
+            "drop-params": "likely",
+            "remove-session-ids": "likely",
         },
     )
     assert Normalizer("safe", {"keep-params": ["b", "a"]}) == Normalizer(
@@ -150,6 +153,57 @@ def test_site_rules_run_after_the_catalogue() -> None:
     steps = normalizer.explain("http://example.com/?a=1&b=2").steps
     assert steps[-1].after == "http://example.com/?b=2"
     assert "drop-param" in steps[-1].rule
+
+
+@pytest.mark.parametrize("rules", [{}, {"strip-amp": True}])
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (b"http://h/", "a URL has to be a str, not bytes: b'http://h/'; decode it first"),
+        (None, "a URL has to be a str, not NoneType: None"),
+        (7, "a URL has to be a str, not int: 7"),
+    ],
+)
+def test_what_is_no_text_is_refused_in_one_sentence(
+    profile: str, rules: dict[str, object], url: object, message: str
+) -> None:
+    """Bytes, which w3lib takes, are refused with what to do about it, by every way through."""
+    normalizer = Normalizer(profile, rules)
+    for call in (
+        normalizer.normalize,
+        normalizer.explain,
+        lambda u: [*normalizer.normalize_many([u])],
+    ):
+        with pytest.raises(TypeError, match=re.escape(message)):
+            call(url)  # type: ignore[operator]
+
+
+PLAIN = {
+    "safe": "http://example.com/a-b/c_d.html?x=1&a=2&A=%20",
+    "default": "https://www.example.com/a-b/c_d.html?x=1&a=2",
+    "aggressive": "http://example.com/a-b/c_d.html?x=1&a=2",
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("tail", ["", "#top"])
+def test_the_short_cut_answers_a_plain_url(
+    profile: str, tail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain URL of a site with or without rules never goes the long way."""
+    tail = "" if profile == "safe" else tail
+    rule = SiteRule(site="example.org", kind="drop-param", param="a")
+    expected = explain(PLAIN[profile] + tail, profile).normalized
+
+    def fail(*_: object) -> str:
+        raise AssertionError("went the long way")
+
+    monkeypatch.setattr(Normalizer, "_settle", fail)
+    for site_rules in ((), (rule,)):
+        normalizer = Normalizer(profile, site_rules=site_rules)
+        assert normalizer.normalize(PLAIN[profile] + tail) == expected
+        assert normalizer.for_site("example.com", ()).normalize(PLAIN[profile]) in expected
 
 
 HOSTILE = {

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from scrapy_urlnorm import domains
+from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer, normalize
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES, Rule
+from scrapy_urlnorm.rules.data import index_names
+from scrapy_urlnorm.rules.host import canonical_host
 
 JSESSION = "0A1B2C3D4E5F60718293A4B5C6D7E8F9"
 ASPNET = "lit3py55t21z5v55vlm25s55"
@@ -24,7 +28,8 @@ ARTICLE: list[tuple[dict[str, object], str, str]] = [
     ({}, "http://example.com", "http://example.com/"),
     ({}, "http://example.com:80/", "http://example.com/"),
     ({"trailing-slash": "add"}, "http://example.com/foo", "http://example.com/foo/"),
-    ({"remove-directory-index": True}, "http://example.com/default.asp", "http://example.com/"),
+    ({"remove-directory-index": ["default.asp"]}, "http://example.com/default.asp",
+     "http://example.com/"),
     ({"remove-directory-index": True}, "http://example.com/a/index.html", "http://example.com/a/"),
     ({"remove-fragment": True}, "http://example.com/bar.html#section1",
      "http://example.com/bar.html"),
@@ -116,7 +121,11 @@ CASES: list[tuple[str, object, str, str]] = [
     ("trailing-slash", "remove", "http://h/a/?q", "http://h/a?q"),
     ("trailing-slash", "remove", "http://h/", "http://h/"),
     ("trailing-slash", "remove", "http://h/a//", "http://h/a"),
-    ("remove-directory-index", True, "http://h/index.php?id=1", "http://h/?id=1"),
+    ("remove-directory-index", True, "http://h/index.html?id=1", "http://h/?id=1"),
+    ("remove-directory-index", ["index.php", "index.html"], "http://h/index.php?id=1",
+     "http://h/?id=1"),
+    ("remove-directory-index", True, "http://h/index.php/index.html",
+     "http://h/index.php/index.html"),
     ("remove-directory-index", True, "http://h/myindex.html", "http://h/myindex.html"),
     ("remove-directory-index", True, "http://h/index.html/a", "http://h/index.html/a"),
     ("remove-directory-index", ["start.htm"], "http://h/start.htm", "http://h/"),
@@ -171,7 +180,13 @@ CASES: list[tuple[str, object, str, str]] = [
     ("remove-session-ids", True, f"http://h/app/(X(1)S({ASPNET}))/", "http://h/app/"),
     ("remove-session-ids", True, "http://h/(S(other))/a.aspx", "http://h/(S(other))/a.aspx"),
     ("remove-session-ids", True, f"http://h/?PHPSESSID={JSESSION.lower()}&a=1", "http://h/?a=1"),
-    ("remove-session-ids", True, f"http://h/?sid={JSESSION.lower()}&a=1", "http://h/?a=1"),
+    ("remove-session-ids", True, f"http://h/?sid={JSESSION.lower()}", f"http://h/?sid={JSESSION.lower()}"),
+    ("remove-session-ids", "sure", f"http://h/?s={JSESSION}", f"http://h/?s={JSESSION}"),
+    ("remove-session-ids", "likely", f"http://h/?sid={JSESSION.lower()}&a=1", "http://h/?a=1"),
+    ("drop-params", "sure", "http://h/?mc_cid=1&mc_eid=2", "http://h/?mc_cid=1"),
+    ("drop-params", "likely", "http://h/?mc_cid=1&mc_eid=2", "http://h/"),
+    ("drop-params", {"list": "likely", "except": ["mc_cid"]}, "http://h/?mc_cid=1&et_cid=2",
+     "http://h/?mc_cid=1"),
     ("remove-session-ids", True, "http://h/?CFID=1234&CFTOKEN=87654321&a=1", "http://h/?a=1"),
     ("remove-session-ids", True, "http://h/?CFID=1234&a=1", "http://h/?CFID=1234&a=1"),
     ("remove-session-ids", True, "http://h/?sid=7&session=morning", "http://h/?sid=7&session=morning"),
@@ -351,7 +366,7 @@ ORDER = [
      {"lowercase-path": True, "remove-directory-index": True, "trailing-slash": "remove"},
      "http://h/a"),
     (f"http://h/index.jsp;jsessionid={JSESSION}",
-     {"remove-session-ids": True, "remove-directory-index": True}, "http://h/"),
+     {"remove-session-ids": True, "remove-directory-index": ["index.jsp"]}, "http://h/"),
     ("http://0x7f.1/", {"replace-ip-with-domain": {"127.0.0.1": "Example.com"}},
      "http://example.com/"),
     ("http://m.www.example.com/", {"www": "remove", "strip-mobile-host": True},
@@ -377,6 +392,9 @@ BAD = [
     ("safe", {"keep-params": "id"}, "rule 'keep-params': 'id' is not an option; accepted: a list"),
     ("safe", {"drop-params": {"add": ["a"], "without": []}}, "rule 'drop-params'"),
     ("safe", {"drop-params": [1]}, "rule 'drop-params'"),
+    ("safe", {"drop-params": "surely"}, "'surely' is not an option; accepted: 'sure' or 'likely'"),
+    ("safe", {"drop-params": {"list": "x"}}, "rule 'drop-params'"),
+    ("safe", {"remove-session-ids": "maybe"}, "accepted: 'sure', 'likely', False"),
     ("safe", {"drop-default-params": ["a"]}, "rule 'drop-default-params'"),
     ("safe", {"drop-default-params": {"a": None}}, "rule 'drop-default-params'"),
     ("safe", {"replace-ip-with-domain": {"example.com": "h"}}, "'example.com' is not an option"),
@@ -392,3 +410,65 @@ def test_bad_options(profile: str, rules: dict[str, object], message: str) -> No
     """A profile, rule or option that is not known is refused by name, with what is accepted."""
     with pytest.raises(ConfigError, match=re.escape(message)):
         Normalizer(profile, rules)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("é" * 63 + ".com", "xn--" + ("é" * 63).encode("punycode").decode() + ".com"),
+        ("É" * 64 + ".com", "é" * 64 + ".com"),
+        ("%C3%89" * 64 + ".com", "%C3%89" * 64 + ".com"),
+    ],
+)
+def test_a_label_that_is_no_name_stays_as_it_is(host: str, expected: str) -> None:
+    """Encoding a label takes time by the square of its length: none above 63 is encoded."""
+    assert canonical_host(host) == expected
+
+
+def test_nothing_is_kept_of_a_host_too_long_for_a_name() -> None:
+    """P8: a site that makes up long hosts does not fill the memory of the public suffix test."""
+    before = domains._registrable_domain.cache_info().currsize
+    assert registrable_domain("a." * 200 + "com") == "a." * 200 + "com"
+    assert domains._registrable_domain.cache_info().currsize == before
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("folder", ["/", "/d/", "/d/index.html/", "/topics/auth/"])
+def test_no_two_index_names_of_a_folder_are_one_page(profile: str, folder: str) -> None:
+    """The pages of a folder that bear index names keep a key each; one at most is the folder's."""
+    names = sorted(index_names())
+    keys = {name: normalize(f"https://example.com{folder}{name}", profile) for name in names}
+    assert len(set(keys.values())) == len(names)
+    assert (
+        sum(key == normalize(f"https://example.com{folder}", profile) for key in keys.values()) <= 1
+    )
+
+
+def test_two_index_names_are_one_page_where_the_user_says_so() -> None:
+    """A list of names is the user's word that each of them is the folder."""
+    normalizer = Normalizer("default", {"remove-directory-index": ["index.php", "default.htm"]})
+    urls = [f"http://example.com/d/{name}" for name in ("", "index.php", "default.htm")]
+    assert set(normalizer.normalize_many(urls)) == {"http://example.com/d/"}
+    assert normalizer.normalize("http://example.com/d/index.html").endswith("/d/index.html")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    "literal",
+    ["[]", "[::1", "[:::1]", "[1::2::3]", "[12345::1]", "[::g]", "[example.com]", "[1.2.3.4]",
+     "[::1.2.3.400]", "[v1]", "[v.a]", "[vg.a]", "[::1]a", "[ ::1]", "[%25eth0]", "[[::1]]"],
+)  # fmt: skip
+def test_an_ip_literal_that_no_client_accepts_stays(profile: str, literal: str) -> None:
+    """The whole URL comes back as it is, since no client could ask for it (RFC 3986, 3.2.2)."""
+    url = f"HTTP://{literal}:80/%7ea/../?b=1&a=2#top"
+    assert normalize(url, profile) == url
+
+
+@pytest.mark.parametrize(
+    ("literal", "key"),
+    [("[::1]", "[::1]"), ("[0:0::1%25eth0]", "[::1%25eth0]"), ("[v1.a:b]", "[v1.a:b]"),
+     ("[V1f.~]", "[v1f.~]")],
+)  # fmt: skip
+def test_an_ip_literal_of_a_known_form_is_normalized(literal: str, key: str) -> None:
+    """IPv6 with or without a zone, and what RFC 3986 leaves to the future, are hosts."""
+    assert normalize(f"HTTP://{literal}:80/%7ea") == f"http://{key}/~a"

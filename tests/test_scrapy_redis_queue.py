@@ -24,15 +24,22 @@ class Impatient(PriorityQueue):
     dead_seconds = 0.1
 
 
+class Attributes(SimpleNamespace):
+    """One that may be a key of a dictionary, as a crawler may."""
+
+    __hash__ = object.__hash__
+
+
 class Crawler:
     """As much of a crawler as the queue sees; ``under_way`` is what its engine works on."""
 
     def __init__(self, url, queue_class=PriorityQueue, spider_class=Spider):
         self.under_way = set()
         spider = spider_class(name="shop")
-        spider.crawler = SimpleNamespace(
+        spider.crawler = Attributes(
             signals=SignalManager(),
             engine=SimpleNamespace(_slot=SimpleNamespace(inprogress=self.under_way)),
+            stats=SimpleNamespace(inc_value=lambda name, count: None),
         )
         self.queue = queue_class(redis.Redis.from_url(url), spider, "%(spider)s:requests")
 
@@ -163,7 +170,7 @@ def test_a_crawler_that_ends_leaves_nothing(url):
     crawler.push("a")
     crawler.take()
     crawler.finish("a")
-    crawler.queue._spider_closed()
+    crawler.queue._spider_closed("finished")
     with redis.Redis.from_url(url) as client:
         assert client.keys() == []
 
@@ -173,7 +180,7 @@ def test_a_crawler_that_is_forced_to_end_leaves_its_work(url):
     crawler, other = Crawler(url), Crawler(url, Impatient)
     crawler.push("a")
     crawler.take()
-    crawler.queue._spider_closed()
+    crawler.queue._spider_closed("finished")
     assert other.take_in_time() == "a"
 
 

@@ -145,6 +145,7 @@ def test_every_statistic_in_the_code_is_described():
     files = (
         "dupefilter.py",
         "scheduler.py",
+        "redis_queue.py",
         "fingerprinter.py",
         "middleware.py",
         "crawl/live/live_rules.py",

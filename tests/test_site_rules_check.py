@@ -42,7 +42,7 @@ def test_a_good_file_is_counted(tmp_path: Path) -> None:
     idle = rule(site="b.example", kind="www", option="keep", status="rejected")
     errors, warnings, text = report_on(tmp_path, sid, idle)
     assert errors == warnings == []
-    assert text.endswith("ok: 2 rules for 2 sites (1 active, 1 rejected), 1 examples")
+    assert text.endswith("ok: 2 rules for 2 sites (1 active, 1 rejected), 1 example")
 
 
 def test_an_example_that_is_not_merged_is_an_error(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_an_example_that_is_not_merged_is_an_error(tmp_path: Path) -> None:
     errors, _, text = report_on(tmp_path, wrong)
     assert len(errors) == 1
     assert "'http://shop.example/?SID=1'" in errors[0]
-    assert text.splitlines()[-1].endswith("1 errors: 1 rules for 1 sites (1 active), 1 examples")
+    assert text.splitlines()[-1].endswith("1 error: 1 rule for 1 site (1 active), 1 example")
 
 
 def test_examples_of_a_proposed_rule_are_tried_as_if_it_were_active(tmp_path: Path) -> None:

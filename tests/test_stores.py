@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from unittest import mock
 
@@ -30,15 +32,44 @@ class TestMemoryWithoutPythonsHash(TestMemory):
             yield
 
 
-@pytest.mark.parametrize("count", [1_000, 30_000, 300_000])
+@pytest.mark.parametrize("count", [1_000, 30_000, 400_000])
 def test_memory_takes_few_bytes_a_key(count):
-    """At most twenty, and forty kilobytes to begin with."""
+    """At most twenty, and forty kilobytes to begin with; whatever the number, all are found.
+
+    From 327,680 keys on, the last pair of bits of a byte decides where one goes.
+    """
     store = MemorySeen()
     store.add_many(map(fingerprint, range(count)))
     size = sum(map(sys.getsizeof, store._buckets)) + sys.getsizeof(store._buckets)
     assert size / count < 20 + 40_000 / count
     assert len(store) == count
     assert store.add_many(map(fingerprint, range(count))) == 0
+
+
+@pytest.mark.parametrize(("seed", "is_fixed"), [("random", False), ("0", True), ("7", True)])
+def test_nobody_can_search_for_two_keys_with_one_hash(seed, is_fixed):
+    """Two processes hash a key differently, also where Python's own hash is the same in both."""
+    code = "from scrapy_urlnorm.stores import memory; print(hash(b'key'), memory._hash(b'key'))"
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, check=True
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert (said[0][0] == said[1][0]) is is_fixed
+    assert said[0][1] != said[1][1]
+
+
+@pytest.mark.parametrize(
+    ("width", "algorithm", "seed", "is_good"),
+    [(64, "siphash13", "", True), (64, "siphash24", "random", True), (32, "siphash13", "", False),
+     (64, "fnv", "", False), (64, "siphash13", "0", False)],
+)  # fmt: skip
+def test_where_pythons_own_hash_is_good_enough(width, algorithm, seed, is_good):
+    """With 64 bits, keyed, and by a key that nobody has chosen."""
+    info = mock.Mock(width=width, algorithm=algorithm)
+    assert memory._is_good(info, seed) is is_good
 
 
 def test_bytes_of_two_neighbours_are_no_key():

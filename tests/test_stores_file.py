@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 from unittest import mock
 
 import pytest
@@ -126,3 +127,36 @@ def test_a_full_disk_is_an_error_and_no_key_is_lost(tmp_path):
     store.close()
     with opened(f"file:{path}") as store:
         assert len(store) == 11
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_file_is_read_or_refused(tmp_path, seed):
+    """Bytes changed, cut out or put in anywhere: a StoreError, or a store that invents no key."""
+    chance = random.Random(seed)
+    path = filled(tmp_path / "seen", 50)
+    data = bytearray(path.read_bytes())
+    for _ in range(chance.randrange(1, 6)):
+        at = chance.randrange(len(data))
+        size = chance.randrange(1, 40)
+        data[at : at + chance.choice((0, size))] = chance.randbytes(chance.choice((0, size)))
+    path.write_bytes(data)
+    try:
+        with opened(f"file:{path}") as store:
+            known = len(store)
+            assert known <= 50
+            assert all(store.add(fingerprint(number)) for number in range(50, 100))
+    except StoreError as error:
+        assert str(path) in str(error)  # noqa: PT017 - or there is none
+        assert path.read_bytes() == data
+        return
+    with opened(f"file:{path}") as store:
+        assert len(store) == known + 50
+
+
+@pytest.mark.parametrize("kind", ["file", "lmdb"])
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
+def test_a_path_that_no_system_has_is_an_error(tmp_path, kind, name):
+    """It names the store."""
+    pytest.importorskip("lmdb", reason="the extra 'disk' is not installed")
+    with pytest.raises(StoreError, match="cannot open"):
+        opened(f"{kind}:{tmp_path / name}")

@@ -12,6 +12,7 @@ from itertools import compress
 import pytest
 from store_contract import DIGEST, fingerprint
 
+from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.stores import open_store
 
 KILLS = 25  #: of each of the two stores
@@ -68,3 +69,22 @@ def test_a_killed_writer_loses_no_more_than_promised(tmp_path, kind, lost):
             assert len(known) <= len(seen) <= len(known) + lost + 10 * KILLS
         begin = end + 1000
     assert len(known) > 1000
+
+
+@pytest.mark.parametrize("kind", ["file", "lmdb"])
+def test_a_killed_process_lets_go_of_its_file(tmp_path, kind):
+    """While it runs nobody else can open the store; killed, it locks nobody out."""
+    if kind == "lmdb":
+        pytest.importorskip("lmdb")
+    spec = f"{kind}:{tmp_path / 'seen'}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, spec, "0"], stdout=subprocess.PIPE, env=environment
+    )
+    writer.stdout.readline()
+    with pytest.raises(StoreError, match="in use by another process"):
+        open_store(spec, digest=DIGEST).open()
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate()
+    with open_store(spec, digest=DIGEST) as seen:
+        assert seen.add(b"key") is True

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from hashlib import blake2b
 from unittest import mock
 
 import pytest
 from store_contract import DIGEST, StoreFileContract, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
-from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.stores import Identity, open_store
 
 lmdb = pytest.importorskip("lmdb", reason="the extra 'disk' is not installed")
 disk = pytest.importorskip("scrapy_urlnorm.stores.disk")
@@ -35,9 +39,9 @@ def filled(path, count=10):
 
 
 def test_it_is_one_file(tmp_path):
-    """Nothing lies beside it."""
+    """Nothing lies beside it but what it is locked by."""
     filled(tmp_path / "seen")
-    assert [path.name for path in tmp_path.iterdir()] == ["seen"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seen", "seen.lock"]
 
 
 def test_a_batch_is_written_when_it_is_full(tmp_path, monkeypatch):
@@ -142,3 +146,136 @@ def test_an_error_while_writing_loses_nothing(tmp_path, monkeypatch):
     store.close()
     with opened(f"lmdb:{path}") as store:
         assert len(store) == 11
+
+
+# --- a file that is cut short ---------------------------------------------------------------
+
+OPEN_ALL = """
+import json, sys
+from hashlib import sha1
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.stores import open_store
+
+path, digest, count, lengths = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+whole = open(path, "rb").read()
+keys = [sha1(b"%d" % number, usedforsecurity=False).digest() for number in range(count)]
+for length in lengths:
+    with open(path, "wb") as file:
+        file.write(whole[:length])
+    try:
+        with open_store(f"lmdb:{path}", digest=digest) as store:
+            said = ["opened", sum(key in store for key in keys), store.add(b"another key")]
+    except StoreError as error:
+        said = [type(error).__name__, str(error)]
+    print(json.dumps([length, *said]), flush=True)
+"""
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_file_cut_short_is_an_error(tmp_path, is_old):
+    """Wherever it ends: reading a page that is not there would end the process with SIGBUS."""
+    count = 10_000
+    path = tmp_path / "seen"
+    if is_old:
+        write_old(path, count)
+    else:
+        filled(path, count)
+    page, size = 4096, path.stat().st_size
+    steps = {
+        0,
+        1,
+        8,
+        24,
+        96,
+        152,
+        160,
+        1000,
+        *range(page, size, page),
+        *range(size - page, size, 500),
+    }
+    lengths = sorted(steps | {length - 1 for length in steps if length} | {size})
+    command = [sys.executable, "-c", OPEN_ALL, str(path), DIGEST, str(count), json.dumps(lengths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = {length: rest for length, *rest in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 0, (max(said, default=0), done.stderr)
+    assert said.pop(size) == ["opened", count, True]
+    assert said.pop(0) == ["opened", 0, True]  # as good as none
+    for length, (kind, message, *_) in said.items():
+        assert kind in ("StoreError", "StoreMismatchError"), length
+        assert str(path) in message
+        if length >= 2 * page:
+            assert f"{length:,} bytes of {size:,}" in message
+            assert "start anew" in message
+
+
+def test_a_file_that_is_replaced_while_it_is_open_is_noticed(tmp_path):
+    """After an error it is opened again: what is there then has to be what was there before."""
+    path = filled(tmp_path / "seen", 100)
+    filled(tmp_path / "other", 10)
+    store = opened(f"lmdb:{path}")
+    store.add(fingerprint(100))
+    with (
+        mock.patch.object(store, "_read", side_effect=lmdb.DiskError("no space")),
+        pytest.raises(StoreError),
+    ):
+        store.flush()
+    ours = path.read_bytes()
+    for others in ((tmp_path / "other").read_bytes(), b""):
+        path.write_bytes(others)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="was replaced"):
+                store.add(fingerprint(1))
+    path.write_bytes(ours)
+    assert store.add(fingerprint(1)) is False
+    store.close()
+    with opened(f"lmdb:{path}") as store:
+        assert len(store) == 101
+
+
+# --- the salt, and files made before there was one --------------------------------------------
+
+
+def hashes(path):
+    """All that stands for keys in a file."""
+    with lmdb.open(str(path), subdir=False, lock=False, max_dbs=1) as env:
+        keys = env.open_db(b"keys", dupsort=True, dupfixed=True)
+        with env.begin(keys) as transaction:
+            return {bytes(first) + bytes(rest) for first, rest in transaction.cursor()}
+
+
+def write_old(path, count):
+    """Write what an older version had in a file after *count* keys."""
+    with lmdb.open(str(path), subdir=False, lock=False, max_dbs=1, map_size=1 << 26) as env:
+        keys = env.open_db(b"keys", dupsort=True, dupfixed=True)
+        with env.begin(write=True) as transaction:
+            transaction.put(b"identity", Identity(DIGEST).to_bytes())
+            for entry in unsalted(count):
+                transaction.put(entry[:1], entry[1:], db=keys)
+
+
+def unsalted(count):
+    """What stands for keys in a file without a salt."""
+    return {blake2b(fingerprint(number), digest_size=9).digest() for number in range(count)}
+
+
+def test_each_file_hashes_with_a_salt_of_its_own(tmp_path):
+    """Nobody can search for two URLs with one hash."""
+    one, two = hashes(filled(tmp_path / "one", 500)), hashes(filled(tmp_path / "two", 500))
+    assert len(one) == len(two) == 500
+    assert not one & two
+    assert not one & unsalted(500)
+
+
+def test_an_old_file_is_opened_and_goes_on(tmp_path):
+    """Without a salt, as it was made."""
+    path = tmp_path / "seen"
+    write_old(path, 500)
+    for known in (500, 20_000):
+        with opened(f"lmdb:{path}") as store:
+            assert len(store) == known
+            assert store.add_many(map(fingerprint, range(20_000))) == 20_000 - known
+            assert store.forget(fingerprint(3)) is True
+            assert store.add(fingerprint(3)) is True
+    assert hashes(path) == unsalted(20_000)
+    with pytest.raises(StoreMismatchError, match="f" * 16):
+        opened(f"lmdb:{path}", digest="f" * 16)

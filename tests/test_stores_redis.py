@@ -73,7 +73,7 @@ def test_a_key_takes_few_bytes(redis_server, client, count):
     assert size / count < 25
     assert {client.object("encoding", name) for name in buckets} == {b"intset"}
     sizes = [client.scard(name) for name in buckets]
-    assert sum(sizes) == count
+    assert sum(sizes) == count + len(buckets)  # each has a mark besides
     assert max(sizes) < 400
 
 
@@ -130,23 +130,6 @@ def test_a_key_is_forgotten_after_its_time(redis_server, client):
         for name in client.scan_iter(f"{prefix}:*"):
             assert name in lasting or client.ttl(name) >= -2
             assert name in lasting or client.ttl(name) != -1
-
-
-def test_keys_of_the_period_before_are_seen(redis_server, client):
-    """Until their time is over; they can be forgotten, and then are new."""
-    prefix = next(_prefixes)
-    with opened(f"{redis_server.url}?prefix={prefix}&ttl=1000000000") as store:
-        store.add_many(map(fingerprint, range(10)))
-        period = b":%d" % (int(time.time()) // 1_000_000_000)
-        for name in list(client.scan_iter(f"{prefix}:*")):
-            client.rename(name, name.replace(period, b":%d" % (int(period[1:]) - 1)))
-        assert len(store) == 10
-        assert store.add_many(map(fingerprint, range(10))) == 0
-        assert fingerprint(3) in store
-        assert store.forget(fingerprint(3)) is True
-        assert len(store) == 9
-        assert store.add(fingerprint(3)) is True
-        assert len(store) == 10
 
 
 @pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}, {"ttl": 60}])

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 import threading
+from contextlib import contextmanager, suppress
 
 import pytest
-from redis_server import RedisServer
+from redis_server import RedisServer, free_port
 from store_contract import DIGEST, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import StoreError, StoreUnavailableError
 from scrapy_urlnorm.stores import open_store
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
+redis_groups = pytest.importorskip("scrapy_urlnorm.stores.redis_groups")
+redis_url = pytest.importorskip("scrapy_urlnorm.stores.redis_url")
 
 
 def test_redis_gone_and_back():
@@ -101,7 +107,7 @@ def test_a_key_whose_answer_was_lost_is_new(was_seen):
         store.add(fingerprint(0))  # Redis has the script now
         if was_seen:
             store.add(fingerprint(1))
-        real = store._redis.evalsha
+        real = store._groups._client.evalsha
         lost = []
 
         def lose_the_answer(*arguments):
@@ -111,7 +117,7 @@ def test_a_key_whose_answer_was_lost_is_new(was_seen):
                 raise redis.ConnectionError("connection reset")
             return answer
 
-        store._redis.evalsha = lose_the_answer
+        store._groups._client.evalsha = lose_the_answer
         assert store.add(fingerprint(1)) is True
         assert store.add(fingerprint(1)) is False
         assert len(lost) == 1
@@ -145,3 +151,227 @@ def test_a_store_that_is_not_open_says_so():
     for ask in (store.add, store.forget, store.__contains__, lambda key: store.add_many([key])):
         with pytest.raises(StoreError, match="not open"):
             ask(b"x")
+
+
+# --- how long it takes to fail ----------------------------------------------------------------
+
+
+class _Stuck:
+    """A client for which nothing comes within its time, or that is refused at once."""
+
+    def __init__(self, clock, seconds):
+        self._clock = clock
+        self._seconds = seconds
+
+    def __getattr__(self, name):
+        def fail(*arguments, **options):
+            self._clock[0] += self._seconds
+            raise redis.TimeoutError("nothing came")
+
+        return fail
+
+    def close(self):
+        """Nothing to let go of."""
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.3, 2.0, 5.0, 60.0])
+@pytest.mark.parametrize("takes_time", [True, False])
+def test_the_time_to_wait_bounds_all_attempts(monkeypatch, wait, takes_time):
+    """An attempt has what is left of it, or a second; there are two attempts at least."""
+    clock, given = [100.0], []
+
+    def connect(seconds):
+        given.append(seconds)
+        # A client has five seconds at most, as by default.
+        return _Stuck(clock, min(seconds, redis_url.DEFAULT_TIMEOUT) if takes_time else 0)
+
+    def sleep(seconds):
+        clock[0] += seconds
+
+    monkeypatch.setattr(redis_groups, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(redis_groups, "sleep", sleep)
+    store = open_store(f"redis://127.0.0.1?prefix=p&wait={wait}", digest=DIGEST)
+    store._groups._place = redis_url.Place("redis://127.0.0.1", connect)
+    for _ in range(2):
+        started = clock[0]
+        given.clear()
+        with pytest.raises(StoreUnavailableError, match="nothing came"):
+            store.open()
+        least = redis_groups.LEAST_TIMEOUT
+        assert clock[0] - started <= max(wait, 2 * least) + 1e-6
+        assert len(given) >= 2
+        assert given[0] == max(wait / 2, least)
+        assert max(given[1:]) <= max(wait, least)
+
+
+def watched(store):
+    """The seconds that clients of *store* get from now on."""
+    place, given = store._groups._place, []
+
+    def connect(seconds):
+        given.append(seconds)
+        return place.connect(seconds)
+
+    store._groups._place = redis_url.Place(place.name, connect)
+    return given
+
+
+def test_a_plain_server_that_is_asked_for_tls_fails_in_time():
+    """It waits for the rest of a command, and never answers."""
+    with RedisServer(port=free_port()) as server:
+        url = f"rediss://127.0.0.1:{server.port}?prefix=p&wait=2"
+        store = open_store(url, digest=DIGEST)
+        given = watched(store)
+        with pytest.raises(StoreUnavailableError, match="does not answer"):
+            store.open()
+        assert len(given) == 2
+        assert sum(given) <= 2
+
+
+def test_a_server_that_stands_still_fails_in_time():
+    """It takes connections and does not answer; when it goes on, the store does."""
+    with RedisServer() as server, opened(f"{server.url}?prefix=p&wait=2") as store:
+        store.add(fingerprint(1))
+        given = watched(store)
+        os.kill(server._process.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreUnavailableError, match="does not answer"):
+                store.add(fingerprint(2))
+        finally:
+            os.kill(server._process.pid, signal.SIGCONT)
+        assert len(given) == 1  # besides the client that was there, with half of the time
+        assert sum(given) <= 1
+        assert store.add(fingerprint(1)) is False
+        assert store.add(fingerprint(3)) is True
+        assert given[-1] == 1
+
+
+def test_timeouts_of_the_url_are_the_most():
+    """What is left of the time to wait may be less."""
+    url = "redis://127.0.0.1?prefix=p&socket_timeout=0.7&socket_connect_timeout=3"
+    place, _ = redis_url.parse_redis(url, {})
+    for seconds, expected in ((10, (0.7, 3)), (2, (0.7, 2)), (0.5, (0.5, 0.5))):
+        with place.connect(seconds) as client:
+            options = client.connection_pool.connection_kwargs
+        assert (options["socket_timeout"], options["socket_connect_timeout"]) == expected
+
+
+# --- what is no answer of a store ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["identity", "{00}", "{00}:0", "notes", "{00}:witnesses:0"])
+def test_a_value_of_another_type_is_an_error(what):
+    """Somebody else uses the prefix: each call that meets that says so, and no key is seen."""
+    with RedisServer() as server, redis.Redis.from_url(server.url) as client:
+        url = f"{server.url}?prefix=p"
+        with opened(url) as store:
+            client.delete(f"p:{what}")
+            if what == "identity":
+                client.hset("p:identity", "a", "b")
+            else:
+                client.set(f"p:{what}", "text")
+            errors = []
+
+            def attempt(call):
+                try:
+                    return call()
+                except StoreError as error:
+                    errors.append(str(error))
+
+            witnesses = store.witness_table()
+            for key in map(fingerprint, range(200)):
+                assert attempt(lambda key=key: store.add(key)) is not False
+                assert attempt(lambda key=key: key in store) is not False
+                attempt(lambda key=key: store.forget(key))
+                attempt(lambda key=key: witnesses.put(key, b"value"))
+                assert attempt(lambda key=key: witnesses.get(key)) in (b"value", None)
+                attempt(lambda key=key: witnesses.drop([key]))
+            attempt(store.notes)
+            attempt(lambda: store.leave_notes({"a": "b"}))
+            attempt(lambda: opened(url).close())
+        assert errors
+        assert all("WRONGTYPE" in error and "resume" in error for error in errors)
+
+
+def test_a_note_that_is_no_text_is_passed_over(caplog):
+    """Somebody else wrote it: it is said once, and the other notes are read."""
+    with RedisServer() as server, redis.Redis.from_url(server.url) as client:
+        with opened(f"{server.url}?prefix=p") as store:
+            store.leave_notes({"good": "\u00e9", "other": "2"})
+            client.hset("p:notes", b"\xff\xfe", b"1")
+            client.hset("p:notes", b"bad", b"\x80")
+            for _ in range(3):
+                assert store.notes() == {"good": "\u00e9", "other": "2"}
+        assert caplog.text.count("cannot be read") == 2
+        assert "HDEL p:notes" in caplog.text
+
+
+@contextmanager
+def answering(answer):
+    """A server that is no Redis: to whatever it is sent it says *answer*. Yields its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=talk, args=listener.accept()[:1], daemon=True).start()
+
+        def talk(connection):
+            with suppress(OSError), connection:
+                while connection.recv(1 << 16):
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"+OK\r\n",
+        b":1\r\n",
+        b":abc\r\n",
+        b"$abc\r\n",
+        b"$-1\r\n",
+        b"$3\r\n\xff\xfe\xfd\r\n",
+        b"*0\r\n",
+        b"*-7\r\n",
+        b"*1\r\n" * 5000 + b":1\r\n",
+        b"-\xff\r\n",
+        b"-ERR no\r\n",
+        b"-LOADING\r\n",
+        b"\0" * 20 + b"\r\n",
+        b"\r\n",
+    ],
+)
+def test_a_server_that_is_no_redis_is_an_error(answer):
+    """Whatever it says, it is a StoreError: at first, and after it was a Redis."""
+    with answering(answer) as port:
+        store = open_store(f"redis://127.0.0.1:{port}?prefix=p&wait=0.1", digest=DIGEST)
+        with pytest.raises(StoreError):
+            store.open()
+        with RedisServer() as server, opened(f"{server.url}?prefix=p&wait=0.1") as store:
+            elsewhere = redis_url.parse_redis(f"redis://127.0.0.1:{port}?prefix=p", {})[0]
+            store._groups._place = elsewhere
+            store._groups._disconnect()
+            witnesses = store.witness_table()
+            for ask in (
+                lambda: store.add_many(map(fingerprint, range(50))),
+                lambda: store.add(fingerprint(1)) or pytest.fail("it was taken for seen"),
+                lambda: fingerprint(1) in store,
+                lambda: store.forget(fingerprint(1)),
+                lambda: len(store),
+                store.notes,
+                lambda: store.leave_notes({"a": "b"}),
+                lambda: witnesses.put(fingerprint(1), b"value"),
+                lambda: witnesses.get(fingerprint(1)),
+                lambda: witnesses.drop(map(fingerprint, range(50))),
+            ):
+                with suppress(StoreError):
+                    ask()

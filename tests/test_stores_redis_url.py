@@ -135,8 +135,10 @@ def test_a_cluster_shares_the_keys():
                 raise redis.ConnectionError("connection reset")
 
             # Twice by us, who know that the key may be in then, and never by redis-py.
-            with mock.patch.object(type(store._redis), "_execute_command", lose_the_answer):
-                store._wait = 0
+            with mock.patch.object(
+                type(store._groups._client), "_execute_command", lose_the_answer
+            ):
+                store._groups._wait = 0
                 with pytest.raises(StoreUnavailableError):
                     store.add(fingerprint(1))
             assert len(attempts) == 2

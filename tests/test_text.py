@@ -6,7 +6,7 @@ import pytest
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.text import did_you_mean
+from scrapy_urlnorm.text import counted, did_you_mean, shortened
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,17 @@ def test_an_unknown_rule_is_told_in_whole_sentences(name: object, message: str) 
     with pytest.raises(ConfigError) as raised:
         Normalizer(rules={name: True})  # type: ignore[dict-item]
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1_000, "1,000 rows")]
+)
+def test_one_is_the_only_singular(number: int, text: str) -> None:
+    """A count and its word agree, and thousands are set apart."""
+    assert counted(number, "row") == text
+
+
+def test_a_long_text_keeps_both_ends() -> None:
+    """A message is never longer than asked for, and one that is short enough stays as it is."""
+    assert shortened("a" * 20, 20) == "a" * 20
+    assert shortened("a" * 30 + "z" * 30, 20) == "a" * 10 + " … " + "z" * 7

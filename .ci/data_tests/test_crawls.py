@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -43,4 +44,21 @@ def test_rules_learned(name: str) -> None:
     rules = mine(halves[0])
     found = evaluate(Normalizer("default", site_rules=rules), halves[1])
     assert found.found >= LEARNED[name]
+    assert (found.false_merges, found.lost) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", ["app_cgit", "app_trac", "app_wiki"])
+def test_any_part_in_any_order_can_be_mined(name: str, seed: int) -> None:
+    """Random parts of a log, in random orders, give rules that can be used and merge nothing wrong.
+
+    The order of the rows changes nothing.
+    """
+    chance = random.Random(seed)
+    rows = log(name)
+    part = chance.sample(rows, chance.choice((200, 600, 1_500, len(rows) // 2)))
+    rules = mine(part)
+    chance.shuffle(part)
+    assert mine(part) == rules
+    found = evaluate(Normalizer("default", site_rules=rules), part)
     assert (found.false_merges, found.lost) == (0, 0)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
+from contextlib import suppress
+from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..exceptions import UrlNormError
+from ..text import did_you_mean, shortened
 from . import catalogue, dedupe, import_seen, learn, site_rules, stores, urls
-from .verb import USAGE, UsageError, Verb, say
+from .verb import STANDARD_OUTPUT, USAGE, WHICH_RULES, UsageError, Verb, flush, out, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,13 +40,25 @@ VERBS: tuple[Verb, ...] = (
 INTERRUPTED = 130
 
 
+class _Version(argparse.Action):
+    """``--version``: the version is looked up when it is asked for only."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from .. import __version__
+
+        out(f"scrapy-urlnorm {__version__}")
+        parser.exit()
+
+
 def build_parser(prog: str = "scrapy-urlnorm") -> argparse.ArgumentParser:
     """Build the parser of all verbs."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Normalize URLs, find the ones that count as one page, and the rules for that.",
         epilog=f"{prog} VERB --help says more, with an example.",
+        allow_abbrev=False,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
     for verb in VERBS:
         one = verbs.add_parser(
@@ -51,10 +67,35 @@ def build_parser(prog: str = "scrapy-urlnorm") -> argparse.ArgumentParser:
             description=fill(verb.description, 80),
             epilog=f"example:\n  {prog} {verb.example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,  # --site is no short way to say --site-rules
         )
         verb.add_arguments(one)
-        one.set_defaults(run=verb.run)
+        one.set_defaults(run=verb.run, parser=one)
     return parser
+
+
+def _parse(argv: Sequence[str], prog: str) -> argparse.Namespace:
+    """Read the command line; SystemExit for help, and for a word or option that is unknown."""
+    parser = build_parser(prog)
+    names = [verb.name for verb in VERBS]
+    word = next((word for word in argv if not word.startswith("-")), None)
+    if word is not None and word not in names:
+        hint = did_you_mean(word, names)
+        parser.error(f"{word!r} is not a verb{hint} Known verbs: {', '.join(names)}.")
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        _refuse(args.parser, unknown)
+    return args
+
+
+def _refuse(parser: argparse.ArgumentParser, unknown: list[str]) -> NoReturn:
+    """Say which arguments a verb does not have, and which one was perhaps meant."""
+    option = unknown[0].partition("=")[0]
+    if option == "--rules":
+        hint = f". {WHICH_RULES}"
+    else:
+        hint = did_you_mean(option, re.findall(r"--[a-z-]+", parser.format_help()))
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
 def main(
@@ -64,23 +105,53 @@ def main(
     project: Project | None = None,
 ) -> int:
     """Run one verb and return the exit code; raises nothing but SystemExit for bad usage."""
-    args = build_parser(prog).parse_args(argv)
-    args.project = project
+    argv = sys.argv[1:] if argv is None else argv
     try:
-        code: int = args.run(args)
-        sys.stdout.buffer.flush()
+        try:
+            args = _parse(argv, prog)
+            args.project = project
+            code = _run(args, f"{prog} {args.verb}")
+        finally:
+            flush()
     except BrokenPipeError:
-        # Whoever read our output has enough of it; the interpreter must not flush into it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # whoever read it has enough of it
         return 0
-    except (UsageError, UrlNormError) as error:
-        say(f"{prog} {args.verb}: {error}")
-        return USAGE
     except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        say(f"{prog} {args.verb}: {name}{error.strerror or error}")
+        _drop_output()
+        say(f"{prog}: {_described(error)}")
         return USAGE
-    except KeyboardInterrupt:
-        say(f"{prog} {args.verb}: interrupted")
+    except KeyboardInterrupt:  # while the last of the output is on its way
+        _drop_output()
         return INTERRUPTED
     return code
+
+
+def _run(args: argparse.Namespace, name: str) -> int:
+    """Run the verb; what goes wrong is one line. Errors of the output are left to `main`."""
+    try:
+        code: int = args.run(args)
+    except (UsageError, UrlNormError) as error:
+        say(f"{name}: {shortened(str(error))}")
+        return USAGE
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or error.filename == STANDARD_OUTPUT:
+            raise
+        say(f"{name}: {_described(error)}")
+        return USAGE
+    except KeyboardInterrupt:
+        say(f"{name}: interrupted")
+        return INTERRUPTED
+    return code
+
+
+def _described(error: OSError) -> str:
+    name = f"{error.filename}: " if error.filename else ""
+    return f"{name}{error.strerror or error}"
+
+
+def _drop_output() -> None:
+    """Let what is left of the output go nowhere: the interpreter writes it when it ends."""
+    if sys.stdout is None:  # it was closed before we began
+        return
+    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 from ..rules import PROFILES, RULES
+from ..text import did_you_mean
 from .verb import YES, UsageError, Verb, add_json, out, out_json
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ def _one(args: argparse.Namespace) -> int:
     rule = next((rule for rule in RULES if rule.name == args.name), None)
     if rule is None:
         names = [rule.name for rule in RULES]
-        close = difflib.get_close_matches(args.name, names, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise UsageError(f"{args.name!r} is not a rule{hint} Known: {', '.join(names)}")
+        hint = did_you_mean(args.name, names)
+        raise UsageError(f"{args.name!r} is not a rule{hint} Known rules: {', '.join(names)}")
     if args.json:
         out_json({**_described(rule), "documentation": rule.documentation}, indent=2)
         return YES

@@ -6,7 +6,9 @@ from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from ..logs.source import url_of
 from ..stores import open_store
+from ..text import counted
 from .verb import (
     YES,
     Progress,
@@ -15,10 +17,10 @@ from .verb import (
     add_json,
     add_normalizer,
     build_normalizer,
+    lines_of,
     out,
     out_json,
     say,
-    urls_of,
 )
 
 if TYPE_CHECKING:
@@ -52,9 +54,10 @@ def _dedupe(args: argparse.Namespace) -> int:
     normalize = build_normalizer(args).normalize
     if args.files.count("-") > 1:
         raise UsageError("standard input (-) can be read once")
-    progress = Progress("URLs", quiet=args.quiet)
-    urls = progress.over(url for path in args.files for url in urls_of(path))
-    pairs = ((url, normalize(url)) for url in urls)
+    streams = not (args.counts or args.groups)
+    progress = Progress("URLs", quiet=args.quiet, streams=streams)
+    lines = progress.over(line for path in args.files for line in lines_of(path))
+    pairs = ((line, normalize(url_of(line))) for line in lines)
     if args.groups:
         distinct = _groups(pairs, as_json=args.json)
     elif args.counts:
@@ -64,7 +67,7 @@ def _dedupe(args: argparse.Namespace) -> int:
     if not args.quiet:
         count = progress.count
         share = (count - distinct) / count if count else 0
-        say(f"{count:,} URLs, {distinct:,} distinct, {share:.1%} redundant")
+        say(f"{counted(count, 'URL')}, {distinct:,} distinct, {share:.1%} redundant")
     return YES
 
 

@@ -13,8 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..exceptions import MissingExtraError
+from ..exceptions import MissingExtraError, naming
+from ..logs.source import url_of
 from ..stores import MemorySeen
+from ..text import counted
 from .learn import Logs, add_log_options
 from .stores import STOCK_FINGERPRINTER, add_store, fill, keys_of, new_store
 from .verb import YES, Progress, UsageError, Verb, add_normalizer, build_normalizer, say
@@ -184,22 +186,24 @@ def _match(
             yield from map(key_of, found)
         if not matched:
             raise UsageError(
-                f"none of the {logs.rows:,} URLs is in {old.name}: they are of another crawl, or "
-                "its fingerprints are of another kind"
+                f"of {counted(logs.rows, 'URL')} none is in {old.name}: they are of another crawl, "
+                "or its fingerprints are of another kind"
             )
 
     new = fill(store, keys())
+    unknown = len(old) - len(explained)
     say(
-        f"{logs.rows:,} URLs, {matched:,} of them in the old set, {new:,} new keys. "
-        f"{len(old) - len(explained):,} of its {len(old):,} fingerprints are of no URL of the list: "
-        "these pages are fetched again."
+        f"{counted(logs.rows, 'URL')}, {matched:,} of them in the old set, "
+        f"{counted(new, 'new key')}. {unknown:,} of its {counted(len(old), 'fingerprint')} "
+        f"{'is' if unknown == 1 else 'are'} of no URL of the list: what they stand for is fetched "
+        "again."
     )
     return YES
 
 
 def _copy(known: str | None, old: OldSeen, store: Seen) -> int:
     """Take the fingerprints themselves for keys."""
-    if known and not any(old.which(fingerprints_of(known)[:1])):
+    if known and not any(old.which(fingerprints_of(url_of(known))[:1])):
         raise UsageError(
             f"the fingerprint that {STOCK_FINGERPRINTER} makes of {known!r} is not there: "
             "that URL was not crawled, or the fingerprints are others and mean nothing here. Those "
@@ -210,7 +214,7 @@ def _copy(known: str | None, old: OldSeen, store: Seen) -> int:
     progress = Progress("fingerprints")
     new = fill(store, progress.over(old))
     say(
-        f"{progress.count:,} fingerprints, {new:,} of them new. They hold for URLs whose "
+        f"{counted(progress.count, 'fingerprint')}, {new:,} of them new. They hold for URLs whose "
         "normalized form is the one that Scrapy makes; pages behind other URLs (tracking "
         "parameters, session ids, site rules) are fetched once more, unless --urls names them."
     )
@@ -246,7 +250,8 @@ def fingerprints_of(url: str) -> list[bytes]:
 
 
 def _of_jobdir(path: str) -> list[bytes]:
-    data = Path(path).read_bytes()
+    with naming(path):
+        data = Path(path).read_bytes()
     if b"urlnorm" in data[:64]:  # the header of ours
         raise UsageError(f"{path} is a store of this package already")
     if _HEX_LINES.fullmatch(data):

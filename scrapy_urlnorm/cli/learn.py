@@ -5,22 +5,25 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 from collections import Counter
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..exceptions import ConfigError
 from ..learning import evaluate, survey
-from ..logs import FORMATS, read_log
 from ..masking import masked
+from ..rules import RULES
 from ..site_rules import load_site_rules
+from .crawl_logs import Logs, add_log_options, add_logs, number_of, say_left_out
 from .merge import Merged, add_rules
 from .site_rules import out_rules
+from .status import Status
 from .verb import (
     YES,
-    Progress,
     UsageError,
     Verb,
-    add_json,
     add_normalizer,
     build_normalizer,
     out,
@@ -35,59 +38,10 @@ if TYPE_CHECKING:
 
     from ..learning import Evaluation, SiteReport
     from ..logs import Observation
+    from ..normalizer import Normalizer
+    from ..site_rules import SiteRule
 
-
-class Logs:
-    """The logs of a command line, one after the other, and what there was in them."""
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        if args.logs.count("-") > 1:
-            raise UsageError("standard input (-) can be read once")
-        self._args = args
-        self._progress = Progress("rows")
-        self.contents = self.redirects = 0
-
-    @property
-    def rows(self) -> int:
-        """Rows read so far."""
-        return self._progress.count
-
-    def __iter__(self) -> Iterator[Observation]:
-        for path in self._args.logs:
-            yield from self._progress.over(self._read(path))
-
-    def _read(self, path: str) -> Iterator[Observation]:
-        args = self._args
-        log = read_log(path, format=args.format, skip_bad=args.skip_bad, site=args.site)
-        for row in log:
-            self.contents += row.content is not None
-            self.redirects += row.location is not None
-            yield row
-        if log.skipped:
-            self._progress.clear()
-            say(f"{log.skipped:,} rows skipped; the first: {log.first_bad}")
-
-
-def add_logs(parser: argparse.ArgumentParser) -> None:
-    """Offer crawl logs, and how to read them."""
-    parser.add_argument(
-        "logs", nargs="+", metavar="LOG", help="a crawl log, plain or gzipped; - for standard input"
-    )
-    add_log_options(parser)
-    add_json(parser)
-
-
-def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """Offer the ways to read crawl logs."""
-    parser.add_argument(
-        "--format", choices=tuple(FORMATS), help="of all logs (default: found by their first lines)"
-    )
-    parser.add_argument(
-        "--site", metavar="URL", help="scheme and host of logs that name none (access logs)"
-    )
-    parser.add_argument(
-        "--skip-bad", action="store_true", help="count rows that cannot be read instead of stopping"
-    )
+__all__ = ["VERBS", "Logs", "add_log_options", "add_logs"]
 
 
 def _number(low: float, high: float) -> Callable[[str], float]:
@@ -128,16 +82,24 @@ def _add_mine_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _mine(args: argparse.Namespace) -> int:
-    logs = Logs(args)
-    progress = Progress("sites")
+    if args.output:
+        _try_target(args.output)
+    logs = Logs(args, quiet=True)
+    reports: list[SiteReport] = []
+
+    def doing() -> str:
+        if not logs.read:
+            return f"reading: {number_of(logs.rows, 'row')}"
+        return f"mining: {number_of(len(reports), 'site')} done"
+
     processes = args.processes or _cores()
     sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
-    with _no_children_left():
-        reports = list(progress.over(sites))
+    with _no_children_left(), Status(doing):
+        reports.extend(sites)
     rules = [rule for report in reports for rule in report.rules]
     merged = None
     if args.output:
-        merged = add_rules(args.output, rules, {report.site for report in reports})
+        merged = _add_rules(args.output, rules, {report.site for report in reports})
     if args.json:
         out_json({"sites": [_as_dict(report) for report in reports]}, indent=2)
     elif args.output:
@@ -147,7 +109,10 @@ def _mine(args: argparse.Namespace) -> int:
         out_rules(rules)
         for line in _described(reports):
             say(line)
-    say(f"{logs.rows:,} rows, {len(reports):,} sites, {_counted(rules)}")
+    rows, sites_ = number_of(logs.rows, "row"), number_of(len(reports), "site")
+    say(f"{rows}, {sites_}, {_counted(rules)}")
+    if logs.contents:
+        say_left_out(logs.left_out)
     if logs.rows and not logs.contents:
         say(
             "No row names its content, so nothing about contents could be learned: "
@@ -157,6 +122,27 @@ def _mine(args: argparse.Namespace) -> int:
     if merged is not None:
         say(_written(args.output, merged))
     return YES
+
+
+def _try_target(path: str) -> None:
+    """Find out now whether the rule file can be written: reading the logs may take long."""
+    target = Path(path).resolve()
+    if target.is_dir():
+        raise UsageError(f"{path}: a rule file cannot be written here, this is a directory")
+    if target.exists():
+        load_site_rules(path)
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"{path}: no file can be written here: {error.strerror}") from None
+
+
+def _add_rules(path: str, rules: list[SiteRule], mined: set[str]) -> Merged:
+    try:
+        return add_rules(path, rules, mined)
+    except OSError as error:  # it names a file that nobody asked for
+        raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
 @contextmanager
@@ -184,11 +170,11 @@ def _cores() -> int:
 
 def _counted(rules: list[Any]) -> str:
     active = sum(rule.active for rule in rules)
-    return f"{active:,} rules active, {len(rules) - active:,} proposed"
+    return f"{number_of(active, 'rule')} active, {len(rules) - active:,} proposed"
 
 
 def _written(path: str, merged: Merged) -> str:
-    text = f"{path}: {len(merged.rules):,} rules, {merged.added:,} of them new"
+    text = f"{path}: {number_of(len(merged.rules), 'rule')}, {merged.added:,} of them new"
     if merged.removed:
         text += f"; {merged.removed:,} that these logs no longer bear out are gone"
     if merged.demoted:
@@ -203,10 +189,10 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
         if not report.rules and not report.redundant:
             silent[report.missing] += 1
             continue
-        line = f"{report.site}: {report.urls:,} URLs"
+        line = f"{report.site}: {number_of(report.urls, 'URL')}"
         if report.contents:
             line += (
-                f", {report.contents:,} contents; "
+                f", {number_of(report.contents, 'content')}; "
                 f"{report.merged:,} of {report.redundant:,} redundant ones found"
             )
         yield line
@@ -214,11 +200,16 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
             evidence = "" if rule.support is None else f"; support {rule.support}"
             if rule.conflicts:
                 evidence += f", conflicts {rule.conflicts}"
+            if rule.risk is not None:
+                evidence += f", risk {rule.risk:g}"
+            if rule.note and not rule.active:
+                evidence += f"; {rule.note}"
             yield f"  {rule.status}: {rule}{evidence}"
         for missing in report.missing:
             yield f"  missing: {missing}"
     for reasons, count in silent.items():
-        yield f"{count:,} sites without redundant URLs" + "".join(f"; {why}" for why in reasons)
+        sites = number_of(count, "site")
+        yield f"{sites} without redundant URLs" + "".join(f"; {why}" for why in reasons)
 
 
 def _as_dict(report: SiteReport) -> dict[str, Any]:
@@ -239,9 +230,10 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
         "--rules",
         action="append",
         default=[],
-        required=True,
         metavar="RULES",
-        help="the rule file to measure; repeatable",
+        help="a rule file to measure: the table compares keys without and with its rules; "
+        "repeatable (--site-rules FILE are in both columns, --rule NAME=VALUE switches a rule of "
+        "the catalogue in both)",
     )
     parser.add_argument(
         "--ignore-from",
@@ -253,20 +245,27 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
-    without = build_normalizer(args)
-    rules = [rule for path in args.rules for rule in load_site_rules(path)]
+    without, rules = _normalizer(args), _rules_to_measure(args.rules)
     normalizer = without.replace_site_rules([*without.site_rules, *rules])
-    logs = Logs(args)
-    pages = [row for row in logs if row.is_page]
+    logs = Logs(args, quiet=True)
+    columns: dict[str, Evaluation] = {}
+
+    def doing() -> str:
+        if not logs.read:
+            return f"reading: {number_of(logs.rows, 'row')}"
+        return "measuring " + ("with the rules" if columns else "without the rules")
+
+    with Status(doing):
+        pages = [row for row in logs if row.is_page]
+        for name, measured in (("without", without), ("with", normalizer)):
+            shown = 10 if columns else 0
+            columns[name] = evaluate(measured, pages, ignore_from=args.ignore_from, examples=shown)
     if not pages:
         raise UsageError(
             f"none of {logs.rows:,} rows is a page (200, HTML) whose content is named: there is "
             "nothing to measure by"
         )
-    columns = {
-        "without": evaluate(without, pages, ignore_from=args.ignore_from, examples=0),
-        "with": evaluate(normalizer, pages, ignore_from=args.ignore_from),
-    }
+    _say_pages(logs, pages, columns["with"])
     if args.json:
         out_json({name: column.as_dict() for name, column in columns.items()}, indent=2)
         return YES
@@ -275,6 +274,48 @@ def _evaluate(args: argparse.Namespace) -> int:
         out(f"merged wrongly: {first}")
         out(f"                {second}")
     return YES
+
+
+def _normalizer(args: argparse.Namespace) -> Normalizer:
+    try:
+        return build_normalizer(args)
+    except ConfigError as error:
+        for text in args.rule:
+            if Path(text).exists():
+                raise UsageError(
+                    f"--rule {text}: this is a file, and --rule switches a rule of the catalogue; "
+                    f"to measure the rules of a file: --rules {text}"
+                ) from error
+        raise
+
+
+def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
+    if not paths:
+        raise UsageError(
+            "--rules RULES is missing, the rule file to measure; --rule and --site-rules say what "
+            "the normalizer has in both columns"
+        )
+    known = {rule.name for rule in RULES}
+    for path in paths:
+        if path.partition("=")[0] in known and not Path(path).exists():
+            raise UsageError(
+                f"--rules {path}: there is no such file; to switch a rule of the catalogue: "
+                f"--rule {path}"
+            )
+    return [rule for path in paths for rule in load_site_rules(path)]
+
+
+def _say_pages(logs: Logs, pages: list[Observation], measured: Evaluation) -> None:
+    """Say what became of the rows: which are measured, and why the others are not."""
+    reasons = logs.left_out.copy()
+    redirects = logs.rows - len(pages) - reasons.total()
+    again = len(pages) - len({row.url for row in pages})
+    reasons["redirect", "redirects"] = redirects
+    reasons["page fetched again", "pages fetched again"] = again
+    few = len(pages) - again - measured.urls
+    reasons["page of a content under many URLs", "pages of contents under many URLs"] = few
+    say(f"{number_of(logs.rows, 'row')}, {number_of(measured.urls, 'page')} measured")
+    say_left_out(+reasons)
 
 
 _ROWS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (

@@ -10,6 +10,7 @@ from ..site_rules.check import check_site_rules
 from ..site_rules.file import table_of
 from ..site_rules.importers import export_duplicate_url_discarder, import_rules
 from ..site_rules.toml import write_block
+from ..text import counted
 from .merge import add_rules
 from .verb import NO, YES, Verb, add_json, out, out_json, say
 
@@ -105,11 +106,12 @@ def _export(args: argparse.Namespace) -> int:
     rules = [rule for path in args.files for rule in load_site_rules(path)]
     text, left_out = export_duplicate_url_discarder(rules)
     out(text.rstrip("\n"))
-    say(f"{len(rules) - len(left_out)} rules written, {len(left_out)} that it cannot say")
+    written = counted(len(rules) - len(left_out), "rule")
+    say(f"{written} written, {len(left_out):,} that it cannot say")
     for rule, why in left_out[:SHOWN]:
         say(f"left out: ({rule}): {why}")
     if len(left_out) > SHOWN:
-        say(f"and {len(left_out) - SHOWN} more")
+        say(f"and {len(left_out) - SHOWN:,} more")
     return YES
 
 

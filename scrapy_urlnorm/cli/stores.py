@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..normalizer import KEY_VERSION
 from ..stores import open_store
+from ..text import counted
 from .learn import Logs, add_logs
 from .verb import YES, UsageError, Verb, add_normalizer, build_normalizer, say
 
@@ -83,7 +84,7 @@ def _rekey(args: argparse.Namespace) -> int:
     logs = Logs(args)
     new = fill(store, (key_of(row.url) for row in logs))
     say(
-        f"{logs.rows:,} rows, {new:,} new keys. Requests that still wait are in no log: with "
+        f"{counted(logs.rows, 'row')}, {counted(new, 'new key')}. Requests that still wait are in no log: with "
         "scrapy_urlnorm.Scheduler their keys come to them when the crawl resumes, with another "
         "scheduler their pages may be fetched twice."
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from ..logs.source import url_of
+from ..url import parse
 from .verb import (
     NO,
     YES,
+    Progress,
     Verb,
     add_json,
     add_normalizer,
@@ -20,6 +24,8 @@ from .verb import (
 if TYPE_CHECKING:
     import argparse
 
+    from ..normalizer import Trace
+
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_urls(parser)
@@ -29,7 +35,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _normalize(args: argparse.Namespace) -> int:
     normalize = build_normalizer(args).normalize
-    for url in given_urls(args):
+    for url in Progress("URLs", streams=True).over(given_urls(args)):
         if args.json:
             out_json({"url": url, "normalized": normalize(url)})
         else:
@@ -39,23 +45,44 @@ def _normalize(args: argparse.Namespace) -> int:
 
 def _explain(args: argparse.Namespace) -> int:
     normalizer = build_normalizer(args)
-    for url in given_urls(args):
-        trace = normalizer.explain(url)
+    code = YES
+    for url in Progress("URLs", streams=True).over(given_urls(args)):
+        trace, problem = normalizer.explain(url), _problem(url)
+        if problem is not None:
+            code = NO
         if args.json:
             out_json(
                 {
                     "url": trace.url,
                     "normalized": trace.normalized,
+                    "problem": problem,
                     "steps": [step._asdict() for step in trace.steps],
                 }
             )
-            continue
-        out(trace.url)
-        for step in trace.steps:
-            out(f"  {step.rule}: {step.after}")
-            out(f"    {step.reason}")
-        out(f"= {trace.normalized}")
-    return YES
+        else:
+            _out_trace(trace, problem)
+    return code
+
+
+def _out_trace(trace: Trace, problem: str | None) -> None:
+    out(trace.url)
+    if problem is not None:
+        out(f"  {problem}")
+    for step in trace.steps:
+        out(f"  {step.rule}: {step.after}")
+        out(f"    {step.reason}")
+    out(f"= {trace.normalized}")
+
+
+_NO_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!//)")
+
+
+def _problem(url: str) -> str | None:
+    """Why no rule applies to *url*; None where rules do."""
+    if parse(url) is not None:
+        return None
+    what = "a URL without a host" if _NO_HOST.match(url) else "not a URL that a client accepts"
+    return f"{what}: it is its own key"
 
 
 def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +94,7 @@ def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _compare(args: argparse.Namespace) -> int:
     normalizer = build_normalizer(args)
-    traces = [normalizer.explain(url) for url in (args.a, args.b)]
+    traces = [normalizer.explain(url_of(url)) for url in (args.a, args.b)]
     keys = [trace.normalized for trace in traces]
     same = keys[0] == keys[1]
     rules = [list(dict.fromkeys(step.rule for step in trace.steps)) for trace in traces]
@@ -84,7 +111,8 @@ VERBS = (
     Verb(
         "normalize",
         "print the normalized form of URLs",
-        "Print the normalized form of each URL, one a line, in order.",
+        "Print the normalized form of each URL, one a line, in order. A byte that is no UTF-8 is "
+        "percent-encoded, as clients send it; what is no URL comes out as it went in.",
         "normalize 'HTTP://Example.com:80/a?utm_source=x&b=1#top'",
         _add_arguments,
         _normalize,
@@ -92,7 +120,9 @@ VERBS = (
     Verb(
         "explain",
         "show which rules change a URL, and why",
-        "Print each URL, every change with its rule and reason, and the normalized form.",
+        "Print each URL, every change with its rule and reason, and the normalized form. The exit "
+        "code is 1 when one of them is not a URL that a client accepts, or has no host: such text "
+        "is its own key.",
         "explain 'http://example.com/%7Efoo/?b=2&a=1'",
         _add_arguments,
         _explain,

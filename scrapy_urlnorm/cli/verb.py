@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from ..exceptions import ConfigError
-from ..logs.source import numbered_lines, open_log
+from ..exceptions import ConfigError, naming
+from ..logs.source import numbered_lines, open_log, url_of, with_bytes_escaped
 from ..normalizer import Normalizer
-from ..rules import PROFILES, RULES
+from ..rules import PROFILES, RULE_NAMES, RULES
 from ..site_rules import load_site_rules
 
 if TYPE_CHECKING:
@@ -22,6 +26,13 @@ if TYPE_CHECKING:
 
 YES, NO, USAGE = 0, 1, 2
 """Exit codes: done or yes; a negative answer; wrong usage or input."""
+
+STANDARD_OUTPUT = "standard output"
+
+WHICH_RULES = (
+    "--rule NAME=OPTION switches a rule of the catalogue; --site-rules FILE reads rules for "
+    "single sites; --rules RULES, of evaluate, is the file to measure."
+)
 
 
 class UsageError(Exception):
@@ -58,26 +69,54 @@ def out(text: str) -> None:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         data = text.encode("utf-8", "surrogatepass")
-    sys.stdout.buffer.write(data + b"\n")
+    if sys.stdout is None:  # whoever started us closed it
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
+    with naming(STANDARD_OUTPUT):
+        sys.stdout.buffer.write(data + b"\n")
+
+
+def flush() -> None:
+    """Hand all data to whoever reads it; OSError names the standard output."""
+    if sys.stdout is not None:
+        with naming(STANDARD_OUTPUT):
+            sys.stdout.flush()
 
 
 def out_json(value: object, *, indent: int | None = None) -> None:
-    """Write a value as JSON, in ASCII whatever the locale."""
-    out(json.dumps(value, indent=indent))
+    """Write a value as JSON, in ASCII whatever the locale.
+
+    Bytes that are no UTF-8 are percent-encoded: a lone surrogate is no character, and readers of
+    JSON refuse it (RFC 8259 section 8.2).
+    """
+    text = json.dumps(value, indent=indent)
+    if "\\ud" in text:  # half a character outside of the basic plane, or a byte that is none
+        value = json.loads(with_bytes_escaped(json.dumps(value, ensure_ascii=False)))
+        text = json.dumps(value, indent=indent)
+    out(text)
 
 
 def say(text: str) -> None:
-    """Write a message to standard error."""
-    sys.stdout.buffer.flush()
-    print(text, file=sys.stderr)
+    """Write a message to standard error, below the data and in place of what counts there."""
+    with suppress(OSError):  # the end of the program finds that again
+        flush()
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(f"{_CLEAR if sys.stderr.isatty() else ''}{text}", file=sys.stderr)
+
+
+_CLEAR = "\r\x1b[K"  # back to the first column, and erase the line (ECMA-48, EL)
 
 
 class Progress:
-    """A line on standard error that counts, twice a second, if somebody is looking."""
+    """A line on standard error that counts, twice a second, if somebody is looking.
 
-    def __init__(self, what: str, *, quiet: bool = False) -> None:
+    ``streams`` says that data comes out meanwhile: on one terminal the two would mix.
+    """
+
+    def __init__(self, what: str, *, quiet: bool = False, streams: bool = False) -> None:
         self._what = what
-        self._on = not quiet and sys.stderr.isatty()
+        self._on = not quiet and _is_terminal(sys.stderr)
+        self._on = self._on and not (streams and _is_terminal(sys.stdout))
         self._next = time.monotonic() + 0.5
         self.count = 0
 
@@ -95,8 +134,12 @@ class Progress:
     def clear(self) -> None:
         """Make room for what comes next."""
         if self._on:
-            sys.stderr.write("\r\x1b[K")
+            sys.stderr.write(_CLEAR)
             sys.stderr.flush()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -112,16 +155,16 @@ def add_normalizer(parser: argparse.ArgumentParser) -> None:
         "--rule",
         action="append",
         default=[],
-        metavar="NAME=VALUE",
-        help="switch a rule: NAME, NAME=true, NAME=false, NAME=OPTION, a list as NAME=a,b or "
-        "JSON; repeatable",
+        metavar="NAME=OPTION",
+        help='switch a rule of the catalogue (the verb "rules" lists them): NAME, NAME=true, '
+        "NAME=false, NAME=OPTION, a list as NAME=a,b or JSON; repeatable",
     )
     group.add_argument(
         "--site-rules",
         action="append",
         default=[],
         metavar="FILE",
-        help="a file with rules for single sites; repeatable",
+        help="read rules for single sites, as mine writes them; repeatable",
     )
 
 
@@ -136,8 +179,12 @@ def build_normalizer(args: argparse.Namespace) -> Normalizer:
     site_rules = list(project.site_rules) if project else []
     for text in args.rule:
         name, option = _rule_option(text)
+        if name not in RULE_NAMES and Path(text).suffix == ".toml":
+            raise UsageError(f"--rule {text}: a file is no rule of the catalogue. {WHICH_RULES}")
         rules[name] = option
     for path in args.site_rules:
+        if path.partition("=")[0] in RULE_NAMES and not Path(path).exists():
+            raise UsageError(f"--site-rules {path}: there is no such file. {WHICH_RULES}")
         site_rules += load_site_rules(path)
     return Normalizer(profile, rules, site_rules)
 
@@ -149,7 +196,7 @@ def _rule_option(text: str) -> tuple[str, object]:
         return name, words.get(value.lower(), True)
     try:
         option = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         option = value.split(",") if "," in value else value
     rule = next((rule for rule in RULES if rule.name == name), None)
     if rule is not None and isinstance(option, str):
@@ -179,15 +226,23 @@ def given_urls(args: argparse.Namespace) -> Iterator[str]:
         raise UsageError("give URLs, a file of them (-f FILE), or - for standard input")
     for url in args.urls:
         if url == "-":
-            yield from urls_of(url)
+            yield from map(url_of, lines_of(url))
         else:
-            yield url
+            _hint_at_file(url)
+            yield url_of(url)
     for path in args.file:
-        yield from urls_of(path)
+        yield from map(url_of, lines_of(path))
 
 
-def urls_of(path: str) -> Iterator[str]:
-    """Yield the lines of a file of URLs, or of standard input for ``-``."""
+def _hint_at_file(text: str) -> None:
+    """Say so when what was given as a URL is the name of a file."""
+    with suppress(OSError, ValueError):
+        if "://" not in text and Path(text).is_file():
+            say(f"{text!r} is a file, and was taken for a URL: -f {text} reads the URLs in it")
+
+
+def lines_of(path: str) -> Iterator[str]:
+    """Yield the lines of a file of URLs, or of standard input for ``-``, as they stand."""
     with open_log(path) as stream:
         for _, line in numbered_lines(stream, _Strict(path)):
             yield line

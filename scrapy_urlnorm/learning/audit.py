@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from ..exceptions import ConfigError, UrlNormError
 from ..normalizer import Normalizer
+from ..site_rules.catalogue import is_switch
 from ..site_rules.compile import reason
+from ..url import split
 from .corpus import most_common
 from .risk import expected_noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ..normalizer import Trace
     from ..site_rules import SiteRule
     from .risk import Limits
     from .rules import Learned
@@ -78,7 +81,7 @@ def _worst(
     plain: Callable[[str], str],
     limits: Limits,
 ) -> Pair | None:
-    by_reason = {reason(rule): i for i, (_, rule) in enumerate(pairs)}
+    blame = _Blame(rule for _, rule in pairs)
     used: Counter[int] = Counter()
     bad: Counter[int] = Counter()
     for key, members in groups.items():
@@ -90,7 +93,7 @@ def _worst(
         restless = normalizer.normalize(key) != key
         fired_here: set[int] = set()
         for url in changed:
-            fired = _fired(url, normalizer, by_reason)
+            fired = blame.of(normalizer.explain(url))
             fired_here.update(fired)
             used.update(fired)
             if contents[url] != majority:
@@ -109,7 +112,35 @@ def _worst(
     return pairs[max(failing)[1]] if failing else None
 
 
-def _fired(url: str, normalizer: Normalizer, by_reason: Mapping[str, int]) -> set[int]:
-    """Return which rules acted on a URL."""
-    steps = normalizer.explain(url).steps
-    return {by_reason[step.reason] for step in steps if step.reason in by_reason}
+class _Blame:
+    """Finds the rules that acted on a URL, by their number, in an explanation.
+
+    A rule of its own gives its own reason. One that switches a rule of the catalogue on (for a
+    whole site) is seen by the name of that rule only, on the hosts of the site.
+    """
+
+    def __init__(self, rules: Iterable[SiteRule]) -> None:
+        self._reasons: dict[str, int] = {}
+        self._switches: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+        for number, rule in enumerate(rules):
+            if is_switch(rule):
+                self._switches[rule.kind].append((rule.site, number))
+            else:
+                self._reasons[reason(rule)] = number
+
+    def of(self, trace: Trace) -> set[int]:
+        """Return the numbers of the rules that acted."""
+        found = set()
+        for step in trace.steps:
+            if step.reason in self._reasons:
+                found.add(self._reasons[step.reason])
+            elif step.rule in self._switches:
+                host = split(step.before).host or ""
+                found.update(n for site, n in self._switches[step.rule] if _is_of(host, site))
+        return found
+
+
+def _is_of(host: str, site: str) -> bool:
+    if site.startswith("*."):
+        return host == site[2:] or host.endswith(site[1:])
+    return host == site

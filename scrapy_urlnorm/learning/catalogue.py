@@ -15,7 +15,7 @@ from .corpus import Corpus
 from .evidence import gather, items_of
 from .ops import Drop
 from .priors import is_listed
-from .risk import upper_bound, wrong
+from .risk import wrong
 from .slots import Hasher, is_param, slots_of
 from .trials import count, trials_of
 
@@ -72,7 +72,6 @@ def exceptions(
             source="content",
             support=conflicts,
             conflicts=clean,
-            false_merge_upper=round(upper_bound(clean, clean + conflicts), 4),
             note=f"different pages differ in these alone: {', '.join(listed + sessions)}",
         )
         for kind, option in found

@@ -1,7 +1,8 @@
 """Where a rule holds: conjunctions of literals, read on a URL without the slots of the rule.
 
 Literals: ``("path", template)``, ``("has", slot)``, ``("no", slot)``, ``("is", slot, value)``,
-``("among", slot, values)`` on a slot of the rule itself, ``("rest", pairs)`` for exactly one URL.
+``("among", slot, values)`` on a slot of the rule itself, ``("first", values)`` for the first path
+segment, ``("rest", pairs)`` for exactly one URL.
 A template holds literal segments, ``#`` (digits) and ``*`` (any), each with an extension perhaps.
 """
 
@@ -174,6 +175,8 @@ def holds(literal: Literal, slots: Slots, ignored: frozenset[str]) -> bool:
         return bool(literal[1] not in slots)
     if kind == "is":
         return bool(slots.get(literal[1]) == literal[2])
+    if kind == "first":
+        return slots.get("s0") in literal[1]
     if kind == "among":
         return bool(slots.get(literal[1], literal[2][0]) in literal[2])
     if kind == "path":

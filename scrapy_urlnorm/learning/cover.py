@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .contexts import Context, Literal, Vocabulary, all_hold, generality, holds
 from .priors import prior
-from .risk import Limits, accepted, by_chance
+from .risk import Limits, accepted, by_chance, risk, support_needed
 from .trials import Count, Trial, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .ops import Op
+    from .ops import Drop, Op, Wild
     from .slots import Slots
 
 _MAX_CONTEXTS, _MAX_DEPTH = 8, 3
@@ -32,10 +32,17 @@ _SEARCHED = 4_000
 
 
 class Found(NamedTuple):
-    """A context in which an operation passes, and the evidence there."""
+    """A context in which an operation passes, the evidence there, and the risk accepted with it."""
 
     context: Context
     evidence: Count
+    risk: float
+
+
+def risk_of(op: Op, context: Context, counted: Count, limits: Limits) -> float:
+    """Return the share of wrong merges to expect of *op* in *context*."""
+    tolerated = limits.tolerates(counted.conflicts, counted.compared)
+    return risk(counted.support, 0 if tolerated else counted.conflicts, prior(op, context))
 
 
 def passes(op: Op, context: Context, counted: Count, limits: Limits) -> bool:
@@ -44,6 +51,22 @@ def passes(op: Op, context: Context, counted: Count, limits: Limits) -> bool:
     if limits.tolerates(conflicts, counted.compared):
         conflicts = 0
     return accepted(counted.support, conflicts, prior(op, context), limits.risk)
+
+
+def earned(op: Drop | Wild, trials: Sequence[Trial], limits: Limits) -> tuple[str, ...]:
+    """Return the names of a joint set that have evidence of their own.
+
+    A name that hardly ever varies between URLs that agree rides on the evidence of the others.
+    What it has to have is half of the support that it would need alone.
+    """
+    if len(op.names) == 1:
+        return op.names
+    kept = []
+    for name in op.names:
+        own = count(trial for trial in trials if name in trial.varied).support
+        if 2 * own >= support_needed(prior(type(op)((name,))), limits.risk):
+            kept.append(name)
+    return tuple(kept)
 
 
 def cover(
@@ -61,7 +84,8 @@ def cover(
     if limits.tolerates(total.conflicts, total.compared):
         if not passes(op, base, total, limits):
             return []
-        return [Found(guarded(op, trials, base, vocabulary, touched), total)]
+        kept = guarded(op, trials, base, vocabulary, touched)
+        return [Found(kept, total, risk_of(op, base, total, limits))]
     found: list[Found] = []
     todo = list(trials)
     covered = 0.0
@@ -73,7 +97,7 @@ def cover(
         counted = count(inside)
         if counted.conflicts or not passes(op, context, counted, limits):
             break
-        found.append(Found(context, counted))
+        found.append(Found(context, counted, risk_of(op, context, counted, limits)))
         covered += counted.support
         todo = [t for t in todo if not all_hold(context, t.slots, op.slots)]
     if (
@@ -81,7 +105,7 @@ def cover(
         and total.conflicts <= 0.004 * total.support
         and passes(op, base, total, limits)
     ):
-        return [Found(base, total)]
+        return [Found(base, total, risk_of(op, base, total, limits))]
     return found
 
 
@@ -122,7 +146,9 @@ def _search(
     """Find the widest context that has no failure, passes the test and explains the failures.
 
     The significance is shared out among the kinds of literals, then among those of a kind
-    (weighted Bonferroni): the few path templates need not pay for the many parameters.
+    (weighted Bonferroni): the few path templates need not pay for the many parameters. A
+    conjunction was chosen among all of its length: it pays for the product of what stood open
+    at each depth.
     """
     failures = sum(trial.bad > 0 for trial in todo)
     if not failures or failures == len(todo):
@@ -131,19 +157,20 @@ def _search(
     current = todo[::step]
     failures = sum(trial.bad > 0 for trial in current)
     size = len(current)
-    looked: Counter[str] = Counter()
+    conjunctions = 1
     ignored = op.slots
     described = [(trial, _described(trial.slots, ignored, vocabulary)) for trial in current]
     context = base
     for _ in range(_MAX_DEPTH):
         scores = _scores(described)
-        looked.update(literal[0] for literal in scores)
+        looked = Counter(literal[0] for literal in scores)
+        paid = conjunctions * len(looked)
         good = [
             (literal, support)
             for literal, (support, bad, clean) in scores.items()
             if not bad
             and literal not in context
-            and len(looked) * looked[literal[0]] * by_chance(size, failures, clean) <= _SIGNIFICANT
+            and paid * looked[literal[0]] * by_chance(size, failures, clean) <= _SIGNIFICANT
             and accepted(support, 0, prior(op, (*context, literal)), limits.risk)
         ]
         if good:
@@ -160,6 +187,7 @@ def _search(
             return None
         _, literal = max(refined, key=lambda item: (item[0], repr(item[1])))
         context = (*context, literal)
+        conjunctions *= len(refined)
         described = [(t, known) for t, known in described if literal in known]
     return None
 

@@ -11,6 +11,7 @@ from .ops import (
     Cut,
     Dedupe,
     Drop,
+    First,
     Lower,
     Number,
     Op,
@@ -24,7 +25,6 @@ from .ops import (
     ToPath,
     Wild,
 )
-from .risk import upper_bound
 from .slots import REPEAT, is_segment
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
     from .contexts import Context, Literal
     from .rules import Learned
+
+
+#: No risk is written as none.
+_SMALLEST = 0.0001
 
 
 def site_rule(
@@ -63,7 +67,7 @@ def site_rule(
             source=source,
             support=support,
             conflicts=conflicts,
-            false_merge_upper=round(upper_bound(conflicts, support + conflicts), 4),
+            risk=None if rule.risk is None else max(_SMALLEST, round(rule.risk, 4)),
             examples=tuple(rule.examples),
             note=note,
         )
@@ -114,6 +118,8 @@ def _value_operation(op: Op) -> dict[str, Any] | None:
         if not op.slot:
             return {"kind": "lowercase-path", "option": True}
         return {"kind": "lowercase-param", "param": (op.slot[2:],)}
+    if isinstance(op, First):
+        return {"kind": "lowercase-first", "slots": op.names}
     if isinstance(op, Suffix):
         fields: dict[str, Any] = {"kind": "strip-suffix", "slot": op.slot, "suffix": op.suffix}
         return fields | {"slash": True} if op.slash else fields
@@ -164,13 +170,22 @@ def _escaped(path: str) -> str:
     return path.replace("*", "%2A")
 
 
+def _literal(segment: str) -> str:
+    """Write a segment so that no path template takes it for a wildcard."""
+    return _escaped(encode_segment(segment))
+
+
 def _context(op: Op, context: Context) -> tuple[str | None, dict[str, Any]]:
     path: str | None = None
     when: dict[str, Any] = {}
-    for literal in context:
+    for literal in sorted(context, key=lambda literal: literal[0] != "path"):
         kind, slot = literal[0], literal[1]
         if kind == "path":
             path = _template(literal)
+        elif kind == "first" and path is None and len(slot) == 1:
+            path = f"/{_literal(slot[0])}/**"
+        elif kind == "first":
+            when.setdefault("segments", {})["0"] = list(slot)
         elif kind == "rest":
             when["rest"] = _rest(slot)
         elif slot == "slash":
@@ -193,8 +208,7 @@ def _context(op: Op, context: Context) -> tuple[str | None, dict[str, Any]]:
 def _template(literal: Literal) -> str:
     _, segments, slash = literal
     parts = [
-        _escaped(encode_segment(text)) if kind == "=" else kind + encode_segment(text)
-        for kind, text in segments
+        _literal(text) if kind == "=" else kind + encode_segment(text) for kind, text in segments
     ]
     text = "/" + "/".join(parts)
     return text + "/" if slash and parts else text

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from .cover import Found
 from .ops import Drop, Op, Wild
-from .priors import returns
+from .priors import RETURNS, prior, returns
+from .risk import accepted, risk
 from .slots import OTHER, Slots, is_param
 from .trials import Count
 
 if TYPE_CHECKING:
-    from .contexts import Literal, Vocabulary
+    from .contexts import Context, Literal, Vocabulary
     from .corpus import Corpus, Item
+    from .risk import Limits
 
 _MIN_ITEMS, _MIN_VALUES, _MAX_RULES, _MAX_NAMES = 20, 5, 60, 3
 #: Enough where the parameters only say where to go afterwards.
@@ -27,7 +29,7 @@ _MIN_RETURNS = 8
 _MIN_CALLED = 40
 
 
-def candidates(corpus: Corpus, vocabulary: Vocabulary) -> list[tuple[Op, Found]]:
+def candidates(corpus: Corpus, vocabulary: Vocabulary, limits: Limits) -> list[tuple[Op, Found]]:
     """Return form rules, the widest first."""
     sets = _varying_sets(corpus)
     found: list[tuple[int, Op, Found]] = []
@@ -42,7 +44,7 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> list[tuple[Op, Found]]
             if len({item.content for item in items}) > 1
         }
         for form, items in buckets.items():
-            result = _form_rule(corpus, form, items, names, failing, vocabulary)
+            result = _form_rule(corpus, form, items, names, failing, vocabulary, limits)
             if result is not None:
                 found.append((len(items), *result))
     found.sort(key=lambda entry: (-entry[0], entry[1].order, repr(entry[2].context)))
@@ -93,9 +95,13 @@ def _form_rule(
     names: tuple[str, ...],
     failing: set[object],
     vocabulary: Vocabulary,
+    limits: Limits,
 ) -> tuple[Op, Found] | None:
-    wanted = _MIN_RETURNS if all(_returns(name, items) for name in names) else _MIN_ITEMS
-    if len(items) < wanted or len({item.content for item in items}) > 1:
+    returning = all(_returns(name, items) for name in names)
+    if (
+        len(items) < (_MIN_RETURNS if returning else _MIN_ITEMS)
+        or len({item.content for item in items}) > 1
+    ):
         return None
     slots = items[0].slots
     if (
@@ -112,10 +118,19 @@ def _form_rule(
     op: Op = Drop(names) if other is not None else Wild(names)
     rest = tuple(sorted((n, v) for n, v in slots.items() if n not in names))
     literal: Literal = ("rest", rest)
-    return op, Found((literal,), Count(float(len(items)), 0, len(items)))
+    return _found(op, (literal,), len(items), RETURNS if returning else prior(op), limits)
 
 
-def selectors(corpus: Corpus, vocabulary: Vocabulary) -> list[tuple[Op, Found]]:
+def _found(
+    op: Op, context: Context, values: int, likely: float, limits: Limits
+) -> tuple[Op, Found] | None:
+    """Return the rule if so many values, each a witness here, carry it."""
+    if not accepted(values, 0, likely, limits.risk):
+        return None
+    return op, Found(context, Count(float(values), 0, values), risk(values, 0, likely))
+
+
+def selectors(corpus: Corpus, vocabulary: Vocabulary, limits: Limits) -> list[tuple[Op, Found]]:
     """Return rules for one page that a parameter calls from anywhere: ``/ANY/PAGE?do=login``.
 
     All pages of one path template with exactly these parameters have to show one content.
@@ -139,7 +154,9 @@ def selectors(corpus: Corpus, vocabulary: Vocabulary) -> list[tuple[Op, Found]]:
             vocabulary.template(items[0].slots, op.slots),
             *(("is", name, value) for name, value in query),
         )
-        found.append((len(items), op, Found(context, Count(float(len(items)), 0, len(items)))))
+        result = _found(op, context, len(items), prior(op), limits)
+        if result is not None:
+            found.append((len(items), *result))
     found.sort(key=lambda entry: (-entry[0], entry[1].order, repr(entry[2].context)))
     return [(op, result) for _, op, result in found[:_MAX_RULES]]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from . import forms, pools
+from . import forms, pools, tenants
 from .candidates import Candidates, candidates, set_ops
 from .contexts import Context, Vocabulary, all_hold
 from .corpus import Corpus, Item
-from .cover import Found, cover, guarded, passes
+from .cover import Found, cover, earned, guarded, passes, risk_of
 from .ops import Drop, Op, Subst, Wild
 from .priors import is_listed
 from .risk import Limits, by_chance, expected_noise
-from .rules import Learned, settle
+from .rules import Learned, examples_of, settle
 from .slots import Hasher, Slots, is_segment
 from .trials import absent_contents, count, sources, trials_of
 
@@ -36,6 +36,7 @@ _HOPELESS = 0.95
 _REFUTED, _CHANGED = 0.2, 0.9
 
 
+_Set = TypeVar("_Set", Drop, Wild)
 _Families = defaultdict[object, list[tuple[int, int, int]]]
 
 
@@ -103,12 +104,13 @@ class Miner:
 
     def _apart(self, op: Op, result: Found) -> Found:
         """Leave alone what an earlier rule drops: its turn comes later in a normalizer."""
-        apart = {
-            ("no", rule.context[0][1])
-            for rule in self.rules
-            if op.slots & rule.op.slots and len(rule.context) == 1 and rule.context[0][0] == "has"
-        }
-        return Found((*result.context, *sorted(apart)), result.evidence)
+        apart = set()
+        for rule in self.rules:
+            if op.slots & rule.op.slots:
+                where = [literal for literal in rule.context if literal[0] != "first"]
+                if len(where) == 1 and where[0][0] == "has":
+                    apart.add(("no", where[0][1]))
+        return result._replace(context=(*result.context, *sorted(apart)))
 
     def _substs(self, found: Candidates) -> bool:
         return self._exchange([op for op in found.substs if op.stage != "host"])
@@ -123,14 +125,14 @@ class Miner:
             trials = self._trials(op, result.context)
             if not count(trials).conflicts:
                 context = guarded(op, trials, result.context, self.vocabulary, self._touched(op))
-                accepted |= self._accept(op, Found(context, result.evidence))
+                accepted |= self._accept(op, result._replace(context=context))
         return accepted
 
     def _forms(self, _: Candidates) -> bool:
         accepted = False
         for op, result in [
-            *forms.candidates(self.corpus, self.vocabulary),
-            *forms.selectors(self.corpus, self.vocabulary),
+            *forms.candidates(self.corpus, self.vocabulary, self.limits),
+            *forms.selectors(self.corpus, self.vocabulary, self.limits),
         ]:
             trials = self._trials(op, result.context)
             if trials and not any(t.bad for t in trials):
@@ -140,10 +142,10 @@ class Miner:
     # --- drop and wild ----------------------------------------------------------------------
 
     @staticmethod
-    def _set_ops(found: Candidates, kind: type[Op]) -> list[Op]:
+    def _set_ops(found: Candidates, kind: type[_Set]) -> list[_Set]:
         return [op for names in found.sets for op in set_ops(names) if isinstance(op, kind)]
 
-    def _try_set(self, op: Op) -> bool:
+    def _try_set(self, op: Drop | Wild) -> bool:
         accepted = False
         if self._still_refuted(op):
             return False
@@ -152,18 +154,22 @@ class Miner:
             return False
         for result in self._cover(op, trials):
             inside = [t for t in trials if all_hold(result.context, t.slots, op.slots)]
+            names = earned(op, inside, self.limits)
+            if names != op.names:
+                accepted |= bool(names) and self._try_set(type(op)(names))
+                continue
             if isinstance(op, Drop):
                 needed = max(1.0, min(5.0, result.evidence.support / 10))
                 if absent_contents(inside) < needed:
                     continue
-            closed = self._closed_world(op, result.context, inside)
+            closed = self._closed_world(op, result.context)
             if closed is None:
                 continue
             if closed != result.context:
                 counted = count(self._trials(op, closed))
                 if not passes(op, closed, counted, self.limits):
                     continue
-                result = Found(closed, counted)
+                result = Found(closed, counted, risk_of(op, closed, counted, self.limits))
             accepted |= self._accept(op, result)
         return accepted
 
@@ -172,7 +178,7 @@ class Miner:
         items = self._refuted.get(op)
         return items is not None and len(self.corpus.items) > _CHANGED * items
 
-    def _closed_world(self, op: Op, context: Context, trials: Sequence[Trial]) -> Context | None:
+    def _closed_world(self, op: Drop | Wild, context: Context) -> Context | None:
         """Shut out values that the log has but no trial saw; None if too few were tried."""
         names = [n for n in sorted(op.slots) if n not in ("slash", "sep", "?")]
         if not names or all(is_listed(name[2:]) for name in names):
@@ -186,6 +192,8 @@ class Miner:
             return None
         for at, name in enumerate(names):
             tried = {values[at] for values in seen} - {None}
+            if not tried:
+                return None
             known = self.vocabulary.values.get(name)
             if not known or known <= tried or len(self._values(name)) > 40:
                 continue
@@ -238,7 +246,7 @@ class Miner:
                 if not self._stands_among_siblings(result, families[op.family]):
                     continue
                 context = self._with_shared_prefix(op, result.context, inside)
-                accepted |= self._accept(op, Found(context, result.evidence))
+                accepted |= self._accept(op, result._replace(context=context))
         return accepted
 
     def _stands_among_siblings(self, result: Found, family: Sequence[tuple[int, int, int]]) -> bool:
@@ -262,6 +270,25 @@ class Miner:
             if value is not None:
                 context = (*context, ("is", f"s{i}", value))
         return context
+
+    def unproven(self) -> list[Learned]:
+        """Return what nothing refutes and too little proves, in the sections it was seen in.
+
+        What the accepted rules leave nothing to do for is left out.
+        """
+        found = []
+        for op, counted in self.open.items():
+            items = sources(op, self.corpus)
+            if not any(op.image(item.slots) is not None for item in items):
+                continue
+            agreeing = (t.slots for t in self._trials(op) if t.content is not None)
+            kept = tenants.sections(op, (), agreeing)
+            context: Context = () if kept is None else tenants.context(kept)
+            risk = risk_of(op, (), counted, self.limits)
+            rule = Learned(op, context, counted, risk=risk)
+            rule.examples = examples_of(rule, items, self.corpus, self.rules)
+            found.append(rule)
+        return found
 
     # --- common ---------------------------------------------------------------------------
 
@@ -316,14 +343,31 @@ class Miner:
         return [slots for slots in touched if op.image(slots) is not None]
 
     def _accept(self, op: Op, result: Found) -> bool:
+        """Accept *op* where it was found, in the sections of the host that it was seen in."""
+        trials = self._trials(op, result.context)
+        agreeing = (trial.slots for trial in trials if trial.content is not None)
+        kept = tenants.sections(op, result.context, agreeing)
+        if kept is None:
+            return self._rewrite(op, result)
+        accepted = False
+        # The root page is a section of its own: no rule can name it together with another.
+        for part in (kept - {None}, kept & {None}):
+            counted = count(t for t in trials if tenants.first_of(t.slots) in part)
+            if part == kept or passes(op, result.context, counted, self.limits):
+                where = (*result.context, *tenants.context(part))
+                risk = risk_of(op, result.context, counted, self.limits)
+                accepted |= self._rewrite(op, Found(where, counted, risk))
+        return accepted
+
+    def _rewrite(self, op: Op, result: Found) -> bool:
         """Rewrite the items; a rule that changes none is no rule."""
-        rule = Learned(op, result.context, result.evidence)
+        rule = Learned(op, result.context, result.evidence, risk=result.risk)
         changed = 0
         items = []
         rules = [*self.rules, rule]
-        examples: list[tuple[str, str]] = []
-        by_form, hasher = self.corpus.by_form, self.corpus.hasher
-        touched = {item.form for item in sources(op, self.corpus, result.context)}
+        hasher = self.corpus.hasher
+        concerned = sources(op, self.corpus, result.context)
+        touched = {item.form for item in concerned}
         for item in self.corpus.items:
             image = rule.image(item.slots) if item.form in touched else None
             if image is None or image == item.slots:
@@ -331,14 +375,11 @@ class Miner:
                 continue
             image = settle(image, rules)
             form = hasher.of(image)
-            other = by_form.get(form)
-            if other is not None and other.content == item.content and len(examples) < 3:
-                examples.append((item.url, other.url))
             changed += 1
             items.append(Item(image, form, Counter(item.contents), item.content, item.url))
         if not changed:
             return False
-        rule.examples = examples
+        rule.examples = examples_of(rule, concerned, self.corpus, rules)
         self.rules.append(rule)
         self.corpus = Corpus(items, hasher)
         return True

@@ -42,8 +42,8 @@ class SiteReport:
     """What mining found out about one site.
 
     ``redundant`` are its URLs beyond one for each content, ``merged`` those of them that the
-    active rules (and the catalogue) find on the log itself. ``missing`` says in words what
-    evidence would be needed for more.
+    active rules (and the catalogue) find on the log itself. ``missing`` says in words what the
+    log lacks; what a proposed rule lacks, its note says.
     """
 
     site: str
@@ -208,7 +208,7 @@ def _learn(
         if emitted is not None:
             pairs.append((rule, emitted))
     pairs, keys = audited(exceptions, pairs, evidence.urls, key, limits)
-    proposed, missing = proposals.unproven(miner.open, learned, scope, limits)
+    proposed = proposals.unproven(miner.unproven(), learned, scope, limits)
     contents = [most_common(of) for of in evidence.urls.values()]
     urls = sum(content >= 0 for content in contents)
     distinct = len({content for content in contents if content >= 0})
@@ -219,7 +219,6 @@ def _learn(
         redundant=urls - distinct,
         merged=urls - keys,
         rules=(*exceptions, *(emitted for _, emitted in pairs), *proposed),
-        missing=tuple(missing),
     )
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from ..site_rules.operations import is_bare
+from ..site_rules.operations import is_bare, lower_first
 from .slots import REPEAT, Slots, count_params, segments, with_segments, without
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: Values that stand for the segments of the path: up to the last but one, and to the last.
 NAMESPACE, PAGE = "{namespace}", "{page}"
@@ -35,6 +38,10 @@ class Op:
     def image(self, slots: Slots) -> Slots | None:
         """Return what becomes of *slots*; None if nothing does."""
         raise NotImplementedError
+
+    def told_by(self, forms: Iterable[Slots]) -> bool:
+        """Whether URLs of these slots, all of one content, speak for all that it does."""
+        return True
 
     @property
     def family(self) -> object:
@@ -274,6 +281,14 @@ class Lower(Op):
         low = [segment.lower() for segment in path]
         return None if low == path else with_segments(slots, low, slash="slash" in slots)
 
+    def told_by(self, forms: Iterable[Slots]) -> bool:
+        """Not by URLs that differ in first letters alone: those speak for `First`."""
+        if self.slot:
+            texts = (tuple(slots.get(self.slot, "").split(REPEAT)) for slots in forms)
+        else:
+            texts = (tuple(segments(slots)) for slots in forms)
+        return len({tuple(map(lower_first, parts)) for parts in texts}) > 1
+
 
 @dataclass(frozen=True)
 class Edit(Op):
@@ -322,6 +337,31 @@ class Suffix(Edit):
             return None
         new = super().image(slots)
         return None if new is None else new | {"slash": "1"}
+
+
+@dataclass(frozen=True)
+class First(Op):
+    """Upper and lower case of the first letters are the same, as in the titles of a wiki."""
+
+    names: tuple[str, ...]
+
+    @property
+    def slots(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    def image(self, slots: Slots) -> Slots | None:
+        changed = {
+            name: REPEAT.join(sorted(map(lower_first, slots[name].split(REPEAT))))
+            for name in self.names
+            if name in slots
+        }
+        new = slots | changed
+        return None if new == slots else new
+
+    def told_by(self, forms: Iterable[Slots]) -> bool:
+        """By URLs that differ in each of the slots."""
+        known = list(forms)
+        return all(len({slots.get(name) for slots in known}) > 1 for name in self.names)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from .cover import Found
+from .cover import Found, earned
 from .ops import Drop, Op, Subst, Wild
 from .priors import prior
-from .risk import accepted, by_chance, expected_noise
+from .risk import accepted, by_chance, expected_noise, risk
 from .trials import absent_contents, count
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def defaults(found: Candidates, attempt: Try, limits: Limits) -> Iterator[tuple[
         likely = min(prior(Subst(((name, value),), ())) for value, _ in clean)
         enough = accepted(counted.support, 0, likely, limits.risk)
         if enough and not lucky and not counted.conflicts:
-            yield drop, Found(context, counted)
+            yield drop, Found(context, counted, risk(counted.support, 0, likely))
 
 
 def determined(
@@ -94,18 +94,21 @@ def _beside(
     context: Context = (("has", key),)
     trials = attempt(op, ())
     inside = [t for t in trials if key in t.slots]
+    names = earned(op, inside, limits)
+    if names != op.names:
+        return _beside(type(op)(names), key, attempt, looked, limits) if len(names) > 1 else None
     counted = count(inside)
     if counted.conflicts:
         return None
     absent = absent_contents(inside) if isinstance(op, Drop) else counted.support
     if absent < max(1.0, min(5.0, counted.support / 10)):
         return None
-    likely = sum(prior(type(op)((name,))) for name in op.names) / len(op.names)
-    if not accepted(counted.support, 0, likely / 1.5, limits.risk):
+    likely = sum(prior(type(op)((name,))) for name in op.names) / len(op.names) / 1.5
+    if not accepted(counted.support, 0, likely, limits.risk):
         return None
     failures = sum(t.bad > 0 for t in trials)
     if not failures:
         context = ()
     elif looked * by_chance(len(trials), failures, len(inside)) > _SIGNIFICANT:
         return None
-    return op, Found(context, counted)
+    return op, Found(context, counted, risk(counted.support, 0, likely))

@@ -13,7 +13,7 @@ from urllib.parse import quote_plus
 
 from ..normalizer import Normalizer
 from ..rules.data import session_params
-from .ops import Cut, Drop, Lower, Op, Prefix, Slashes, Split, Subst, Tail, ToPath, Wild
+from .ops import Cut, Drop, First, Lower, Op, Prefix, Slashes, Split, Subst, Tail, ToPath, Wild
 from .slots import is_segment
 
 if TYPE_CHECKING:
@@ -53,11 +53,18 @@ _FIRST = frozenset(("", "0", "1"))
 _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
 _SELECTS, _OTHER, _LISTED, _DRESSED = 0.15, 0.4, 0.95, 0.6
 _SEGMENT = 0.08
+#: Of parameters that, by their names or their values, say where to go after a form.
+RETURNS = _DRESSED
 
 
 def returns(name: str) -> bool:
     """Whether a parameter by its name says where to go afterwards, as log-in links have it."""
     return name.lower() in _RETURN
+
+
+def selects(name: str) -> bool:
+    """Whether a parameter by its name says which page it is."""
+    return _of_name(name) == _SELECTS
 
 
 def prior(op: Op, context: Context = ()) -> float:
@@ -84,6 +91,8 @@ def _of_operation(op: Op) -> float:
         name = op.tail[-1].lower()
         index = len(op.tail) == 1 and name.partition(".")[0] in _INDEX
         return 0.7 if index else 0.4
+    if isinstance(op, First):
+        return 0.5
     if isinstance(op, Lower):
         return 0.3 if op.slot else 0.5
     if isinstance(op, (Cut, Split, ToPath, Prefix, Slashes)):
@@ -138,4 +147,4 @@ def _session_stems() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _catalogue() -> Normalizer:
-    return Normalizer("default")
+    return Normalizer("default", {"drop-params": "likely"})

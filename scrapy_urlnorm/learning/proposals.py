@@ -13,17 +13,18 @@ from .emit import site_rule
 from .ops import Drop, Op, Subst, Tail
 from .priors import prior
 from .risk import support_needed
-from .rules import Learned
+from .rules import Learned, examples_of
 from .slots import Hasher, slots_of
-from .trials import Count, trials_of
+from .trials import Count, sources, trials_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable
 
     from ..site_rules import SiteRule
     from .risk import Limits
 
 _NONE: Counter[int] = Counter()
+_UNSEEN = 0  # the content of every URL of a list
 _MAX = 20
 _MAX_NAMES = 200
 #: Contents that must agree before anybody need look.
@@ -34,28 +35,23 @@ _INDEX = ("index.html", "index.php", "index.htm", "default.aspx", "index.jsp")
 
 
 def unproven(
-    candidates: Mapping[Op, Count],
-    accepted: Sequence[Learned],
-    site: str,
-    limits: Limits,
-) -> tuple[list[SiteRule], list[str]]:
-    """Return rules for what no URL refutes and too few prove, and what they lack."""
+    candidates: Iterable[Learned], accepted: Iterable[Learned], site: str, limits: Limits
+) -> list[SiteRule]:
+    """Return rules for what no URL refutes and too few prove; their notes say what they lack."""
     done = {rule.op for rule in accepted}
     rules: list[SiteRule] = []
-    missing: list[str] = []
-    ranked = sorted(candidates.items(), key=lambda pair: (-pair[1].support, pair[0].order))
-    for op, counted in ranked:
-        if op in done or len(rules) >= _MAX:
+    for learned in sorted(candidates, key=lambda rule: (-rule.count.support, rule.op.order)):
+        if learned.op in done or len(rules) >= _MAX:
             continue
-        needed = support_needed(prior(op), limits.risk)
-        if not max(_WORTH, needed / 2) <= counted.support < needed:
+        support = learned.count.support
+        needed = support_needed(prior(learned.op), limits.risk)
+        if not max(_WORTH, needed / 2) <= support < needed:
             continue  # hardly begun; or refused for another reason: siblings, too few values
-        note = f"{int(counted.support)} contents agree and none differs; {needed} would do"
-        rule = site_rule(Learned(op, (), counted), site, status="proposed", note=note)
+        note = f"{int(support)} contents agree and none differs; {needed} would do"
+        rule = site_rule(learned, site, status="proposed", note=note)
         if rule is not None:
             rules.append(rule)
-            missing.append(f"{rule}: {note}")
-    return rules, missing
+    return rules
 
 
 def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list[SiteRule]:
@@ -66,10 +62,10 @@ def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list
     """
     hasher = Hasher()
     items = []
-    for number, url in enumerate(sorted(set(urls))):
+    for url in sorted(set(urls)):
         slots = slots_of(key(url))
         if slots is not None:
-            items.append(Item(slots, hasher.of(slots), _NONE, number, url))
+            items.append(Item(slots, hasher.of(slots), _NONE, _UNSEEN, url))
     corpus = Corpus([], hasher)
     for item in items:
         corpus.by_form.setdefault(item.form, item)
@@ -83,6 +79,7 @@ def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list
             continue
         note = f"{len(twins)} URLs have a twin in the list; no contents were compared"
         learned = Learned(op, (), Count(float(len(twins)), 0, 0))
+        learned.examples = examples_of(learned, sources(op, corpus), corpus)
         rule = site_rule(learned, site, status="proposed", source="url-list", note=note)
         if rule is not None:
             rules.append(rule)

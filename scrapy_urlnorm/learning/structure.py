@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..site_rules.operations import lower_first
 from .ops import (
     Cut,
     Dedupe,
+    First,
     Lower,
     Number,
     Op,
@@ -84,7 +86,11 @@ def _paths(one: Slots, other: Slots) -> Iterator[Op]:
             if _split(short, separator) == long:
                 yield from _splits(separator, short)
     elif [s.lower() for s in long] == [s.lower() for s in short]:
-        yield Lower()
+        if Lower().told_by((one, other)):
+            yield Lower()
+        else:
+            # Counted from the left: a page below this one may be another matter.
+            yield First(tuple(f"s{i}" for i, s in enumerate(long) if s != short[i]))
 
 
 def _split(path: list[str], separator: str) -> list[str]:
@@ -180,7 +186,7 @@ def _values(slot: str, one: Slots, other: Slots) -> Iterator[Op]:
     if REPEAT in left or REPEAT in right:
         return
     if left.lower() == right.lower() and is_param(slot) and slot != "?":
-        yield Lower(slot)
+        yield First((slot,)) if lower_first(left) == lower_first(right) else Lower(slot)
     if len(left) < len(right):
         left, right = right, left
     last = f"s{len(segments(one)) - 1}"

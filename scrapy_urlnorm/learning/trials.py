@@ -24,7 +24,10 @@ _MAX_WEIGHT = 2.0
 
 
 class Trial(NamedTuple):
-    """One comparison: the content agreed upon (None: none), disagreements, where, how much."""
+    """One comparison: the content agreed upon (None: none), disagreements, where, how much.
+
+    ``varied`` names the slots of a joint set in which the URLs that agree differ.
+    """
 
     content: int | None
     bad: int
@@ -32,6 +35,7 @@ class Trial(NamedTuple):
     weight: float
     compared: int
     absent: bool = False
+    varied: frozenset[str] = frozenset()
 
 
 class Count(NamedTuple):
@@ -118,14 +122,24 @@ def _bucket_trials(
             buckets.setdefault(form, []).append(item)
     by_form = corpus.by_form
     trials = []
+    joint = names if len(names) > 1 else ()
     for form, items in buckets.items():
         if len(items) > 1:
-            trials.append(_agreement(items, noisy=noisy))
+            trials.append(_with_varied(_agreement(items, noisy=noisy), items, joint))
         if not wild:
             other = by_form.get(form)
             if other is not None:
-                trials.append(_against(other, items))
+                trials.append(_with_varied(_against(other, items), [other, *items], joint))
     return trials
+
+
+def _with_varied(trial: Trial, items: list[Item], joint: tuple[str, ...]) -> Trial:
+    """Note in which of the *joint* slots the items that agree differ."""
+    if not joint or trial.content is None:
+        return trial
+    first, *others = [item.slots for item in items if item.content == trial.content]
+    varied = {name for name in joint for slots in others if slots.get(name) != first.get(name)}
+    return trial._replace(varied=frozenset(varied))
 
 
 def _agreement(items: list[Item], *, noisy: bool) -> Trial:
@@ -191,10 +205,19 @@ def _image_trials(
     for form, items in images.items():
         other = by_form.get(form)
         if other is not None and other not in items:
-            trials.append(_against(other, items))
+            trials.append(_if_told(_against(other, items), op, [other, *items]))
         if len(items) > 1:
-            trials.append(_agreement(items, noisy=noisy))
+            trials.append(_if_told(_agreement(items, noisy=noisy), op, items))
     return trials
+
+
+def _if_told(trial: Trial, op: Op, items: list[Item]) -> Trial:
+    """Take the vote from URLs that agree, but say nothing of all that *op* does."""
+    if trial.content is None:
+        return trial
+    if op.told_by(item.slots for item in items if item.content == trial.content):
+        return trial
+    return trial._replace(content=None, weight=0.0)
 
 
 def sources(op: Op, corpus: Corpus, context: Context = ()) -> list[Item]:

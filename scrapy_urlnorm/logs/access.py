@@ -2,6 +2,9 @@
 
 A line does not name its site unless the format begins with the virtual host (Apache's
 ``%v:%p %h ...``). Give ``site``, such as ``https://shop.example``, for logs without.
+
+Both servers write a byte outside of ASCII as ``\\xHH``; it is read as ``%HH``, which is how clients
+send it. (Apache: mod_log_config, "Format Notes"; nginx: log_format, "escape".)
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .observation import Observation
+from .source import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +26,7 @@ _LINE = re.compile(
     r'\S+ \S+ .{1,200}? \[[^\]]{1,60}\] "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}) (?:\d+|-)'
 )
 _REQUEST = re.compile(r"(?:GET|HEAD) (\S+)(?: HTTP/[\d.]+)?$")
+_ESCAPE = re.compile(r'\\(?:x([0-9A-Fa-f]{2})|(["\\]))')
 
 
 def matches(sample: list[str]) -> bool:
@@ -39,7 +44,7 @@ def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
         request = _REQUEST.match(found["request"])
         if request is None:
             continue
-        target = request[1]
+        target = _ESCAPE.sub(_unescape, request[1]) if "\\" in request[1] else request[1]
         if target.startswith("/"):
             base = log.site or _base(found["host"], found["port"])
             if base is None:
@@ -48,7 +53,11 @@ def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
             target = base.rstrip("/") + target
         elif "://" not in target:
             continue
-        yield Observation(target, int(found["status"]))
+        yield Observation(url_of(target), int(found["status"]))
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return f"%{match[1].upper()}" if match[1] else match[2]
 
 
 def _base(host: str | None, port: str | None) -> str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
+from .source import url_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -79,12 +81,12 @@ def from_row(row: Mapping[str, Any]) -> Observation:
         mime = _mime(row["mime"])
     location, canonical = row.get("location"), row.get("canonical")
     return Observation(
-        url,
+        url_of(url),
         status,
         content or None,
         sketch,
-        absolute(url, location) if location else None,
-        absolute(url, canonical) if canonical else None,
+        url_of(absolute(url, location)) if location else None,
+        url_of(absolute(url, canonical)) if canonical else None,
         mime,
     )
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
+import re
 import sys
 import zlib
+from codecs import BOM_UTF8
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from ..exceptions import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,13 +43,16 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def open_log(path: str) -> Iterator[BinaryIO]:
     """Open a file, or standard input for ``-``; what begins as gzip does is unpacked.
 
-    Raises OSError.
+    Raises OSError, which names the file.
     """
-    if path == "-":
-        yield _unpacked(sys.stdin.buffer)  # type: ignore[arg-type]  # it is a BufferedReader
-    else:
-        with Path(path).open("rb") as stream:
-            yield _unpacked(stream)
+    with naming("standard input" if path == "-" else path):
+        if path != "-":
+            with Path(path).open("rb") as stream:
+                yield _unpacked(stream)
+        elif sys.stdin is None:  # whoever started us closed it
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        else:
+            yield _unpacked(sys.stdin.buffer)  # type: ignore[arg-type]  # it is a BufferedReader
 
 
 def _unpacked(stream: BufferedReader) -> BinaryIO:
@@ -55,12 +64,16 @@ def _unpacked(stream: BufferedReader) -> BinaryIO:
 def numbered_lines(stream: BinaryIO, log: Log) -> Iterator[tuple[int, str]]:
     """Yield (number, line) without line ends, and without empty lines.
 
-    Bytes that are no UTF-8 become lone surrogates, so that a URL list comes out as it went in.
+    The mark that some editors put in front of UTF-8 is no part of the first line. Bytes that are
+    no UTF-8 become lone surrogates, so that a URL list comes out as it went in:
+    `url_of` makes of such a line the URL that a client asks for.
     """
     number = 0
     try:
         while raw := stream.readline(MAX_LINE):
             number += 1
+            if number == 1:
+                raw = raw.removeprefix(BOM_UTF8)
             if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
                 log.bad(number, f"longer than {MAX_LINE} bytes")
                 while raw and not raw.endswith(b"\n"):
@@ -71,3 +84,28 @@ def numbered_lines(stream: BinaryIO, log: Log) -> Iterator[tuple[int, str]]:
                 yield number, line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         log.bad(number + 1, f"the compressed data is cut off or damaged ({error})")
+
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def url_of(text: str) -> str:
+    """Return the URL that *text* spells, with what is no Unicode in it percent-encoded.
+
+    A byte that is no UTF-8 (see `numbered_lines`) is the byte that a client sends: ``%E9`` for
+    a line in Latin-1. Text that is not ``scheme://...`` is no URL and stays as it is.
+    """
+    return with_bytes_escaped(text) if "://" in text else text
+
+
+def with_bytes_escaped(text: str) -> str:
+    """Return *text* with a percent-encoded byte for each byte that is no UTF-8."""
+    return text if text.isascii() else _SURROGATE.sub(_percent_encode, text)
+
+
+def _percent_encode(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    # Python's "surrogateescape" writes a byte from 0x80 so (PEP 383); others are of bad JSON.
+    is_byte = 0xDC80 <= code <= 0xDCFF
+    data = bytes([code - 0xDC00]) if is_byte else match[0].encode("utf-8", "surrogatepass")
+    return "".join(f"%{byte:02X}" for byte in data)

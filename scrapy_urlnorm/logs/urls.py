@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .observation import Observation
+from .source import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,8 +29,8 @@ def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
     absolute = _ABSOLUTE.match
     for number, line in lines:
         if absolute(line):
-            yield Observation(line)
+            yield Observation(url_of(line))
         elif line.startswith("/") and log.site:
-            yield Observation(log.site.rstrip("/") + line)
+            yield Observation(url_of(log.site.rstrip("/") + line))
         elif not line.startswith("#"):
             log.bad(number, f"not an absolute URL: {line[:60]!r}")

@@ -133,8 +133,8 @@ RULES: tuple[Rule, ...] = (
         "changing",
         sessions.remove_session_ids,
         options.session_ids,
-        default=True,
-        aggressive=True,
+        default="sure",
+        aggressive="likely",
     ),
     # After the dot segments: "/a//../b" is "/a/b", not "/b".
     Rule(
@@ -168,8 +168,8 @@ RULES: tuple[Rule, ...] = (
         "changing",
         query.drop_params,
         options.dropped_params,
-        default=True,
-        aggressive=True,
+        default="sure",
+        aggressive="likely",
     ),
     Rule("drop-default-params", "changing", query.drop_default_params, options.default_values),
     # After dropping: there is less to encode and to sort.

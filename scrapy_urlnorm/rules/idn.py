@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
+from ..domains import MAX_LABEL
+
 # https://url.spec.whatwg.org/#forbidden-domain-code-point
 _FORBIDDEN = re.compile(r"[\x00-\x20\"#%/:<>?@\[\\\]^`{|}\x7f]")
 
@@ -33,4 +35,6 @@ def to_ascii(host: str) -> str | None:
 def _label_to_ascii(label: str) -> str:
     if label.isascii():
         return label
+    if len(label) > MAX_LABEL:  # no name, and the encoding takes time by the square of its length
+        raise UnicodeError(f"a label of {len(label)} characters")
     return "xn--" + label.encode("punycode").decode("ascii")

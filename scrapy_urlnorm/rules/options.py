@@ -69,36 +69,44 @@ def names(option: object) -> tuple[Any, Any]:
 def index_names(option: object) -> tuple[Any, Any]:
     """Compile the option of remove-directory-index."""
     if option is True:
-        return True, data.index_names()
-    found = _strings(option, "True, a list of file names such as ['index.html'], False")
+        return True, frozenset((data.USUAL_INDEX_NAME,))
+    found = _strings(
+        option, "True (index.html alone), a list of file names such as ['index.php'], False"
+    )
     return found, frozenset(found)
 
 
 def dropped_params(option: object) -> tuple[Any, Any]:
     """Compile the option of drop-params."""
     accepted = (
-        "True (the curated list), a list of names ('name*' for a beginning), "
-        "{'add': [...], 'except': [...]}, False"
+        "'sure' or 'likely' (of the curated list; True is 'sure'), a list of names "
+        "('name*' for a beginning), {'list': 'sure', 'add': [...], 'except': [...]}, False"
     )
     if isinstance(option, Mapping):
-        if unknown := set(option) - {"add", "except"}:
+        if unknown := set(option) - {"list", "add", "except"}:
             _refuse(dict(option), f"{accepted}; not {sorted(map(str, unknown))}")
+        strength = option.get("list", True)
         added = _strings(option.get("add", ()), accepted)
         excepted = _strings(option.get("except", ()), accepted)
-    elif option is True:
-        added, excepted = [], []
+    elif option is True or isinstance(option, str):
+        strength, added, excepted = option, [], []
     else:
         found = _strings(option, accepted)
         return found, ParamMatcher(found)
-    matcher = ParamMatcher(added, excepted, data.tracking_params().__contains__)
+    if strength is True:
+        strength = data.STRENGTHS[0]
+    if strength not in data.STRENGTHS:
+        _refuse(option, accepted)
+    matcher = ParamMatcher(added, excepted, data.tracking_params(strength).__contains__)
     if not added and not excepted:
-        return True, matcher
-    return {"add": added, "except": excepted}, matcher
+        return strength, matcher
+    return {"list": strength, "add": added, "except": excepted}, matcher
 
 
 def session_ids(option: object) -> tuple[Any, Any]:
     """Compile the option of remove-session-ids."""
-    return switch(option)[0], SessionMatcher()
+    strength, _ = one_of(*data.STRENGTHS)(option)
+    return strength, SessionMatcher(strength)
 
 
 def default_values(option: object) -> tuple[Any, Any]:

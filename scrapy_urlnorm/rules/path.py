@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from . import data
 from .syntax import decode_forgeries, resolve_dot_segments
 
 if TYPE_CHECKING:
@@ -13,12 +14,11 @@ if TYPE_CHECKING:
 _RESERVED_ESCAPE = re.compile(
     r"%(?:2[146-9A-Ca-c]|3[ADad]|40|5[BDbd])"
 )  # : @ ! $ & ' ( ) * + , = [ ]
-_LOWER_CASE_ESCAPE = re.compile(r"%[0-9a-f]{2}")
+_LOWER_CASE_ESCAPES = re.compile(r"(?:%[0-9a-f]{2})+")
 _SLASHES = re.compile(r"/{2,}")
 # The slashes of a URL inside the path ("/proxy/http://example.org/") are not a slip.
 _EMBEDDED_SCHEME = re.compile(r"/[A-Za-z][A-Za-z0-9+.-]*:$")
-_FILE_NAME = re.compile(r"[^.]*.*\.[A-Za-z][A-Za-z0-9]{0,9}")
-_AMP_TAIL = re.compile(r"(?:/amp/?)+$")
+_FILE_EXTENSION = re.compile(r"[A-Za-z][A-Za-z0-9]{0,9}")
 
 #: Schemes in whose last path segment Scrapy leaves everything after ";" alone.
 _USES_PARAMS = frozenset(
@@ -96,7 +96,7 @@ def lowercase_path(url: Url, _: object = True) -> Url:
     path = url.path
     new = path.lower()
     if "%" in new:
-        new = _LOWER_CASE_ESCAPE.sub(lambda match: match[0].upper(), new)
+        new = _LOWER_CASE_ESCAPES.sub(lambda match: match[0].upper(), new)
     return url if new == path else url.with_path(new)
 
 
@@ -112,12 +112,16 @@ def strip_amp(url: Url, _: object = True) -> Url:
     path, query = url.path, url.query
     new_path = path
     if "amp" in path:
-        tail = _AMP_TAIL.search(path)
-        if tail is not None and tail.start():
-            new_path = path[: tail.start()] + ("/" if path.endswith("/") else "")
+        end = _before_amp_segments(path)
+        if 0 < end < len(path):
+            new_path = path[:end] + ("/" if path.endswith("/") else "")
         new_path = new_path.removesuffix(".amp") if new_path.endswith(".html.amp") else new_path
-        while new_path.endswith(".amp.html"):
-            new_path = new_path[: -len(".amp.html")] + ".html"
+        if new_path.endswith(".amp.html"):
+            stem = new_path.removesuffix(".html")
+            end = len(stem)
+            while stem.endswith(".amp", 0, end):
+                end -= len(".amp")
+            new_path = stem[:end] + ".html"
     new_query = query
     if query and "amp" in query:
         marks = ("amp", "amp=", "amp=1", "output=amp", "outputType=amp")
@@ -128,19 +132,37 @@ def strip_amp(url: Url, _: object = True) -> Url:
     return url._replace(path=new_path, query=new_query)
 
 
+def _before_amp_segments(path: str) -> int:
+    """Return where the segments ``amp`` at the end of *path* begin; its length if there are none.
+
+    Each may have a slash behind it, which is then the end of the path or an empty segment.
+    """
+    start = len(path)
+    while True:
+        end = start - 1 if path.endswith("/", 0, start) else start
+        if not path.endswith("/amp", 0, end):
+            return start
+        start = end - len("/amp")
+
+
 def remove_directory_index(url: Url, names: frozenset[str]) -> Url:
-    """Remove the name of a directory index at the end of the path.
+    """Remove index.html, or the names that you list, at the end of the path.
 
     http://example.com/a/index.html -> http://example.com/a/
 
-    Option: a list of names, in place of those that servers come with. A name below another
-    (``/index.php/index.html``) is path information, not an index, and stays.
+    Option: a list of names in place of ``index.html``. With several, pages of one folder that
+    have these names count as one page, the folder. With ``True`` no two names do: ``index.php``
+    and ``default.html`` may be pages of their own beside ``index.html``. A name below an index
+    (``/index.php/index.html``) is path information and stays.
 
     Semantics: changing; the server may be set to another index, or to none.
     Source: the article "URI normalization", "Removing directory index"
     """
     head, slash, last = url.path.rpartition("/")
-    if last not in names or head.rpartition("/")[2] in names:
+    if last not in names:
+        return url
+    above = head.rpartition("/")[2]
+    if above in names or above in data.index_names():
         return url
     return url.with_path(head + slash)
 
@@ -160,6 +182,9 @@ def trailing_slash(url: Url, mode: str = "remove") -> Url:
         if not path.endswith("/") or path == "/":
             return url
         return url.with_path(path.rstrip("/") or "/")
-    if path.endswith("/") or _FILE_NAME.fullmatch(path.rpartition("/")[2]):
+    if path.endswith("/"):
+        return url
+    _, dot, extension = path.rpartition("/")[2].rpartition(".")
+    if dot and _FILE_EXTENSION.fullmatch(extension):
         return url
     return url.with_path(path + "/")

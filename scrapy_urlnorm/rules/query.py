@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
+from binascii import unhexlify
 from operator import itemgetter
 from typing import TYPE_CHECKING
-from urllib.parse import quote_plus, unquote_to_bytes
+from urllib.parse import quote_plus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ _TOKEN = (
     rf"[A-Za-z0-9._~+-]{MANY}"
     rf"(?:%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])[A-Za-z0-9._~+-]{MANY}){MANY}"
 )
+_ENCODED_TOKEN = re.compile(_TOKEN)
 _FORM_ENCODED = re.compile(rf"{_TOKEN}={_TOKEN}(?:&{_TOKEN}={_TOKEN})*")
 _ESCAPE_OR_UNSAFE = re.compile(r"%(?:[0-9A-Fa-f]{2})?|[^A-Za-z0-9._~+%-]")
 # Every character and every escape, in both cases, to what form encoding writes for it.
@@ -38,6 +40,7 @@ _FORM_ENCODING = {chr(byte): quote_plus(chr(byte)) for byte in range(128)} | {
     for high in "0123456789ABCDEFabcdef"
     for low in "0123456789ABCDEFabcdef"
 }
+_ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 _AMP = re.compile(r"&(?:amp;)+")
 
 
@@ -62,9 +65,10 @@ def drop_params(url: Url, drop: ParamMatcher) -> Url:
 
     http://example.com/a?id=1&utm_source=news&fbclid=x -> http://example.com/a?id=1
 
-    Option: a list of names in place of the curated ones (``name*`` for a beginning), or
-    ``{"add": [...], "except": [...]}`` to change those. Names match whole: ``ref`` is not
-    ``xref``.
+    Option: ``"sure"`` drops what no site is known to take for content; ``"likely"`` also what
+    may be content on some, such as the id of a mailing. Or a list of names in place of the
+    curated ones (``name*`` for a beginning), or ``{"list": "sure", "add": [...], "except":
+    [...]}`` to change those. Names match whole: ``ref`` is not ``xref``.
 
     Semantics: changing; a site may use any name for content.
     Source: the article "URI normalization", "Removing unused query variables"
@@ -166,7 +170,11 @@ def sorted_query(query: str, mode: str, pairs: list[tuple[str, str, str]] | None
     elif len(set(names)) == len(names) and not any("%" in n or "+" in n for n in names):
         key = _first  # the names alone decide
     else:
-        key = _decoded_pair if mode == "pairs" else _decoded_name
+        decoded = _Decoded()
+        if mode == "pairs":
+            key = lambda pair: (decoded[pair[0]], decoded[pair[2]])
+        else:
+            key = lambda pair: decoded[pair[0]]
     ordered = sorted(pairs, key=key)
     return query if ordered == pairs else "&".join(map("".join, ordered))
 
@@ -194,10 +202,20 @@ def decode_token(text: str) -> str:
         text = text.replace("+", " ")
     if "%" not in text:
         return text
-    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
+    return _unquote(text).decode("utf-8", "surrogateescape")
+
+
+def _unquote(text: str) -> bytes:
+    return _ESCAPES.sub(_unhexlify, text.encode())
+
+
+def _unhexlify(match: re.Match[bytes]) -> bytes:
+    return unhexlify(match[0].replace(b"%", b""))
 
 
 def _form_encode(text: str) -> str:
+    if _ENCODED_TOKEN.fullmatch(text):
+        return text
     if "%" not in text:
         return text.translate(_FORM_ENCODED_CHARACTERS)
     return _ESCAPE_OR_UNSAFE.sub(_form_encode_match, text)
@@ -210,18 +228,13 @@ def _form_encode_match(match: re.Match[str]) -> str:
 _first = itemgetter(0)
 
 
-def _decoded_pair(pair: tuple[str, str, str]) -> tuple[bytes, bytes]:
-    return _bytes(pair[0]), _bytes(pair[2])
+class _Decoded(dict[str, bytes]):
+    """What the tokens of one query stand for; one that is repeated is decoded once."""
 
-
-def _decoded_name(pair: tuple[str, str, str]) -> bytes:
-    return _bytes(pair[0])
-
-
-def _bytes(text: str) -> bytes:
-    if "%" not in text:
-        return text.replace("+", " ").encode()
-    return unquote_to_bytes(text.replace("+", " "))
+    def __missing__(self, token: str) -> bytes:
+        text = token.replace("+", " ")
+        found = self[token] = _unquote(text) if "%" in text else text.encode()
+        return found
 
 
 def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:

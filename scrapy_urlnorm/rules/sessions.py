@@ -11,7 +11,7 @@ from .params import remember
 from .query import decode_token
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..url import Url
 
@@ -29,6 +29,9 @@ http://example.com/a?id=1
     A name is not enough: each has a guard on the length and the characters of its value, so that
     ``sid=7`` and ``session=morning`` stay.
 
+    Option: ``"sure"`` takes names that mean nothing but a session; ``"likely"`` also those that
+    may be content, such as ``sid``, ``s`` and ``session_id`` with a value like a session's.
+
     Semantics: changing; the value may select content all the same.
     Source: the article "URI normalization", "Removing unused query variables"; Lee, Kim and
     Hong, "On URL normalization" (2005); each row of the list names its vendor
@@ -44,15 +47,19 @@ http://example.com/a?id=1
 
 
 class SessionMatcher:
-    """The curated session parameters and path sessions, indexed by name."""
+    """The curated session parameters and path sessions, indexed by name.
+
+    *strength* is one of ``data.STRENGTHS``: how sure a row has to be.
+    """
 
     __slots__ = ("_params", "_path_groups", "_path_params", "_path_segments")
 
-    def __init__(self) -> None:
-        self._params = _ByName(data.session_params())
-        rows = data.path_sessions()
-        self._path_params = _ByName(row for row in rows if row.kind == "parameter")
-        self._path_groups = _ByName(row for row in rows if row.kind == "group")
+    def __init__(self, strength: str = data.STRENGTHS[0]) -> None:
+        accepted = data.STRENGTHS[: data.STRENGTHS.index(strength) + 1]
+        self._params = _ByName(row for row in data.session_params() if row.strength in accepted)
+        rows = [row for row in data.path_sessions() if row.strength in accepted]
+        self._path_params = _ByName((row for row in rows if row.kind == "parameter"), unquote)
+        self._path_groups = _ByName((row for row in rows if row.kind == "group"), unquote)
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
 
     def may_match(self, name: str) -> bool:
@@ -92,7 +99,8 @@ class SessionMatcher:
         for segment in segments[1:]:
             if segment.startswith("(") and self._is_session_segment(segment):
                 continue
-            kept.append(self._clean_segment(segment) if ";" in segment else segment)
+            has_params = ";" in segment and "=" in segment  # every guard wants a value
+            kept.append(self._clean_segment(segment) if has_params else segment)
         if len(kept) == 1 and len(segments) > 1:
             kept.append("")  # "/(S(...))" is the root
         return "/".join(kept)
@@ -113,16 +121,16 @@ class SessionMatcher:
 
     def _is_session_param(self, param: str) -> bool:
         name, _, value = param.partition("=")
-        rows = self._path_params.named(unquote(name))
+        rows = self._path_params.as_written(name)
         return bool(rows) and any(row.accepts(unquote(value)) for row in rows)
 
 
 class _ByName(Generic[_Guard]):
     """Rows of a list by the name that they are for."""
 
-    __slots__ = ("_cache", "_rows", "_stems")
+    __slots__ = ("_cache", "_decode", "_rows", "_stems")
 
-    def __init__(self, rows: Iterable[_Guard]) -> None:
+    def __init__(self, rows: Iterable[_Guard], decode: Callable[[str], str] = decode_token) -> None:
         by_name: dict[str, list[_Guard]] = {}
         stems: list[_Guard] = []
         for row in rows:
@@ -130,13 +138,14 @@ class _ByName(Generic[_Guard]):
             group.append(row)
         self._rows: dict[str, list[_Guard]] = by_name
         self._stems: list[_Guard] = stems
+        self._decode = decode
         self._cache: dict[str, tuple[_Guard, ...]] = {}
 
     def as_written(self, text: str) -> tuple[_Guard, ...]:
         """Return the rows for the name that *text* encodes."""
         rows = self._cache.get(text)
         if rows is None:
-            rows = self.named(decode_token(text))
+            rows = self.named(self._decode(text))
             remember(self._cache, text, rows)
         return rows
 

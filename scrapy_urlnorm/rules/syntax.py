@@ -13,15 +13,17 @@ from ..url import Url
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ESCAPE_IN_LOWER_CASE = re.compile(r"%(?![0-9A-F]{2})[0-9A-Fa-f]{2}")
-_UNRESERVED_ESCAPE = re.compile(
-    r"%(?:2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|5[0-9AaFf]|7[0-9AaEe])"  # ALPHA DIGIT - . _ ~
-)
+_IN_LOWER_CASE = "[0-9A-F][a-f]|[a-f][0-9A-Fa-f]"
+_UNRESERVED = "2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|5[0-9AaFf]|7[0-9AaEe]"  # ALPHA DIGIT - . _ ~
+_ESCAPES_IN_LOWER_CASE = re.compile(f"(?:%(?:{_IN_LOWER_CASE}))+")
+_UNRESERVED_ESCAPE = re.compile(f"%(?:{_UNRESERVED})")
 # A stray "%" before what decodes to two hex digits: decoding them would forge an escape.
 FORGERY = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6]){2}")
+_HEX_DIGITS = frozenset("0123456789ABCDEFabcdef")
+_ESCAPED_HEX_DIGITS = {f"{ord(digit):02X}": digit for digit in _HEX_DIGITS}
 _FORGERY_OR_ESCAPE = re.compile(f"{FORGERY.pattern}|{_UNRESERVED_ESCAPE.pattern}")
 #: Found in every text that has an escape for `uppercase_escapes` or `decode_unreserved`.
-UNTIDY_ESCAPE = re.compile(f"{_ESCAPE_IN_LOWER_CASE.pattern}|{_UNRESERVED_ESCAPE.pattern}")
+UNTIDY_ESCAPE = re.compile(f"%(?:{_IN_LOWER_CASE}|{_UNRESERVED})")
 
 
 def _on_every_component(url: Url, change: Callable[[str], str]) -> Url:
@@ -44,7 +46,7 @@ def _upper(match: re.Match[str]) -> str:
 
 
 def _uppercase_escapes(text: str) -> str:
-    return _ESCAPE_IN_LOWER_CASE.sub(_upper, text)
+    return _ESCAPES_IN_LOWER_CASE.sub(_upper, text)
 
 
 def _decode(match: re.Match[str]) -> str:
@@ -59,10 +61,38 @@ def _decode_unreserved(text: str) -> str:
 
 
 def decode_forgeries(text: str) -> str:
-    """Decode the escapes that :func:`decode_unreserved` leaves after a stray ``%``."""
-    while FORGERY.search(text):
-        text = FORGERY.sub(lambda match: "%" + _UNRESERVED_ESCAPE.sub(_decode, match[0][1:]), text)
-    return text
+    """Decode the escapes that :func:`decode_unreserved` leaves after a stray ``%``.
+
+    What is decoded may be a digit of an escape further left, and so on: one pass from the right
+    sees each ``%`` after all that it may take part in.
+    """
+    if FORGERY.search(text) is None:
+        return text
+    done: list[str] = []  # the characters to the right, the nearest last
+    for character in reversed(text):
+        if character == "%":
+            first, end = _hex_digit(done, len(done))
+            if first:
+                second, end = _hex_digit(done, end)
+                if second:
+                    done[end:] = second, first
+        done.append(character)
+    done.reverse()
+    return "".join(done)
+
+
+def _hex_digit(characters: list[str], end: int) -> tuple[str, int]:
+    """Return the hex digit, or what an escape of one decodes to, right before *end*.
+
+    And where it begins; ``""`` if none is there. The *characters* are written backwards.
+    """
+    if end and characters[end - 1] in _HEX_DIGITS:
+        return characters[end - 1], end - 1
+    if end >= 3 and characters[end - 1] == "%":
+        digit = _ESCAPED_HEX_DIGITS.get(characters[end - 2] + characters[end - 3])
+        if digit:
+            return digit, end - 3
+    return "", end
 
 
 def uppercase_escapes(url: Url, _: object = True) -> Url:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.domains import MAX_HOST
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -29,7 +31,7 @@ class RulesByDomain:
         """Return the rules of *domain*, of every name below it, and of those that it is below."""
         backwards = domain[::-1]
         found = self._between(f"{backwards}.", f"{backwards}/")  # "/" comes right after "."
-        while backwards:
+        while backwards and len(backwards) <= MAX_HOST:
             found += self._between(backwards, f"{backwards}\0")
             backwards = backwards.rpartition(".")[0]
         return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -12,14 +13,15 @@ from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.compile import compile_site_rules
 from scrapy_urlnorm.site_rules.context import own_params
 from scrapy_urlnorm.site_rules.file import load_site_rules
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.site_rules.model import SiteRule
 
 _OF_ONE_PARAM = ("drop-param", "drop-default", "lowercase-param", "dedupe-param", "ignore-value",
-                 "strip-suffix", "replace-text", "keep-number")  # fmt: skip
+                 "strip-suffix", "replace-text", "keep-number", "lowercase-first")  # fmt: skip
 
 
 @dataclass
@@ -41,15 +43,16 @@ class Report:
 
     def __str__(self) -> str:
         by_status = Counter(rule.status for rule in self.rules)
-        counted = ", ".join(f"{number} {status}" for status, number in sorted(by_status.items()))
+        statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(by_status.items()))
         lines = [f"error: {text}" for text in self.errors]
         lines += [f"warning: {text}" for text in self.warnings]
         sites = len({rule.site for rule in self.rules})
-        summary = f"{len(self.rules)} rules for {sites} sites" + (
-            f" ({counted})" if counted else ""
-        )
-        verdict = "ok" if self.ok else f"{len(self.errors)} errors"
-        return "\n".join([*lines, f"{self.path}: {verdict}: {summary}, {self.examples} examples"])
+        summary = f"{counted(len(self.rules), 'rule')} for {counted(sites, 'site')}"
+        if statuses:
+            summary += f" ({statuses})"
+        verdict = "ok" if self.ok else counted(len(self.errors), "error")
+        examples = counted(self.examples, "example")
+        return "\n".join([*lines, f"{self.path}: {verdict}: {summary}, {examples}"])
 
 
 def check_site_rules(path: str | os.PathLike[str], profile: str = "default") -> Report:
@@ -92,10 +95,11 @@ def _check_examples(
     # Late, since a normalizer is made of site rules and not the other way round.
     from scrapy_urlnorm.normalizer import Normalizer
 
+    rules = [rule for rule in rules if rule.examples and rule.status != "rejected"]
+    if not rules:
+        return  # a normalizer for each of ten thousand sites takes a while
     usual = Normalizer(profile, site_rules=active)
     for rule in rules:
-        if not rule.examples or rule.status == "rejected":
-            continue
         normalizer = usual
         if not rule.active:
             try:
@@ -131,35 +135,55 @@ def _twice(rules: Iterable[SiteRule]) -> list[str]:
 
 
 def _shadowed(rules: Sequence[SiteRule]) -> list[str]:
-    """Rules that change nothing that another, more general one does not."""
+    """Rules that change nothing that another, more general one does not.
+
+    Only a rule without a context is more general. Such rules are found by their site and what
+    they say: a file of many thousand rules is not compared rule by rule.
+    """
+    dropping: dict[tuple[str, str], dict[str, int]] = {}  # (site, parameter): rules by identity
+    saying: dict[tuple[str, str], int] = {}  # (site, operation): the first rule
+    for at, rule in enumerate(rules):
+        if rule.path is None and not rule.when:
+            saying.setdefault((rule.site, _said(rule)), at)
+            for name in rule.param if rule.kind == "drop-param" else ():
+                dropping.setdefault((rule.site, name), {}).setdefault(rule.identity, at)
     found = []
     for rule in rules:
-        for other in rules:
-            if other is not rule and _covers(other.site, rule.site) and _shadows(other, rule):
-                found.append(f"({rule}) is superfluous beside ({other})")
-                break
+        is_on_params = rule.kind in _OF_ONE_PARAM
+        is_on_params = is_on_params and not (rule.slash or rule.semicolons or rule.bare)
+        own = own_params(rule) if is_on_params else frozenset()
+        others = []
+        for site in _covering(rule.site):
+            if own:
+                dropped = min((dropping.get((site, name), {}) for name in own), key=len)
+                found_at = (at for identity, at in dropped.items() if identity != rule.identity)
+                others += [at for at in found_at if own <= set(rules[at].param)]
+            same = (site, _said(rule))
+            if rule.kind != "drop-param" and (rule.path or rule.when) and same in saying:
+                others.append(saying[same])
+        if others:
+            found.append(f"({rule}) is superfluous beside ({rules[min(others)]})")
     return found
 
 
-def _covers(site: str, other: str) -> bool:
-    if site.startswith("*."):
-        host = other.removeprefix("*.")
-        return host == site[2:] or host.endswith(site[1:])
-    return site == other
+def _covering(site: str) -> Iterator[str]:
+    """The sites whose rules hold for all of *site*."""
+    if not site.startswith("*."):
+        yield site
+    host = site.removeprefix("*.")
+    while host:
+        yield f"*.{host}"
+        host = host.partition(".")[2]
 
 
-def _shadows(other: SiteRule, rule: SiteRule) -> bool:
-    if other.path is not None or other.when:
-        return False
-    if other.kind == "drop-param" and rule.kind in _OF_ONE_PARAM:
-        own = own_params(rule)
-        flags = rule.slash or rule.semicolons or rule.bare
-        same = other.operation() == rule.operation()
-        return bool(own) and own <= set(other.param) and not flags and not same
-    mine, theirs = rule.operation(), other.operation()
-    has_context = mine.pop("path", None) is not None or mine.pop("when", None) is not None
-    mine.pop("when", None)
-    return has_context and {**mine, "site": ""} == {**theirs, "site": ""}
+def _said(rule: SiteRule) -> str:
+    """What a rule does, wherever it does it."""
+    said = {
+        name: sorted(value) if isinstance(value, tuple) else value
+        for name, value in rule.operation().items()
+        if name not in ("site", "path", "when")
+    }
+    return json.dumps(said, sort_keys=True, default=list)
 
 
 def _ambiguous(rules: Sequence[SiteRule]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules import catalogue
 from scrapy_urlnorm.site_rules.form import Form
@@ -42,7 +42,8 @@ class CompiledSiteRules:
     def site(self, host: str) -> Site | None:
         """The rules of *host*: its own and those of the domains that it is part of."""
         found = self._hosts.get(host)
-        if found is None and self._domains:
+        # What is too long for a name is below no domain; to try all of them would take long.
+        if found is None and self._domains and len(host) <= MAX_HOST:
             found = next(filter(None, map(self._domains.get, _parents(host))), None)
         return found
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.exceptions import SiteRuleError, naming
 from scrapy_urlnorm.masking import masked
 from scrapy_urlnorm.site_rules.model import SiteRule, rule_from_dict
 from scrapy_urlnorm.site_rules.toml import (
@@ -17,6 +17,7 @@ from scrapy_urlnorm.site_rules.toml import (
     update_lines,
     write_block,
 )
+from scrapy_urlnorm.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +66,8 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
     for rule in (rule for left in wanted.values() for rule in left):
         lines += [*([""] if lines else []), *write_block(table_of(rule))]
     text = newline.join(lines)
-    _replace_file(path, text + newline if text else "")
+    with naming(os.fspath(path)):
+        _replace_file(path, text + newline if text else "")
 
 
 def _close_gap(lines: list[str]) -> None:
@@ -98,22 +100,25 @@ def _updated(block: Block, old: SiteRule, new: SiteRule) -> list[str]:
 def _read(path: Path) -> tuple[list[Block], list[str], str]:
     """Return the blocks of a file, what follows the last of them, and its line ending."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        with naming(os.fspath(path)):
+            text = path.read_bytes().decode("utf-8")
         newline = "\r\n" if "\r\n" in text else "\n"
         return *read_blocks(text.replace("\r\n", "\n")), newline
     except UnicodeDecodeError as error:
         raise SiteRuleError(f"{path}: byte {error.start}: a rule file is UTF-8 text") from None
     except TomlError as error:
-        raise SiteRuleError(f"{path}: {error}") from None
+        raise SiteRuleError(f"{path}: {shortened(str(error))}") from None
 
 
 def _rule(path: str | os.PathLike[str], block: Block, number: int) -> SiteRule:
     try:
         rule = rule_from_dict(block.table)
     except SiteRuleError as error:
-        shown = ", ".join(f"{k} = {block.table[k]!r}" for k in ("site", "kind") if k in block.table)
+        named = [f"{k} = {block.table[k]!r}" for k in ("site", "kind") if k in block.table]
+        shown = shortened(", ".join(named), 200)
         raise SiteRuleError(
-            f"{os.fspath(path)}, line {block.line}, rule {number} ({shown}): {error}"
+            f"{os.fspath(path)}, line {block.line}, rule {number} ({shown}): "
+            f"{shortened(str(error))}"
         ) from None
     object.__setattr__(rule, "origin", f"{os.fspath(path)}:{block.line}")
     return rule

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, quote_plus, unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.url import Url
 
@@ -146,6 +146,28 @@ class Form:
             self.slash = True  # the root is "/", whatever was taken away
         self._path_changed = True
         return True
+
+    def replace_each(self, replacements: Mapping[int, Sequence[str]]) -> bool:
+        """Put decoded tokens in place of single segments, by their index, all in one go.
+
+        A segment of which a token would vanish stays. Return whether one was replaced.
+        """
+        segments: list[str] = []
+        raw: list[str] = []
+        changed = False
+        for i, segment in enumerate(self.segments):
+            tokens = replacements.get(i)
+            if tokens is None or any(token in DOT_SEGMENTS for token in tokens):
+                segments.append(segment)
+                raw.append(self._raw[i])
+            else:
+                segments += tokens
+                raw += map(encode_segment, tokens)
+                changed = True
+        if changed:
+            self.segments, self._raw = segments, raw
+            self._path_changed = True
+        return changed
 
     def set_slash(self, slash: bool) -> bool:
         """Add or remove the final slash; that of the root stays."""

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.exceptions import SiteRuleError, naming
 from scrapy_urlnorm.site_rules.model import SiteRule
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,11 +41,11 @@ class Imported:
         reasons: dict[str, int] = {}
         for _, why in self.skipped:
             reasons[why] = reasons.get(why, 0) + 1
-        taken = f"{len(self.skipped)} not taken, {len(self.rules)} site rules"
-        lines = [f"{self.source}: {self.rows} rows, {taken}"]
+        taken = f"{len(self.skipped):,} not taken, {counted(len(self.rules), 'site rule')}"
+        lines = [f"{self.source}: {counted(self.rows, 'row')}, {taken}"]
         if self.options:
             lines.append(f"for all sites: {json.dumps(self.options, sort_keys=True)}")
-        lines += [f"not taken, {count}: {why}" for why, count in sorted(reasons.items())]
+        lines += [f"not taken, {count:,}: {why}" for why, count in sorted(reasons.items())]
         return "\n".join(lines)
 
 
@@ -55,7 +56,8 @@ def import_rules(path: str | os.PathLike[str]) -> Imported:
     """
     name = os.fspath(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with naming(name):
+            text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise SiteRuleError(f"{name}: byte {error.start}: a rule file is UTF-8 text") from None
     try:

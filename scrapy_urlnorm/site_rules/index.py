@@ -75,13 +75,11 @@ class Site:
         found = self.always
         by_param, by_segment = self.by_param, self.by_segment
         if by_param:
-            for param in form.params:
-                if param.name in by_param:
-                    found = found + by_param[param.name]
+            for name in by_param.keys() & {param.name for param in form.params}:
+                found = found + by_param[name]
         if by_segment:
-            for segment in form.segments:
-                if segment in by_segment:
-                    found = found + by_segment[segment]
+            for segment in by_segment.keys() & set(form.segments):
+                found = found + by_segment[segment]
         if found is self.always:
             return found
         return [rule for _, rule in sorted({rule.rank: rule for rule in found}.items())]

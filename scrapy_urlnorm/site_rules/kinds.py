@@ -71,6 +71,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "keep-number": Kind(
             ("slot", "side"), (), "of `12-any-words` only the number before (after) them counts"
         ),
+        "lowercase-first": Kind(
+            ("slots",), (), "upper and lower case of the first letter are the same"
+        ),
         "lowercase-param": Kind(("param",), (), "upper and lower case are the same"),
         "replace": Kind(
             ("old",), ("new", "prefix", "separator"), "all slots of `old` are those of `new`"

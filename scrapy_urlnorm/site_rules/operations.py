@@ -94,9 +94,10 @@ def _strip_suffix(rule: SiteRule) -> Operation:
     suffix = rule.suffix or ""
 
     def edit(value: str) -> str:
-        while value.endswith(suffix) and len(value) > len(suffix):
-            value = value[: -len(suffix)]
-        return value
+        end = len(value)
+        while end > len(suffix) and value.endswith(suffix, 0, end):
+            end -= len(suffix)
+        return value[:end]
 
     strip = _edit_slot(rule.slot or "", edit)
     if not rule.slash:
@@ -112,12 +113,22 @@ def _replace_text(rule: SiteRule) -> Operation:
     text, by = rule.text or "", rule.by or ""
 
     def edit(value: str) -> str:
+        value = value.replace(text, by)
         # Taking "ab" from "aabb" makes another one; "by" shares no character with "text".
-        while text in value:
-            value = value.replace(text, by)
-        return value
+        return value if text not in value else _without(value, text)
 
     return _edit_slot(rule.slot or "", edit)
+
+
+def _without(value: str, text: str) -> str:
+    """Take *text* out of *value* until it is not in it, in one pass."""
+    wanted, size = list(text), len(text)
+    kept: list[str] = []
+    for character in value:
+        kept.append(character)
+        if kept[-size:] == wanted:
+            del kept[-size:]
+    return "".join(kept)
 
 
 def _keep_number(rule: SiteRule) -> Operation:
@@ -130,6 +141,16 @@ def _keep_number(rule: SiteRule) -> Operation:
         return value
 
     return _edit_slot(rule.slot or "", edit)
+
+
+def _lowercase_first(rule: SiteRule) -> Operation:
+    operations = [_edit_slot(slot, lower_first) for slot in rule.slots]
+    return lambda form: sum(operation(form) for operation in operations) > 0
+
+
+def lower_first(value: str) -> str:
+    """Return the value with its first letter in lower case, as a wiki's titles compare."""
+    return value[:1].lower() + value[1:]
 
 
 def _lowercase_param(rule: SiteRule) -> Operation:
@@ -281,6 +302,7 @@ OPERATIONS: dict[str, Callable[[SiteRule], Operation]] = {
     "strip-suffix": _strip_suffix,
     "replace-text": _replace_text,
     "keep-number": _keep_number,
+    "lowercase-first": _lowercase_first,
     "lowercase-param": _lowercase_param,
     "replace": _replace,
     "drop-default": _replace,

@@ -76,11 +76,13 @@ def split_segment(rule: SiteRule) -> Operation:
     def apply(form: Form) -> bool:
         if list(form.segments[: len(prefix)]) != prefix:
             return False
-        changed = False
-        for i in range(len(form.segments) - 1, len(prefix) - 1, -1):
-            if separator in form.segments[i]:
-                changed |= form.replace_segments(i, i + 1, form.segments[i].split(separator))
-        return changed
+        return form.replace_each(
+            {
+                i: segment.split(separator)
+                for i, segment in enumerate(form.segments)
+                if i >= len(prefix) and separator in segment
+            }
+        )
 
     return apply
 
@@ -89,14 +91,14 @@ def drop_path_param(rule: SiteRule) -> Operation:
     names = frozenset(rule.param)
 
     def apply(form: Form) -> bool:
-        changed = False
+        cleaned = {}
         for i, segment in enumerate(form.segments):
             if ";" in segment:
                 head, *rest = segment.split(";")
                 kept = ";".join([head, *(p for p in rest if p.partition("=")[0] not in names)])
                 if kept != segment:
-                    changed |= form.replace_segments(i, i + 1, [kept])
-        return changed
+                    cleaned[i] = [kept]
+        return form.replace_each(cleaned)
 
     return apply
 

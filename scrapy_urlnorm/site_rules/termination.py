@@ -167,6 +167,8 @@ def steps(rule: SiteRule) -> list[Step]:
         return [Step(rule, effect) for effect in parts]
     if kind == "ignore-value":
         return [Step(rule, _ignores(slot)) for slot in rule.slots]
+    if kind == "lowercase-first":
+        return [Step(rule, _lowers_first(slot)) for slot in rule.slots]
     if kind == "lowercase-param":
         return [Step(rule, _lowers(name)) for name in rule.param]
     return [Step(rule, _EFFECTS.get(kind, _catalogue)(rule))]
@@ -243,6 +245,12 @@ def _lowers(name: str) -> Effect:
     # One capital may become two characters, hence the length.
     known = {"capitals": -1, "pair": 1, "value-length": 1, "value-text": 1, "stars": 0}
     return lambda measure: known.get(measure.what, 0) if measure.name == name else 0
+
+
+def _lowers_first(slot: str) -> Effect:
+    if slot[:2] == "q:":
+        return _lowers(slot[2:])
+    return _table(_CATALOGUE_EFFECTS["lowercase-path"])
 
 
 def _ignores(slot: str) -> Effect:

@@ -31,6 +31,11 @@ _TEXTS = re.compile(r'([a-z_]+) = (\[(?:[\[\], ]|"[^"\\\x00-\x1f\x7f]*")*\])')
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 # A multi-line text may hold a line that looks like the header of a table.
 _MOST_CHUNKS = 8
+# What no rule needs, and what parsers need very long for, or the depth of Python's own calls.
+_MOST_DOTS = 1_000
+_MOST_LEVELS = 16
+_INT64 = range(-(2**63), 2**63)  # what a TOML file may hold ("Integer" in its specification)
+_TOO_LONG = "an integer has more than 64 bits"
 
 
 @dataclass
@@ -75,8 +80,9 @@ def read_blocks(text: str) -> tuple[list[Block], list[str]]:
             if table is not None:
                 break
         else:
-            _explain_failure(text)
+            _loads(text, line=start + 1)  # of the whole text, the parser knows the line
             raise TomlError(f"line {start + 1}: this [[rule]] cannot be read")
+        _check_values(table, line=start + 1)
         body = lines[start : ends[last]]
         size = _body_size(body)
         blocks.append(Block(start + 1, above, body[:size], table))
@@ -86,10 +92,7 @@ def read_blocks(text: str) -> tuple[list[Block], list[str]]:
 
 
 def _check_preamble(lines: list[str]) -> None:
-    try:
-        found = tomllib.loads("\n".join(lines))
-    except tomllib.TOMLDecodeError as error:
-        raise TomlError(str(error)) from None
+    found = _loads("\n".join(lines))
     if found:
         raise TomlError(
             f"{next(iter(found))!r} stands outside of a rule; a rule file is a list of "
@@ -97,11 +100,32 @@ def _check_preamble(lines: list[str]) -> None:
         )
 
 
-def _explain_failure(text: str) -> None:
+def _loads(text: str, *, line: int = 1) -> dict[str, Any]:
+    """Parse *text*; `TomlError` names *line* where the parser knows none."""
+    if any(each.count(".") > _MOST_DOTS for each in text.split("\n")):
+        raise TomlError(f"line {line}: a key has more than {_MOST_DOTS} parts")
     try:
-        tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TomlError(str(error)) from None
+    except RecursionError:
+        raise TomlError(f"line {line}: a value is nested too deeply") from None
+    except ValueError:  # Python refuses to read thousands of digits
+        raise TomlError(f"line {line}: {_TOO_LONG}") from None
+
+
+def _check_values(table: Mapping[str, Any], *, line: int) -> None:
+    """Raise `TomlError` for what could not be shown in a message or written again."""
+    pending: list[tuple[Any, int]] = [(table, 0)]
+    while pending:
+        value, level = pending.pop()
+        if isinstance(value, (Mapping, list)):
+            if level > _MOST_LEVELS:
+                raise TomlError(f"line {line}: a value is nested too deeply")
+            inner = value.values() if isinstance(value, Mapping) else value
+            pending += [(each, level + 1) for each in inner]
+        elif isinstance(value, int) and value not in _INT64:
+            raise TomlError(f"line {line}: {_TOO_LONG}")
 
 
 def _read_table(lines: list[str], known: dict[str, tuple[str, Any]]) -> dict[str, Any] | None:
@@ -121,8 +145,8 @@ def _read_table(lines: list[str], known: dict[str, tuple[str, Any]]) -> dict[str
             key, value = texts[1], json.loads(texts[2])
         else:
             try:
-                found = tomllib.loads(line)
-            except tomllib.TOMLDecodeError:
+                found = _loads(line)
+            except TomlError:
                 return _read_whole(lines)
             if len(found) != 1 or line.lstrip().startswith("["):
                 return _read_whole(lines)
@@ -140,15 +164,15 @@ def _read_table(lines: list[str], known: dict[str, tuple[str, Any]]) -> dict[str
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:  # a comma too many, which TOML allows
+    except (ValueError, RecursionError):  # a comma too many, which TOML allows; or too deep
         return False
     return True
 
 
 def _read_whole(lines: list[str]) -> dict[str, Any] | None:
     try:
-        found = tomllib.loads("\n".join(lines))
-    except tomllib.TOMLDecodeError:
+        found = _loads("\n".join(lines))
+    except TomlError:
         return None
     rules = found.pop("rule")
     if found:
@@ -227,8 +251,8 @@ def _trailing_comment(line: str, key: str, value: Any) -> str | None:
 
 def _says(line: str, key: str, value: Any) -> bool:
     try:
-        return tomllib.loads(line) == {key: value}
-    except tomllib.TOMLDecodeError:
+        return _loads(line) == {key: value}
+    except TomlError:
         return False
 
 

@@ -24,6 +24,8 @@ DOT_SEGMENTS = ("", ".", "..")
 def validate(rule: SiteRule, given: list[str]) -> None:
     """Raise `SiteRuleError` for whatever *rule*, whose operands *given* are set, may not say."""
     _check_site(rule.site)
+    if rule.path is not None:  # the checks of some kinds read it
+        _path("path")(rule, rule.path)
     spec = kinds.KINDS.get(rule.kind) if isinstance(rule.kind, str) else None
     if spec is None:
         spec = _catalogue_kind(rule.kind)
@@ -322,7 +324,6 @@ def _inner(path: str) -> list[str]:
 
 def _check_context(rule: SiteRule) -> None:
     if rule.path is not None:
-        _path("path")(rule, rule.path)
         parse_pattern(rule.path)
     when = rule.when
     _check_table("when", when)
@@ -355,9 +356,10 @@ def _check_evidence(rule: SiteRule) -> None:
             raise _fail(name, number, "a number from 0")
     if rule.note is not None and not isinstance(rule.note, str):
         raise _fail("note", rule.note, "a text")
-    upper = rule.false_merge_upper
-    if upper is not None and not (isinstance(upper, (int, float)) and 0 <= upper <= 1):
-        raise _fail("false_merge_upper", upper, "a share between 0 and 1")
+    for name in ("risk", "false_merge_upper"):
+        share = getattr(rule, name)
+        if share is not None and not (isinstance(share, (int, float)) and 0 <= share <= 1):
+            raise _fail(name, share, "a share between 0 and 1")
     if not isinstance(rule.examples, tuple):
         raise _fail("examples", rule.examples, "pairs of URLs: [[one, other], …]")
     for pair in rule.examples:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
@@ -14,10 +13,13 @@ import lmdb
 
 from ..exceptions import StoreError, StoreMismatchError
 from .lock import lock
-from .seen import Identity, Seen, key_bytes
+from .seen import SALTED, Identity, Seen, key_bytes
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
+
+    from filelock import BaseFileLock
 
 BATCH_KEYS = 50_000  #: the most keys that a killed crawl can lose
 BATCH_SECONDS = 1.0  #: and all of them were added within so many seconds of each other
@@ -29,7 +31,7 @@ _IDENTITY = b"identity"
 
 
 class LmdbSeen(Seen):
-    """Keeps 72 bits of a key: 9 bytes of its BLAKE2b digest.
+    """Keeps 72 bits of a key: 9 bytes of its BLAKE2b digest, made with a salt that the file has.
 
     A new key is wrongly taken as seen when all 72 bits equal those of another. The chance that
     this happens even once while 100 million keys are added is 1 in a million (the birthday
@@ -50,21 +52,22 @@ class LmdbSeen(Seen):
     def __init__(self, path: str | os.PathLike[str], identity: Identity) -> None:
         self.path = Path(path)
         self.name = f"the LMDB store {str(self.path)!r}"
-        self._identity = identity
+        self._identity = identity._replace(format=SALTED)
+        self._salt: bytes | None = None  # known when it was open once
         self._env: lmdb.Environment | None = None
-        self._lock = -1  # a descriptor
+        self._lock: BaseFileLock | None = None
         self._pending: set[bytes] = set()
         self._due = 0.0  # when what is pending is written
         self._is_written: Callable[[bytes, bytes], bool] = self._not_open
 
     def open(self) -> None:
-        if self._lock >= 0:
+        if self._lock is not None:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = lock(self.path, self.name)
             self._open_environment()
-        except (OSError, lmdb.Error) as error:
+        except (OSError, ValueError, lmdb.Error) as error:
             self._let_go()
             raise self._failure("open", error) from error
         except BaseException:
@@ -72,6 +75,7 @@ class LmdbSeen(Seen):
             raise
 
     def _open_environment(self) -> None:
+        size = self.path.stat().st_size if self.path.exists() else 0
         try:
             self._env = lmdb.open(
                 str(self.path),
@@ -80,25 +84,54 @@ class LmdbSeen(Seen):
                 metasync=False,  # the last batch may be undone by a power cut, not damaged
                 readahead=False,
                 max_dbs=1,
-                map_size=max(_FIRST_MAP_SIZE, 2 * self.path.stat().st_size),
+                map_size=max(_FIRST_MAP_SIZE, 2 * size),
             )
         except (lmdb.InvalidError, lmdb.VersionMismatchError) as error:
             raise StoreMismatchError(
                 f"{self.name} is not a store of this package ({error}): name another place, or "
                 "move it away to start anew there"
             ) from error
-        with self._env.begin(write=True) as transaction:
-            line = transaction.get(_IDENTITY)
-            if line is None:
-                if transaction.stat()["entries"]:
-                    line = b"?"  # somebody else's
-                else:
-                    line = self._identity.to_bytes()
-                    transaction.put(_IDENTITY, line)
-            found = Identity.from_bytes(line, self.name)
-            self._identity.require(found, self.name, f"delete {str(self.path)!r}")
-        self._keys = self._env.open_db(b"keys", dupsort=True, dupfixed=True)
-        self._read()
+        try:
+            self._require_whole(self._env)
+            with self._env.begin(write=True) as transaction:
+                found = self._identify(transaction)
+            if self._salt not in (None, found.salt):
+                raise StoreError(
+                    f"{self.name} was replaced while it was open: stop what did that, and resume"
+                )
+            self._salt = found.salt
+            self._keys = self._env.open_db(b"keys", dupsort=True, dupfixed=True)
+            self._read()
+        except BaseException:
+            self._close_environment()
+            raise
+
+    def _require_whole(self, env: lmdb.Environment) -> None:
+        """Raise `StoreError` when the file ends before its last page.
+
+        To read a page that is not there would end the process with SIGBUS. Which page is the last
+        one says the newer of the two meta pages, which LMDB has read and checked by now.
+        """
+        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+        size = self.path.stat().st_size
+        if size < needed:
+            raise StoreError(
+                f"{self.name} is damaged: it has {size:,} bytes of {needed:,} (was it copied only "
+                f"in part?). Put the whole file there, or start anew (delete {str(self.path)!r})"
+            )
+
+    def _identify(self, transaction: lmdb.Transaction) -> Identity:
+        """Return the identity of the store, which a new one gets."""
+        line = transaction.get(_IDENTITY)
+        if line is None:
+            if transaction.stat()["entries"]:
+                line = b"?"  # somebody else's
+            else:
+                line = self._identity.salted().to_bytes()
+                transaction.put(_IDENTITY, line)
+        found = Identity.from_bytes(bytes(line), self.name)
+        self._identity.require(found, self.name, f"delete {str(self.path)!r}")
+        return found
 
     def _read(self) -> None:
         """Look at the file as it is now."""
@@ -107,7 +140,7 @@ class LmdbSeen(Seen):
         self._is_written = self._reader.cursor().set_key_dup
 
     def add(self, key: bytes) -> bool:
-        entry = _entry(key)
+        entry = self._entry(key)
         pending = self._pending
         if entry in pending or self._has(entry):
             return False
@@ -120,6 +153,10 @@ class LmdbSeen(Seen):
         pending.add(entry)
         return True
 
+    def _entry(self, key: bytes) -> bytes:
+        data = key if key else key_bytes(key)
+        return blake2b(data, digest_size=_ENTRY_SIZE, key=self._salt or b"").digest()
+
     def _has(self, entry: bytes) -> bool:
         try:
             return self._is_written(entry[:1], entry[1:])
@@ -128,20 +165,20 @@ class LmdbSeen(Seen):
 
     def _not_open(self, first: bytes, rest: bytes) -> bool:
         """What `_is_written` is before `open`, and after a failure."""
-        if self._lock < 0:
+        if self._lock is None:
             raise StoreError(f"{self.name} is not open")
         try:
             self._open_environment()
-        except (OSError, lmdb.Error) as error:
+        except (OSError, ValueError, lmdb.Error) as error:
             raise self._failure("open", error) from error
         return self._is_written(first, rest)
 
     def __contains__(self, key: object) -> bool:
-        entry = _entry(key_bytes(key))
+        entry = self._entry(key_bytes(key))
         return entry in self._pending or self._has(entry)
 
     def forget(self, key: bytes) -> bool:
-        entry = _entry(key)
+        entry = self._entry(key)
         if entry in self._pending:
             self._pending.remove(entry)
             return True
@@ -152,7 +189,10 @@ class LmdbSeen(Seen):
 
     def __len__(self) -> int:
         self._has(b"\0" * _ENTRY_SIZE)  # open again after a failure
-        entries: int = self._reader.stat(self._keys)["entries"]
+        try:
+            entries: int = self._reader.stat(self._keys)["entries"]
+        except lmdb.Error as error:
+            raise self._failure("read", error) from error
         return entries + len(self._pending)
 
     def flush(self) -> None:
@@ -161,7 +201,7 @@ class LmdbSeen(Seen):
             self._write()
 
     def close(self) -> None:
-        if self._lock < 0:
+        if self._lock is None:
             return
         try:
             self.flush()
@@ -197,9 +237,7 @@ class LmdbSeen(Seen):
             self._read()
         except lmdb.Error as error:
             # After an error LMDB wants to be opened anew; the next call does that.
-            with suppress(lmdb.Error):
-                env.close()
-            self._env = None
+            self._close_environment()
             raise self._failure("write", error) from error
 
     def _drop_reader(self) -> None:
@@ -209,13 +247,17 @@ class LmdbSeen(Seen):
     def _let_go(self) -> None:
         self._is_written = self._not_open
         self._pending.clear()
+        self._close_environment()
+        self._salt = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _close_environment(self) -> None:
         if self._env is not None:
             with suppress(lmdb.Error):
                 self._env.close()
             self._env = None
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
 
     def _failure(self, doing: str, error: Exception) -> StoreError:
         reason = getattr(error, "strerror", None) or str(error)
@@ -225,10 +267,6 @@ class LmdbSeen(Seen):
             f"cannot {doing} {self.name}: {reason}. What was written before is safe: set that "
             "right and resume, or name another place for the store"
         )
-
-
-def _entry(key: bytes) -> bytes:
-    return blake2b(key if key else key_bytes(key), digest_size=_ENTRY_SIZE).digest()
 
 
 def _put(entries: list[bytes], cursor: lmdb.Cursor) -> None:

@@ -16,6 +16,8 @@ from .memory import MemorySeen
 from .seen import Seen, key_bytes
 
 if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
     from .seen import Identity
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class FileSeen(Seen):
         self.name = f"the file {str(self.path)!r}"
         self._identity = identity
         self._memory = MemorySeen()
+        self._lock: BaseFileLock | None = None
         self._file = -1  # its descriptor
         self._end = 0  # of the records that are whole
 
@@ -53,9 +56,11 @@ class FileSeen(Seen):
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = lock(self.path, self.name)
+            self._lock = lock(self.path, self.name)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self._file = os.open(self.path, flags, 0o666)
             self._read()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path may be one that no system has
             self._let_go()
             raise self._failure("open", error) from error
         except BaseException:
@@ -139,6 +144,9 @@ class FileSeen(Seen):
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
         self._memory = MemorySeen()
 
     def _record(self, key: bytes, check: int) -> None:
@@ -157,9 +165,9 @@ class FileSeen(Seen):
             written += os.write(self._file, data[written:])
         self._end += len(data)
 
-    def _failure(self, doing: str, error: OSError) -> StoreError:
+    def _failure(self, doing: str, error: Exception) -> StoreError:
         return StoreError(
-            f"cannot {doing} {self.name}: {error.strerror or error}. What was seen before is "
+            f"cannot {doing} {self.name}: {getattr(error, 'strerror', None) or error}. What was seen before is "
             "safe: set that right and resume, or name another place for the store"
         )
 

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from ..exceptions import StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows: two crawls on one file are not noticed there
-    fcntl = None  # type: ignore[assignment]
 
+def lock(path: Path, name: str) -> BaseFileLock:
+    """Lock *path*, by a file beside it whose name ends in ``.lock`` and which stays there.
 
-def lock(path: Path, name: str) -> int:
-    """Open *path* to read and write, make it if it is not there, and lock it.
-
-    Returns a descriptor: closing it, or the end of the process, unlocks the file. Raises
-    `StoreError` when another process has it, `OSError` when it cannot be opened.
+    ``release()``, or the end of the process, unlocks it. Raises `StoreError` when another process
+    has it, `OSError` when that file cannot be made.
     """
-    file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-    if fcntl is not None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(file)
-            if not isinstance(error, BlockingIOError):
-                raise
-            raise StoreError(
-                f"{name} is in use by another process: wait for it to end, or name another "
-                "place; many crawlers share a redis:// store"
-            ) from error
-    return file
+    held = FileLock(f"{path}.lock", thread_local=False)
+    try:
+        held.acquire(timeout=0)
+    except Timeout as error:
+        raise StoreError(
+            f"{name} is in use by another process: wait for it to end, or name another "
+            "place; many crawlers share a redis:// store"
+        ) from error
+    except NotImplementedError as error:  # a file system without locks
+        raise StoreError(f"cannot lock {name}: {error}; name a place on another disk") from error
+    return held

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from hashlib import blake2b
 from itertools import compress
+from secrets import token_bytes
 from struct import Struct, unpack
 from typing import TYPE_CHECKING
 
@@ -25,15 +27,26 @@ _HAS_VALUE = [
 ]
 
 
+_salt = token_bytes(16)
+
+
 def _blake2b_hash(key: bytes) -> int:
-    return int.from_bytes(blake2b(key, digest_size=8).digest(), sys.byteorder, signed=True)
+    digest = blake2b(key, digest_size=8, key=_salt).digest()
+    return int.from_bytes(digest, sys.byteorder, signed=True)
 
 
-#: 64 bits that depend on the whole key. Python's own hash has 32 bits on some platforms.
+def _is_good(info: sys._hash_info, seed: str) -> bool:
+    """Whether Python's own hash has 64 bits, and nobody can know beforehand which.
+
+    On some platforms it has 32, and a *seed* in ``PYTHONHASHSEED`` makes it the same for all.
+    """
+    is_random = seed in ("", "random")
+    return info.width == 64 and info.algorithm.startswith("siphash") and is_random
+
+
+#: 64 bits that depend on the whole key and on a salt of this process.
 _hash: Callable[[bytes], int] = (
-    hash
-    if sys.hash_info.width == 64 and sys.hash_info.algorithm.startswith("siphash")
-    else _blake2b_hash
+    hash if _is_good(sys.hash_info, os.environ.get("PYTHONHASHSEED", "")) else _blake2b_hash
 )
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 SPIDER = "%(spider)s"  #: stands in a prefix for the name of the spider, as in scrapy-redis's keys
 DEFAULT_PREFIX = f"{SPIDER}:urlnorm"
 DEFAULT_WAIT = 5.0
+DEFAULT_TIMEOUT = 5.0  #: seconds, if there is so much left of the time to wait
 _SENTINEL_PORT = 26379
+
+_TIMEOUTS = ("socket_connect_timeout", "socket_timeout")
 
 #: Options of redis-py that make sense here, beside those that begin with ``ssl_``.
 _REDIS_PY = frozenset(
@@ -35,7 +38,8 @@ class Place:
     """A Redis: how to name it (no password in that), and how to connect to it."""
 
     name: str
-    connect: Callable[[], Any]
+    connect: Callable[[float], Any]  #: a client that waits so many seconds for an answer, at most
+    is_alone: bool = True  #: a single server: its client does not look for another one
 
 
 @dataclass(frozen=True)
@@ -74,27 +78,38 @@ def parse_redis(
                 f"unknown option {key!r} of the store {name}; accepted: {', '.join(accepted)}, "
                 "ssl_..."
             )
+    timeouts = _numbers(dict.fromkeys(_TIMEOUTS, DEFAULT_TIMEOUT), given, name)
+    for key in _TIMEOUTS:
+        given.pop(key, None)
     parts = parts._replace(query=urlencode(given))
-    return Place(name, _connector(parts, name)), _options(ours, name, spider)
+    return _place(parts, name, timeouts), _options(ours, name, spider)
 
 
 def _options(given: Mapping[str, Any], name: str, spider: str | None) -> Options:
-    values = dict(given)
-    for key, convert, accepted in (
-        ("ttl", int, "whole seconds, 0 for none"),
-        ("wait", float, "seconds"),
-    ):
-        if key in values:
-            try:
-                values[key] = convert(values[key])
-                if not values[key] >= 0:
-                    raise ValueError
-            except (TypeError, ValueError):
-                raise ConfigError(
-                    f"{key}={given[key]!r} of the store {name}; accepted: {accepted}"
-                ) from None
+    values = {**given, **_numbers({"ttl": 0, "wait": DEFAULT_WAIT}, given, name)}
     values["prefix"] = _prefix(values.get("prefix", DEFAULT_PREFIX), name, spider)
     return Options(**values)
+
+
+def _numbers(
+    defaults: Mapping[str, float], given: Mapping[str, Any], name: str
+) -> dict[str, float]:
+    """Return those in *given* that have a default, as numbers of its type."""
+    return {
+        key: _number(key, given[key], type(default), name) if key in given else default
+        for key, default in defaults.items()
+    }
+
+
+def _number(key: str, value: Any, kind: type[float], name: str) -> float:
+    try:
+        number = kind(value)
+        if number >= 0:
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    accepted = "whole seconds, 0 for none" if kind is int else "seconds"
+    raise ConfigError(f"{key}={value!r} of the store {name}; accepted: {accepted}")
 
 
 def _prefix(prefix: object, name: str, spider: str | None) -> str:
@@ -111,28 +126,47 @@ def _prefix(prefix: object, name: str, spider: str | None) -> str:
     return prefix
 
 
-def _connector(parts: SplitResult, name: str) -> Callable[[], Any]:
+def _place(parts: SplitResult, name: str, timeouts: Mapping[str, float]) -> Place:
     kind = parts.scheme.partition("+")[2]
     url = f"{parts.scheme.partition('+')[0]}://{parts.netloc}{parts.path}?{parts.query}"
     # We try again ourselves: an add that was done twice must be known to have been.
-    never = Retry(NoBackoff(), 0)
-    common: dict[str, Any] = {"socket_timeout": 5.0, "socket_connect_timeout": 5.0}
+    never: dict[str, Any] = {"retry": Retry(NoBackoff(), 0)}
+
+    def within(seconds: float) -> dict[str, Any]:
+        return {key: min(seconds, most) for key, most in timeouts.items()}
+
+    if kind == "sentinel":
+        nodes, service, settings = _sentinels(parts, name)
+        return Place(
+            name,
+            lambda seconds: Sentinel(nodes, **within(seconds)).master_for(
+                service, **never, **within(seconds), **settings
+            ),
+            is_alone=False,
+        )
     if kind == "cluster":
         if int(redis.__version__.partition(".")[0]) < 6:  # since then *retry* says it
-            common["cluster_error_retry_attempts"] = 0
-        return lambda: RedisCluster.from_url(url, retry=never, **common)
-    if kind == "sentinel":
-        return _sentinel_connector(parts, name, common)
+            never["cluster_error_retry_attempts"] = 0
+        return Place(
+            name,
+            lambda seconds: RedisCluster.from_url(url, **never, **within(seconds)),
+            is_alone=False,
+        )
+
+    def connect(seconds: float) -> Any:
+        return redis.Redis.from_url(url, **never, **within(seconds))
+
     try:
-        client: Any = redis.Redis.from_url(url, retry=never, **common)
+        connect(DEFAULT_TIMEOUT)  # only when it is used: this is to see the URL
     except ValueError as error:
         raise ConfigError(f"the store {name}: {error}") from error
-    return lambda: client
+    return Place(name, connect)
 
 
-def _sentinel_connector(
-    parts: SplitResult, name: str, common: Mapping[str, Any]
-) -> Callable[[], Any]:
+def _sentinels(
+    parts: SplitResult, name: str
+) -> tuple[list[tuple[str, int]], str, dict[str, object]]:
+    """Return where the sentinels are, what service they are asked for, and options of its."""
     service, _, db = parts.path.strip("/").partition("/")
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     nodes = []
@@ -140,7 +174,7 @@ def _sentinel_connector(
         for node in parts.netloc.rpartition("@")[2].split(","):
             host, _, port = node.rpartition(":") if ":" in node else (node, "", _SENTINEL_PORT)
             nodes.append((host.strip("[]"), int(port)))
-        settings = {**common, "db": int(db or 0), **dict(parse_qsl(parts.query))}
+        settings: dict[str, object] = {"db": int(db or 0), **dict(parse_qsl(parts.query))}
         if not service or not all(host for host, _ in nodes):
             raise ValueError
     except ValueError:
@@ -151,10 +185,4 @@ def _sentinel_connector(
         settings["username"] = unquote(user)
     if password:
         settings["password"] = unquote(password)
-
-    def connect() -> Any:
-        return Sentinel(nodes, **common).master_for(
-            service, retry=Retry(NoBackoff(), 0), **settings
-        )
-
-    return connect
+    return nodes, service, settings

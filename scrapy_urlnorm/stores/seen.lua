@@ -1,18 +1,53 @@
 -- One operation on one key of a group (see table.lua): add, has, forget; or len, of the group.
 -- The entries of the table are the keys, each bucket is a set.
--- ARGV[3]  the key
+-- ARGV[4]  the key
+--
+-- Each bucket has the mark as one entry more, from when it is made. So where that is missing,
+-- Redis has lost the bucket (or thrown it away when memory was short): then -1 is returned too.
 
-local entry = ARGV[3]
+local entry = ARGV[4]
 local current, before, expires = periods(group)
+local is_lost = false
+
+local function is_whole(bucket)
+  local whole = mark == '' or redis.call('SISMEMBER', bucket, mark) == 1
+  is_lost = is_lost or not whole
+  return whole
+end
+
+-- The tables of the last two periods in which keys were added are noted in the group.
+local function buckets_left(name)
+  local buckets = buckets_of(name)
+  if buckets == 0 and mark ~= '' then
+    local made = redis.call('HMGET', group, 'last', 'previous')
+    is_lost = is_lost or made[1] == name or made[2] == name
+  end
+  return buckets
+end
+
+local function make(name)
+  redis.call('HSET', name, 'buckets', 1)
+  if mark ~= '' then
+    redis.call('SADD', name .. ':0', mark)
+    redis.call('HSET', group, 'previous', redis.call('HGET', group, 'last') or '', 'last', name)
+  end
+end
 
 local function has(name)
-  local buckets = buckets_of(name)
-  return buckets > 0 and redis.call('SISMEMBER', bucket_of(entry, name, buckets), entry) == 1
+  local buckets = buckets_left(name)
+  if buckets == 0 then return false end
+  local bucket = bucket_of(entry, name, buckets)
+  if redis.call('SISMEMBER', bucket, entry) == 1 then return true end
+  is_whole(bucket)
+  return false
 end
 
 local function forget(name)
-  local buckets = buckets_of(name)
-  if buckets == 0 or redis.call('SREM', bucket_of(entry, name, buckets), entry) == 0 then
+  local buckets = buckets_left(name)
+  if buckets == 0 then return 0 end
+  local bucket = bucket_of(entry, name, buckets)
+  if redis.call('SREM', bucket, entry) == 0 then
+    is_whole(bucket)
     return 0
   end
   redis.call('HINCRBY', name, 'keys', -1)
@@ -20,29 +55,49 @@ local function forget(name)
 end
 
 local function move(from, to, belongs)
+  if not is_whole(from) then return false end
   local moving = {}
   for _, each in ipairs(redis.call('SMEMBERS', from)) do
-    if belongs(each) then moving[#moving + 1] = each end
+    if each ~= mark and belongs(each) then moving[#moving + 1] = each end
   end
+  if mark ~= '' then redis.call('SADD', to, mark) end
   if #moving > 0 then
     redis.call('SADD', to, unpack(moving))
     redis.call('SREM', from, unpack(moving))
   end
+  return true
 end
 
-if operation == 'add' then
-  if before and has(before) then return 0 end
-  local bucket = bucket_of(entry, current, math.max(buckets_of(current), 1))
+local function add()
+  local buckets = buckets_left(current)
+  if is_lost then return 0 end
+  if buckets == 0 then
+    make(current)
+    buckets = 1
+  end
+  local bucket = bucket_of(entry, current, buckets)
   if redis.call('SADD', bucket, entry) == 0 then return 0 end
-  grow(current, bucket, expires, move)
+  if is_whole(bucket) then
+    grow(current, buckets, bucket, expires, move)
+  else
+    redis.call('SREM', bucket, entry)
+  end
   return 1
-elseif operation == 'has' then
-  return (has(current) or before and has(before)) and 1 or 0
-elseif operation == 'forget' then
-  local was_in = forget(current)
-  if before then was_in = math.max(was_in, forget(before)) end
-  return was_in
 end
-local count = tonumber(redis.call('HGET', current, 'keys') or 0)
-if before then count = count + tonumber(redis.call('HGET', before, 'keys') or 0) end
-return count
+
+local function count(name)
+  return buckets_left(name) > 0 and tonumber(redis.call('HGET', name, 'keys') or 0) or 0
+end
+
+local answer
+if operation == 'add' then
+  answer = before and has(before) and 0 or add()
+elseif operation == 'has' then
+  answer = (has(current) or before and has(before)) and 1 or 0
+elseif operation == 'forget' then
+  answer = forget(current)
+  if before then answer = math.max(answer, forget(before)) end
+else
+  answer = count(current) + (before and count(before) or 0)
+end
+return is_lost and LOST or answer

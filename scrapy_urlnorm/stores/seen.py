@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,37 +100,55 @@ def key_bytes(key: object) -> bytes:
 
 
 _MARK = b"scrapy-urlnorm seen "
+_SALT_BYTES = 16
+
+SALTED = 2  #: the format of a store that hashes keys with a salt of its own
 
 
 class Identity(NamedTuple):
-    """What the keys of a store were made with. A lasting store carries it."""
+    """What the keys of a lasting store were made with; the store carries it."""
 
     digest: str  #: of the normalizer: rules, options, lists, site rules
     key_version: int = 1  #: of this package's keys
     format: int = 1  #: of the store's own layout
+    salt: bytes = b""  #: of the store's hashes: nobody can search for two URLs with one hash
+
+    def salted(self) -> Identity:
+        """Return the identity of a new store with a salt that no other store has."""
+        return self._replace(format=SALTED, salt=secrets.token_bytes(_SALT_BYTES))
 
     def to_bytes(self) -> bytes:
         """Return one line, without its end."""
-        return _MARK + json.dumps(self._asdict()).encode("ascii")
+        fields = {**self._asdict(), "salt": self.salt.hex()}
+        if not self.salt:
+            del fields["salt"]
+        return _MARK + json.dumps(fields).encode("ascii")
 
     @classmethod
     def from_bytes(cls, line: bytes, where: str) -> Identity:
         """Read what `to_bytes` wrote; anything else is a `StoreMismatchError` naming *where*."""
-        if line.startswith(_MARK):
-            with suppress(ValueError, KeyError, TypeError):
-                fields = json.loads(line[len(_MARK) :])
-                return cls(str(fields["digest"]), int(fields["key_version"]), int(fields["format"]))
+        # Hostile JSON can be nested too deep, or name a number that is too large.
+        with suppress(ValueError, KeyError, TypeError, RecursionError, OverflowError):
+            if line.startswith(_MARK):
+                fields = dict(json.loads(line[len(_MARK) :]))
+                salt = bytes.fromhex(fields.get("salt", ""))
+                found = cls(
+                    str(fields["digest"]), int(fields["key_version"]), int(fields["format"]), salt
+                )
+                if len(salt) == (_SALT_BYTES if found.format == SALTED else 0):
+                    return found
         raise StoreMismatchError(
             f"{where} is not a store of this package, it begins with {line[:40]!r}: name another "
             "place, or move it away to start anew there"
         )
 
     def require(self, found: Identity, where: str, anew: str) -> None:
-        """Raise `StoreMismatchError` unless *found*, read from *where*, is this one.
+        """Raise `StoreMismatchError` unless *found*, read from *where*, fits this one.
 
-        *anew* says how to start anew there.
+        The salt is the store's own, and older formats than this one's are read too. *anew* says
+        how to start anew there.
         """
-        if found == self:
+        if found[:2] == self[:2] and 1 <= found.format <= self.format:
             return
         raise StoreMismatchError(
             f"{where} was made with {found._in_words()}; this crawl has {self._in_words()}. Its "

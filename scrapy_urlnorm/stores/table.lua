@@ -1,11 +1,14 @@
 -- What every script on a group begins with: a linear hash table of small Redis values, which Redis
 -- packs. Its entries are signed 64-bit integers, written in decimal.
 --
--- KEYS[1]  the group: a hash with the fields keys and buckets. It also makes the names of all
+-- KEYS[1]  the group: a hash with the fields mark, keys and buckets. It also makes the names of all
 --          that belongs to it, which lies in the same slot of a cluster because of the {..} in it.
--- ARGV     operation, seconds to live or 0, then what the operation needs
+-- ARGV     operation, mark, seconds to live or 0, then what the operation needs
 --
--- Returns -1 when the group is not there (Redis has lost it).
+-- The mark is an integer that no group of another store has, nor another group of this one; an old
+-- store has none, it is empty there.
+--
+-- Returns -1 when the group is not there, or another one is: Redis has lost it.
 --
 -- A table begins with one bucket and splits one bucket whenever it has LOAD entries for each, so
 -- that a bucket has between LOAD / 2 and 2 * LOAD, whatever the number of entries. Redis packs a
@@ -13,9 +16,11 @@
 -- hash-max-listpack-entries (512) short values.
 
 local LOAD = 128
-local group, operation, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local LOST = -1
+local group, operation, mark, ttl = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 
-if redis.call('EXISTS', group) == 0 then return -1 end
+local found = redis.call('HMGET', group, 'buckets', 'mark')
+if not found[1] or (found[2] or '') ~= mark then return LOST end
 
 -- Bits of an entry that say where it belongs. Lua's numbers are exact up to 2^53 only: without
 -- the low bits, an entry always gives the same.
@@ -44,12 +49,10 @@ local function periods(name)
   return name .. ':' .. period, name .. ':' .. (period - 1), (period + 2) * ttl
 end
 
--- Count one entry more, which is in its bucket already. When the buckets are full, one is split:
--- move(from, to, belongs) takes over what belongs there.
-local function grow(name, bucket, expires, move)
-  local buckets = math.max(buckets_of(name), 1)
+-- Count one entry more, which is in *bucket*, one of *buckets*, already. When they are full, one is
+-- split: move(from, to, belongs) takes over what belongs there, unless it returns false.
+local function grow(name, buckets, bucket, expires, move)
   local entries = redis.call('HINCRBY', name, 'keys', 1)
-  redis.call('HSETNX', name, 'buckets', 1)
   if expires then
     redis.call('EXPIREAT', bucket, expires)
     redis.call('EXPIREAT', name, expires)
@@ -58,9 +61,8 @@ local function grow(name, bucket, expires, move)
   local size = 1
   while size * 2 <= buckets do size = size * 2 end
   local to = name .. ':' .. buckets
-  move(name .. ':' .. (buckets - size), to, function(entry)
-    return spread(entry) % (size * 2) == buckets
-  end)
+  local function belongs(entry) return spread(entry) % (size * 2) == buckets end
+  if not move(name .. ':' .. (buckets - size), to, belongs) then return end
   if expires then redis.call('EXPIREAT', to, expires) end
   redis.call('HSET', name, 'buckets', buckets + 1)
 end

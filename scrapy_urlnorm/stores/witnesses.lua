@@ -1,7 +1,7 @@
 -- One operation on the witnesses of a group (see table.lua): put, get, drop. The entries of the
 -- table are learned keys, each bucket is a hash from these to what is known of the page.
--- ARGV[3]  the learned key; of drop, all others follow
--- ARGV[4]  of put, the value
+-- ARGV[4]  the learned key; of drop, all others follow
+-- ARGV[5]  of put, the value
 --
 -- get returns the value, or nil when there is none.
 
@@ -25,24 +25,26 @@ local function move(from, to, belongs)
     redis.call('HSET', to, unpack(moving))
     redis.call('HDEL', from, unpack(gone))
   end
+  return true
 end
 
 local function drop(name)
   local dropped = 0
-  for at = 3, #ARGV do
+  for at = 4, #ARGV do
     dropped = dropped + redis.call('HDEL', bucket(name, ARGV[at]), ARGV[at])
   end
   if dropped > 0 then redis.call('HINCRBY', name, 'keys', -dropped) end
 end
 
 if operation == 'put' then
-  local place = bucket(current, ARGV[3])
-  if redis.call('HSET', place, ARGV[3], ARGV[4]) == 1 then
-    grow(current, place, expires, move)
+  local place = bucket(current, ARGV[4])
+  if redis.call('HSET', place, ARGV[4], ARGV[5]) == 1 then
+    redis.call('HSETNX', current, 'buckets', 1)
+    grow(current, buckets_of(current), place, expires, move)
   end
 elseif operation == 'get' then
-  return redis.call('HGET', bucket(current, ARGV[3]), ARGV[3])
-    or before and redis.call('HGET', bucket(before, ARGV[3]), ARGV[3])
+  return redis.call('HGET', bucket(current, ARGV[4]), ARGV[4])
+    or before and redis.call('HGET', bucket(before, ARGV[4]), ARGV[4])
 elseif operation == 'drop' then
   drop(current)
   if before then drop(before) end

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.page_identity import Identity
 from scrapy_urlnorm.pending import checksum
 
@@ -53,7 +54,7 @@ class Ledger:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._gone: set[int] = set()  # rows that were put back and could not be deleted
+        self._out: set[int] = set()  # requests put back that could not be deleted
 
     # --- pages ------------------------------------------------------------------------------
 
@@ -108,15 +109,15 @@ class Ledger:
         )
 
     def drop(self, number: int) -> None:
-        """Take a request out: it has been put back. Where that fails, it is passed over."""
-        self._gone.add(number)
-        for each in tuple(self._gone):
-            self._database.write("DELETE FROM withheld WHERE id = ?", each)
-            self._gone.discard(each)
+        """Take a request out: it has been put back. Where that fails it is out all the same."""
+        try:
+            self._database.write("DELETE FROM withheld WHERE id = ?", number)
+        except StoreError:
+            self._out.add(number)
 
-    def first_parked(self, learned: bytes) -> Kept | None:
-        """Return the request that was parked first behind a learned key."""
-        return next(self.parked(learned), None)
+    def first_parked(self) -> Kept | None:
+        """Return the request that was parked first, of all."""
+        return next(self.all_parked(), None)
 
     def parked(self, learned: bytes) -> Iterator[Kept]:
         """Return the requests parked behind a learned key."""
@@ -139,7 +140,7 @@ class Ledger:
             " ORDER BY own LIMIT ?",
             *(site, _ROWS_AT_ONCE),
         )
-        return [Kept(*row) for row in rows if row[0] not in self._gone]
+        return [Kept(*row) for row in rows if row[0] not in self._out]
 
     def all_kept(self) -> Iterator[Kept]:
         """Return everything that is kept back."""
@@ -152,7 +153,7 @@ class Ledger:
         ):
             for row in rows:
                 after = row[0]
-                if after not in self._gone:
+                if after not in self._out:
                     yield Kept(*row)
 
     def unpark(self, number: int) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-from dataclasses import replace
 from functools import wraps
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +21,7 @@ from scrapy.utils.request import request_from_dict
 from scrapy_urlnorm.crawl.engine import in_progress
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.learning.redirects import RedirectLearner
+from scrapy_urlnorm.masking import masked
 from scrapy_urlnorm.page_identity import Identity, identity_of
 from scrapy_urlnorm.settings import LEARNED_PATH
 from scrapy_urlnorm.site_rules import save_site_rules
@@ -131,8 +131,11 @@ class LiveRules:
     def work(self) -> None:
         """Do for a short while what has to be done beside the requests."""
         deadline = monotonic() + SLICE_SECONDS
-        self._witnesses.look_around()
-        self._witnesses.work(lambda: monotonic() > deadline)
+        try:
+            self._witnesses.look_around()
+            self._witnesses.work(lambda: monotonic() > deadline)
+        except Exception as error:  # noqa: BLE001 - as in `_safely`
+            self._give_up("work", error)
 
     @_safely(False)
     def idle(self) -> bool:
@@ -140,8 +143,18 @@ class LiveRules:
         self._take_news(at_once=True)
         if self._controls:
             return True
-        self._witnesses.idle()
+        try:
+            self._witnesses.idle()
+        except Exception as error:  # noqa: BLE001 - as in `_safely`
+            self._give_up("idle", error)
         return False
+
+    def _give_up(self, what: str, error: Exception) -> None:
+        """Something is wrong with what is kept back: apply no rules any more, and send it."""
+        self._failed(what, error)
+        for site in self._register.sites():
+            self._register.replace(site, ())
+        self._witnesses.release_all()
 
     @_safely(None)
     def release_all(self) -> None:
@@ -157,7 +170,7 @@ class LiveRules:
         onto = Request(target)
         audit = self._witnesses.audit_of(request)
         if audit is not None:
-            self._judge_redirect(audit, onto, is_permanent=is_permanent)
+            self._judge_redirect(audit, onto)
         own = self._register.own_key(onto)
         is_known = own != self._register.own_key(request) and self._dupefilter.knows(own)
         self._witnesses.redirected(request, onto, is_known=is_known)
@@ -209,15 +222,17 @@ class LiveRules:
 
     # --- audits -----------------------------------------------------------------------------
 
-    def _judge_redirect(self, audit: Audit, onto: Request, *, is_permanent: bool) -> None:
+    def _judge_redirect(self, audit: Audit, onto: Request) -> None:
+        """Decide about an audit that was answered with a redirect.
+
+        One that leads elsewhere may be the only way to a page, however temporary it is.
+        """
         self._witnesses.close_audit(audit)
         keys = self._register.keys(onto)
         if keys is not None and keys.learned == audit.keys.learned:
             self._agreed(audit)
-        elif is_permanent:
-            self._disagreed(audit, f"redirects elsewhere: {onto.url}")
         else:
-            self._audits.undecided(audit.rules)
+            self._disagreed(audit, f"redirects elsewhere: {onto.url}")
 
     def _agreed(self, audit: Audit) -> None:
         self.count("learned/audits_agreed")
@@ -414,11 +429,6 @@ class LiveRules:
                 extra={"spider": self._crawler.spider},
             )
             logger.debug("This is where learning failed", exc_info=error)
-
-
-def masked(rule: SiteRule) -> SiteRule:
-    """Return *rule* without its examples: others need not know what was in their URLs."""
-    return replace(rule, examples=()) if rule.examples else rule
 
 
 #: Of the words of a page so many hexadecimal digits are told to other crawlers.

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 #: Sites, and pages of all sites, that are remembered before there is a rule.
 MAX_SITES = 10_000
 MAX_PAGES = 500_000
+#: In place of a site and of a salt: for requests of all sites, and while keys are made anew.
+_ALL_SITES = ""
+_UNFINISHED = b"unfinished"
 #: Claims at a time. Those of requests under way are a few dozen.
 MAX_CLAIMS = 10_000
 
@@ -125,6 +128,8 @@ class Witnesses:
         for site in {*salts, *ledger.sites_with_kept()}:
             if salts.get(site, b"") != register.salt(site):
                 self._jobs[site] = self._make_keys_anew(site)
+        if ledger.first_parked() is not None:  # by an earlier run, whose claims are void
+            self._jobs[_ALL_SITES] = self._put_back_parked()
 
     # --- decisions --------------------------------------------------------------------------
 
@@ -331,7 +336,7 @@ class Witnesses:
         self._claims.pop(learned, None)
         if learned not in self._with_parked:
             return
-        kept = self._ledger.first_parked(learned)
+        kept = next(self._ledger.parked(learned), None)
         if kept is None or not self._put_back_at_last(kept):
             self._with_parked.discard(learned)
 
@@ -349,10 +354,7 @@ class Witnesses:
             if request is None:
                 return False
         self._frontier.send(request)
-        try:
-            self._ledger.drop(kept.number)
-        except StoreError:
-            self._frontier.count("learned/errors")
+        self._ledger.drop(kept.number)
         self._frontier.count("learned/put_back")
         return True
 
@@ -424,6 +426,7 @@ class Witnesses:
 
     def _make_keys_anew(self, site: str) -> Iterator[None]:
         """Make the learned keys of a site anew; send what has no witness any more."""
+        self._ledger.set_salt(site, _UNFINISHED)
         for kept in list(self._ledger.all_parked(site)):
             self._put_back(kept)
             yield
@@ -460,8 +463,17 @@ class Witnesses:
             else:
                 self._ledger.forget_pages(site)
 
+    def _put_back_parked(self) -> Iterator[None]:
+        for kept in list(self._ledger.all_parked()):
+            self._put_back(kept)
+            yield
+
     def release_all(self) -> None:
-        """Send everything that is kept back."""
+        """Forget all claims and audits and send everything that is kept back."""
+        self._jobs.clear()
+        self._claims.clear()
+        self._with_parked.clear()
+        self._open_audits.clear()
         for kept in self._ledger.all_kept():
             self._put_back(kept)
 

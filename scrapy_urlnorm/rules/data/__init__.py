@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 #: The tables, in the order in which :func:`lists_digest` reads them.
 TABLES = ("index_names", "path_sessions", "session_params", "tracking_params")
 
+#: How sure it is that a row is no content. Who takes the likely rows takes the sure ones too.
+STRENGTHS = ("sure", "likely")
+
 #: What values are made of, as expressions for one whole value. All are linear: a class of
-#: characters, and at most two looks ahead.
+#: characters, and at most three looks ahead.
 _MIXED = "(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])"
+_DIGITS_ALL_OVER = "(?=[^0-9]*[0-9]+[^0-9]+[0-9]+[^0-9]+[0-9])(?=[^A-Za-z]*[A-Za-z])"
 ALPHABETS = {
     "aspnet": "[a-z0-5]+",
+    "aspnet-word": "(?=[^0-9]*[0-9][^0-9]*[0-9])[a-z0-5]+",
+    "base64": f"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z]){_DIGITS_ALL_OVER}[0-9A-Za-z_=-]+",
     "base62": "[0-9A-Za-z]+",
     "digits": "[0-9]+",
     "hex": "[0-9A-Fa-f]+",
@@ -34,6 +40,7 @@ ALPHABETS = {
     "mixed-64": f"{_MIXED}[0-9A-Za-z_=-]+",
     "mixed-lower": f"{_MIXED}[0-9a-v]+",
     "php": "[0-9A-Za-z,-]+",
+    "scrambled": f"{_DIGITS_ALL_OVER}[0-9A-Za-z]+",
     "token": "[0-9A-Za-z._~!:@$*+=-]+",
     "uuid": "[0-9A-Fa-f-]+",
 }
@@ -78,6 +85,7 @@ class _Guard:
     min_length: int
     max_length: int
     alphabet: str
+    strength: str
     vendor: str
 
     def accepts(self, value: str) -> bool:
@@ -143,11 +151,13 @@ def parse_table(text: str) -> tuple[dict[str, str], ...]:
 
 
 @cache
-def tracking_params() -> TrackingParams:
-    """Return the names of parameters that only track."""
+def tracking_params(strength: str = STRENGTHS[-1]) -> TrackingParams:
+    """Return the names of parameters that only track, as sure as *strength* or surer."""
+    accepted = STRENGTHS[: STRENGTHS.index(strength) + 1]
+    rows = [row for row in read_table("tracking_params") if row["strength"] in accepted]
 
     def named(match: str) -> list[str]:
-        return [row["name"] for row in read_table("tracking_params") if row["match"] == match]
+        return [row["name"] for row in rows if row["match"] == match]
 
     return TrackingParams(
         exact=frozenset(named("exact")),
@@ -167,6 +177,7 @@ def session_params() -> tuple[SessionParam, ...]:
             min_length=int(row["min"]),
             max_length=int(row["max"]),
             alphabet=row["alphabet"],
+            strength=row["strength"],
             vendor=row["vendor"],
             needs=None if row["needs"] == "-" else row["needs"].lower(),
         )
@@ -184,6 +195,7 @@ def path_sessions() -> tuple[PathSession, ...]:
             min_length=int(row["min"]),
             max_length=int(row["max"]),
             alphabet=row["alphabet"],
+            strength=row["strength"],
             vendor=row["vendor"],
             kind=row["kind"],
         )
@@ -191,9 +203,15 @@ def path_sessions() -> tuple[PathSession, ...]:
     )
 
 
+#: The index that servers look for first and mostly alone (the defaults of Apache, nginx, of static
+#: hosts and of site generators). Two names of one folder may be two pages, so that only one name
+#: can be the folder without a word from those who know the site.
+USUAL_INDEX_NAME = "index.html"
+
+
 @cache
 def index_names() -> frozenset[str]:
-    """Return the names of directory indexes, spelled as servers spell them."""
+    """Return the names that a directory index may have, spelled as servers spell them."""
     return frozenset(row["name"] for row in read_table("index_names"))
 
 
@@ -201,9 +219,10 @@ def index_names() -> frozenset[str]:
 def lists_digest() -> str:
     """Return 16 hex digits that change with whatever of the lists decides about a URL.
 
-    Vendors, sources and comments are left out: to correct one must not make stored keys stale.
+    Vendors, sources, reasons and comments are left out: to correct one must not make stored keys
+    stale.
     """
-    told = {"vendor", "source", "server"}
+    told = {"vendor", "source", "server", "why"}
     content = [
         sorted(sorted((k, v) for k, v in row.items() if k not in told) for row in read_table(table))
         for table in TABLES

@@ -1,0 +1,300 @@
+"""RedisGroups: where the keys of a store in Redis lie, and how Redis is asked about them."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from hashlib import blake2b, sha1
+from importlib.resources import files
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from redis import exceptions
+
+from ..exceptions import StoreError, StoreMismatchError, StoreUnavailableError
+from .seen import SALTED, Identity, key_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .redis_url import Place
+
+logger = logging.getLogger(__name__)
+
+GROUPS = 32  #: parts of a crawl's keys, each in a slot of its own in a cluster
+LEAST_TIMEOUT = 1.0  #: seconds that Redis has to answer, however short the time to wait is
+
+_LOST = -1  # what a script says of a group that is not there, or is another one
+_MAKING = b"making "  # before an identity whose groups are being made
+_NO_ANSWER = (exceptions.ConnectionError, exceptions.TimeoutError, OSError)
+_FAILING_OVER = (
+    exceptions.ReadOnlyError,
+    exceptions.ClusterDownError,
+    exceptions.MasterDownError,
+    exceptions.TryAgainError,
+    exceptions.RedisClusterException,  # no node to be found, or none for a slot
+)
+
+
+class Script(NamedTuple):
+    """A script on a group, for Redis to run as one step."""
+
+    text: str
+    sha: str  #: what Redis knows it by once it has it
+    answers: tuple[type, ...]  #: what it returns
+
+    @classmethod
+    def load(cls, *names: str, answers: tuple[type, ...] = (int,)) -> Script:
+        """Read it from files of this package, one after the other."""
+        folder = files(__package__)
+        text = "".join(folder.joinpath(name).read_text("ascii") for name in names)
+        return cls(text, sha1(text.encode("ascii"), usedforsecurity=False).hexdigest(), answers)
+
+
+_MAKE = Script.load("group.lua")
+
+
+class Call(NamedTuple):
+    """An operation of a script on a group, by its number."""
+
+    group: int
+    operation: str
+    arguments: tuple[Any, ...] = ()
+
+
+class RedisGroups:
+    """The groups of one store, each a part of its keys, and a connection to their Redis.
+
+    With the store a salt is made, which its identity record carries. Keys are hashed with it, and
+    from it each group has a mark that is in the group itself too. So a group that Redis has lost
+    is told from one that another crawler has made since under the same name.
+
+    Whatever Redis cannot do is a `StoreError`. While it does not answer, it is asked again for
+    *wait* seconds. An attempt has half of that time first, then what is left of it, but at least
+    `LEAST_TIMEOUT`; then it is a `StoreUnavailableError`.
+    """
+
+    def __init__(
+        self, place: Place, identity: Identity, *, prefix: str, ttl: int, wait: float
+    ) -> None:
+        self.name = f"the Redis store {place.name} (prefix {prefix!r})"
+        self.prefix = prefix
+        self._place = place
+        self._identity = identity._replace(format=SALTED)
+        self._ttl = ttl
+        self._wait = wait
+        self._is_open = False
+        self._client: Any = None
+        self._timeout = 0.0  # of a client that is made
+        self._salt = b""
+        self._groups = [(f"{prefix}:{{{number:02x}}}", "") for number in range(GROUPS)]  # and marks
+
+    def open(self) -> bool:
+        """Connect, and make the groups unless they are there; False if that was done before."""
+        if self._is_open:
+            return False
+        self._is_open = True
+        self._reconnect(self._first_timeout)
+        try:
+            self.do(self._identify)
+            self.do(self._check_eviction)
+        except BaseException:
+            self.close()
+            raise
+        return True
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._is_open = False
+        self._disconnect()
+
+    def locate(self, key: bytes) -> tuple[int, int]:
+        """Return the number of the group of *key*, and the integer that stands for it there."""
+        data = key if key else key_bytes(key)
+        digest = blake2b(data, digest_size=9, key=self._salt).digest()
+        return digest[8] % GROUPS, int.from_bytes(digest[:8], "big", signed=True)
+
+    def _identify(self, client: Any) -> None:
+        place = f"{self.prefix}:identity"
+        record = client.get(place)
+        if record is None or record.startswith(_MAKING):
+            record = self._make(client, place)
+        self._adopt(record)
+
+    def _make(self, client: Any, place: str) -> bytes:
+        """Make a new store, or help another crawler to; its identity record.
+
+        Whoever finds that it is begun ends it, so a crawler may be killed at any moment.
+        """
+        new = b"%b\n%d" % (self._identity.salted().to_bytes(), self._ttl)
+        client.set(place, _MAKING + new, nx=True)
+        record: bytes = client.get(place) or b""
+        if not record.startswith(_MAKING):
+            return record
+        record = record.removeprefix(_MAKING)
+        self._adopt(record)
+        pipeline = client.pipeline(transaction=False)
+        for group, mark in self._groups:
+            pipeline.execute_command("EVAL", _MAKE.text, 1, group, mark, self._ttl)
+        if not all(pipeline.execute()):
+            raise StoreError(
+                f"{self.name} has keys, but what says how they were made is gone: delete all "
+                f"that begins with {self.prefix!r}, or name another prefix"
+            )
+        client.set(place, record)
+        return record
+
+    def _adopt(self, record: bytes) -> None:
+        """Take over what an identity record says, if it fits."""
+        line, _, ttl = record.partition(b"\n")
+        anew = f"name another prefix, or delete all that begins with {self.prefix!r}"
+        found = Identity.from_bytes(line, self.name)
+        self._identity.require(found, self.name, anew)
+        if ttl != b"%d" % self._ttl:
+            raise StoreMismatchError(
+                f"{self.name} was made with the time to live {ttl.decode('ascii', 'replace')} (0: "
+                f"none), this crawl has {self._ttl}: keep that, or {anew}"
+            )
+        self._salt = found.salt
+        self._groups = [(group, _mark(group, found.salt)) for group, _ in self._groups]
+
+    def _check_eviction(self, client: Any) -> None:
+        """Warn when Redis would throw keys away rather than refuse new ones."""
+        with suppress(exceptions.ResponseError, AttributeError):  # not everybody may ask
+            memory = client.info("memory")
+            policy = memory.get("maxmemory_policy", "noeviction")
+            if memory.get("maxmemory") and (
+                policy.startswith("allkeys") or (policy.startswith("volatile") and self._ttl)
+            ):
+                logger.warning(
+                    "%(store)s: Redis is set to throw away keys when memory is short "
+                    "(maxmemory-policy %(policy)s); the crawl ends when it does. With noeviction "
+                    "it refuses new keys instead, and none is lost",
+                    {"store": self.name, "policy": policy},
+                )
+
+    def ask(self, script: Script, call: Call) -> tuple[Any, bool]:
+        """Run *script* as *call* says; its result, and whether it was run just once."""
+        return self.do(lambda client: self._run(client, script, call))
+
+    def ask_many(self, script: Script, calls: Sequence[Call]) -> list[tuple[Any, bool]]:
+        """Return of each of *calls* what `ask` does, in one round trip for all."""
+        if len(calls) == 1:
+            return [self.ask(script, calls[0])]
+        results, is_sure = self.do(lambda client: self._run_many(client, script, calls))
+        return [
+            # The script is not loaded there yet, or it is an error that comes again.
+            self.ask(script, call)
+            if isinstance(result, Exception)
+            else (self._checked(script, result), is_sure)
+            for call, result in zip(calls, results, strict=True)
+        ]
+
+    def _run(self, client: Any, script: Script, call: Call) -> Any:
+        arguments = self._arguments(call)
+        try:
+            result = client.evalsha(script.sha, *arguments)
+        except exceptions.NoScriptError:
+            result = client.eval(script.text, *arguments)
+        return self._checked(script, result)
+
+    def _run_many(self, client: Any, script: Script, calls: Sequence[Call]) -> list[Any]:
+        pipeline = client.pipeline(transaction=False)
+        for call in calls:
+            # By name: a cluster's pipeline has no method for it.
+            pipeline.execute_command("EVALSHA", script.sha, *self._arguments(call))
+        results: list[Any] = pipeline.execute(raise_on_error=False)
+        for result in results:
+            if isinstance(result, _NO_ANSWER):
+                raise result
+        return results
+
+    def _arguments(self, call: Call) -> tuple[Any, ...]:
+        group, mark = self._groups[call.group]
+        return 1, group, call.operation, mark, self._ttl, *call.arguments
+
+    def _checked(self, script: Script, result: Any) -> Any:
+        """Return what *script* answered, if a store can answer so."""
+        if result == _LOST:
+            raise StoreError(
+                f"{self.name} has lost its keys, or some of them (was Redis restarted without "
+                "persistence, its database flushed, or memory short?): restore them from a "
+                "backup, or delete what is left and start the crawl anew"
+            )
+        if not isinstance(result, script.answers):
+            raise StoreError(f"{self.name} answers {result!r}, as no Redis does: is it one?")
+        return result
+
+    def do(self, work: Callable[[Any], Any]) -> tuple[Any, bool]:
+        """Do *work* with the client until Redis answers.
+
+        Returns its result, and whether it was done just once.
+        """
+        if not self._is_open:
+            raise StoreError(f"{self.name} is not open")
+        give_up = monotonic() + self._wait
+        is_sure = is_first = True
+        pause = 0.0
+        while True:
+            try:
+                if self._client is None:
+                    self._client = self._place.connect(self._timeout)
+                result = work(self._client)
+            except exceptions.AuthenticationError as error:
+                self._fail(error)
+            except (*_NO_ANSWER, *_FAILING_OVER) as error:
+                is_sure = is_sure and not isinstance(error, _NO_ANSWER)
+                left = give_up - monotonic() - pause
+                if left <= 0 and not is_first:
+                    self._reconnect(self._first_timeout)
+                    raise StoreUnavailableError(
+                        f"{self.name} does not answer: {error}. Resume the crawl when it does, or "
+                        "let it go on meanwhile with ?fallback=memory"
+                    ) from error
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - what is no Redis ends in anything there
+                self._fail(error)
+            else:
+                if not is_first:
+                    self._reconnect(self._first_timeout)
+                return result, is_sure
+            sleep(pause)
+            self._reconnect(left)
+            is_first = False
+            pause = min(2 * pause + 0.05, 1.0)
+
+    @property
+    def _first_timeout(self) -> float:
+        return self._wait / 2
+
+    def _reconnect(self, timeout: float) -> None:
+        """Connect anew before the next attempt, for answers within *timeout* seconds."""
+        self._timeout = max(timeout, LEAST_TIMEOUT)
+        if self._place.is_alone:  # other clients look for a server that answers by themselves
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._client is not None:
+            with suppress(exceptions.RedisError, OSError):
+                self._client.close()
+            self._client = None
+
+    def _fail(self, error: Exception) -> NoReturn:
+        if "'maxmemory'" in str(error):
+            raise StoreError(
+                f"{self.name} is out of memory (Redis' maxmemory): nothing that was seen is lost; "
+                "raise maxmemory or make room, and resume"
+            ) from error
+        raise StoreError(
+            f"{self.name} refuses: {error}. Set that right and resume, or name another place for "
+            "the store"
+        ) from error
+
+
+def _mark(group: str, salt: bytes) -> str:
+    """Return what tells *group* from any other; nothing in a store without a salt."""
+    if not salt:
+        return ""
+    digest = blake2b(group.encode(), digest_size=8, key=salt).digest()
+    return str(int.from_bytes(digest, "big", signed=True))

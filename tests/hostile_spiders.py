@@ -1,0 +1,305 @@
+"""What crawls the hostile sites: spiders, and middlewares of a project that get in the way."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+from pathlib import Path
+from typing import Any
+
+import scrapy
+from loopback import Collect, Follow
+from scrapy import signals
+from scrapy.exceptions import IgnoreRequest, StopDownload
+from scrapy.http import HtmlResponse, Response, TextResponse
+
+
+class Links(Follow):
+    """Follows every link, and notes each page that reaches its callback.
+
+    A link can say how it is to be asked for: its attribute ``data-request`` holds arguments of
+    `Request` as JSON. With ``record`` the names of the pages go into that file as well, one a
+    line, so that they outlive a process that is killed. Statistics count what errbacks hear.
+    """
+
+    record = ""
+
+    async def start(self) -> Any:
+        async for request in super().start():
+            yield request.replace(errback=self.failed)
+
+    def parse(self, response: Response) -> Any:
+        self.note(name_of(response))
+        yield from self.links_of(response)
+
+    def note(self, name: str) -> None:
+        """Remember that the page called *name* arrived."""
+        Collect.items.append({"page": name})
+        self.crawler.stats.inc_value("spider_callbacks")
+        if self.record:
+            with Path(self.record).open("a", encoding="utf-8") as file:
+                file.write(name + "\n")
+
+    def links_of(self, response: Response) -> Any:
+        if not isinstance(response, TextResponse):
+            return
+        for link in response.css("a[href]"):
+            options = json.loads(link.attrib.get("data-request", "{}"))
+            yield response.follow(link.attrib["href"], errback=self.failed, **options)
+
+    def failed(self, failure: Any) -> None:
+        self.crawler.stats.inc_value(f"errback/{failure.type.__name__}")
+
+
+def name_of(response: Response) -> str:
+    """What a page calls itself; its status and URL if it is not HTML."""
+    heading = response.css("h1::text").get() if isinstance(response, TextResponse) else None
+    return heading or f"{response.status} {response.url}"
+
+
+class FollowsRedirectsItself(Links):
+    """Has redirects handed to its callback, and asks for what they name."""
+
+    handle_httpstatus_list = (301, 302)
+
+    def parse(self, response: Response) -> Any:
+        if "Location" in response.headers:
+            yield response.follow(response.headers["Location"].decode(), errback=self.failed)
+        else:
+            yield from super().parse(response)
+
+
+class FetchesAside(Links):
+    """Fetches links that say so by itself, past the queue, and does nothing with the answer."""
+
+    async def parse(self, response: Response) -> Any:
+        for request in super().parse(response):
+            if request.meta.get("aside"):
+                await self.crawler.engine.download_async(request.replace(errback=None))
+            else:
+                yield request
+
+
+class TakesFiles(Links):
+    """Has the files pipeline fetch what links mark as files."""
+
+    def parse(self, response: Response) -> Any:
+        files = []
+        for request in super().parse(response):
+            if request.meta.get("file"):
+                files.append(request.url)
+            else:
+                yield request
+        yield {"page": "files", "file_urls": files}
+
+
+class RetriesBusyPages(Links):
+    """Asks again, from its callback, for a page that says it is busy."""
+
+    def parse(self, response: Response) -> Any:
+        if b"busy" in response.body:
+            again = scrapy.downloadermiddlewares.retry.get_retry_request(
+                response.request, spider=self, reason="busy", max_retry_times=1
+            )
+            if again is not None:
+                yield again
+        else:
+            yield from super().parse(response)
+
+
+class ReadsHeadersOnly(Links):
+    """Stops the download of a twin when its headers are there, and takes that for a failure."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> ReadsHeadersOnly:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.headers_received, signals.headers_received)
+        return spider
+
+    def headers_received(self, request: scrapy.Request) -> None:
+        if request.url.startswith(self.settings["TWINS"]):
+            raise StopDownload(fail=True)
+
+
+class AsksWhenIdle(Links):
+    """Asks for links that say so only when there is nothing else to do."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> AsksWhenIdle:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.later = []
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        return spider
+
+    def parse(self, response: Response) -> Any:
+        for request in super().parse(response):
+            if request.meta.get("later"):
+                self.later.append(request)
+            else:
+                yield request
+
+    def idle(self) -> None:
+        if self.later:
+            request = self.later.pop(0)
+            self.crawler.engine.crawl(request)
+            raise scrapy.exceptions.DontCloseSpider
+
+
+class FillsTheDisk(Links):
+    """No file can grow from the page on whose URL ends with `full` to that which ends with `free`.
+
+    To a process, the largest file it may write looks as a full disk does.
+    """
+
+    full = free = ""
+
+    def parse(self, response: Response) -> Any:
+        if self.full and response.url.endswith(self.full):
+            self.limit(self.largest)
+        if self.free and response.url.endswith(self.free):
+            self.limit(resource.RLIM_INFINITY)
+        yield from super().parse(response)
+
+    def limit(self, size: int) -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), resource.RLIM_INFINITY))
+
+    largest = 0
+
+    def closed(self, reason: str) -> None:
+        self.limit(resource.RLIM_INFINITY)
+
+
+class Labelled(scrapy.Request):
+    """A request with an attribute of its own, which a queue on disk keeps."""
+
+    attributes = (*scrapy.Request.attributes, "label")
+
+    def __init__(self, *args: Any, label: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label = label
+
+
+class Labels(Links):
+    """Names a page by what its request carried: label, meta, arguments, header and priority."""
+
+    def parse(self, response: Response, tag: str = "") -> Any:
+        request = response.request
+        if tag:
+            self.note(
+                f"{name_of(response)} {tag} {request.meta['tag']} {getattr(request, 'label', '?')}"
+                f" {request.headers['X-Tag'].decode()} {request.flags}"
+            )
+            return
+        for link in super().parse(response):
+            if "/new/" not in link.url:
+                yield link
+                continue
+            tag = link.url.rpartition("/")[2]
+            yield Labelled(
+                link.url,
+                label=f"label {tag}",
+                headers={"X-Tag": f"header {tag}"},
+                meta={"tag": f"meta {tag}"},
+                cb_kwargs={"tag": f"argument {tag}"},
+                flags=[f"flag {tag}"],
+                errback=self.failed,
+            )
+
+
+# --- middlewares: all of them treat the URLs that begin as the setting TWINS says -----------------
+
+
+class OnTwins:
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> OnTwins:
+        middleware = cls()
+        middleware.twins = crawler.settings["TWINS"]
+        return middleware
+
+    def treats(self, request: scrapy.Request) -> bool:
+        return request.url.startswith(self.twins)
+
+
+class Drop(OnTwins):
+    """Drops requests for twins."""
+
+    def process_request(self, request: scrapy.Request) -> None:
+        if self.treats(request):
+            raise IgnoreRequest("the project does not want it")
+
+
+class Fail(OnTwins):
+    """Has a bug that requests for twins show."""
+
+    def process_request(self, request: scrapy.Request) -> None:
+        if self.treats(request):
+            raise ValueError("a bug of the project")
+
+
+class Answer404(OnTwins):
+    """Answers for twins itself: gone."""
+
+    def process_request(self, request: scrapy.Request) -> Response | None:
+        return Response(request.url, 404) if self.treats(request) else None
+
+
+class AnswerWall(OnTwins):
+    """Answers for twins itself, with one and the same page."""
+
+    def process_request(self, request: scrapy.Request) -> Response | None:
+        if not self.treats(request):
+            return None
+        return HtmlResponse(request.url, 200, body=b"<h1>a wall</h1>", encoding="utf-8")
+
+
+class SendHome(OnTwins):
+    """Sends another request in place of one for a twin."""
+
+    def process_request(self, request: scrapy.Request) -> scrapy.Request | None:
+        if not self.treats(request):
+            return None
+        return request.replace(url=request.url.partition("/new/")[0] + "/", dont_filter=True)
+
+
+class Lose(OnTwins):
+    """Drops what twins were answered with."""
+
+    def process_response(self, request: scrapy.Request, response: Response) -> Response:
+        if self.treats(request):
+            raise IgnoreRequest("the project does not want it")
+        return response
+
+
+class Replace(OnTwins):
+    """Puts another page in place of what twins were answered with."""
+
+    def process_response(self, request: scrapy.Request, response: Response) -> Response:
+        if self.treats(request):
+            return HtmlResponse(response.url, 200, body=b"<h1>a wall</h1>", encoding="utf-8")
+        return response
+
+
+class Gone(OnTwins):
+    """Makes a page gone that a twin was answered with."""
+
+    def process_response(self, request: scrapy.Request, response: Response) -> Response:
+        return response.replace(status=410) if self.treats(request) else response
+
+
+class Refuse(OnTwins):
+    """A spider middleware that lets no twin reach the spider."""
+
+    def process_spider_input(self, response: Response) -> None:
+        if self.treats(response.request):
+            raise IgnoreRequest("the project does not want it")
+
+
+class Mute(OnTwins):
+    """A spider middleware that drops what the spider makes of a twin."""
+
+    async def process_spider_output(self, response: Response, result: Any) -> Any:
+        async for thing in result:
+            if not self.treats(response.request):
+                yield thing

@@ -1,0 +1,173 @@
+"""Lists and logs in another encoding: a byte that is no UTF-8 is the byte that a client sends."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from cli_runner import Runner
+from scrapy import Request
+from w3lib.url import canonicalize_url, safe_url_string
+
+from scrapy_urlnorm import Normalizer, UrlNormRequestFingerprinter, load_site_rules
+from scrapy_urlnorm.logs import read_log
+from scrapy_urlnorm.stores import open_store
+
+RAW = b"http://a.example/\xe9?q=\xfc"
+SENT = "http://a.example/%E9?q=%FC"
+ACCESS = b'10.0.0.1 - - [01/Jan/2024:00:00:00 +0000] "GET %b HTTP/1.1" 200 5\n'
+# Bytes of a line, and what a client sends for them; w3lib says the same of the bytes.
+SPELLINGS = [
+    (b"http://a.example/\xe9?q=\xfc", "http://a.example/%E9?q=%FC"),
+    (b"http://a.example/\xc3\xa9\xe9", "http://a.example/%C3%A9%E9"),
+    (b"http://a.example/\xed\xa0\x80", "http://a.example/%ED%A0%80"),  # a surrogate is no UTF-8
+    (b"http://a.example/?a=%e9&q=\xff\xfe", "http://a.example/?a=%E9&q=%FF%FE"),
+    ("http://a.example/é".encode(), "http://a.example/%C3%A9"),
+]
+
+
+@pytest.fixture
+def run(capfdbinary, monkeypatch):
+    """Run the command line in this process."""
+    return Runner(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write bytes to a file and return its path."""
+
+    def file(data, name="urls"):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return file
+
+
+def strict(text):
+    """Read JSON as a reader does that refuses what is not Unicode."""
+    value = json.loads(text)
+    json.dumps(value, ensure_ascii=False).encode("utf-8")
+    return value
+
+
+@pytest.mark.parametrize(("raw", "sent"), SPELLINGS)
+def test_the_key_is_that_of_the_bytes(run, file, raw, sent):
+    """A line of any encoding, as a file, from a pipe or as an argument, gets the key of its bytes."""
+    assert canonicalize_url(raw) == canonicalize_url(sent)
+    assert run("normalize", "-f", file(raw + b"\n")).out == sent + "\n"
+    assert run("normalize", "-f", file(gzip.compress(raw))).out == sent + "\n"
+    assert run("normalize", "-", stdin=raw).out == sent + "\n"
+    assert run("normalize", raw.decode("utf-8", "surrogateescape")).out == sent + "\n"
+    assert run("explain", "-f", file(raw)).out.endswith(f"= {sent}\n")
+    assert run("compare", raw.decode("utf-8", "surrogateescape"), sent).code == 0
+
+
+@pytest.mark.parametrize(("raw", "sent"), SPELLINGS)
+def test_a_crawl_has_the_same_key(run, file, raw, sent):
+    """The key of a line is the key of the request that Scrapy makes of its bytes."""
+    request = Request(safe_url_string(raw))
+    assert run("normalize", "-f", file(raw)).out == Normalizer().normalize(request.url) + "\n"
+    assert Normalizer().normalize(sent) == sent
+
+
+def test_dedupe_compares_the_bytes_and_prints_the_lines(run, file):
+    """Two spellings of the same bytes are one page; the first comes out as it stands."""
+    lines = RAW + b"\n" + SENT.encode() + b"\nhttp://a.example/\xe8\n"
+    first = [RAW.decode("utf-8", "surrogateescape"), "http://a.example/\udce8"]
+    assert run("dedupe", "-q", file(lines)).out.splitlines() == first
+    _, out, _ = run("dedupe", "-q", "--json", file(lines))
+    rows = [strict(line) for line in out.splitlines()]
+    assert [row["normalized"] for row in rows] == [SENT, "http://a.example/%E8"]
+    for what in ("--counts", "--groups"):
+        assert SENT in run("dedupe", "-q", what, "--json", file(lines)).out
+
+
+@pytest.mark.parametrize("verb", ["normalize", "explain"])
+@pytest.mark.parametrize("raw", [RAW, b"caf\xe9", b"http://[::1\xff"])
+def test_json_can_be_read_by_strict_readers(run, verb, raw):
+    """No half of a surrogate pair stands in JSON, whatever the bytes were."""
+    assert strict(run(verb, "--json", "-", stdin=raw).out)["url"].isascii()
+
+
+def test_json_keeps_characters_outside_of_the_basic_plane(run):
+    """A pair of surrogates is one character, and stays it, beside a byte that is none."""
+    row = strict(
+        run("normalize", "--json", "-", stdin="http://a.example/😀".encode() + b"\xff").out
+    )
+    assert row["url"] == "http://a.example/😀%FF"
+    assert row["normalized"] == "http://a.example/%F0%9F%98%80%FF"
+
+
+def test_a_mark_in_front_of_the_text_is_no_part_of_the_first_url(run, file):
+    """Editors that begin UTF-8 with a byte order mark do not hide the first line."""
+    lines = b"\xef\xbb\xbfhttp://a.example\n" + b"\xef\xbb\xbfhttp://b.example\n"
+    assert run("normalize", "-f", file(lines)).out == (
+        "http://a.example/\n\ufeffhttp://b.example\n"
+    )
+    assert [row.url for row in read_log(str(file(lines[:20])))] == ["http://a.example"]
+
+
+LOGS = [
+    ("urls", RAW + b"\n"),
+    ("jsonl", b'{"url": "' + RAW + b'"}\n'),
+    ("jsonl", b'{"url": "http://a.example/\\udce9?q=\\udcfc"}\n'),
+    ("csv", b"url,status\n" + RAW + b",200\n"),
+    ("cdx", b" ".join([b"a,example)/", b"20200101000000", RAW, b"text/html 200 AAAA 12"]) + b"\n"),
+    ("access", ACCESS % RAW),
+    ("access", ACCESS % rb"http://a.example/\xe9?q=\xFC"),  # as Apache and nginx write the bytes
+]
+
+
+@pytest.mark.parametrize(("format", "data"), LOGS)
+def test_logs_are_read_as_clients_send_them(file, format, data):
+    """Every format gives the URL with its bytes percent-encoded."""
+    assert [row.url for row in read_log(str(file(data)), format=format)] == [SENT]
+
+
+def test_links_in_logs_are_read_as_clients_send_them(file):
+    """The target of a redirect and the canonical link too, absolute or not."""
+    row = b'{"url": "http://a.example/", "location": "/\xe9", "canonical": "http://a.example/\xfc"}'
+    [found] = read_log(str(file(row)), format="jsonl")
+    assert found.location == "http://a.example/%E9"
+    assert found.canonical == "http://a.example/%FC"
+
+
+def test_an_access_log_unescapes_quotes_and_backslashes(file):
+    """What Apache escapes with a backslash is the character behind it."""
+    log = read_log(str(file(ACCESS % rb"http://a.example/?q=\"a\\b")), format="access")
+    assert [row.url for row in log] == ['http://a.example/?q="a\\b']
+
+
+@pytest.mark.parametrize(("format", "data"), LOGS)
+def test_rekey_makes_the_keys_of_a_crawl(run, file, tmp_path, format, data):
+    """A log in another encoding fills the store with keys that a crawl looks up."""
+    store = f"file:{tmp_path}/seen"
+    assert run("rekey", file(data), "--format", format, "--store", store).code == 0
+    key = UrlNormRequestFingerprinter(Normalizer()).fingerprint(Request(safe_url_string(RAW)))
+    with open_store(store, digest=Normalizer().digest) as seen:
+        assert key in seen
+
+
+def test_import_seen_finds_the_urls_of_a_list(run, file, tmp_path):
+    """A list in another encoding is found in the set that a crawl of its bytes left behind."""
+    from scrapy.utils.request import fingerprint
+
+    seen = file(fingerprint(Request(safe_url_string(RAW))).hex().encode() + b"\n", "requests.seen")
+    store = f"file:{tmp_path}/seen"
+    code, _, err = run("import-seen", seen, "--urls", file(RAW), "--store", store)
+    assert code == 0
+    assert "1 of them in the old set" in err
+
+
+def test_mine_writes_rules_of_any_encoding(run, file, tmp_path):
+    """Rules learned from bytes that are no UTF-8 can be written, and loaded again."""
+    rows = b"".join(
+        b'{"url": "http://a.example/\xe9/p%d?s=%d", "status": 200, "digest": "d%d"}\n' % (n, m, n)
+        for n in range(60)
+        for m in range(3)
+    )
+    path = tmp_path / "rules.toml"
+    assert run("mine", file(rows), "-o", path, "--processes", "1").code == 0
+    assert load_site_rules(path)

@@ -1,0 +1,131 @@
+"""Rule files and logs that were made to break their reader: one line says what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_runner import Runner
+
+RULE = b'[[rule]]\nsite = "a.example"\nkind = "drop-param"\n'
+SEGMENT = b'[[rule]]\nsite = "a.example"\nkind = "strip-segment"\nshape = "digits"\nprefix = "/a"\n'
+RULE_FILES = {
+    "open brackets": (RULE + b"param = " + b"[" * 50_000, "nested too deeply"),
+    "brackets": (RULE + b"param = " + b"[" * 50_000 + b"]" * 50_000, "nested too deeply"),
+    # As deep as the reader can go, too deep for whoever writes it into a message.
+    "many brackets": (RULE + b"param = " + b"[" * 960 + b"]" * 960, "nested too deeply"),
+    "brackets outside": (b"a = " + b"[" * 50_000, "nested too deeply"),
+    "tables": (RULE + b"when = " + b"{a=" * 50_000, "nested too deeply"),
+    "dots": (RULE + b"when" + b".a" * 20_000 + b" = 1", "1000 parts"),
+    "dots in a header": (RULE + b"[rule" + b".a" * 20_000 + b"]\n", "1000 parts"),
+    "digits": (RULE + b"support = " + b"9" * 100_000, "64 bits"),
+    "hexadecimal digits": (RULE + b"param = 'a'\nsupport = 0x" + b"f" * 100_000, "64 bits"),
+    "a long length": (SEGMENT + b"min_length = 0x" + b"f" * 10_000, "64 bits"),
+    "a long key": (RULE + b"a" * 1_000_000 + b" = 1", "unknown key 'aaa"),
+    "a long kind": (RULE.replace(b"drop-param", b"a" * 1_000_000), "kind = 'aaa"),
+    "NUL in a text": (RULE + b'param = "a\0b"\n', r"Illegal character '\x00'"),
+    "nothing but NUL": (b"\0" * 100_000, "line 1, column 1"),
+    "headers": (b"[[rule]]\n" * 10_000, "'site' is missing"),
+    "a text that never ends": (RULE + b'note = """\n' + b"[[rule]]\n" * 10_000, "Unterminated"),
+    "a number for a path": (
+        b'[[rule]]\nsite = "a.example"\nkind = "param-to-path"\nparam = "a"\nby = "/{}"\npath = 3',
+        "path = 3",
+    ),
+    "a day for a text": (RULE + b"param = 'a'\nnote = 1979-05-27", "note = datetime.date"),
+    "another encoding": (RULE + b"param = '\xe9'", "UTF-8"),
+}
+
+
+@pytest.fixture
+def run(capfdbinary, monkeypatch):
+    """Run the command line in this process."""
+    return Runner(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write bytes to a file and return its path."""
+
+    def file(data):
+        path = tmp_path / "input"
+        path.write_bytes(data)
+        return path
+
+    return file
+
+
+@pytest.mark.parametrize(("data", "named"), RULE_FILES.values(), ids=RULE_FILES)
+def test_a_hostile_rule_file_is_one_line(run, file, data, named):
+    """The file and the reason are named, nothing is raised, and the message stays readable."""
+    path = file(data)
+    code, out, err = run("check-rules", path)
+    assert (code, err) == (1, "")
+    assert out.startswith(f"error: {path}")
+    assert named in out.splitlines()[0]
+    assert "1 error: 0 rules" in out.splitlines()[1]
+    code, out, err = run("normalize", "--site-rules", path, "http://a.example/")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"scrapy-urlnorm normalize: {path}")
+    assert err.count("\n") == 1
+    assert len(err) < 3_000
+
+
+def test_thousands_of_rules_are_checked_in_one_go(run, file):
+    """What one rule covers of 5,000 others is found without comparing them all."""
+    rules = b"".join(RULE + b'param = "p%d"\npath = "/x/**"\n' % n for n in range(5_000))
+    code, out, _ = run("check-rules", file(rules + RULE + b'param = "p7"\n'))
+    assert code == 0
+    assert out.count("superfluous") == 1
+    assert "5,001 rules for 1 site (5,001 active), 0 examples" in out
+
+
+LOGS = {
+    "a deep row": b"[" * 100_000,
+    "a deep digest": b'{"url": "http://a.example/", "digest": %b}' % (b"[" * 980 + b"]" * 980),
+    "a deep URL": b'{"url": %b}' % (b"[" * 980 + b"]" * 980),
+    "a deep status": b'{"url": "http://a.example/", "status": %b}' % (b"[" * 985 + b"]" * 985),
+    "digits": b'{"url": "http://a.example/", "status": %b}' % (b"9" * 100_000),
+    "deep lines": b'{"url": "http://a.example/", "lines": %b}' % (b"[" * 900 + b"]" * 900),
+    "a CDXJ row": b"a 20200101000000 {" + b'"a":{' * 100_000,
+    "NUL": b"\0" * 1000,
+    "cells": b"url" + b",url" * 10_000 + b"\n" + b"http://a.example/," * 20_000,
+    "a long cell": b"url,status\n" + b"a" * 200_000 + b",200",
+}
+
+
+@pytest.mark.parametrize("data", LOGS.values(), ids=LOGS)
+@pytest.mark.parametrize("verb", ["evaluate", "rekey"])
+def test_a_hostile_log_is_one_line(run, file, tmp_path, verb, data):
+    """A row that cannot be read names its line, and can be skipped."""
+    rules = tmp_path / "rules.toml"
+    rules.write_bytes(RULE + b"param = 'a'")
+    options = {"evaluate": ("--rules", rules), "rekey": ("--store", f"file:{tmp_path}/seen")}[verb]
+    path = file(data)
+    code, out, err = run(verb, path, *options)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"scrapy-urlnorm {verb}: {path}, line ")
+    assert err.count("\n") == 1
+    assert len(err) < 3_000
+    assert run(verb, path, *options, "--skip-bad").code in (0, 2)  # 2: no row was left
+
+
+def test_an_option_that_nests_deeply_is_one_line(run):
+    """--rule reads JSON; what is too deep for it is a text like any other."""
+    code, out, err = run("normalize", "--rule", "www=" + "[" * 50_000, "http://a.example/")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert len(err) < 3_000
+
+
+@pytest.mark.parametrize("data", [b"9" * 100_000, b"[" + b"9" * 100_000 + b"]", b"[" * 50_000])
+def test_hostile_rules_of_another_tool_are_one_line(run, file, data):
+    """Digits and brackets without end are no rules of anybody's."""
+    code, out, err = run("import-rules", file(data))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+def test_reports_of_hostile_files_are_json(run, file):
+    """--json says the same of a file that cannot be read."""
+    report = json.loads(run("check-rules", "--json", file(RULE_FILES["brackets"][0])).out)
+    assert (report["ok"], len(report["errors"])) == (False, 1)

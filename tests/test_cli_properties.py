@@ -1,0 +1,161 @@
+"""The command line as a whole, on anything: it answers, and raises nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from scrapy_urlnorm.cli import main
+from scrapy_urlnorm.site_rules.kinds import KINDS
+from scrapy_urlnorm.site_rules.model import FIELDS
+
+# Bytes as lists and rule files have them, with what breaks readers strewn in.
+PIECES = st.one_of(
+    st.binary(max_size=20),
+    st.sampled_from(
+        [
+            *(b"http://", b"HTTPS://a.example:80", b"//", b"/../", b"?a=1&b=2", b"#", b"%", b"%e9"),
+            *(b"\xe9", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80", b"\0", b"\r", b"\n", b"\xef\xbb\xbf"),
+            *(b"[::1]", b"[", b"]", b'"', b'"""', b"{", b"}", b"=", b".", b"\x1f\x8b"),
+            *(b"[[rule]]\n", b'site = "a.example"\n', b'kind = "drop-param"\n', b'param = "a"\n'),
+        ]
+    ),
+)
+ANYTHING = st.lists(PIECES, max_size=12).map(b"".join)
+
+WORDS = st.sampled_from(
+    [
+        "a",
+        "/a",
+        "/{}",
+        "/**",
+        "*.a.example",
+        "a.example",
+        "s0",
+        "q:a",
+        "?",
+        "",
+        "%",
+        "é",
+        "\0",
+        "😀",
+    ]
+)
+VALUES = st.recursive(
+    st.one_of(WORDS, st.booleans(), st.integers(), st.floats(), st.dates(), st.datetimes()),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
+    max_leaves=4,
+)
+URLS = st.sampled_from(["http://a.example/a?a=1&b=2", "http://[::1", "é", "http://b.a.example/"])
+
+
+def run(*argv):
+    """Run the command line: (exit code, standard output, standard error)."""
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = main(list(argv))
+        except SystemExit as stop:
+            code = stop.code
+    return code, out.buffer.getvalue(), err.getvalue()
+
+
+def on_file(data, *argv):
+    """Run a verb on a file with these bytes, whose name takes the place of ``{}``."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "input")
+        path.write_bytes(data)
+        return run(*(word.replace("{}", str(path)) for word in argv))
+
+
+def toml(value):
+    """Write a value as TOML, also what `write_value` is not asked for."""
+    if isinstance(value, (bool, int, str)):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{toml(key)} = {toml(each)}' for key, each in value.items())}}}"
+    return value.isoformat()
+
+
+LIST_VERBS = [
+    *(("normalize", "-f", "{}"), ("explain", "-f", "{}")),
+    *(("dedupe", "{}"), ("dedupe", "--groups", "{}"), ("dedupe", "--counts", "{}")),
+]
+
+
+@given(ANYTHING, st.sampled_from(LIST_VERBS), st.booleans())
+@example(b"http://a.example/\xe9\n\xed\xa0\x80", LIST_VERBS[0], True)
+def test_any_bytes_are_a_list_of_urls(data, argv, as_json):
+    """Whatever stands in a list, each line is answered; JSON can be read by strict readers."""
+    code, out, err = on_file(data, *argv, *["--json"] * as_json)
+    assert code in (0, 1) or (data[:2] == b"\x1f\x8b" and "damaged" in err)
+    if as_json:
+        for line in out.splitlines():
+            json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8")
+
+
+@given(ANYTHING, ANYTHING, st.booleans())
+def test_any_two_arguments_are_compared(first, second, as_json):
+    """Arguments are bytes too, without NUL; the answer is yes or no."""
+    words = [
+        data.replace(b"\0", b"").decode("utf-8", "surrogateescape") for data in (first, second)
+    ]
+    code, out, _ = run("compare", *["--json"] * as_json, "--", *words)
+    assert code in (0, 1)
+    assert out.isascii() or not as_json
+
+
+@given(st.one_of(ANYTHING, st.text().map(str.encode)))
+def test_any_word_is_a_rule_or_no_rule(word):
+    """rules NAME prints the rule, or says in one line that there is none."""
+    word = word.replace(b"\0", b"").decode("utf-8", "surrogateescape")
+    code, _, err = run("rules", "--", word)
+    assert code == 2
+    assert err.startswith("scrapy-urlnorm rules: ")
+
+
+@given(ANYTHING, st.booleans())
+def test_any_bytes_are_a_rule_file_or_not(data, as_json):
+    """check-rules says yes or no, and normalize takes the file exactly if that was yes."""
+    code, out, _ = on_file(data, "check-rules", "{}", *["--json"] * as_json)
+    assert code in (0, 1)
+    assert out.startswith(b"{") or not as_json
+    used = on_file(data, "normalize", "--site-rules", "{}", "http://a.example/")
+    assert used[0] == (2 if code else 0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([*KINDS, "www", "sort-query", "drop-params", "trailing-slash", "x"]),
+    st.dictionaries(st.sampled_from(FIELDS[2:]), VALUES, max_size=5),
+    st.lists(URLS, min_size=2, max_size=2),
+    st.booleans(),
+)
+def test_any_rule_is_one_or_not(kind, fields, example, as_json):
+    """A table of any values, dates and all, is a rule or an error; its example is tried."""
+    table = {"site": "a.example", "kind": kind, "examples": [example]} | fields
+    text = "[[rule]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in table.items())
+    code, out, _ = on_file(text.encode(), "check-rules", "{}", *["--json"] * as_json)
+    assert code in (0, 1)
+    if as_json:
+        json.dumps(json.loads(out), ensure_ascii=False).encode("utf-8")
+
+
+@given(ANYTHING)
+def test_any_bytes_are_a_log_or_not(data):
+    """rekey reads what it can of any log, and names the line that it cannot."""
+    with tempfile.TemporaryDirectory() as place:
+        store = f"file:{place}/seen"
+        code, _, err = on_file(data, "rekey", "{}", "--store", store)
+        assert code in (0, 2)
+        assert err.count("\n") == 1

@@ -1,0 +1,372 @@
+"""Every verb as it goes wrong: one line that names the thing, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+from cli_runner import Runner
+
+import scrapy_urlnorm
+from scrapy_urlnorm.cli import VERBS
+
+RULE = '[[rule]]\nsite = "a.example"\nkind = "drop-param"\nparam = "a"\n'
+DUD = '[{"args": ["a"], "processor": "queryRemoval", "urlPattern": {"include": ["a.example"]}}]'
+ROW = '{"url": "http://a.example/", "status": 200, "digest": "x"}\n'
+
+# A command line of each verb that reads a file, and the code for a file with nothing in it.
+READERS = {
+    "normalize": (("normalize", "-f", "{}"), 0),
+    "normalize --site-rules": (("normalize", "--site-rules", "{}", "http://a.example"), 0),
+    "explain": (("explain", "-f", "{}"), 0),
+    "dedupe": (("dedupe", "{}"), 0),
+    "mine": (("mine", "{}"), 0),
+    "evaluate": (("evaluate", "--rules", "rules.toml", "{}"), 2),
+    "evaluate --rules": (("evaluate", "log.jsonl", "--rules", "{}"), 0),
+    "check-rules": (("check-rules", "{}"), 0),
+    "import-rules": (("import-rules", "{}"), 2),
+    "export-rules": (("export-rules", "{}"), 0),
+    "rekey": (("rekey", "{}", "--store", "file:new.seen"), 0),
+    "import-seen": (("import-seen", "{}", "--store", "file:new.seen"), 2),
+    "import-seen --urls": (
+        ("import-seen", "requests.seen", "--urls", "{}", "--store", "file:new.seen"),
+        2,
+    ),
+}
+# A command line of each verb that has something to say on standard output.
+WRITERS = {
+    "normalize": ("normalize", "http://a.example"),
+    "explain": ("explain", "http://a.example"),
+    "compare": ("compare", "http://a.example", "http://b.example"),
+    "dedupe": ("dedupe", "urls"),
+    "rules": ("rules",),
+    "mine": ("mine", "log.jsonl", "--json", "--processes", "1"),
+    "evaluate": ("evaluate", "--rules", "rules.toml", "log.jsonl"),
+    "check-rules": ("check-rules", "rules.toml"),
+    "import-rules": ("import-rules", "dud.json"),
+    "export-rules": ("export-rules", "rules.toml"),
+}
+SILENT = {"rekey", "import-seen"}  # they fill a store
+
+
+@pytest.fixture
+def run(capfdbinary, monkeypatch):
+    """Run the command line in this process."""
+    return Runner(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A directory with one good file of each kind, to be in."""
+    files = {
+        "rules.toml": RULE,
+        "dud.json": DUD,
+        "log.jsonl": ROW,
+        "urls": "http://a.example\n",
+        "requests.seen": "a" * 40 + "\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start(*argv, **options):
+    """Start the command line as its own process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "scrapy_urlnorm", *argv],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": ""},
+        **options,
+    )
+
+
+def test_the_tables_hold_every_verb():
+    """A new verb is walked too."""
+    names = {verb.name for verb in VERBS}
+    assert names == {argv[0] for argv, _ in READERS.values()} | {"compare", "rules"}
+    assert names == {*WRITERS, *SILENT}
+
+
+@pytest.mark.parametrize(("argv", "_"), READERS.values(), ids=READERS)
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("missing", "No such file or directory"),
+        (".", "Is a directory"),
+        ("/proc/self/mem", "Input/output error"),  # a disk that cannot be read
+        ("closed", "Permission denied"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(run, place, monkeypatch, argv, _, path, reason):
+    """Missing, a directory, a bad disk, forbidden: the file and the reason, exit code 2."""
+    if path == "/proc/self/mem" and not Path(path).exists():
+        pytest.skip("no file here that fails when it is read")
+    if path == "closed":
+        refuse_to_open(monkeypatch, path)
+    code, out, err = run(*(word.format(path) for word in argv))
+    assert (code, out) == (2, "")
+    assert err == f"scrapy-urlnorm {argv[0]}: {path}: {reason}\n"
+    assert not Path("new.seen").exists()
+
+
+def refuse_to_open(monkeypatch, name):
+    """Forbid a file, also to root, to whom nothing is forbidden."""
+    opened = Path.open
+
+    def open_(path, *args, **kwargs):
+        if path.name == name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", open_)
+
+
+@pytest.mark.parametrize(("argv", "code"), READERS.values(), ids=READERS)
+def test_an_empty_file(run, place, argv, code):
+    """Nothing in, nothing out; wrong input only where something has to be there."""
+    Path("empty").touch()
+    done = run(*(word.format("empty") for word in argv))
+    assert done.code == code
+    if code:
+        assert done.err.startswith(f"scrapy-urlnorm {argv[0]}: ")
+        assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("argv", "_"), READERS.values(), ids=READERS)
+@pytest.mark.parametrize(
+    "data",
+    [bytes(range(256)) * 9, gzip.compress(bytes(99_999), mtime=0)[:60]],
+    ids=["bytes", "gzip that is cut off"],
+)
+def test_a_binary_file(run, place, argv, _, data):
+    """What is no text at all is a list of odd lines, or one line that names the file."""
+    Path("binary").write_bytes(data)
+    done = run(*(word.format("binary") for word in argv))
+    assert done.code in (0, 1, 2)
+    assert "Traceback" not in done.err
+    if done.code == 2:
+        assert done.err.startswith(f"scrapy-urlnorm {argv[0]}: binary")
+        assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_wrong_usage(run, verb):
+    """An unknown option, and one word too few: the usage of this verb, exit code 2."""
+    for argv in ((verb, "--nosuch", "x", "y"), (verb,)):
+        if argv == ("rules",):
+            continue
+        code, out, err = run(*argv)
+        assert (code, out) == (2, "")
+        assert f"scrapy-urlnorm {verb}" in err
+        assert err.startswith("usage: ") or err.count("\n") == 1
+
+
+@pytest.mark.parametrize("argv", [*WRITERS.values(), ("--help",), ("--version",)])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
+def test_a_full_disk(place, argv):
+    """What cannot be written is said, with exit code 2: half an answer is none."""
+    with Path("/dev/full").open("wb") as full:
+        process = start(*argv, stdout=full)
+        err = process.communicate()[1].decode()
+    assert process.returncode == 2
+    name = "python -m scrapy_urlnorm"
+    assert err.splitlines()[-1] == f"{name}: standard output: No space left on device"
+    assert "Exception" not in err
+
+
+@pytest.mark.parametrize(
+    "argv", [*WRITERS.values(), ("rules", "--help"), ("normalize", "-f", "no")]
+)
+def test_a_reader_that_has_left(place, argv):
+    """``| true`` ends every verb without a complaint about the pipe."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = start(*argv, stdout=theirs)
+    os.close(theirs)
+    err = process.communicate()[1].decode()
+    assert "ipe" not in err
+    assert "Traceback" not in err
+    assert process.returncode in (0, 2)
+
+
+def test_closed_streams(place):
+    """A program without standard output, input or error says so as well as it can."""
+    command = f"PYTHONPATH={':'.join(sys.path)} {sys.executable} -m scrapy_urlnorm"
+    for rest, expected in (
+        ("normalize http://a.example >&-", (2, "", "standard output: Bad file descriptor")),
+        ("normalize - <&-", (2, "", "standard input: Bad file descriptor")),
+        ("normalize -f missing 2>&-", (2, "", "")),
+        ("dedupe urls 2>&-", (0, "http://a.example\n", "")),
+    ):
+        done = subprocess.run(
+            f"{command} {rest}", shell=True, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == expected[:2], rest
+        assert expected[2] in done.stderr
+        assert done.stderr.count("\n") == bool(expected[2])
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("normalize", "-"),
+        ("explain", "-"),
+        ("dedupe", "--counts", "-"),
+        ("mine", "-", "--processes", "1"),
+        ("evaluate", "--rules", "rules.toml", "-"),
+        ("rekey", "-", "--store", "file:new.seen"),
+    ],
+    ids=lambda argv: argv[0],
+)
+def test_ctrl_c_in_the_middle(place, argv):
+    """One line and the shell's exit code for it, while the verb waits for more."""
+    process = start(*argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    # More than pipe and buffers hold, so that the verb is at work when this is written.
+    process.stdin.write(ROW.encode() * 20_000)
+    process.stdin.flush()
+    process.send_signal(signal.SIGINT)
+    err = process.stderr.read().decode()
+    process.stdin.close()
+    process.stderr.close()
+    assert process.wait() == 130
+    assert err == f"python -m scrapy_urlnorm {argv[0]}: interrupted\n"
+
+
+def test_the_rule_file_that_cannot_be_written_is_named(run, place):
+    """Not the file beside it that is to take its place, of which nobody was told."""
+    code, _, err = run("import-rules", "dud.json", "-o", "missing/rules.toml")
+    assert code == 2
+    assert err == "scrapy-urlnorm import-rules: missing/rules.toml: No such file or directory\n"
+
+
+def test_a_misspelt_verb_is_told_the_right_one(run):
+    """The closest verb, or all of them where none is close."""
+    code, out, err = run("normlize", "http://a.example")
+    assert (code, out) == (2, "")
+    assert "'normlize' is not a verb; did you mean 'normalize'? Known verbs: normalize, " in err
+    assert "'zzz' is not a verb. Known verbs: normalize, " in run("zzz").err
+
+
+def test_a_misspelt_option_is_told_the_right_one(run):
+    """The usage is that of the verb, and an option is never taken for the one that it begins."""
+    code, _, err = run("normalize", "--profil", "safe", "http://a.example")
+    assert code == 2
+    assert err.startswith("usage: scrapy-urlnorm normalize ")
+    assert "unrecognized arguments: --profil; did you mean '--profile'?" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--rules", "rules.toml", "http://a.example"),
+        ("--rule", "rules.toml", "http://a.example"),
+        ("--site-rules", "sort-query=false", "http://a.example"),
+    ],
+)
+def test_the_three_kinds_of_rules_are_told_apart(run, place, argv):
+    """A file given as a rule, and a rule given as a file, is told where it belongs."""
+    code, out, err = run("normalize", *argv)
+    assert (code, out) == (2, "")
+    text = " ".join(err.split())
+    assert "--rule NAME=OPTION switches a rule of the catalogue" in text
+    assert "--site-rules FILE reads rules for single sites" in text
+
+
+def test_a_rule_of_no_name_is_two_sentences(run):
+    """Each sentence has its end."""
+    assert "'nosuch' is not a rule. Known rules: " in run("rules", "nosuch").err
+    assert "did you mean 'www'? Known rules: " in run("rules", "ww").err
+
+
+def test_the_version(run):
+    """The command line and the package say what is installed, and neither looks it up before."""
+    try:
+        expected = version("scrapy-urlnorm")
+    except PackageNotFoundError:
+        expected = "unknown"
+    assert scrapy_urlnorm.__version__ == expected
+    assert run("--version") == (0, f"scrapy-urlnorm {expected}\n", "")
+    assert "__version__" in dir(scrapy_urlnorm)
+    assert "__version__" not in vars(scrapy_urlnorm)
+
+
+def test_the_add_on_has_a_name():
+    """Scrapy's list of enabled add-ons shows it, not an address in memory."""
+    assert repr(scrapy_urlnorm.Addon()) == "<scrapy_urlnorm.Addon>"
+
+
+@pytest.mark.parametrize("verb", ["normalize", "explain"])
+def test_a_file_given_as_a_url_is_a_hint(run, place, verb):
+    """A name that is a file is normalized as text, and how its lines are read is said."""
+    done = run(verb, "urls")
+    assert done.out.splitlines()[-1].endswith("urls")
+    assert done.err == "'urls' is a file, and was taken for a URL: -f urls reads the URLs in it\n"
+    assert run(verb, "http://a.example", "no-file", "a" * 5_000).err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("http://[::1", "not a URL that a client accepts: it is its own key"),
+        ("http://a.b:99999/", "not a URL that a client accepts: it is its own key"),
+        ("not a url", "not a URL that a client accepts: it is its own key"),
+        ("", "not a URL that a client accepts: it is its own key"),
+        ("mailto:ann@a.example", "a URL without a host: it is its own key"),
+        ("data:,x", "a URL without a host: it is its own key"),
+        ("http://a.example/", None),
+    ],
+)
+def test_explain_says_what_is_no_url(run, text, problem):
+    """What no rule applies to is a negative answer, in text and as JSON."""
+    code, out, _ = run("explain", text)
+    assert code == (1 if problem else 0)
+    assert out == text + "\n" + (f"  {problem}\n" if problem else "") + f"= {text}\n"
+    code, out, _ = run("explain", "--json", "http://b.example/", text)
+    assert code == (1 if problem else 0)
+    assert [json.loads(line)["problem"] for line in out.splitlines()] == [None, problem]
+
+
+class Terminal:
+    """A standard error that somebody looks at."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("normalize", "-"), ("explain", "-"), ("dedupe", "-"), ("dedupe", "--counts", "-")],
+    ids=" ".join,
+)
+def test_every_long_list_shows_progress(run, monkeypatch, argv):
+    """On a terminal each verb counts its lines, and the message takes the place of the count."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("scrapy_urlnorm.cli.verb.time.monotonic", iter(range(99)).__next__)
+    lines = b"http://a.example/\n" * 2_000
+    assert run(*argv, stdin=lines).code == 0
+    assert "\r1,024 URLs" in terminal.text
+    assert terminal.text.count("\r\x1b[K") >= 1
+    monkeypatch.setattr("scrapy_urlnorm.cli.verb.time.monotonic", iter(range(99)).__next__)
+    bad = lines + b"a" * (16 * 1024 * 1024 + 1)
+    assert run(*argv, stdin=bad).code == 2
+    assert terminal.text.endswith(
+        f"\r\x1b[Kscrapy-urlnorm {argv[0]}: -, line 2001: longer than 16777216 bytes\n"
+    )

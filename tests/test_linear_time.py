@@ -1,0 +1,104 @@
+"""P8: normalizing takes time by the length of a URL, whatever the URL."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from url_shapes import SHAPES, rule_sets
+
+from scrapy_urlnorm import shortcut
+from scrapy_urlnorm.rules import query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy_urlnorm import Normalizer
+
+SHORT, LONG = 4_096, 32_768  # characters
+#: Eight times the length takes 8 times as long where time is linear, 64 times where it is
+#: quadratic: the bound lies between the two, by the same factor from each.
+BOUND = 24
+_NOISE = 0.002  # seconds; of less, a ratio says nothing
+_ATTEMPTS = 4
+
+
+def growth(function: Callable[[str], object], shape: Callable[[int], str]) -> float:
+    """Return how many times the processor time of the short URL the long one takes.
+
+    The shortest of several runs counts, since whatever else the machine does adds to a run. As
+    long as the answer is above the bound, and not for seconds, both are measured anew.
+    """
+    short, long = shape(SHORT), shape(LONG)
+    ratio = shortest_long = shortest_short = float("inf")
+    for _ in range(_ATTEMPTS):
+        shortest_short = min(shortest_short, *(_seconds(function, short) for _ in range(3)))
+        shortest_long = min(shortest_long, _seconds(function, long))
+        if shortest_long < _NOISE:
+            return 1.0
+        ratio = shortest_long / max(shortest_short, _NOISE / BOUND)
+        if ratio < BOUND or shortest_long > 1:
+            break
+    return ratio
+
+
+def _seconds(function: Callable[[str], object], url: str) -> float:
+    start = time.process_time()
+    function(url)
+    return time.process_time() - start
+
+
+def too_slow(normalizer: Normalizer) -> dict[str, float]:
+    """Return the shapes whose time grows faster than their length, with the growth."""
+    found = {name: growth(normalizer.normalize, shape) for name, shape in SHAPES.items()}
+    return {name: round(ratio) for name, ratio in found.items() if ratio >= BOUND}
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage of other tests out of the times."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("rules", rule_sets())
+def test_time_grows_as_the_length(rules: str) -> None:
+    """Eight times the length never takes 24 times as long, in any profile and with any rule."""
+    assert too_slow(rule_sets()[rules]) == {}
+
+
+@pytest.mark.parametrize("rules", ["safe", "default", "aggressive", "other modes"])
+def test_time_grows_as_the_length_on_python_3_10(
+    rules: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where regular expressions have no possessive repetition."""
+    encoded = re.compile(query._FORM_ENCODED.pattern.replace("*+", "*"))
+    assert encoded.fullmatch("a=%20") is None
+    assert encoded.fullmatch("a+b=%C3%A9&c=")
+    monkeypatch.setattr(query, "_FORM_ENCODED", encoded)
+    monkeypatch.setattr(query, "_ENCODED_TOKEN", re.compile(query._TOKEN.replace("*+", "*")))
+    monkeypatch.setattr(shortcut, "MANY", "*")
+    assert too_slow(rule_sets()[rules]) == {}
+
+
+def test_the_measure_tells_linear_from_quadratic() -> None:
+    """The bound lies between a function that is linear and one that is not."""
+
+    def linear(url: str) -> None:
+        for _ in range(50):
+            re.sub("/", "//", url)
+
+    assert growth(linear, SHAPES["slashes"]) < BOUND
+    assert growth(re.compile("/+x").search, SHAPES["slashes"]) > BOUND
+
+
+def test_shapes_have_the_length_that_is_asked_for() -> None:
+    """A shape that stayed short would measure nothing."""
+    for name, shape in SHAPES.items():
+        assert 0.5 * SHORT < len(shape(SHORT)) < 1.2 * SHORT, name
+        assert 7 < len(shape(LONG)) / len(shape(SHORT)) < 9, name

@@ -1,0 +1,268 @@
+"""What learning keeps is damaged, full or forged: requests are sent, one line says why."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+
+import pytest
+from hostile_runs import Doors, Runs, pages_without_learning
+from hostile_sites import visit
+from hostile_twins import ContradictedLate, Honest
+from loopback import Reply, Site
+from redis_server import RedisServer
+
+OFF = {"URLNORM_LEARN": "off"}
+
+
+def lines(log, *levels):
+    """The lines of *log* of these levels, without the rest of a traceback."""
+    found = [line for line in log.splitlines() if any(level in line for level in levels)]
+    return [line for line in found if "deprecated" not in line]
+
+
+# --- a full disk ----------------------------------------------------------------------------------
+
+
+class DiskIsFull(ContradictedLate):
+    """The disk is full from the page on that leads to twins which are withheld."""
+
+    spider = "hostile_spiders.FillsTheDisk"
+
+
+@pytest.mark.parametrize("free", ["", "/stage-3"], ids=["for good", "for a while"])
+def test_a_full_disk_sends_what_cannot_be_kept(free, tmp_path):
+    """Without JOBDIR: what cannot be written down is sent; nothing is lost when the rule goes."""
+    expected = pages_without_learning(ContradictedLate(), tmp_path)
+    hostile = DiskIsFull()
+    hostile.arguments = {"full": "/stage-2", "free": free}
+    result, asked = visit(hostile, tmp_path)
+    assert result.error is None
+    assert result.reason == "finished"
+    assert expected - set(result.pages) == set()
+    assert "Traceback" not in result.log
+    said = lines(result.log, "WARNING", "ERROR", "CRITICAL")
+    assert len(said) == 1, said
+    twins = {twin for twin, _ in hostile.victims}
+    assert twins <= set(asked)
+    counts = {stat: n for stat, n in result.stats.items() if stat.startswith("urlnorm/")}
+    plain, _ = visit(ContradictedLate(), tmp_path)
+    assert set(counts) - set(plain.stats)  # a statistic tells of it
+
+
+def test_a_full_disk_with_jobdir_ends_clearly_and_goes_on_later(tmp_path):
+    """With JOBDIR the queue cannot be kept either: the crawl ends, and the next run has the rest."""
+    expected = pages_without_learning(ContradictedLate(), tmp_path)
+    hostile = DiskIsFull()
+    hostile.arguments = {"full": "/stage-2", "largest": 40_000}
+    job = {"JOBDIR": str(tmp_path / "job")}
+    first, _ = visit(hostile, tmp_path, **job)
+    assert first.reason in ("finished", "urlnorm_store_error")
+    assert "Traceback" not in first.log
+    assert len(lines(first.log, "ERROR", "CRITICAL")) <= 1
+    hostile.arguments = {}
+    second, _ = visit(hostile, tmp_path, **job)
+    assert second.error is None
+    assert second.reason == "finished"
+    assert lines(second.log, "ERROR", "CRITICAL") == []
+    assert expected - set(first.pages) - set(second.pages) == set()
+
+
+# --- damage at resume -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """A crawl that was killed while requests were withheld: its runs, site and those twins."""
+    hostile = ContradictedLate()
+    late_page = hostile.others[3][1]
+    doors = Doors(hostile, late_page)
+    runs = Runs(hostile, tmp_path)
+    with Site(doors) as site:
+        assert doors.kill_at(late_page, runs.start(site))
+        twins = {twin for twin, _ in hostile.victims} - set(site.requests)
+        assert len(twins) >= len(hostile.victims) // 2
+        for path in databases(runs.job):
+            with closing(sqlite3.connect(path)) as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                database.execute("PRAGMA journal_mode = DELETE")
+        yield runs, site, twins
+
+
+def databases(folder):
+    """The SQLite databases below *folder*."""
+    return [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.read_bytes().startswith(b"SQLite format 3\0")
+    ]
+
+
+def test_withheld_requests_that_are_damaged_are_reported(killed, tmp_path):
+    """A bit of each of them is flipped: the crawl says so, and does all that it can read."""
+    runs, site, _ = killed
+    flipped = 0
+    for path in runs.job.rglob("*"):
+        if path.is_file() and path.suffix != ".toml":
+            data = path.read_bytes()
+            flipped += data.count(b"http://shop.test/new/")
+            path.write_bytes(data.replace(b"http://shop.test/new/", b"http://shop.tes\xf4/new/"))
+    assert flipped
+    runs.log.write_text("")
+    runs.finish(site)
+    assert pages_without_learning(ContradictedLate(), tmp_path) - runs.pages == set()
+    log = runs.log.read_text()
+    assert "Traceback" not in log
+    assert 1 <= len(lines(log, "WARNING", "ERROR")) <= 2
+    assert not [url for url in site.requests if "tes\xf4" in url]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_damage_ends_clearly_or_loses_nothing(killed, tmp_path, seed):
+    """Bytes of the queue's file are overwritten: the run says so, or has every page."""
+    runs, site, _ = killed
+    chance = random.Random(seed)
+    for path in databases(runs.job):
+        data = bytearray(path.read_bytes())
+        for _ in range(8):
+            data[chance.randrange(100, len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+    ends_clearly_or_has_all(runs, site, tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_file_cut_short_ends_clearly_or_loses_nothing(killed, tmp_path, share):
+    """The queue's file was copied in part: the run says so, or has every page."""
+    runs, site, _ = killed
+    for path in databases(runs.job):
+        with path.open("r+b") as file:
+            file.truncate(int(path.stat().st_size * share))
+    ends_clearly_or_has_all(runs, site, tmp_path)
+
+
+def ends_clearly_or_has_all(runs, site, tmp_path):
+    """Run; where it does not have every page, a line of its log names the file or the request."""
+    runs.log.write_text("")
+    process = runs.start(site)
+    process.wait(60)
+    log = runs.log.read_text()
+    assert "Traceback" not in log
+    lost = pages_without_learning(ContradictedLate(), tmp_path) - runs.pages
+    if lost:
+        said = lines(log, "WARNING", "ERROR", "CRITICAL")
+        assert said, f"lost without a word: {sorted(lost)[:3]}"
+        assert str(runs.job) in "".join(said) or "request" in "".join(said)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "binary", "deep"])
+def test_damaged_rules_end_clearly_or_lose_nothing(killed, tmp_path, damage):
+    """The file of learned rules is torn: the run says so; without the file it has every page."""
+    runs, site, _ = killed
+    (path,) = runs.job.rglob("*.toml")
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut": data[: len(data) * 2 // 3],
+            "empty": b"",
+            "flipped": data.replace(b"host", b"hos\xf4"),
+            "binary": bytes(range(256)),
+            "deep": b"a = " + b"[" * 50_000,
+        }[damage]
+    )
+    runs.log.write_text("")
+    code = runs.start(site).wait(60)
+    said = runs.log.read_text()
+    expected = pages_without_learning(ContradictedLate(), tmp_path)
+    if expected - runs.pages:  # it did not go on without the rules
+        assert str(path) in said or code != 0
+        path.unlink()
+        runs.finish(site)
+    assert expected - runs.pages == set()
+
+
+# --- notes of others ------------------------------------------------------------------------------
+
+NOTES = {
+    "deep": (b"active x", b"[" * 100_000),
+    "deep object": (b"active x", b'{"a":' * 50_000),
+    "name not UTF-8": (b"active \xff\xfe", b"{}"),
+    "value not UTF-8": (b"active x", b'{"site": "\xff"}'),
+    "no JSON": (b"active x", b"<html>"),
+    "no object": (b"active x", b"7"),
+    "wrong types": (b"active x", b'{"site": 7, "kind": [], "source": {}}'),
+    "unknown kind": (
+        b"active x",
+        b'{"site": "shop.test", "kind": "explode", "source": "redirect"}',
+    ),
+    "huge number": (b"active x", b'{"support": ' + b"9" * 5000 + b"}"),
+    "not a number": (b"active x", b'{"site": "shop.test", "support": NaN}'),
+    "surrogate": (b"active x", b'{"site": "\\ud800.test", "kind": "www", "option": "remove"}'),
+    "another's site": (
+        b"active x",
+        (
+            b'{"site": "shop.test", "kind": "host-alias", "host": ["other.example"],'
+            b' "by": "shop.test", "source": "redirect", "status": "active", "support": 99}'
+        ),
+    ),
+}
+
+
+class Forged(Honest):
+    """In the middle of the crawl another client writes a note that no crawler would write."""
+
+    def __init__(self, write):
+        super().__init__()
+        hub = self.answers[f"{self.canonical}/stage-1"]
+        assert isinstance(hub, Reply)
+
+        def answer(url):
+            write()
+            return hub
+
+        self.answers[f"{self.canonical}/stage-1"] = answer
+
+
+@pytest.mark.parametrize("when", ["before", "in the middle"])
+@pytest.mark.parametrize("note", NOTES)
+def test_a_forged_note_changes_nothing(note, when, tmp_path):
+    """What another client left in Redis cannot be read: no page is lost, no error is raised."""
+    redis = pytest.importorskip("redis")
+    with RedisServer() as server, redis.Redis.from_url(server.url) as client:
+        settings = {"URLNORM_STORE": f"{server.url}?prefix=links"}
+
+        def write():
+            client.hset("links:notes", *NOTES[note])
+
+        if when == "before":
+            visit(Honest(), tmp_path, **settings, CLOSESPIDER_PAGECOUNT=1)
+            client.delete(*[key for key in client.keys("links:*") if b"note" not in key])
+            write()
+        result, _ = visit(Forged(write), tmp_path, **settings)
+    expected, _ = visit(Honest(), tmp_path, **OFF)
+    assert result.error is None
+    assert result.reason == "finished"
+    assert set(expected.pages) - set(result.pages) == set()
+    assert "Traceback" not in result.log
+    assert lines(result.log, "ERROR", "CRITICAL") == []
+    assert len(lines(result.log, "WARNING")) <= 1
+
+
+def test_a_good_note_is_followed_among_bad_ones(tmp_path):
+    """The rules that can be read hold, whatever stands beside them."""
+    redis = pytest.importorskip("redis")
+    with RedisServer() as server, redis.Redis.from_url(server.url) as client:
+        settings = {"URLNORM_STORE": f"{server.url}?prefix=links"}
+        visit(Honest(), tmp_path, **settings)
+        notes = client.hgetall("links:notes")
+        assert len(notes) == 1
+        client.flushall()
+        for number, (name, value) in enumerate(NOTES.values()):
+            client.hset("links:notes", name + b"%d" % number, value)
+        client.hset("links:notes", mapping=notes)
+        result, _ = visit(Honest(), tmp_path, **settings)
+        assert result.stats["urlnorm/learned/shared"] == 1
+        assert "urlnorm/learned/rules" not in result.stats
+    expected, _ = visit(Honest(), tmp_path, **OFF)
+    assert set(expected.pages) == set(result.pages)
+    assert lines(result.log, "ERROR", "CRITICAL") == []
