@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from live_model import RULES, SITES, Crawl, content_of, learned_name, site_of
+from live_model import RULES, SITES, Crawl, content_of
 from scrapy import Request
 
 from scrapy_urlnorm.page_identity import Identity
