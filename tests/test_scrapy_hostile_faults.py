@@ -200,8 +200,10 @@ NOTES = {
     "surrogate": (b"active x", b'{"site": "\\ud800.test", "kind": "www", "option": "remove"}'),
     "another's site": (
         b"active x",
-        b'{"site": "shop.test", "kind": "host-alias", "host": ["other.example"], "by": "shop.test",'
-        b' "source": "redirect", "status": "active", "support": 99}',
+        (
+            b'{"site": "shop.test", "kind": "host-alias", "host": ["other.example"], "by": "shop.test",'
+            b' "source": "redirect", "status": "active", "support": 99}'
+        ),
     ),
 }
 
