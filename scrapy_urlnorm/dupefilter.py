@@ -136,9 +136,17 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def close(self, reason: str = "") -> None:
         """Close the store; a second time does nothing."""
-        if self._is_open:
-            self._is_open = False
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
             self.store.close()
+        except StoreError as error:
+            if not self.has_failed:
+                self.has_failed = True
+                self._count("urlnorm/store/errors")
+                message = "The store (%(setting)s) could not be closed: %(error)s"
+                logger.critical(message, {"setting": STORE, "error": error})
 
     def wait_for_commits(self) -> None:
         """From now on tell the store of a new key when `commit` is called.

@@ -243,6 +243,70 @@ class EqualUntilTheyDiffer(RobotsNameIdleParameters):
         return Reply(404)
 
 
+# --- what text does not show -----------------------------------------------------------------------
+
+
+class LinksDiffer(Hostile):
+    """Twin and page have the same text, but the twin alone links to further pages."""
+
+    def child(self, page: str) -> str:
+        return page + "/child"
+
+    def broken(self, twin: str, page: str) -> Answer:
+        self.answers[self.child(page)] = article(self.child(page))
+        return article(page, self.child(page))
+
+    def stages(self) -> list[list[Link]]:
+        first, twins, pages = super().stages()
+        return [first, pages, twins]
+
+    @property
+    def wanted(self) -> set[str]:
+        return {name for _, page in self.victims for name in (page, self.child(page))}
+
+
+class RelativeLinksDiffer(LinksDiffer):
+    """``/x/`` and ``/x`` have the same source, whose relative link leads to different pages."""
+
+    def pair(self, path: str) -> tuple[str, str]:
+        return f"{WWW}{path}/", WWW + path
+
+    def child(self, page: str) -> str:
+        return f"{page}/part-{page.rpartition('/')[2]}"
+
+    def broken(self, twin: str, page: str) -> Answer:
+        self.answers[self.child(page)] = article(self.child(page))
+        return self.intact(twin, page)
+
+    def intact(self, twin: str, page: str) -> Answer:
+        return article(page, f"part-{page.rpartition('/')[2]}")
+
+
+class PagesChangeAtEveryVisit(Hostile):
+    """A page's text is another one at every visit; its twin redirects to it."""
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return redirect(page)
+
+    def intact(self, twin: str, page: str) -> Answer:
+        visits: list[str] = []
+
+        def answer(url: Any) -> Reply:
+            visits.append(url)
+            text = " ".join(WORDS[len(visits) * 7 % 50 : len(visits) * 7 % 50 + 20])
+            body = article(page).body.replace(b"<p>", f"<p>{text} {len(visits)} ".encode())
+            return Reply(200, body, {"Content-Type": "text/html; charset=utf-8"})
+
+        return answer
+
+
+class TwinChangesAtEveryVisit(PagesChangeAtEveryVisit):
+    """The twin does not redirect any more, and its text is another one at every visit."""
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return self.intact(twin, page)
+
+
 # --- depth ----------------------------------------------------------------------------------------
 
 

@@ -185,12 +185,13 @@ def visit(
 
     *folder* is what ``{folder}`` in its settings stands for.
     """
-    own = json.loads(json.dumps(hostile.settings).replace("{folder}", str(folder)))
+    own = {**IN_ORDER, **hostile.settings, **settings}
+    own = json.loads(json.dumps(own).replace("{folder}", str(folder)))
     with Site(hostile) as site:
         result = crawl(
             site,
             [hostile.home],
-            {**IN_ORDER, **own, **settings},
+            own,
             spider=hostile.spider,
             deadline=deadline,
             **hostile.arguments,

@@ -327,6 +327,26 @@ class TwinIsLeftAlone(Hostile):
         return twin, {"meta": {"urlnorm": False}}
 
 
+class TwinIsVerbatim(Hostile):
+    """The request for the twin says that its URL is to be taken as it stands."""
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return Reply(404)
+
+    def twin_link(self, twin: str) -> Link:
+        return twin, {"meta": {"verbatim_url": True}}
+
+
+class PageIsVerbatim(TwinIsVerbatim):
+    """The same, said in the request for the page."""
+
+    def twin_link(self, twin: str) -> Link:
+        return twin
+
+    def page_link(self, page: str) -> Link:
+        return page, {"meta": {"verbatim_url": True}}
+
+
 class TwinWaitsAtTheEnd(Hostile):
     """The twin is asked for first, but its priority is the lowest of all."""
 

@@ -201,8 +201,8 @@ NOTES = {
     "another's site": (
         b"active x",
         (
-            b'{"site": "shop.test", "kind": "host-alias", "host": ["other.example"],'
-            b' "by": "shop.test", "source": "redirect", "status": "active", "support": 99}'
+            b'{"site": "shop.test", "kind": "host-alias", "host": ["other.example"], "by": "shop.test",'
+            b' "source": "redirect", "status": "active", "support": 99}'
         ),
     ),
 }

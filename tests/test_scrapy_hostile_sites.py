@@ -9,7 +9,9 @@ import hostile_sites
 import hostile_twins
 import pytest
 from hostile_sites import AT_ONCE, IN_ORDER, RETRYING, SECTIONS, WWW, Hostile, named, visit
+from hostile_spiders import Links
 from loopback import Site, crawl, page, redirect
+from scrapy.exceptions import CloseSpider
 
 OFF = {"URLNORM_LEARN": "off"}
 SITES = named(hostile_sites, hostile_twins, hostile_lies)
@@ -65,11 +67,10 @@ QUEUED_TOO = [
 ]
 
 
-def faults(name, folder, layout="staged", **settings):
+def faults(name, folder, layout="staged", *, errbacks=True, **settings):
     """What is wrong with a crawl of the site that learns, beside one that does not."""
-    settings = {**settings}
     without, asked_without = visit(
-        SITES[name](layout=layout), folder / "off", **settings, URLNORM_LEARN="off"
+        SITES[name](layout=layout), folder / "off", **{**settings, **OFF}
     )
     assert without.error is None
     assert without.reason == "finished"
@@ -86,7 +87,7 @@ def faults(name, folder, layout="staged", **settings):
         found.append(f"ended with {learning.reason!r}")
     if errors := [line for line in serious(learning) if line.split()[1] not in loggers(without)]:
         found.append(f"{len(errors)} errors in the log: {errors[:2]}")
-    if ignored(learning) > ignored(without):
+    if errbacks and ignored(learning) > ignored(without):
         found.append(f"errbacks hear of {ignored(learning)} dropped requests: those withheld?")
     if learning.stats.get("spider_exceptions/count") != without.stats.get(
         "spider_exceptions/count"
@@ -148,6 +149,60 @@ def test_no_page_is_lost_with_scrapys_own_order(name, tmp_path):
         **AT_ONCE,
     }
     assert faults(name, tmp_path, **order) == []
+
+
+#: Settings of a project that change which part of the add-on decides.
+PROJECTS = {
+    "Scrapy's scheduler": {"SCHEDULER": "scrapy.core.scheduler.Scheduler"},
+    "Scrapy's scheduler and JOBDIR": {
+        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+        "JOBDIR": "{folder}",
+    },
+    "JOBDIR": {"JOBDIR": "{folder}"},
+    "rewriting": {"URLNORM_REWRITE_REQUESTS": True},
+    "safe": {"URLNORM_PROFILE": "safe", "URLNORM_LEARN": "redirects"},
+}
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("HttpStartsFailing404", "staged"),
+        ("SlashTwinGoesHome", "staged"),
+        ("AliasHasPagesOfItsOwn", "queued"),
+        ("Honest", "queued"),
+    ],
+)
+def test_no_page_is_lost_with_settings_of_a_project(name, layout, project, tmp_path):
+    """With Scrapy's scheduler errbacks hear of what is withheld; pages come all the same."""
+    settings = dict(PROJECTS[project])
+    errbacks = "SCHEDULER" not in settings
+    assert faults(name, tmp_path, layout, errbacks=errbacks, **settings) == []
+
+
+class Ends(Links):
+    """Ends the crawl at the first page that is linked to after the twins."""
+
+    def parse(self, response):
+        yield from super().parse(response)
+        if response.url.endswith("/stage-2"):
+            raise CloseSpider("enough")
+
+
+def test_a_crawl_that_its_spider_ends_goes_on_later(tmp_path):
+    """The spider ends the crawl while requests are withheld; the next run has the rest."""
+    job = {"JOBDIR": str(tmp_path / "job")}
+    without, _ = visit(hostile_twins.ContradictedLate(), tmp_path, **OFF)
+    site = hostile_twins.ContradictedLate()
+    site.spider = "test_scrapy_hostile_sites.Ends"
+    first, _ = visit(site, tmp_path, **job)
+    assert first.reason == "enough"
+    site.spider = hostile_twins.ContradictedLate.spider
+    second, _ = visit(site, tmp_path, **job)
+    assert second.reason == "finished"
+    assert serious(first) == serious(second) == []
+    assert set(first.pages) | set(second.pages) == set(without.pages)
 
 
 # --- what learning is for, and who hears of it ----------------------------------------------------

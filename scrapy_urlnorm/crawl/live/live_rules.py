@@ -428,7 +428,8 @@ class LiveRules:
                 {"what": what, "error": error},
                 extra={"spider": self._crawler.spider},
             )
-            logger.debug("This is where learning failed", exc_info=error)
+            if not isinstance(error, StoreError):
+                logger.debug("This is where learning failed", exc_info=error)
 
 
 #: Of the words of a page so many hexadecimal digits are told to other crawlers.
