@@ -217,8 +217,8 @@ class RedirectLearner:
     def adopt(self, rules: Iterable[SiteRule]) -> tuple[list[SiteRule], list[SiteRule]]:
         """Take over what other crawlers of the same sites learned.
 
-        Return the rules that are in force from now on, and those that are no longer. A rule that
-        one of us rejected stays rejected.
+        Return the rules that are in force from now on, and those that are in force no longer, or
+        must not be. A rule that one of us rejected stays rejected.
         """
         learned, retracted = [], []
         for rule in rules:
@@ -233,9 +233,11 @@ class RedirectLearner:
                 if site.active.pop(operation, None) is not None:
                     retracted.append(rule)
             elif self._is_ruled_out(site, operation):
-                site.rejected[operation] = replace(
+                refuted = replace(
                     rule, status="rejected", conflicts=1, note="contradicted by a page"
                 )
+                site.rejected[operation] = refuted
+                retracted.append(refuted)
             elif operation not in site.active:
                 site.active[operation] = rule
                 learned.append(rule)
