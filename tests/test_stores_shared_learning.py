@@ -14,7 +14,6 @@ from crawl_process import start
 from loopback import Site, page, redirect
 from redis_server import RedisServer
 from scrapy.settings import Settings
-from scrapy_urlnorm.learning.online import ENOUGH
 
 from scrapy_urlnorm.settings import STORE, Config
 
@@ -23,6 +22,7 @@ pytest.importorskip("scrapy_redis")
 
 HOME = "http://www.shop.test/"
 ALIAS = "http://shop.test/"  #: what is asked for here is at HOME
+ENOUGH = 3  #: redirects, each in a first path segment of its own, that make the rule
 CRAWLERS = 4
 CONCURRENT = 4  #: requests that one crawler has under way
 #: Pages that home links to, under both names. Until the rule is known every crawler but the
@@ -57,7 +57,10 @@ class Shop:
         return self.answer(url)
 
     def other_door(self, is_full):
-        """One that answers once, and then not before the rule stands."""
+        """One that answers once, and then not before the rule stands.
+
+        Its redirects are temporary ones, which prove nothing.
+        """
         visits = itertools.count(1)
 
         def door(url):
@@ -68,13 +71,13 @@ class Shop:
                 self.all_know.wait(DEADLINE)
             elif visit > 1:
                 self.rule_stands.wait(DEADLINE)
-            return self.answer(url)
+            return self.answer(url, 302)
 
         return door
 
-    def answer(self, url):
+    def answer(self, url, status=301):
         if url.startswith(ALIAS):
-            return redirect(url.replace(ALIAS, HOME))
+            return redirect(url.replace(ALIAS, HOME), status)
         if url.startswith(HOME + "?start"):
             return page("home", *(f"{host}{n}" for n in range(LINKED) for host in (HOME, ALIAS)))
         if self.all_know.is_set():
@@ -150,14 +153,13 @@ def stats(logs, name):
 
 
 def test_one_learns_and_the_others_take_over(crawl):
-    """The first learned the rule from redirects; the others were never sent enough of them."""
+    """The first learned the rule from permanent redirects; the others were sent none of them."""
     shop, requests, logs = crawl
     assert stats(logs, "rules") == [1, 0, 0, 0]
     assert stats(logs, "shared") == [0, 1, 1, 1]
     assert stats(logs, "retracted") == [0, 0, 0, 0]
     before = [{url for url in door if url.startswith(ALIAS)} - shop.paired for door in requests]
     assert len(before[0]) >= ENOUGH
-    assert all(len(urls) < ENOUGH for urls in before[1:])
 
 
 def test_every_page_is_fetched_once(crawl):
@@ -180,6 +182,6 @@ def test_what_a_rule_costs(crawl):
     audited = stats(logs, "audited")
     assert len(asked) - len(afterwards) <= LINKED
     assert len(afterwards) <= sum(audited) < PAIRS / 2
-    # Each audits the first, second, fourth, eighth... of what it filters, and every fiftieth.
-    for counts in zip(audited, stats(logs, "suppressed"), stats(logs, "dropped"), strict=True):
-        assert counts[0] <= sum(counts).bit_length() + sum(counts) // 50
+    # The law of `scrapy_urlnorm.crawl.live.audits`, for a kind that is right in 7 cases of 10.
+    for count, withheld in zip(audited, stats(logs, "withheld"), strict=True):
+        assert count <= 2 + round((40 * (3 / 7) * (count + withheld)) ** (1 / 3))
