@@ -65,17 +65,19 @@ class Database:
         self._database = connection
         self.name = name  #: in words, for messages
         self.changes = 0  #: rows written since the last commit
+        self._undone: sqlite3.Error | None = None  # why SQLite gave the last transaction up
 
     @classmethod
     def temporary(cls) -> Self:
         """Make one for this process alone: SQLite keeps it in memory, and from 2 MB on in a file.
 
-        That file has no name and mode 0600, and goes with the process.
+        That file has no name and mode 0600, and goes with the process. Each statement is a
+        transaction, so that a full disk refuses that one and leaves what was written before.
         """
-        database = cls(sqlite3.connect(""), "the temporary database")
+        database = cls(sqlite3.connect("", isolation_level=None), "the temporary database")
         with database._doing("open"):
             database._database.executescript(
-                f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_LEARNED_TABLES}"
+                f"PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; {_LEARNED_TABLES}"
             )
         return database
 
@@ -111,10 +113,19 @@ class Database:
 
     @contextmanager
     def _doing(self, what: str) -> Iterator[None]:
-        """Turn an error of SQLite's into one that says what to do."""
+        """Turn an error of SQLite's into one that says what to do.
+
+        On a full disk SQLite undoes the whole transaction. What is in memory does not go with
+        what is left of it, so nothing can be done from then on but to open it anew.
+        """
+        was_writing = self._database.in_transaction
         try:
+            if self._undone is not None:
+                raise self._undone
             yield
         except sqlite3.Error as error:
+            if was_writing and not self._database.in_transaction:
+                self._undone = error
             hint = (
                 "another crawl uses it: give each crawl a JOBDIR of its own"
                 if "locked" in str(error)
