@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 #: What a lost page is worth, in fetches.
 COST_OF_A_LOSS = 20
-#: Sections of a site that a rule is told apart in; of more, each tenth new one is audited.
+#: Sections of a site in which a rule is audited each; then in each tenth, of so many in all.
 MAX_SECTIONS = 50
+_MAX_REMEMBERED = 500
 #: Contents that are remembered for a rule. The law asks for 67 where 5,000 requests are withheld.
 _MAX_VOTES = 500
 
@@ -46,8 +47,7 @@ class _Record:
     agreed: int = 0
     under_way: int = 0
     votes: set[int] = field(default_factory=set)  #: contents that agreed: each has one vote
-    sections: set[str] = field(default_factory=set)
-    sections_seen: int = 0
+    sections: set[int] = field(default_factory=set)
 
     def is_due(self, content: int) -> bool:
         """Whether the law asks for one more audit, and *content* has not voted yet."""
@@ -60,13 +60,12 @@ class _Record:
 
     def is_new(self, section: str) -> bool:
         """Whether this is the first request of a section, and of one to be audited."""
-        if section in self.sections:
+        seen = len(self.sections)
+        if seen < _MAX_REMEMBERED:
+            self.sections.add(hash(section))
+        if len(self.sections) == seen:
             return False
-        self.sections_seen += 1
-        if len(self.sections) < MAX_SECTIONS:
-            self.sections.add(section)
-            return True
-        return self.sections_seen % 10 == 0
+        return seen < MAX_SECTIONS or seen % 10 == 0
 
 
 class Audits:
