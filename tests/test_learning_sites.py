@@ -199,7 +199,7 @@ def test_a_parameter_that_the_catalogue_drops_wrongly_is_kept() -> None:
     rows = []
     for number in range(60):
         token = "".join(rng.choices("0123456789abcdef", k=32))
-        url = f"http://f.example/found.php?show=all&sid={token}"
+        url = f"http://f.example/found.php?show=all&PHPSESSID={token}"
         rows.append(Observation(url, 200, f"results {number}"))
         rows.append(
             Observation(f"http://f.example/t{number}?utm_source={token}", 200, f"t{number}")
