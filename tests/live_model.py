@@ -124,9 +124,7 @@ class Crawl:
         self.under.clear()
         self.queue: deque[Request] = deque()
         self.pending = None if self.path is None else PendingRequests(self.path)
-        self.database = Refusing(
-            Database.temporary() if self.pending is None else self.pending
-        )
+        self.database = Refusing(Database.temporary() if self.pending is None else self.pending)
         self.ledger = Ledger(self.database)  # type: ignore[arg-type]
         self.register = Register(_FINGERPRINTER)
         self.audits = Audits()

@@ -16,19 +16,22 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from live_model import RULES, SITES, Crawl, content_of, learned_name, site_of
+from live_model import RULES, SITES, Crawl, content_of
 from scrapy import Request
 
 from scrapy_urlnorm.page_identity import Identity
 
 PATHS = ("/a", "/a/", "/b?n=1", "/b?n=2", "/b?n=1&utm_source=x")
-_urls = st.builds(
-    "{}://{}{}{}".format,
-    st.sampled_from(("http", "https")),
-    st.sampled_from(("", "www.")),
-    st.sampled_from((SITES[0], SITES[0], SITES[0], SITES[1])),
-    st.sampled_from(PATHS),
-)
+URLS = [
+    f"{scheme}://{www}{site}{path}"
+    for site, paths in ((SITES[0], PATHS), (SITES[1], PATHS[:1]))
+    for path in paths
+    for www in ("", "www.")
+    for scheme in ("http", "https")
+]
+#: How requests end that are sent one after the other.
+FATES = ("page", "page", "page", "error", "retry")
+_urls = st.sampled_from(URLS)
 _rules = st.lists(st.sampled_from(RULES), max_size=3, unique=True)
 _sites = st.sampled_from(SITES)
 _which = st.integers(0, 5)
@@ -58,10 +61,21 @@ class Machine(RuleBasedStateMachine):
         for url in urls:
             self.crawl.find(Request(url))
 
+    @precondition(lambda self: len(self.crawl))
     @rule(times=st.integers(1, 4))
     def requests_leave_the_queue(self, times):
         for _ in range(times):
             self.crawl.leave()
+
+    @precondition(lambda self: len(self.crawl))
+    @rule(fates=st.lists(st.sampled_from(FATES), min_size=1, max_size=8))
+    def requests_are_sent_and_end(self, fates):
+        for fate in fates:
+            request = self.crawl.leave()
+            if request is not None and fate == "page":
+                self.crawl.page(request, content_of(request.url))
+            elif request is not None:
+                getattr(self.crawl, {"error": "end"}.get(fate, fate))(request)
 
     @precondition(lambda self: self.crawl.under)
     @rule(which=_which)
@@ -108,15 +122,17 @@ class Machine(RuleBasedStateMachine):
     def other_rules(self, site, names):
         self.crawl.change_rules(site, names)
 
+    @precondition(lambda self: self.crawl.witnesses.is_working)
     @rule()
     def work_goes_on_for_one_step(self):
         self.crawl.work(steps=1)
 
+    @precondition(lambda self: self.crawl.witnesses.is_working)
     @rule()
     def work_is_done(self):
         self.crawl.work(steps=1_000)
 
-    @precondition(lambda self: self.crawl.asked and not len(self.crawl) and not self.crawl.under)
+    @precondition(lambda self: self.crawl.kept() and not (len(self.crawl) or self.crawl.under))
     @rule()
     def the_crawl_is_idle(self):
         self.crawl.idle()

@@ -55,6 +55,3 @@ def test_what_cannot_be_deleted_is_put_back_once(crawl):
     crawl.run_to_the_end()
     assert crawl.lost() == []
     assert crawl.stats["learned/put_back"] == 3
-    crawl.database.refuses = False
-    crawl.run_to_the_end()
-    assert crawl.kept() == {}

@@ -3,61 +3,25 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
+from contextlib import closing
 
 import pytest
+from live_parts import BARE, WWW, Parts
 from loopback import Site, crawl, page, redirect
 from redis_server import RedisServer
-from scrapy import Request, Spider
+from scrapy import Request
 from scrapy.settings import Settings
-from scrapy_urlnorm.learning.online import ENOUGH
-from scrapy_urlnorm.live_rules import LiveRules
 
-from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.exceptions import StoreUnavailableError
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.settings import STORE, Config
 
 pytest.importorskip("redis")
-BARE, WWW = "http://shop.test", "http://www.shop.test"
 
 
-class Crawler:
-    """The components of one of several crawls, without the crawl."""
-
-    def __init__(self, url):
-        config = Config.from_settings(Settings({STORE: url}))
-        self.fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
-        self.dupefilter = UrlNormDupeFilter(config.new_store("shop"), self.fingerprinter)
-        self.dupefilter.open()
-        self.stats = {}
-        crawler = SimpleNamespace(
-            spider=Spider(name="test"),
-            stats=SimpleNamespace(inc_value=self.count),
-            engine=SimpleNamespace(crawl=lambda request: None),
-        )
-        self.rules = LiveRules(crawler, config, self.fingerprinter, self.dupefilter)
-        self.dupefilter.live_rules = self.rules
-
-    def count(self, stat):
-        self.stats[stat] = self.stats.get(stat, 0) + 1
-
-    def learn(self, first=0):
-        for number in range(first, first + ENOUGH):
-            self.rules.redirect(Request(f"{BARE}/{number}"), f"{WWW}/{number}")
-
-    def look(self):
-        """Meet a page of another site, when it is time to look for news."""
-        self.rules._shared._next = 0.0
-        self.rules.page(Request("http://other.test/"))
-
-    def merges(self):
-        normalize = self.fingerprinter.normalizer.normalize
-        return normalize(BARE + "/new") == normalize(WWW + "/new")
-
-    def close(self):
-        self.rules.close()
-        self.dupefilter.close()
+def look(parts):
+    """Meet a page of another site, when it is time to look for news."""
+    parts.rules._exchange._next = 0.0
+    parts.arrive(Request("http://other.test/"))
 
 
 @pytest.fixture
@@ -68,10 +32,8 @@ def server():
 
 @pytest.fixture
 def crawlers(server):
-    crawlers = [Crawler(server.url) for _ in range(2)]
-    yield crawlers
-    for crawler in crawlers:
-        crawler.close()
+    with closing(Parts(server.url)) as one, closing(Parts(server.url)) as other:
+        yield one, other
 
 
 def test_a_rule_reaches_the_others(crawlers):
@@ -80,55 +42,54 @@ def test_a_rule_reaches_the_others(crawlers):
     one.learn()
     assert one.merges()
     assert not other.merges()
-    other.look()
+    look(other)
     assert other.merges()
-    assert other.stats == {"urlnorm/learned/shared": 1}
+    assert other.stats == {"shared": 1}
 
 
 def test_a_crawler_that_comes_later_knows_it_too(server, crawlers):
     """Rules stay in the store for those who join."""
     crawlers[0].learn()
-    late = Crawler(server.url)
-    late.look()
-    assert late.merges()
-    late.close()
+    with closing(Parts(server.url)) as late:
+        look(late)
+        assert late.merges()
 
 
 def test_what_one_takes_back_all_take_back(crawlers):
     """A page that contradicts the rule ends it everywhere, for good."""
     one, other = crawlers
     one.learn()
-    other.look()
-    other.rules.page(Request(BARE + "/shown"))
+    look(other)
+    other.arrive(Request(BARE + "/shown"))
     assert not other.merges()
-    one.look()
+    look(one)
     assert not one.merges()
-    assert one.stats["urlnorm/learned/retracted"] == 1
+    assert one.stats["retracted"] == 1
     one.learn()
-    other.look()
+    look(other)
     assert not other.merges()
 
 
 def test_own_pages_outweigh_what_others_say(crawlers):
     """A rule that contradicts a page of one's own is rejected, and the others are told."""
     one, other = crawlers
-    other.rules.page(Request(BARE + "/shown"))
+    other.arrive(Request(BARE + "/shown"))
     one.learn()
-    other.look()
+    look(other)
     assert not other.merges()
-    one.look()
+    look(one)
     assert not one.merges()
 
 
 def test_a_note_that_is_no_rule_is_left_alone(crawlers, caplog):
-    """What cannot be read is said and does no harm."""
+    """What cannot be read is said once and does no harm."""
     one, other = crawlers
     one.dupefilter.store.leave_notes({"a": "{}", "b": "[", "c": '{"site": 1}'})
     one.learn()
     caplog.clear()
-    other.look()
+    look(other)
     assert other.merges()
-    assert caplog.text.count("cannot be read") == 3
+    assert caplog.text.count("cannot be read") == 1
 
 
 def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
@@ -142,36 +103,35 @@ def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
     monkeypatch.setattr(other.dupefilter.store, "notes", away)
     one.learn()
     assert one.merges()
-    other.look()
+    look(other)
     assert not other.merges()
     monkeypatch.undo()
-    one.look()
-    other.look()
+    look(one)
+    look(other)
     assert other.merges()
 
 
 def test_a_crawler_that_comes_late_with_a_rule_does_not_undo_its_end(server, crawlers):
     """Who learned by itself, not having heard, does not write over what the others took back."""
     late, other = crawlers
-    late.look()
+    look(late)
     other.learn()
-    other.rules.page(Request(BARE + "/shown"))
+    other.arrive(Request(BARE + "/shown"))
     late.learn()
-    third = Crawler(server.url)
-    third.look()
-    assert not third.merges()
-    third.close()
+    with closing(Parts(server.url)) as third:
+        look(third)
+        assert not third.merges()
 
 
 def test_crawlers_that_learned_the_same_do_not_argue(crawlers, monkeypatch):
     """Each has its own evidence for the rule; they tell it once, not in turns for ever."""
     one, other = crawlers
-    other.look()
+    look(other)
     one.learn()
-    other.learn(ENOUGH)
+    other.learn(first=8)
     monkeypatch.setattr(type(one.dupefilter.store), "leave_notes", None)  # nothing to call
     for crawler in (one, other, one, other):
-        crawler.look()
+        look(crawler)
     assert one.merges()
     assert other.merges()
 
@@ -179,7 +139,7 @@ def test_crawlers_that_learned_the_same_do_not_argue(crawlers, monkeypatch):
 def test_a_crawler_does_not_end_before_it_has_looked(server):
     """What a rule filtered comes back when another crawler takes the rule back, however late."""
     config = Config.from_settings(Settings({STORE: server.url}))
-    links = [f"{host}/{n}" for n in range(3 * ENOUGH) for host in (BARE, WWW)]
+    links = [f"{host}/{n}" for n in range(40) for host in (BARE, WWW)]
     asked = set()
 
     def answer(url):
@@ -203,8 +163,73 @@ def test_a_crawler_does_not_end_before_it_has_looked(server):
 
 def test_a_store_of_ones_own_has_no_notes():
     """Without others nothing is exchanged."""
-    crawler = Crawler("memory")
-    crawler.learn()
-    crawler.look()
-    assert crawler.dupefilter.store.notes() == {}
-    crawler.close()
+    with closing(Parts()) as parts:
+        parts.learn()
+        look(parts)
+        assert parts.dupefilter.store.notes() == {}
+
+
+def test_a_page_that_arrived_at_one_is_a_witness_for_all(crawlers):
+    """As soon as all know the rule, and only for other URLs than its own."""
+    one, other = crawlers
+    one.learn()
+    look(other)
+    for parts in crawlers:
+        parts.settle_audits()
+    assert one.fetch(WWW + "/a") == "fetched"
+    assert other.fetch(BARE + "/a") == "filtered"
+    assert other.stats["withheld"] == 1
+    other.arrive(Request(BARE + "/shown"))
+    other.rules.work()
+    assert other.queued() == [BARE + "/a"]
+
+
+def test_a_request_does_not_wait_for_another_crawler_for_ever(crawlers):
+    """What another has under way goes first; when nothing else is to do it is sent here too."""
+    one, other = crawlers
+    one.learn()
+    look(other)
+    one.schedule(Request(WWW + "/a"))
+    assert one.leave() is not None
+    assert other.fetch(BARE + "/a") == "kept back"
+    assert not other.rules.idle()
+    assert other.leave().url == BARE + "/a"
+
+
+def test_when_its_page_arrived_elsewhere_meanwhile_it_is_withheld(crawlers):
+    """What waited for another crawler is looked at anew when nothing else is to do."""
+    one, other = crawlers
+    one.learn()
+    look(other)
+    other.settle_audits()
+    one.schedule(Request(WWW + "/a"))
+    request = one.leave()
+    assert other.fetch(BARE + "/a") == "kept back"
+    one.arrive(request)
+    assert not other.rules.idle()
+    assert other.leave() is None
+    assert not other.rules.idle()
+    assert other.queued() == []
+
+
+def test_a_witness_that_redis_does_not_tell_of_is_none(crawlers, monkeypatch):
+    """What cannot be asked is not known, and the request is sent."""
+    one, other = crawlers
+    one.learn()
+    look(other)
+    other.settle_audits()
+    one.fetch(WWW + "/a")
+
+    def away(*_: object) -> None:
+        raise StoreUnavailableError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(other.rules._table, "get", away)
+        other.schedule(Request(BARE + "/a"))
+        other.schedule(Request(BARE + "/a?b"))
+        assert len(other.queue) == 2
+        assert other.leave() is None  # the other name of it is known
+        assert other.leave() is not None
+        other.rules.idle()
+        assert other.leave().url == BARE + "/a"
+    assert other.stats["withheld"] == 0

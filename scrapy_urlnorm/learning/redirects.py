@@ -46,7 +46,7 @@ _OTHER_KINDS = 0.4
 RISK = Limits().risk
 #: First path segments that have to agree before a rule is for the whole host.
 AGREEING_SEGMENTS = 3
-#: Sites that are remembered. Beyond, those without rules are forgotten, the oldest first.
+#: Sites without a rule that are remembered. One with a rule, in force or rejected, always is.
 MAX_SITES = 10_000
 #: Hosts remembered for one site, differences counted for one host, segments for one difference.
 MAX_HOSTS = 100
@@ -143,7 +143,8 @@ class RedirectLearner:
 
     def __init__(self, base: Normalizer, rules: Iterable[SiteRule] = ()) -> None:
         self._base = base
-        self._sites: OrderedDict[str, _Site] = OrderedDict()
+        self._sites: dict[str, _Site] = {}
+        self._without_rules: dict[str, None] = {}  # when they were looked at last, oldest first
         self._others: list[SiteRule] = []  # of the file, but not of a kind that is learned here
         for rule in rules:
             operation = _operation_of(rule)
@@ -216,8 +217,8 @@ class RedirectLearner:
     def adopt(self, rules: Iterable[SiteRule]) -> tuple[list[SiteRule], list[SiteRule]]:
         """Take over what other crawlers of the same sites learned.
 
-        Return the rules that are in force from now on, and those that are no longer. A rule that
-        one of us rejected stays rejected.
+        Return the rules that are in force from now on, and those that are in force no longer, or
+        must not be. A rule that one of us rejected stays rejected.
         """
         learned, retracted = [], []
         for rule in rules:
@@ -232,9 +233,11 @@ class RedirectLearner:
                 if site.active.pop(operation, None) is not None:
                     retracted.append(rule)
             elif self._is_ruled_out(site, operation):
-                site.rejected[operation] = replace(
+                refuted = replace(
                     rule, status="rejected", conflicts=1, note="contradicted by a page"
                 )
+                site.rejected[operation] = refuted
+                retracted.append(refuted)
             elif operation not in site.active:
                 site.active[operation] = rule
                 learned.append(rule)
@@ -245,21 +248,18 @@ class RedirectLearner:
         site = self._sites.get(domain)
         if site is None:
             site = self._sites[domain] = _Site()
-            if len(self._sites) > MAX_SITES:
-                self._forget_one()
+            self._without_rules[domain] = None
+            self._forget_oldest()
         return site
 
-    def _forget_one(self) -> None:
-        """Forget the oldest site that has no rule, whether in force or rejected.
-
-        Evidence is lost by that, and no retraction: a site with rules is never forgotten.
-        """
-        for domain, site in self._sites.items():
-            if not site.active and not site.rejected and domain != next(reversed(self._sites)):
+    def _forget_oldest(self) -> None:
+        """Forget sites without rules, the oldest first. Evidence is lost by that, no retraction."""
+        while len(self._without_rules) > MAX_SITES:
+            domain = next(iter(self._without_rules))
+            del self._without_rules[domain]
+            site = self._sites[domain]
+            if not site.active and not site.rejected:
                 del self._sites[domain]
-                return
-            self._sites.move_to_end(domain)
-            break
 
     def _vote(
         self, operation: Operation, segment: str, source: str, target: str
