@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from hostile_runs import Doors, Runs, pages_without_learning
+from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from hostile_sites import visit
 from hostile_twins import ContradictedLate, Honest
 from loopback import Reply, Site
@@ -84,8 +84,7 @@ def killed(tmp_path):
     hostile = ContradictedLate()
     late_page = hostile.others[3][1]
     doors = Doors(hostile, late_page)
-    runs = Runs(hostile, tmp_path)
-    with Site(doors) as site:
+    with Runs(hostile, tmp_path) as runs, Site(doors) as site:
         assert doors.kill_at(late_page, runs.start(site))
         twins = {twin for twin, _ in hostile.victims} - set(site.requests)
         assert len(twins) >= len(hostile.victims) // 2
@@ -151,7 +150,7 @@ def ends_clearly_or_has_all(runs, site, tmp_path):
     """Run; where it does not have every page, a line of its log names the file or the request."""
     runs.log.write_text("")
     process = runs.start(site)
-    process.wait(60)
+    process.wait(DEADLINE)
     log = runs.log.read_text()
     assert not has_traceback(log)
     lost = pages_without_learning(ContradictedLate(), tmp_path) - runs.pages
@@ -177,7 +176,7 @@ def test_damaged_rules_end_clearly_or_lose_nothing(killed, tmp_path, damage):
         }[damage]
     )
     runs.log.write_text("")
-    code = runs.start(site).wait(60)
+    code = runs.start(site).wait(DEADLINE)
     said = runs.log.read_text()
     expected = pages_without_learning(ContradictedLate(), tmp_path)
     if expected - runs.pages:  # it did not go on without the rules
