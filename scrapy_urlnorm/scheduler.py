@@ -83,6 +83,7 @@ class Scheduler(ScrapyScheduler):
         _require_our_queues(self.crawler)
         path = folder.with_name(FILE_NAME)
         state = folder / "active.json"  # what Scrapy's scheduler begins with
+        _refuse_emptied(path, state)
         before = self._stock_queue(state) if state.exists() and not path.exists() else None
         self._pending = pending = PendingRequests(path)
         pending_of[self.crawler] = pending
@@ -295,6 +296,22 @@ class Scheduler(ScrapyScheduler):
             self.stats.inc_value("urlnorm/store/errors")
         assert self.crawler is not None
         stop_crawl(self.crawler)
+
+
+def _refuse_emptied(path: Path, state: Path) -> None:
+    """Raise `StoreError` for a database of no bytes where an earlier run had requests.
+
+    A run that was killed before it wrote anything leaves one too: beside Scrapy's own queue, which
+    it was to take over, or beside nothing.
+    """
+    if not path.exists() or path.stat().st_size:
+        return
+    if state.exists() and not any(file != state for file in state.parent.iterdir()):
+        raise StoreError(
+            f"the queue {str(path)!r} is empty, it was cut off: what waited there is lost; restore "
+            "the file, or name another JOBDIR"
+        )
+    path.unlink()
 
 
 def _next_of(queue: Any) -> Request | None:

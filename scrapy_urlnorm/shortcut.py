@@ -54,7 +54,6 @@ def plain_urls(options: Mapping[str, Any]) -> PlainUrls | None:
     if "add-root-slash" not in options:
         return None
     expression = re.compile(
-        f"{_no_index(options)}"
         f"({_scheme(options)}{_host(options)}{_path(options)}){_query(options)}{_fragment(options)}"
     )
     return PlainUrls(expression, _plain_name_test(options), options.get("sort-query"))
@@ -100,8 +99,8 @@ def build(urls: PlainUrls, site_key: Callable[[str, str], str | None] | None = N
 def _no_index(options: Mapping[str, Any]) -> str:
     """Return an expression that fails for a path that may end in an index name.
 
-    It stands at the beginning, where it is tried once; further on it would be tried anew at
-    every label of a host that is not plain.
+    It stands before the host, where it is tried once; behind it, it would be tried anew at every
+    label of a host that is not plain.
     """
     names = options.get("remove-directory-index")
     if not names:
@@ -122,7 +121,7 @@ def _host(options: Mapping[str, Any]) -> str:
         labels += [r"m\.", r"mobile\."]
     unwanted = f"(?!{'|'.join(labels)})" if labels else ""
     # The last label begins with a letter: no number, no IPv4 address.
-    return unwanted + r"((?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*)"
+    return unwanted + _no_index(options) + r"((?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*)"
 
 
 def _path(options: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hostile_sites import Hostile
     from loopback import Reply, Site
 
-DEADLINE = 90  #: seconds; passes only when something never happens
+DEADLINE = 240  #: seconds; passes only when something never happens
 
 
 class Doors:
@@ -47,7 +47,7 @@ class Doors:
 
 
 class Runs:
-    """Crawls of one site with one JOBDIR, one after the other."""
+    """Crawls of one site with one JOBDIR or one Redis; as a context it ends with all of them ended."""
 
     def __init__(self, hostile: Hostile, folder: Path, **settings: Any) -> None:
         self.hostile = hostile
@@ -55,10 +55,19 @@ class Runs:
         self.record = folder / "record"
         self.log = folder / "log"
         self.settings = {**IN_ORDER, **hostile.settings, "JOBDIR": str(self.job), **settings}
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Runs:  # noqa: PYI034 - typing.Self is Python 3.11
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for process in self._started:
+            process.kill()
+            process.wait()
 
     def start(self, site: Site, *urls: str, **settings: Any) -> subprocess.Popen[bytes]:
         """Start a run."""
-        return start(
+        process = start(
             site,
             [*urls] or [self.hostile.home],
             {**self.settings, **settings},
@@ -67,6 +76,8 @@ class Runs:
             record=str(self.record),
             **self.hostile.arguments,
         )
+        self._started.append(process)
+        return process
 
     def finish(self, site: Site, **settings: Any) -> None:
         """Run to the end."""

@@ -179,7 +179,7 @@ def ranked_link(link: Link, priority: int) -> Link:
 
 
 def visit(
-    hostile: Hostile, folder: object, *, deadline: float = 60, **settings: Any
+    hostile: Hostile, folder: object, *, deadline: float = 120, **settings: Any
 ) -> tuple[Crawl, list[str]]:
     """Crawl the site; return what came of it, and the URLs it was asked for.
 

@@ -17,6 +17,7 @@ from strategies import anything
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli.import_seen import fingerprints_of
 from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.stores import open_store
 
 SEEN = ["http://a.test/", "http://a.test/b?y=1&x=2&utm_source=z", "http://a.test/%7Ec?sid=1#top"]
@@ -70,7 +71,7 @@ def old(request, tmp_path):
 def keys_in(path, normalizer, asked):
     """Which URLs a store holds, as a crawl would ask it."""
     fingerprint = UrlNormRequestFingerprinter(normalizer).fingerprint
-    with open_store(f"file:{path}", digest=normalizer.digest) as store:
+    with open_store(f"file:{path}", digest=normalizer.digest, key_version=KEY_VERSION) as store:
         return [url for url in asked if fingerprint(Request(url)) in store], len(store)
 
 
@@ -132,7 +133,9 @@ def test_from_a_set_in_redis_into_a_store_beside_it(run, log, server):
     assert run("import-seen", server.url, *argv, "--spider", "shop").code == 0
     normalizer = Normalizer()
     key = UrlNormRequestFingerprinter(normalizer).fingerprint(Request(SEEN[0]))
-    with open_store(server.url, digest=normalizer.digest, spider="shop") as store:
+    with open_store(
+        server.url, digest=normalizer.digest, key_version=KEY_VERSION, spider="shop"
+    ) as store:
         assert (key in store, len(store)) == (True, 1)
 
 

@@ -16,6 +16,7 @@ from scrapy.utils.request import fingerprint as stock_fingerprint
 
 from scrapy_urlnorm import Normalizer, load_site_rules
 from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.stores import open_store
 
 URLS = ["http://a.test/", "http://a.test/b?y=1&x=2&utm_source=z", "http://a.test/c?sid=1"]
@@ -31,7 +32,7 @@ def seen(path, urls, normalizer=None):
     """Which URLs a store holds, as a crawl would ask it."""
     normalizer = normalizer or Normalizer()
     fingerprint = UrlNormRequestFingerprinter(normalizer).fingerprint
-    store = open_store(f"file:{path}", digest=normalizer.digest)
+    store = open_store(f"file:{path}", digest=normalizer.digest, key_version=KEY_VERSION)
     store.open()
     try:
         return [fingerprint(Request(url)) in store for url in urls]

@@ -177,10 +177,10 @@ def test_evidence_is_written_into_the_rule() -> None:
     rule = site_rule(learned, "h.example", hosts=["a.h.example"], status="proposed", note="why")
     assert rule is not None
     assert (rule.support, rule.conflicts, rule.status, rule.note) == (40, 1, "proposed", "why")
-    assert rule.risk == 0.0123
+    assert rule.false_merge_upper == 0.0123
     assert rule.examples == (pair,)
     assert rule.when == {"host": ["a.h.example"]}
     learned.risk = 1e-9
     again = site_rule(learned, "h.example")
     assert again is not None
-    assert again.risk == 0.0001
+    assert again.false_merge_upper == 0.0001

@@ -183,11 +183,11 @@ def test_rules_bring_their_evidence(kind: str, limit: float) -> None:
         assert rule.support is not None
         assert rule.support >= 2
         assert rule.conflicts == 0
-        assert rule.risk is not None
+        assert rule.false_merge_upper is not None
         assert rule.false_merge_upper is None
         assert rule.examples
         if rule.active:
-            assert 0 < rule.risk <= limit
+            assert 0 < rule.false_merge_upper <= limit
             for one, other in rule.examples:
                 assert normalizer.normalize(one) == normalizer.normalize(other)
     assert kind == "tiny" or any(rule.active for rule in rules)
@@ -199,7 +199,7 @@ def test_a_parameter_that_the_catalogue_drops_wrongly_is_kept() -> None:
     rows = []
     for number in range(60):
         token = "".join(rng.choices("0123456789abcdef", k=32))
-        url = f"http://f.example/found.php?show=all&sid={token}"
+        url = f"http://f.example/found.php?show=all&PHPSESSID={token}"
         rows.append(Observation(url, 200, f"results {number}"))
         rows.append(
             Observation(f"http://f.example/t{number}?utm_source={token}", 200, f"t{number}")

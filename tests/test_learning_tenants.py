@@ -125,6 +125,12 @@ def test_others_that_agree_open_the_host(change: Callable[[str], str]) -> None:
     assert free(one) == free(other)
 
 
+def test_a_rule_names_no_end_of_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a rule would have to name more sections than a file should hold, there is none."""
+    monkeypatch.setattr("scrapy_urlnorm.learning.tenants.MOST", 29)
+    assert not [rule for rule in mine(list(accounts("u"))) if rule.active]
+
+
 def test_spellings_of_one_section_are_one_voice() -> None:
     """``/evil``, ``/Evil`` and ``/EVIL`` do not make three."""
     rows = [row for name in ("/evil", "/Evil", "/EVIL") for row in pairs(name, slash, 20)]

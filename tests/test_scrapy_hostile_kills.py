@@ -8,7 +8,7 @@ import hostile_sites
 import hostile_twins
 import pytest
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
-from hostile_sites import AT_ONCE, in_ranks, named
+from hostile_sites import AT_ONCE, TAUGHT, in_ranks, named
 from loopback import Site
 from redis_server import RedisServer
 
@@ -29,8 +29,7 @@ def test_a_killed_crawl_loses_no_page(name, tmp_path):
     hostile = SITES[name]()
     twin, page = hostile.victims[len(hostile.victims) // 2]
     doors = Doors(hostile, twin, page)
-    runs = Runs(hostile, tmp_path)
-    with Site(doors) as site:
+    with Runs(hostile, tmp_path) as runs, Site(doors) as site:
         for url in (twin, page):
             if not doors.kill_at(url, runs.start(site)):
                 doors.opens[url].set()
@@ -46,8 +45,7 @@ def test_a_killed_crawl_with_many_requests_under_way_loses_no_page(name, tmp_pat
     hostile = SITES[name](layout="mixed")
     twin, page = hostile.victims[3][0], hostile.victims[8][1]
     doors = Doors(hostile, twin, page)
-    runs = Runs(hostile, tmp_path, **AT_ONCE)
-    with Site(doors) as site:
+    with Runs(hostile, tmp_path, **AT_ONCE) as runs, Site(doors) as site:
         for url in (twin, page):
             doors.kill_at(url, runs.start(site))
             doors.opens[url].set()
@@ -61,8 +59,7 @@ def test_what_was_withheld_before_a_kill_comes_back(tmp_path):
     hostile = hostile_twins.ContradictedLate()
     late_page = hostile.others[4][1]
     doors = Doors(hostile, late_page)
-    runs = Runs(hostile, tmp_path)
-    with Site(doors) as site:
+    with Runs(hostile, tmp_path) as runs, Site(doors) as site:
         assert doors.kill_at(late_page, runs.start(site))
         withheld = {twin for twin, _ in hostile.victims} - set(site.requests)
         assert len(withheld) >= len(hostile.victims) // 2  # or nothing is tested here
@@ -76,8 +73,7 @@ def test_a_crawl_killed_while_requests_come_back_loses_none(tmp_path):
     """Killed when the first of them was sent again: the next run sends the others."""
     hostile = hostile_twins.ContradictedLate()
     doors = Doors(hostile, hostile.others[4][1])
-    runs = Runs(hostile, tmp_path)
-    with Site(doors) as site:
+    with Runs(hostile, tmp_path) as runs, Site(doors) as site:
         assert doors.kill_at(hostile.others[4][1], runs.start(site))
         withheld = {twin for twin, _ in hostile.victims} - set(site.requests)
         doors.opens |= {twin: threading.Event() for twin in sorted(withheld)[:1]}
@@ -93,8 +89,7 @@ def test_a_resumed_crawl_without_learning_sends_what_was_withheld(tmp_path):
     """Who switches learning off for the second run gets what the first run withheld."""
     hostile = hostile_twins.ContradictedLate()
     doors = Doors(hostile, hostile.others[4][1])
-    runs = Runs(hostile, tmp_path)
-    with Site(doors) as site:
+    with Runs(hostile, tmp_path) as runs, Site(doors) as site:
         assert doors.kill_at(hostile.others[4][1], runs.start(site))
         runs.finish(site, URLNORM_LEARN="off")
     assert pages_without_learning(hostile_twins.ContradictedLate(), tmp_path) - runs.pages == set()
@@ -105,14 +100,14 @@ def test_a_resumed_crawl_without_learning_sends_what_was_withheld(tmp_path):
 
 
 class Gate:
-    """A site whose home page answers when all crawlers have asked for it."""
+    """A site whose start pages answer when all crawlers have asked for theirs."""
 
     def __init__(self, hostile, crawlers):
         self.hostile = hostile
         self.all_are_here = threading.Barrier(crawlers, timeout=DEADLINE)
 
     def __call__(self, url):
-        if url.partition("?")[0] == self.hostile.home:
+        if url.startswith(self.hostile.home + "?start="):
             self.all_are_here.wait()
             return self.hostile(self.hostile.home)
         return self.hostile(url)
@@ -132,22 +127,21 @@ def test_two_crawlers_lose_no_page(name, queue, tmp_path):
     """Two processes share queue, keys and rules; together they have every page."""
     pytest.importorskip("redis")
     pytest.importorskip("scrapy_redis")
-    hostile = in_ranks(SITES[name]())
+    hostile = in_ranks(SITES[name](2 * TAUGHT))  # each of them is to see enough redirects
     with RedisServer() as server, Site(Gate(hostile, 2)) as site:
-        runs = Runs(
-            hostile,
-            tmp_path,
-            JOBDIR=None,
-            CONCURRENT_REQUESTS=4,
-            SCHEDULER="scrapy_redis.scheduler.Scheduler",
-            SCHEDULER_PERSIST=True,
-            SCHEDULER_IDLE_BEFORE_CLOSE=1,
-            SCHEDULER_QUEUE_CLASS=queue,
-            DUPEFILTER_CLASS="scrapy_urlnorm.UrlNormDupeFilter",
-            REDIS_URL=server.url,
-            URLNORM_STORE=server.url + "?prefix=links:seen",
-        )
-        crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n in range(2)]
-        assert [crawler.wait(DEADLINE) for crawler in crawlers] == [0, 0]
-    assert pages_without_learning(SITES[name](), tmp_path) - runs.pages == set()
+        settings = {
+            "JOBDIR": None,
+            "CONCURRENT_REQUESTS": 4,
+            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+            "SCHEDULER_PERSIST": True,
+            "SCHEDULER_IDLE_BEFORE_CLOSE": 1,
+            "SCHEDULER_QUEUE_CLASS": queue,
+            "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
+            "REDIS_URL": server.url,
+            "URLNORM_STORE": server.url + "?prefix=links:seen",
+        }
+        with Runs(hostile, tmp_path, **settings) as runs:
+            crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n in range(2)]
+            assert [crawler.wait(DEADLINE) for crawler in crawlers] == [0, 0]
+    assert pages_without_learning(SITES[name](2 * TAUGHT), tmp_path) - runs.pages == set()
     assert runs.errors() == []

@@ -96,11 +96,15 @@ def test_with_a_job_the_addon_puts_the_scheduler_in_place(tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"JOBDIR": "job", "SCHEDULER": STOCK}, {"JOBDIR": "job", DISK: MarshalLifoDiskQueue}],
+    [
+        {"SCHEDULER": STOCK},
+        {"JOBDIR": "job", "SCHEDULER": STOCK},
+        {"JOBDIR": "job", DISK: MarshalLifoDiskQueue},
+    ],
     ids=["no job", "a scheduler named", "another queue"],
 )
 def test_what_the_addon_leaves_alone(settings):
-    """No job, a scheduler that the project names, queues that write another format."""
+    """A scheduler that the project names, and for a job queues that write another format."""
     result = updated(**settings)
     assert result["SCHEDULER"] == STOCK
     assert result[DISK] == settings.get(DISK, Settings()[DISK])

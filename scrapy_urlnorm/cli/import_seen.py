@@ -280,7 +280,8 @@ VERBS = (
         "Take a requests.seen file or scrapy-redis's set over into a store. They hold hashes: give "
         "the URLs of the crawl with --urls, and those that were seen are, under any rules. "
         "Without, the hashes hold only where the rules change nothing, and only if Scrapy's "
-        "fingerprinter made them: scrapy-redis's own dupefilter makes others.",
+        "fingerprinter made them: scrapy-redis's own dupefilter makes others. URLs whose secrets a "
+        "log masks are not found in the set: their pages are fetched once more.",
         "import-seen redis://localhost/0 --key shop:dupefilter --urls crawl.jsonl.gz "
         "--store redis://localhost/0 --spider shop",
         _add_arguments,

@@ -200,8 +200,8 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
             evidence = "" if rule.support is None else f"; support {rule.support}"
             if rule.conflicts:
                 evidence += f", conflicts {rule.conflicts}"
-            if rule.risk is not None:
-                evidence += f", risk {rule.risk:g}"
+            if rule.false_merge_upper is not None:
+                evidence += f", wrong merges at most {rule.false_merge_upper:g}"
             if rule.note and not rule.active:
                 evidence += f"; {rule.note}"
             yield f"  {rule.status}: {rule}{evidence}"

@@ -97,7 +97,8 @@ VERBS = (
         "build a seen-set from crawl logs, for other rules",
         "Make the keys of every URL of the logs under the rules given and put them into a new "
         "store: the way on when rules have changed and a store is refused. The old store must "
-        "be out of the way.",
+        "be out of the way. URLs whose secrets a log masks get other keys than in the crawl: "
+        "their pages are fetched once more.",
         "rekey crawl.jsonl.gz --site-rules rules.toml --store file:crawl/urlnorm.seen",
         _add_rekey_arguments,
         _rekey,

@@ -67,7 +67,7 @@ def site_rule(
             source=source,
             support=support,
             conflicts=conflicts,
-            risk=None if rule.risk is None else max(_SMALLEST, round(rule.risk, 4)),
+            false_merge_upper=None if rule.risk is None else max(_SMALLEST, round(rule.risk, 4)),
             examples=tuple(rule.examples),
             note=note,
         )

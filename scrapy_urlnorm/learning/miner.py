@@ -271,24 +271,21 @@ class Miner:
                 context = (*context, ("is", f"s{i}", value))
         return context
 
-    def unproven(self) -> list[Learned]:
-        """Return what nothing refutes and too little proves, in the sections it was seen in.
+    def proposal(self, op: Op) -> Learned | None:
+        """Return the rule for an open operation, in the sections of the host it was seen in.
 
-        What the accepted rules leave nothing to do for is left out.
+        None where the accepted rules leave nothing to do for it.
         """
-        found = []
-        for op, counted in self.open.items():
-            items = sources(op, self.corpus)
-            if not any(op.image(item.slots) is not None for item in items):
-                continue
-            agreeing = (t.slots for t in self._trials(op) if t.content is not None)
-            kept = tenants.sections(op, (), agreeing)
-            context: Context = () if kept is None else tenants.context(kept)
-            risk = risk_of(op, (), counted, self.limits)
-            rule = Learned(op, context, counted, risk=risk)
-            rule.examples = examples_of(rule, items, self.corpus, self.rules)
-            found.append(rule)
-        return found
+        items = sources(op, self.corpus)
+        if not any(op.image(item.slots) is not None for item in items):
+            return None
+        agreeing = (trial.slots for trial in self._trials(op) if trial.content is not None)
+        kept = tenants.sections(op, (), agreeing)
+        context = () if kept is None else tenants.context(kept)
+        counted = self.open[op]
+        rule = Learned(op, context, counted, risk=risk_of(op, (), counted, self.limits))
+        rule.examples = examples_of(rule, items, self.corpus, self.rules)
+        return rule
 
     # --- common ---------------------------------------------------------------------------
 
@@ -349,6 +346,8 @@ class Miner:
         kept = tenants.sections(op, result.context, agreeing)
         if kept is None:
             return self._rewrite(op, result)
+        if len(kept) > tenants.MOST:
+            return False
         accepted = False
         # The root page is a section of its own: no rule can name it together with another.
         for part in (kept - {None}, kept & {None}):

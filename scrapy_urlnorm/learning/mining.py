@@ -208,7 +208,7 @@ def _learn(
         if emitted is not None:
             pairs.append((rule, emitted))
     pairs, keys = audited(exceptions, pairs, evidence.urls, key, limits)
-    proposed = proposals.unproven(miner.unproven(), learned, scope, limits)
+    proposed = proposals.unproven(miner, scope)
     contents = [most_common(of) for of in evidence.urls.values()]
     urls = sum(content >= 0 for content in contents)
     distinct = len({content for content in contents if content >= 0})

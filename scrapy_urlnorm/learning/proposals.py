@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..site_rules import SiteRule
-    from .risk import Limits
+    from .miner import Miner
 
 _NONE: Counter[int] = Counter()
 _UNSEEN = 0  # the content of every URL of a list
@@ -34,20 +34,21 @@ _LIKELY = 0.6
 _INDEX = ("index.html", "index.php", "index.htm", "default.aspx", "index.jsp")
 
 
-def unproven(
-    candidates: Iterable[Learned], accepted: Iterable[Learned], site: str, limits: Limits
-) -> list[SiteRule]:
+def unproven(miner: Miner, site: str) -> list[SiteRule]:
     """Return rules for what no URL refutes and too few prove; their notes say what they lack."""
-    done = {rule.op for rule in accepted}
+    done = {rule.op for rule in miner.rules}
     rules: list[SiteRule] = []
-    for learned in sorted(candidates, key=lambda rule: (-rule.count.support, rule.op.order)):
-        if learned.op in done or len(rules) >= _MAX:
+    ranked = sorted(miner.open.items(), key=lambda pair: (-pair[1].support, pair[0].order))
+    for op, counted in ranked:
+        if op in done or len(rules) >= _MAX:
             continue
-        support = learned.count.support
-        needed = support_needed(prior(learned.op), limits.risk)
-        if not max(_WORTH, needed / 2) <= support < needed:
+        needed = support_needed(prior(op), miner.limits.risk)
+        if not max(_WORTH, needed / 2) <= counted.support < needed:
             continue  # hardly begun; or refused for another reason: siblings, too few values
-        note = f"{int(support)} contents agree and none differs; {needed} would do"
+        learned = miner.proposal(op)
+        if learned is None:
+            continue
+        note = f"{int(counted.support)} contents agree and none differs; {needed} would do"
         rule = site_rule(learned, site, status="proposed", note=note)
         if rule is not None:
             rules.append(rule)

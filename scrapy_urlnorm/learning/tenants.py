@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: So many first segments must agree before the others are taken to be like them.
 ENOUGH = 3
+#: A rule that would have to name more of them is not learned.
+MOST = 1_000
 _PROGRAM = re.compile(
     r"\.(?:php\d?|phtml|aspx?|ashx|jspx?|jsf|do|action|cgi|fcgi|pl|py|rb|cfm|dll|exe)\Z",
     re.IGNORECASE,

@@ -72,7 +72,6 @@ class SiteRule:
     source: str = "user"
     support: int | None = None
     conflicts: int | None = None
-    risk: float | None = None
     false_merge_upper: float | None = None
     examples: tuple[tuple[str, str], ...] = ()
     note: str | None = None

@@ -356,10 +356,9 @@ def _check_evidence(rule: SiteRule) -> None:
             raise _fail(name, number, "a number from 0")
     if rule.note is not None and not isinstance(rule.note, str):
         raise _fail("note", rule.note, "a text")
-    for name in ("risk", "false_merge_upper"):
-        share = getattr(rule, name)
-        if share is not None and not (isinstance(share, (int, float)) and 0 <= share <= 1):
-            raise _fail(name, share, "a share between 0 and 1")
+    share = rule.false_merge_upper
+    if share is not None and not (isinstance(share, (int, float)) and 0 <= share <= 1):
+        raise _fail("false_merge_upper", share, "a share between 0 and 1")
     if not isinstance(rule.examples, tuple):
         raise _fail("examples", rule.examples, "pairs of URLs: [[one, other], …]")
     for pair in rule.examples:
