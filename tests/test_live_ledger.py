@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from contextlib import closing
 
@@ -125,12 +126,15 @@ def fill(database):
 
 def keep_until_it_refuses(ledger):
     """Keep requests back; the number of those that it took."""
-    taken = 0
+    taken = itertools.count()
+
+    def keep():
+        while True:
+            ledger.keep(KEYS, b"%d" % next(taken) + bytes(3_000), is_parked=False)
+
     with pytest.raises(StoreError, match="full"):
-        while taken < 1_000:
-            ledger.keep(KEYS, b"%d" % taken + bytes(3_000), is_parked=False)
-            taken += 1
-    return taken
+        keep()
+    return next(taken) - 1
 
 
 def test_what_was_kept_before_the_disk_was_full_is_whole():
