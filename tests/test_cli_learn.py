@@ -316,7 +316,7 @@ def test_proposals_are_printed_once(run, log):
     ("options", "advice"),
     [
         ((), "--rules RULES is missing"),
-        (("--rule", "FILE"), "to measure the rules of a file: --rules FILE"),
+        (("--rule", "FILE"), "--rules RULES, of evaluate, is the file to measure"),
         (("--rules", "drop-params=false"), "a rule of the catalogue: --rule drop-params=false"),
     ],
 )

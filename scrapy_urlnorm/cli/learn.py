@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import ConfigError
 from ..learning import evaluate, survey
 from ..masking import masked
 from ..rules import RULES
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from ..learning import Evaluation, SiteReport
     from ..logs import Observation
-    from ..normalizer import Normalizer
     from ..site_rules import SiteRule
 
 __all__ = ["VERBS", "Logs", "add_log_options", "add_logs"]
@@ -245,7 +243,7 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
-    without, rules = _normalizer(args), _rules_to_measure(args.rules)
+    without, rules = build_normalizer(args), _rules_to_measure(args.rules)
     normalizer = without.replace_site_rules([*without.site_rules, *rules])
     logs = Logs(args, quiet=True)
     columns: dict[str, Evaluation] = {}
@@ -274,19 +272,6 @@ def _evaluate(args: argparse.Namespace) -> int:
         out(f"merged wrongly: {first}")
         out(f"                {second}")
     return YES
-
-
-def _normalizer(args: argparse.Namespace) -> Normalizer:
-    try:
-        return build_normalizer(args)
-    except ConfigError as error:
-        for text in args.rule:
-            if Path(text).exists():
-                raise UsageError(
-                    f"--rule {text}: this is a file, and --rule switches a rule of the catalogue; "
-                    f"to measure the rules of a file: --rules {text}"
-                ) from error
-        raise
 
 
 def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
