@@ -108,6 +108,7 @@ class LiveRules:
         self._controls = 0  # pages that are fetched again, to see whether they change
         self._failures: set[str] = set()
         self._unsaved = 0
+        self._saved = 0  # rules in the file
         self._saved_at = monotonic()
 
     # --- decisions about requests -----------------------------------------------------------
@@ -392,15 +393,16 @@ class LiveRules:
     def _save(self, changes: int) -> None:
         """Write the rules, all of them, when enough have changed: not once for each."""
         self._unsaved += changes
-        rules = self._learner.rules
-        if self._unsaved * 8 >= len(rules) or monotonic() - self._saved_at > SAVE_SECONDS:
-            self._write(rules)
+        if self._unsaved * 8 >= self._saved or monotonic() - self._saved_at > SAVE_SECONDS:
+            self._write()
 
-    def _write(self, rules: Iterable[SiteRule]) -> None:
+    def _write(self) -> None:
         self._unsaved = 0
         self._saved_at = monotonic()
         if self._path is None:
             return
+        rules = self._learner.rules
+        self._saved = len(rules)
         try:
             save_site_rules(self._path, rules)
         except OSError as error:
@@ -413,9 +415,8 @@ class LiveRules:
     @_safely(None)
     def close(self) -> None:
         """Write what was learned."""
-        rules = self._learner.rules
-        if rules:
-            self._write(rules)
+        if self._learner.rules:
+            self._write()
 
     def _failed(self, what: str, error: Exception) -> None:
         self.count("learned/errors")
