@@ -18,9 +18,15 @@ OFF = {"URLNORM_LEARN": "off"}
 
 
 def lines(log, *levels):
+<<<<<<< HEAD
     """The lines of *log* of these levels, without the rest of a traceback."""
     found = [line for line in log.splitlines() if any(level in line for level in levels)]
     return [line for line in found if "deprecated" not in line and "log_count/" not in line]
+=======
+    """The lines of *log* of these levels: ``ERROR [logger] ...`` or ``date [logger] ERROR: ...``."""
+    level = "|".join(levels)
+    return re.findall(rf"^(?:(?:{level}) \[.*|[\d: -]+\[\S+\] (?:{level}): .*)", log, re.MULTILINE)
+>>>>>>> sites
 
 
 def tracebacks(log):
@@ -140,7 +146,7 @@ def test_random_damage_ends_clearly_or_loses_nothing(killed, tmp_path, seed):
     ends_clearly_or_has_all(runs, site, tmp_path)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_a_file_cut_short_ends_clearly_or_loses_nothing(killed, tmp_path, share):
     """The queue's file was copied in part: the run says so, or has every page."""
     runs, site, _ = killed

@@ -43,6 +43,7 @@ class Register:
     def __init__(self, fingerprinter: UrlNormRequestFingerprinter) -> None:
         self._fingerprinter = fingerprinter
         self._base = fingerprinter.normalizer
+        self._base.for_site("", ())  # finds the rules of all sites, which takes a while, now
         self._sites: dict[str, _Site] = {}
         self._alone: dict[str, Normalizer] = {}  # by the one rule that each has
 
