@@ -18,15 +18,9 @@ OFF = {"URLNORM_LEARN": "off"}
 
 
 def lines(log, *levels):
-<<<<<<< HEAD
-    """The lines of *log* of these levels, without the rest of a traceback."""
-    found = [line for line in log.splitlines() if any(level in line for level in levels)]
-    return [line for line in found if "deprecated" not in line and "log_count/" not in line]
-=======
     """The lines of *log* of these levels: ``ERROR [logger] ...`` or ``date [logger] ERROR: ...``."""
     level = "|".join(levels)
     return re.findall(rf"^(?:(?:{level}) \[.*|[\d: -]+\[\S+\] (?:{level}): .*)", log, re.MULTILINE)
->>>>>>> sites
 
 
 def tracebacks(log):
