@@ -113,6 +113,7 @@ class Crawl:
         self.rules: dict[str, tuple[str, ...]] = dict.fromkeys(SITES, ())
         self.unreadable: set[str] = set()
         self.stats: Counter[str] = Counter()
+        self.put_back: Counter[str] = Counter()
         self.last_commit: tuple[dict[bytes, str], set[bytes]] = ({}, set())
         self.under: set[Request] = set()
         self.open()
@@ -194,6 +195,8 @@ class Crawl:
         return None if request.url in self.unreadable else request
 
     def send(self, request: Request) -> None:
+        self.put_back[request.url] += 1
+        assert self.put_back[request.url] < 50, "it is put back again and again"
         self.push(request)
 
     def is_known(self, own: bytes) -> bool:

@@ -167,6 +167,7 @@ class Machine(RuleBasedStateMachine):
         for learned, claim in crawl.witnesses._claims.items() if crawl else ():
             if claim.request is not None:
                 assert crawl.register.keys(claim.request).learned == learned
+                assert crawl.witnesses._watched[claim.request].learned == learned
 
     def teardown(self):
         if not hasattr(self, "crawl"):
@@ -198,6 +199,7 @@ class Machine(RuleBasedStateMachine):
         parked = set(crawl.kept(parked=True).values())
         assert parked <= crawl.unreadable
         assert not crawl.witnesses._claims
+        assert not crawl.witnesses._watched
         assert not crawl.witnesses._open_audits
         assert not crawl.witnesses._waited
         assert not crawl.witnesses._with_parked

@@ -8,6 +8,8 @@ import pytest
 from live_model import SITES, Crawl, content_of
 from scrapy import Request
 
+from scrapy_urlnorm.crawl.live import witness
+
 SITE = SITES[0]
 HTTP, HTTPS = f"http://{SITE}/a", f"https://{SITE}/a"
 OTHER_HTTP, OTHER_HTTPS = f"http://{SITE}/c", f"https://{SITE}/c"
@@ -55,3 +57,124 @@ def test_what_cannot_be_deleted_is_put_back_once(crawl):
     crawl.run_to_the_end()
     assert crawl.lost() == []
     assert crawl.stats["learned/put_back"] == 3
+
+
+def test_what_is_parked_behind_a_failure_is_sent_at_once(crawl):
+    """The first of them, as soon as the scheduler is asked; the others go on waiting for it."""
+    for url in (HTTPS, HTTP, HTTPS.replace("//", "//www."), OTHER_HTTPS):
+        crawl.find(Request(url))
+    crawl.change_rules(SITE, ["https", "www"])
+    crawl.work(steps=100)
+    first = crawl.leave()
+    assert crawl.leave() is None
+    assert crawl.leave() is None
+    crawl.end(first)
+    assert [crawl.leave().url for _ in range(2)] == [OTHER_HTTPS, HTTP]
+    assert len(crawl.kept(parked=True)) == 1
+
+
+def test_what_is_parked_behind_a_retry_is_sent_and_so_is_the_retry(crawl):
+    """A claim does not wait for another try."""
+    crawl.find(Request(HTTPS))
+    crawl.find(Request(HTTP))
+    first = crawl.leave()
+    assert crawl.leave() is None
+    crawl.retry(first)
+    assert {crawl.leave().url, crawl.leave().url} == {HTTPS, HTTP}
+
+
+def test_memory_of_claims_ends_with_their_requests(crawl):
+    """However many requests a crawl sends, only what is under way is remembered."""
+    for number in range(50):
+        crawl.find(Request(f"https://{SITE}/{number}"))
+        crawl.end(crawl.leave())
+        crawl.leave()
+        assert not crawl.witnesses._claims
+        assert not crawl.witnesses._watched
+
+
+def test_a_row_that_cannot_be_read_does_not_count_as_having_waited(crawl):
+    """It stays where it is, and nothing is remembered of it."""
+    crawl.find(Request(HTTPS))
+    crawl.find(Request(HTTP))
+    first = crawl.leave()
+    assert crawl.leave() is None
+    crawl.unreadable.add(HTTP)
+    crawl.end(first)
+    crawl.run_to_the_end()
+    assert list(crawl.kept(parked=True).values()) == [HTTP]
+    assert not crawl.witnesses._waited
+    crawl.unreadable.clear()
+    crawl.run_to_the_end()
+    assert crawl.kept() == {}
+
+
+def test_rules_that_are_new_in_a_later_run_are_forgotten_with_what_they_withheld(on_disk):
+    """Pages of a run without rules, then one that withholds, then one without rules again."""
+    fetch(on_disk, OTHER_HTTPS)
+    for names in (["https"], []):
+        on_disk.commit()
+        on_disk.close()
+        on_disk.rules[SITE] = tuple(names)
+        on_disk.open()
+        if names:
+            on_disk.work(steps=100)
+            withhold(on_disk, 2)
+    on_disk.run_to_the_end()
+    assert on_disk.lost() == []
+    assert on_disk.kept() == {}
+
+
+def test_what_is_withheld_before_keys_are_made_anew_is_not_forgotten_by_a_kill(on_disk):
+    """The rule came, something was withheld at once, and the file of rules was not yet written."""
+    fetch(on_disk, HTTP)
+    on_disk.change_rules(SITE, ["https"])
+    fetch(on_disk, HTTPS)
+    on_disk.witnesses._audits.is_due = lambda *_: False
+    on_disk.find(Request(f"http://{SITE}/b"))
+    on_disk.page(on_disk.leave(), content_of(f"http://{SITE}/b"))
+    on_disk.find(Request(f"https://{SITE}/b"))
+    assert list(on_disk.kept().values()) == [f"https://{SITE}/b"]
+    on_disk.commit()
+    on_disk.kill()
+    on_disk.rules[SITE] = ()
+    on_disk.open()
+    on_disk.run_to_the_end()
+    assert on_disk.lost() == []
+
+
+def test_a_row_that_one_run_cannot_read_comes_back_in_another(on_disk):
+    """Its rule went when nobody could say where it belongs."""
+    on_disk.change_rules(SITE, ["https"])
+    on_disk.work(steps=100)
+    withhold(on_disk, 1)
+    (url,) = on_disk.kept().values()
+    on_disk.unreadable.add(url)
+    on_disk.change_rules(SITE, [])
+    on_disk.run_to_the_end()
+    assert list(on_disk.kept().values()) == [url]
+    on_disk.commit()
+    on_disk.close()
+    on_disk.unreadable.clear()
+    on_disk.open()
+    on_disk.run_to_the_end()
+    assert on_disk.lost() == []
+    assert on_disk.kept() == {}
+
+
+def test_pages_of_sites_without_rules_are_bounded(crawl, monkeypatch):
+    """The oldest are forgotten, and of a site with rules none."""
+    monkeypatch.setattr(witness, "MAX_SITES", 10)
+    assert fetch(crawl, HTTPS)
+    for number in range(100):
+        url = f"http://h{number}.example/"
+        crawl.witnesses.page(Request(url), content_of(url))
+    sites = crawl.ledger.count_pages()
+    assert list(sites) == [*(f"h{number}.example" for number in range(91, 100)), SITE]
+    crawl.change_rules(SITE, [])
+    crawl.work(steps=100)
+    for number in range(100, 110):
+        url = f"http://h{number}.example/"
+        crawl.witnesses.page(Request(url), content_of(url))
+    assert SITE not in crawl.ledger.count_pages()
+    assert sum(crawl.witnesses._pages.values()) == crawl.witnesses._pages_of_all == 10

@@ -121,11 +121,16 @@ class Witnesses:
         self._claims: dict[bytes, _Claim] = {}
         self._with_parked: set[bytes] = set()  # learned keys, of claims and of void ones
         self._open_audits: dict[bytes, Audit] = {}  # by own key
+        self._watched: dict[Request, Keys] = {}  # claimants and audits under way
         self._waited: set[bytes] = set()  # own keys of requests that are not parked again
         self._pages = ledger.count_pages()
+        self._pages_of_all = sum(self._pages.values())
+        self._forgettable = dict.fromkeys(
+            self._pages
+        )  # sites, the oldest first; those with rules stay
         self._jobs: dict[str, Iterator[None]] = {}  # sites whose keys are made anew
         salts = ledger.salts()
-        for site in {*salts, *ledger.sites_with_kept()}:
+        for site in {*salts, *ledger.sites_with_kept(), *register.sites()}:
             if salts.get(site, b"") != register.salt(site):
                 self._jobs[site] = self._make_keys_anew(site)
         if ledger.first_parked() is not None:  # by an earlier run, whose claims are void
@@ -153,7 +158,7 @@ class Witnesses:
             return True
         audit = self._open_audits.get(keys.own)
         if audit is not None and audit.request is None:
-            self._open_audits[keys.own] = audit._replace(request=request)
+            self._begin_audit(audit, request)
             return True
         claim = self._claims.get(keys.learned)
         if not may_be_kept_back(request):
@@ -164,7 +169,7 @@ class Witnesses:
         if witness is not None:
             audit = self._audit(keys, witness, request)
             if audit is not None:
-                self._open_audits[keys.own] = audit._replace(request=request)
+                self._begin_audit(audit, request)
                 return True
             return self._withhold(keys, witness, request) is None
         if keys.own in self._waited:
@@ -195,6 +200,11 @@ class Witnesses:
 
     def _claim(self, keys: Keys, request: Request) -> None:
         self._claims[keys.learned] = _Claim(keys.own, keys.site, request)
+        self._watched[request] = keys
+
+    def _begin_audit(self, audit: Audit, request: Request) -> None:
+        self._open_audits[audit.keys.own] = audit._replace(request=request)
+        self._watched[request] = audit.keys
 
     def _is_alive(self, claim: _Claim) -> bool:
         return claim.request is None or claim.request in self._frontier.under_way()
@@ -246,12 +256,14 @@ class Witnesses:
             return None
         if number == 0:
             self._make_room()
+            self._forgettable[site] = None
         own = keys.own if keys is not None else self._register.own_key(request)
         page = Page(own, request.url, content, _depth(request))
         self._ledger.add_page(
             site, keys.learned if keys is not None else None, page, has_url=self._register.by_url
         )
         self._pages[site] = number + 1
+        self._pages_of_all += 1
         if keys is not None:
             if keys.learned in self._with_parked:
                 self._with_parked.discard(keys.learned)
@@ -309,27 +321,16 @@ class Witnesses:
 
     def look_around(self) -> None:
         """Notice claims and audits whose requests have ended without a page."""
-        if not self._with_parked and not self._open_audits:
-            if len(self._claims) > 1_000:
-                self._drop_void_claims()
-            return
         under_way = self._frontier.under_way()
-        for learned in tuple(self._with_parked):
-            claim = self._claims.get(learned)
-            if claim is not None and claim.request is not None and claim.request not in under_way:
-                self._void(learned)
-        for audit in tuple(self._open_audits.values()):
-            if audit.request is not None and audit.request not in under_way:
+        for request in [each for each in self._watched if each not in under_way]:
+            keys = self._watched.pop(request)
+            claim = self._claims.get(keys.learned)
+            if claim is not None and claim.request is request:
+                self._void(keys.learned)
+            audit = self._open_audits.get(keys.own)
+            if audit is not None and audit.request is request:
                 self.close_audit(audit)
                 self._audits.undecided(audit.rules)
-
-    def _drop_void_claims(self) -> None:
-        under_way = self._frontier.under_way()
-        self._claims = {
-            learned: claim
-            for learned, claim in self._claims.items()
-            if claim.request is None or claim.request in under_way
-        }
 
     def _void(self, learned: bytes) -> None:
         """The claimant ended without a page: the first request parked behind it is sent."""
@@ -363,6 +364,7 @@ class Witnesses:
     def idle(self) -> None:
         """The queue is empty and nothing is under way: send all that nobody answers for."""
         self._claims.clear()
+        self._watched.clear()
         self._with_parked.clear()
         for audit in tuple(self._open_audits.values()):
             self.close_audit(audit)
@@ -401,6 +403,8 @@ class Witnesses:
 
         Until its pages have their new keys they are no witnesses, and requests are sent.
         """
+        if site in self._pages and not self._register.rules(site):
+            self._forgettable[site] = None
         for learned in [key for key, claim in self._claims.items() if claim.site == site]:
             del self._claims[learned]
             self._with_parked.discard(learned)
@@ -408,6 +412,7 @@ class Witnesses:
             self.close_audit(audit)
             self._audits.undecided(audit.rules)
         self._jobs[site] = self._make_keys_anew(site)
+        self._ledger.set_salt(site, _UNFINISHED)
 
     def work(self, is_time_over: Callable[[], bool]) -> None:
         """Go on making keys anew until it is done or *is_time_over* says so."""
@@ -427,6 +432,7 @@ class Witnesses:
     def _make_keys_anew(self, site: str) -> Iterator[None]:
         """Make the learned keys of a site anew; send what has no witness any more."""
         self._ledger.set_salt(site, _UNFINISHED)
+        is_whole = True
         for kept in list(self._ledger.all_parked(site)):
             self._put_back(kept)
             yield
@@ -438,29 +444,29 @@ class Witnesses:
                 yield
         for kept in self._ledger.withheld(site):
             request = self._frontier.unpack(kept.request)
+            keys = None if request is None else self._register.keys(request)
             if request is None:
-                continue
-            keys = self._register.keys(request)
-            if keys is None or self._witness(keys, request) is None:
+                is_whole = False  # another run may be able to read it
+            elif keys is None or self._witness(keys, request) is None:
                 self._put_back(kept, request)
             else:
                 self._ledger.rekey_kept(kept.number, keys.learned)
             yield
-        self._ledger.set_salt(site, self._register.salt(site))
+        if is_whole:
+            self._ledger.set_salt(site, self._register.salt(site))
 
     def _make_room(self) -> None:
         """Before a page of a new site: forget the oldest of too many sites without rules.
 
         A site with rules in force keeps its pages.
         """
-        for _ in range(len(self._pages)):
-            if len(self._pages) < MAX_SITES and sum(self._pages.values()) < MAX_PAGES:
-                return
-            site = next(iter(self._pages))
-            number = self._pages.pop(site)
-            if self._register.rules(site):
-                self._pages[site] = number
-            else:
+        while self._forgettable and (
+            len(self._pages) >= MAX_SITES or self._pages_of_all >= MAX_PAGES
+        ):
+            site = next(iter(self._forgettable))
+            del self._forgettable[site]
+            if not self._register.rules(site):
+                self._pages_of_all -= self._pages.pop(site, 0)
                 self._ledger.forget_pages(site)
 
     def _put_back_parked(self) -> Iterator[None]:
@@ -472,6 +478,7 @@ class Witnesses:
         """Forget all claims and audits and send everything that is kept back."""
         self._jobs.clear()
         self._claims.clear()
+        self._watched.clear()
         self._with_parked.clear()
         self._open_audits.clear()
         for kept in self._ledger.all_kept():
