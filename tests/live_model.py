@@ -356,9 +356,8 @@ class Crawl:
 
     def kept(self, *, parked: bool = False) -> dict[bytes, str]:
         """What stands in the ledger, by own key."""
-        where = "WHERE is_parked" if parked else ""
-        rows = self.database.read(f"SELECT own, request FROM withheld {where}")
-        return {own: self._request(data).url for own, data in rows}
+        rows = self.ledger.all_parked() if parked else self.ledger.all_kept()
+        return {kept.own: self._request(kept.request).url for kept in rows}
 
     def drain(self) -> None:
         """Send all that waits; every request gets the page that its site has for it."""

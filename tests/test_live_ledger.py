@@ -153,6 +153,23 @@ def test_what_was_kept_before_the_disk_was_full_is_whole():
         assert keep_until_it_refuses(ledger) >= taken
 
 
+def test_a_row_that_cannot_be_deleted_is_deleted_with_the_next_one(ledger, monkeypatch):
+    """Until then it is passed over: it was put back."""
+
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    for data in (b"one", b"two"):
+        ledger.keep(KEYS, data, is_parked=False)
+    one, two = ledger.all_kept()
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger._database, "write", full)
+        ledger.drop(one.number)
+    assert list(ledger.all_kept()) == list(ledger.sample("shop.test")) == [two]
+    ledger.drop(two.number)
+    assert ledger._database.read("SELECT count(*) FROM withheld") == [(0,)]
+
+
 def test_a_transaction_that_sqlite_gave_up_is_not_gone_on_with(tmp_path):
     """A full disk undoes what was written since the last commit, the queue's rows among it.
 

@@ -8,6 +8,7 @@ place or the other.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.exceptions import StoreError
@@ -110,10 +111,11 @@ class Ledger:
 
     def drop(self, number: int) -> None:
         """Take a request out: it has been put back. Where that fails it is out all the same."""
-        try:
-            self._database.write("DELETE FROM withheld WHERE id = ?", number)
-        except StoreError:
-            self._out.add(number)
+        self._out.add(number)
+        with suppress(StoreError):
+            for each in tuple(self._out):
+                self._database.write("DELETE FROM withheld WHERE id = ?", each)
+                self._out.discard(each)
 
     def first_parked(self) -> Kept | None:
         """Return the request that was parked first, of all."""
