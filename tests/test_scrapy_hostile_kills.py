@@ -19,7 +19,7 @@ KILLED = [
     "HttpDropsConnections",
     "SlashTwinGoesHome",
     "AliasHasPagesOfItsOwn",
-    "TwinIsDroppedFirst",
+    "TwinIsLostNearTheDownloader",
 ]
 
 
