@@ -20,10 +20,11 @@ sys.path[:0] = [str(Path(__file__).parent.parent / "tests"), str(Path(__file__).
 import hostile_lies
 import hostile_sites
 import hostile_twins
-from hostile_sites import AT_ONCE, LAYOUTS, RETRYING, named, visit
+import hostile_ways
+from hostile_base import AT_ONCE, LAYOUTS, RETRYING, named, visit
 from loopback import stop_worker
 
-SITES = named(hostile_sites, hostile_twins, hostile_lies)
+SITES = named(hostile_sites, hostile_twins, hostile_ways, hostile_lies)
 HEAD = ("site", "pages", "lost", "new", "requests", "learning", "cpu s", "learning", "ended")
 ROW = "{:36} {:>6} {:>5} {:>4} {:>9} {:>9} {:>6} {:>9}  {}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, ClassVar
 
-from hostile_sites import BARE, WORDS, WWW, Answer, Hostile, Link, article
+from hostile_base import BARE, WORDS, WWW, Answer, Hostile, Link, article
 from loopback import Reply, redirect
 
 

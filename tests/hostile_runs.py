@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crawl_process import start
-from hostile_sites import IN_ORDER, visit
+from hostile_base import IN_ORDER, visit
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from hostile_sites import Hostile
+    from hostile_base import Hostile
     from loopback import Reply, Site
 
 DEADLINE = 240  #: seconds; passes only when something never happens

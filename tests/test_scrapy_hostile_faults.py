@@ -8,9 +8,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from hostile_base import visit
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
-from hostile_sites import visit
-from hostile_twins import ContradictedLate, Honest
+from hostile_ways import ContradictedLate, Honest
 from loopback import Reply, Site
 from redis_server import RedisServer
 

@@ -6,13 +6,14 @@ import threading
 
 import hostile_sites
 import hostile_twins
+import hostile_ways
 import pytest
+from hostile_base import AT_ONCE, TAUGHT, in_ranks, named
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
-from hostile_sites import AT_ONCE, TAUGHT, in_ranks, named
 from loopback import Site
 from redis_server import RedisServer
 
-SITES = named(hostile_sites, hostile_twins)
+SITES = named(hostile_sites, hostile_twins, hostile_ways)
 OURS = "scrapy_urlnorm.redis_queue.PriorityQueue"
 KILLED = [
     "HttpStartsFailing404",
@@ -56,7 +57,7 @@ def test_a_killed_crawl_with_many_requests_under_way_loses_no_page(name, tmp_pat
 
 def test_what_was_withheld_before_a_kill_comes_back(tmp_path):
     """A rule is contradicted in the second run: what it withheld in the first is sent."""
-    hostile = hostile_twins.ContradictedLate()
+    hostile = hostile_ways.ContradictedLate()
     late_page = hostile.others[4][1]
     doors = Doors(hostile, late_page)
     with Runs(hostile, tmp_path) as runs, Site(doors) as site:
@@ -65,13 +66,13 @@ def test_what_was_withheld_before_a_kill_comes_back(tmp_path):
         assert len(withheld) >= len(hostile.victims) // 2  # or nothing is tested here
         runs.finish(site)
         assert withheld <= set(site.requests)
-    assert pages_without_learning(hostile_twins.ContradictedLate(), tmp_path) - runs.pages == set()
+    assert pages_without_learning(hostile_ways.ContradictedLate(), tmp_path) - runs.pages == set()
     assert runs.errors() == []
 
 
 def test_a_crawl_killed_while_requests_come_back_loses_none(tmp_path):
     """Killed when the first of them was sent again: the next run sends the others."""
-    hostile = hostile_twins.ContradictedLate()
+    hostile = hostile_ways.ContradictedLate()
     doors = Doors(hostile, hostile.others[4][1])
     with Runs(hostile, tmp_path) as runs, Site(doors) as site:
         assert doors.kill_at(hostile.others[4][1], runs.start(site))
@@ -81,18 +82,18 @@ def test_a_crawl_killed_while_requests_come_back_loses_none(tmp_path):
         assert doors.kill_at(min(withheld), runs.start(site))
         runs.finish(site)
         assert withheld <= set(site.requests)
-    assert pages_without_learning(hostile_twins.ContradictedLate(), tmp_path) - runs.pages == set()
+    assert pages_without_learning(hostile_ways.ContradictedLate(), tmp_path) - runs.pages == set()
     assert runs.errors() == []
 
 
 def test_a_resumed_crawl_without_learning_sends_what_was_withheld(tmp_path):
     """Who switches learning off for the second run gets what the first run withheld."""
-    hostile = hostile_twins.ContradictedLate()
+    hostile = hostile_ways.ContradictedLate()
     doors = Doors(hostile, hostile.others[4][1])
     with Runs(hostile, tmp_path) as runs, Site(doors) as site:
         assert doors.kill_at(hostile.others[4][1], runs.start(site))
         runs.finish(site, URLNORM_LEARN="off")
-    assert pages_without_learning(hostile_twins.ContradictedLate(), tmp_path) - runs.pages == set()
+    assert pages_without_learning(hostile_ways.ContradictedLate(), tmp_path) - runs.pages == set()
     assert runs.errors() == []
 
 

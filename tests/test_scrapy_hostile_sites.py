@@ -7,14 +7,15 @@ from collections import Counter
 import hostile_lies
 import hostile_sites
 import hostile_twins
+import hostile_ways
 import pytest
-from hostile_sites import AT_ONCE, IN_ORDER, RETRYING, SECTIONS, WWW, Hostile, named, visit
+from hostile_base import AT_ONCE, IN_ORDER, RETRYING, SECTIONS, WWW, Hostile, named, visit
 from hostile_spiders import Links
 from loopback import Site, crawl, page, redirect
 from scrapy.exceptions import CloseSpider
 
 OFF = {"URLNORM_LEARN": "off"}
-SITES = named(hostile_sites, hostile_twins, hostile_lies)
+SITES = named(hostile_sites, hostile_twins, hostile_ways, hostile_lies)
 
 #: Sites crawled in the other ways too: with retries, many requests at once, all in the queue.
 FAILING = [
@@ -193,12 +194,12 @@ class Ends(Links):
 def test_a_crawl_that_its_spider_ends_goes_on_later(tmp_path):
     """The spider ends the crawl while requests are withheld; the next run has the rest."""
     job = {"JOBDIR": str(tmp_path / "job")}
-    without, _ = visit(hostile_twins.ContradictedLate(), tmp_path, **OFF)
-    site = hostile_twins.ContradictedLate()
+    without, _ = visit(hostile_ways.ContradictedLate(), tmp_path, **OFF)
+    site = hostile_ways.ContradictedLate()
     site.spider = "test_scrapy_hostile_sites.Ends"
     first, _ = visit(site, tmp_path, **job)
     assert first.reason == "enough"
-    site.spider = hostile_twins.ContradictedLate.spider
+    site.spider = hostile_ways.ContradictedLate.spider
     second, _ = visit(site, tmp_path, **job)
     assert second.reason == "finished"
     assert serious(first) == serious(second) == []
@@ -213,10 +214,10 @@ def test_a_crawl_that_its_spider_ends_goes_on_later(tmp_path):
 def test_what_is_withheld_calls_nobody(layout, jobdir, tmp_path):
     """On an honest site learning saves requests, and no errback hears of those it saves."""
     more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
-    without, asked_without = visit(hostile_twins.Honest(layout=layout), tmp_path, **OFF)
-    learning, asked = visit(hostile_twins.Honest(layout=layout), tmp_path, **more)
+    without, asked_without = visit(hostile_ways.Honest(layout=layout), tmp_path, **OFF)
+    learning, asked = visit(hostile_ways.Honest(layout=layout), tmp_path, **more)
     assert set(learning.pages) == set(without.pages)
-    assert len(asked) <= len(asked_without) - len(hostile_twins.Honest().victims) // 2
+    assert len(asked) <= len(asked_without) - len(hostile_ways.Honest().victims) // 2
     assert [stat for stat in learning.stats if stat.startswith("errback/")] == []
     assert learning.stats["spider_callbacks"] == len(learning.pages)
 
@@ -225,8 +226,8 @@ def test_what_is_withheld_calls_nobody(layout, jobdir, tmp_path):
 def test_what_comes_back_is_as_it_was(jobdir, tmp_path):
     """A request put back has its class, label, meta, arguments, headers and flags."""
     more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
-    without, _ = visit(hostile_twins.PutBackRequestsKeepAll(), tmp_path, **OFF)
-    learning, _ = visit(hostile_twins.PutBackRequestsKeepAll(), tmp_path, **more)
+    without, _ = visit(hostile_ways.PutBackRequestsKeepAll(), tmp_path, **OFF)
+    learning, _ = visit(hostile_ways.PutBackRequestsKeepAll(), tmp_path, **more)
     assert set(learning.pages) == set(without.pages)
     assert len([name for name in learning.pages if "label" in name]) >= 2
 
@@ -284,5 +285,5 @@ def test_every_site_has_something_to_lose():
         assert len({url for pair in site.taught + site.victims for url in pair}) >= 2 * len(
             site.victims
         )
-    twins = [twin for twin, _ in hostile_twins.Honest().taught]
+    twins = [twin for twin, _ in hostile_ways.Honest().taught]
     assert {twin.split("/")[3] for twin in twins} == set(SECTIONS)

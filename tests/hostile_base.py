@@ -1,0 +1,213 @@
+"""Sites that teach a rule by honest redirects, and then break it where a crawler trusts it.
+
+`visit` crawls one. On every site the pages that reach the callback must be the same with learning
+at its default as with learning off. Sites with a base of `Hostile` come in three stages, each
+linked to from the page before: links that teach (a twin that redirects to its page), links to
+twins of further pages (which go wrong), links to those pages themselves.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import random
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from loopback import Crawl, Reply, Site, crawl, redirect
+
+HTTP, HTTPS = "http://shop.test", "https://shop.test"
+BARE, WWW = "http://shop.test", "http://www.shop.test"
+
+#: So many redirects teach a rule. They are spread over `SECTIONS`: what one section does may
+#: be the doing of one of many owners.
+TAUGHT, VICTIMS = 36, 12
+SECTIONS = ("old", "shop", "help")
+
+#: One request at a time, in the order of the links, whatever its host.
+IN_ORDER = {
+    "ADDONS": {"scrapy_urlnorm.Addon": 900},
+    "CONCURRENT_REQUESTS": 1,
+    "CONCURRENT_ITEMS": 4,
+    "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+    "RETRY_TIMES": 1,
+}
+AT_ONCE = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
+RETRYING = {"RETRY_ENABLED": True}
+
+_WORDS = """
+amber anchor apple arrow autumn barley basket beacon birch blossom bramble bridge bronze
+candle canyon cedar cherry cliff clover copper coral cotton cradle crystal daisy dawn delta
+ember falcon feather fern flint forest fountain garden ginger glacier granite harbour hazel
+heron honey island ivory jasmine juniper kettle lagoon lantern laurel lemon lilac linen
+maple marble meadow melon mirror mountain nectar nettle oak ocean olive orchard otter pearl
+pebble pepper pine plum poppy prairie quartz raven reed river robin rose saffron sage salmon
+sparrow spruce summit thistle thunder timber tulip valley velvet violet walnut willow winter
+"""
+WORDS = _WORDS.split()
+
+Link = str | tuple[str, dict[str, Any]]
+Answer = Reply | Callable[[Any], Reply]
+
+
+def article(name: str, *links: Link, head: str = "") -> Reply:
+    """A page of a hundred words of its own; a link may carry arguments of its request."""
+    chance = random.Random(name)
+    text = " ".join(chance.choices(WORDS, k=120))
+    anchors = []
+    for link in links:
+        url, options = link if isinstance(link, tuple) else (link, {})
+        data = f" data-request='{json.dumps(options)}'" if options else ""
+        anchors.append(f'<li><a href="{html.escape(url)}"{data}>.</a></li>')
+    body = f"<h1>{html.escape(name)}</h1><p>{text}</p><ul>{''.join(anchors)}</ul>"
+    text = f"<html><head>{head}</head><body>{body}</body></html>"
+    return Reply(200, text.encode(), {"Content-Type": "text/html; charset=utf-8"})
+
+
+def mixed(*lists: list[Link]) -> list[Link]:
+    """The first of each list, then the second of each, and so on."""
+    return [link for links in itertools.zip_longest(*lists) for link in links if link]
+
+
+#: How the links are spread over pages: each stage on its own; twins and pages in turn, so that
+#: both are under way when requests are sent at once; all in the queue before a rule is known.
+LAYOUTS: dict[str, Callable[..., list[list[Link]]]] = {
+    "staged": lambda *stages: list(stages),
+    "mixed": lambda first, *others: [first, mixed(*others)],
+    "queued": lambda *stages: [list(itertools.chain(*stages))],
+    "queued, pages first": lambda *stages: [list(itertools.chain(*reversed(stages)))],
+}
+
+
+class Hostile:
+    """Twins on one host redirect to their pages on another, until they do not any more."""
+
+    alias, canonical = BARE, WWW
+    spider = "hostile_spiders.Links"
+    arguments: ClassVar[dict[str, Any]] = {}
+    settings: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self, taught: int = TAUGHT, victims: int = VICTIMS, *, layout: str = "staged"
+    ) -> None:
+        self.taught = [self.pair(f"/{SECTIONS[n % 3]}/{n}") for n in range(taught)]
+        self.victims = [self.pair(f"/new/{n}") for n in range(victims)]
+        self.answers: dict[str, Answer] = {}
+        for twin, page in self.taught:
+            self.answers[twin] = redirect(page)
+            self.answers[page] = article(page)
+        for twin, page in self.victims:
+            self.answers[page] = self.intact(twin, page)
+            self.answers[twin] = self.broken(twin, page)
+        self.lead(*LAYOUTS[layout](*self.stages()))
+
+    @property
+    def home(self) -> str:
+        """Where the crawl begins."""
+        return self.canonical + "/"
+
+    @property
+    def wanted(self) -> set[str]:
+        """Names of pages that a crawl without learning must have fetched."""
+        return {page for _, page in self.victims}
+
+    def pair(self, path: str) -> tuple[str, str]:
+        """URLs of the twin and of the page that *path* stands for."""
+        return self.alias + path, self.canonical + path
+
+    def broken(self, twin: str, page: str) -> Answer:
+        """What the twin of a victim is answered with."""
+        raise NotImplementedError
+
+    def intact(self, twin: str, page: str) -> Answer:
+        """What a victim is answered with."""
+        return article(page)
+
+    def stages(self) -> list[list[Link]]:
+        """The links of each stage."""
+        return [
+            [twin for twin, _ in self.taught],
+            [self.twin_link(twin) for twin, _ in self.victims],
+            [self.page_link(page) for _, page in self.victims],
+        ]
+
+    def twin_link(self, twin: str) -> Link:
+        return twin
+
+    def page_link(self, page: str) -> Link:
+        return page
+
+    def lead(self, *stages: list[Link]) -> None:
+        """Link to each stage from its own page, and there to the next one."""
+        hubs = [self.home, *(f"{self.canonical}/stage-{n}" for n in range(1, len(stages)))]
+        for n, (hub, links) in enumerate(zip(hubs, stages, strict=True)):
+            self.answers[hub] = article(f"hub {n}", *links, *hubs[n + 1 : n + 2])
+        self.answers.setdefault(self.alias + "/", redirect(self.home))
+
+    def __call__(self, url: Any) -> Reply:
+        answer = self.answers.get(url) or self.other(url)
+        return answer if isinstance(answer, Reply) else answer(url)
+
+    def other(self, url: Any) -> Reply:
+        """What a URL is answered with that no table has."""
+        return Reply(404)
+
+
+def in_ranks(hostile: Hostile) -> Hostile:
+    """Return *hostile*, with stages kept apart by priorities: its order holds in any queue."""
+    plain = hostile.lead
+
+    def lead(*stages: list[Link]) -> None:
+        plain(*stages)
+        hubs = [hostile.home, *(f"{hostile.canonical}/stage-{n}" for n in range(1, len(stages)))]
+        for n, (hub, links) in enumerate(zip(hubs, stages, strict=True)):
+            ranked = [ranked_link(link, -10 * n) for link in links]
+            ranked += [ranked_link(link, -10 * n - 5) for link in hubs[n + 1 : n + 2]]
+            hostile.answers[hub] = article(f"hub {n}", *ranked)
+
+    hostile.lead = lead  # type: ignore[method-assign]
+    hostile.lead(*hostile.stages())
+    return hostile
+
+
+def ranked_link(link: Link, priority: int) -> Link:
+    url, options = link if isinstance(link, tuple) else (link, {})
+    return url, {"priority": priority, **options}
+
+
+def visit(
+    hostile: Hostile, folder: object, *, deadline: float = 120, **settings: Any
+) -> tuple[Crawl, list[str]]:
+    """Crawl the site; return what came of it, and the URLs it was asked for.
+
+    *folder* is what ``{folder}`` in its settings stands for.
+    """
+    own = {**IN_ORDER, **hostile.settings, **settings}
+    own = json.loads(json.dumps(own).replace("{folder}", str(folder)))
+    with Site(hostile) as site:
+        result = crawl(
+            site,
+            [hostile.home],
+            own,
+            spider=hostile.spider,
+            deadline=deadline,
+            **hostile.arguments,
+        )
+    return result, site.requests
+
+
+def named(*modules: Any) -> dict[str, type[Hostile]]:
+    """The sites of *modules* by name."""
+    return {
+        name: found
+        for module in modules
+        for name, found in vars(module).items()
+        if isinstance(found, type)
+        and issubclass(found, Hostile)
+        and found.__module__ == module.__name__
+        and found is not Hostile
+        and not name.startswith("_")
+    }
