@@ -12,6 +12,7 @@ from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_urlnorm import Normalizer, UrlNormRequestFingerprinter, load_site_rules
 from scrapy_urlnorm.logs import read_log
+from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.stores import open_store
 
 RAW = b"http://a.example/\xe9?q=\xfc"
@@ -146,7 +147,7 @@ def test_rekey_makes_the_keys_of_a_crawl(run, file, tmp_path, format, data):
     store = f"file:{tmp_path}/seen"
     assert run("rekey", file(data), "--format", format, "--store", store).code == 0
     key = UrlNormRequestFingerprinter(Normalizer()).fingerprint(Request(safe_url_string(RAW)))
-    with open_store(store, digest=Normalizer().digest) as seen:
+    with open_store(store, key_version=KEY_VERSION, digest=Normalizer().digest) as seen:
         assert key in seen
 
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopback import Reply, Site, crawl, page, redirect
 from scrapy.http import HtmlResponse, Request, Response
@@ -430,6 +430,7 @@ def test_no_page_raises(log, name):
     assert [row["url"] for row in write(log, *pages)] == ["http://a.test/"] * len(pages)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.binary(max_size=40), st.sampled_from([200, 301, 404, 0, 999]))
 def test_no_bytes_raise(body, header, status):
     """Any body under any headers is a row, whether it is taken for HTML or for a redirect."""

@@ -184,7 +184,6 @@ def test_rules_bring_their_evidence(kind: str, limit: float) -> None:
         assert rule.support >= 2
         assert rule.conflicts == 0
         assert rule.false_merge_upper is not None
-        assert rule.false_merge_upper is None
         assert rule.examples
         if rule.active:
             assert 0 < rule.false_merge_upper <= limit

@@ -126,7 +126,9 @@ def test_different_values_have_different_masks(values):
 
 SAMPLES = {
     "aspnet": "abcdefghij012345klmnopqr",
+    "aspnet-word": "abcdefghij012345klmnopqr",
     "base62": "Zz09" * 6,
+    "base64": "Zz0a1b2_" * 4,
     "digits": "90210442",
     "hex": MD5,
     "letters": "KJHGFDSAPOIUYTREWQASDFGH",
@@ -134,6 +136,7 @@ SAMPLES = {
     "mixed-64": "Zz0-9_" * 4,
     "mixed-lower": "0123vutsrq" * 3,
     "php": "Zz0,9-" * 4,
+    "scrambled": "Zz0a1b2c" * 4,
     "token": "Zz0.9~!" * 4,
     "uuid": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
 }

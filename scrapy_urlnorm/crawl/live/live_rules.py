@@ -25,6 +25,7 @@ from scrapy_urlnorm.masking import masked
 from scrapy_urlnorm.page_identity import Identity, identity_of
 from scrapy_urlnorm.settings import LEARNED_PATH
 from scrapy_urlnorm.site_rules import save_site_rules
+from scrapy_urlnorm.url import split
 
 from .audits import Audits
 from .exchange import Exchange
@@ -274,14 +275,14 @@ class LiveRules:
     def _judge(self, audit: Audit, content: Identity | None, again: Identity | None) -> None:
         """Decide about an audit that found other content than its witness had *before*.
 
-        Where the witness has changed by itself meanwhile, it is the words that count.
+        Where the witness has changed by itself meanwhile, that may say nothing.
         """
         before = audit.witness.content
         witness = audit._replace(witness=audit.witness._replace(content=again))
         has_changed = again is not None and before is not None and again.digest != before.digest
-        if answers_as_said(witness, content) or (has_changed and same_content(again, content)):
+        if answers_as_said(witness, content):
             self._agreed(audit)
-        elif has_changed and not same_content(again, before):
+        elif has_changed and (same_content(again, content) or not same_content(again, before)):
             self._audits.undecided(audit.rules)
         else:
             url = audit.request.url if audit.request is not None else "an audit"
@@ -440,12 +441,24 @@ _TOLD_WORDS = 24
 def answers_as_said(audit: Audit, content: Identity | None) -> bool:
     """Whether a page that answered an audit is the one that the rules said.
 
-    Rules learned from redirects said that there is no such page: only the same bytes will do.
+    Rules learned from redirects said that there is no such page: only the same bytes at the same
+    path will do. From another path the same relative links lead to other pages.
     """
     witness = audit.witness.content
-    if any(rule.source == "redirect" for rule in audit.rules):
-        return witness is not None and content is not None and witness.digest == content.digest
-    return same_content(witness, content)
+    if not said_by_redirects(audit):
+        return same_content(witness, content)
+    return (
+        witness is not None
+        and content is not None
+        and witness.digest == content.digest
+        and audit.request is not None
+        and split(audit.request.url).path == split(audit.witness.url).path
+    )
+
+
+def said_by_redirects(audit: Audit) -> bool:
+    """Whether a rule that redirects taught would withhold the request of an audit."""
+    return any(rule.source == "redirect" for rule in audit.rules)
 
 
 def same_content(one: Identity | None, other: Identity | None) -> bool:
