@@ -1,4 +1,4 @@
-"""The database of pending requests: order, what a commit means, and what it refuses."""
+"""The database of pending requests: order, what a commit means, what it finds and refuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.pending import PendingRequests
+from scrapy_urlnorm.pending import PendingRequests, checksum
 
 
 @pytest.fixture
@@ -180,3 +180,77 @@ def test_an_unreadable_place(tmp_path):
     """A folder that is not there is an error that names the file."""
     with pytest.raises(StoreError, match=r"no.*pending"):
         PendingRequests(tmp_path / "no" / "pending")
+
+
+# --- what is found in a database that an earlier run left ----------------------------------------
+
+VERSION_1 = """
+CREATE TABLE request (id INTEGER PRIMARY KEY, queue TEXT NOT NULL, request BLOB NOT NULL);
+CREATE INDEX request_of_queue ON request (queue);
+CREATE TABLE key (key BLOB NOT NULL);
+PRAGMA application_id = 0x75726C6E; PRAGMA user_version = 1;
+"""
+
+
+def test_a_database_of_version_1_is_taken_over(path):
+    """Its requests have no checksums, come out in their order, and keys are held as before."""
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(VERSION_1)
+        rows = [("a", letter.encode()) for letter in "abc"]
+        database.executemany("INSERT INTO request (queue, request) VALUES (?, ?)", rows)
+        database.execute("INSERT INTO key VALUES (?)", (b"k",))
+        database.commit()
+    with closing(PendingRequests(path)) as pending:
+        assert pending.damaged == 0
+        assert list(pending.held()) == [b"k"]
+        pending.push("a", b"d")
+        assert drain(pending, newest=False) == ["a", "b", "c", "d"]
+        assert pending.read("SELECT count(*) FROM withheld") == [(0,)]
+        pending.commit()
+    with closing(PendingRequests(path)) as pending:  # it is one of version 2 from now on
+        assert len(pending) == 4
+
+
+INSERTS = {
+    "request": "INSERT INTO request (queue, request, checksum) VALUES ('a', ?, ?)",
+    "withheld": "INSERT INTO withheld (site, learned, own, request, checksum, is_parked)"
+    " VALUES ('shop.test', x'00', x'01', ?, ?, 0)",
+}
+
+
+@pytest.mark.parametrize("table", INSERTS)
+@pytest.mark.parametrize("byte", [0, 50, 99])
+def test_a_flipped_byte_in_a_row_is_found(path, table, byte):
+    """That request is taken out and counted; all others are whole."""
+    requests = [bytes([letter]) * 100 for letter in b"abc"]
+    with closing(PendingRequests(path)) as pending:
+        for data in requests:
+            pending.write(INSERTS[table], data, checksum(data))
+        pending.commit()
+    damaged = bytearray(requests[1])
+    damaged[byte] ^= 0x40
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"UPDATE {table} SET request = ? WHERE id = 2", (bytes(damaged),))
+        database.commit()
+    with closing(PendingRequests(path)) as pending:
+        assert pending.damaged == 1
+        assert [row[0] for row in pending.read(f"SELECT request FROM {table} ORDER BY id")] == [
+            requests[0],
+            requests[2],
+        ]
+        assert len(pending) == (2 if table == "request" else 0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_the_file_is_for_its_owner_only(path):
+    """Requests carry cookies and headers; what SQLite puts beside the file has its mode."""
+    before = os.umask(0)
+    try:
+        with closing(PendingRequests(path)) as pending:
+            pending.push("a", b"1")
+            pending.commit()
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert path.name in modes
+    assert set(modes.values()) == {0o600}

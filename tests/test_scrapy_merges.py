@@ -1,0 +1,112 @@
+"""Merges: what counts as a duplicate that stock Scrapy would have fetched, and by which rule."""
+
+from __future__ import annotations
+
+import pytest
+from w3lib.url import canonicalize_url
+
+from scrapy_urlnorm.crawl import merges
+from scrapy_urlnorm.crawl.merges import BeyondScrapy, in_words, rules_between, stock_key
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import SiteRule
+
+DEFAULT = Normalizer()
+FIRST = "http://shop.test/a?b=1&c=2"
+
+SCRAPY_MERGES_TOO = [
+    FIRST,
+    "http://shop.test/a?c=2&b=1",
+    "http://shop.test/a?b=1&c=2#top",
+    "http://shop.test/%61?b=1&c=2",
+    "HTTP://SHOP.test/a?b=1&c=2",
+]
+
+
+@pytest.mark.parametrize("url", SCRAPY_MERGES_TOO)
+def test_what_stock_scrapy_merges_is_not_counted(url):
+    """Nobody was saved a request by it."""
+    assert canonicalize_url(url) == canonicalize_url(FIRST)
+    assert not BeyondScrapy().is_beyond(FIRST, url)
+
+
+def test_of_urls_that_stock_scrapy_takes_for_one_it_would_have_fetched_the_first():
+    """A saved request is counted once, however often its URL is found and in whatever spelling."""
+    beyond = BeyondScrapy()
+    saved = [FIRST + "&utm_source=x", FIRST + "&utm_source=y"]
+    assert [beyond.is_beyond(FIRST, url) for url in saved] == [True, True]
+    for url in (*saved, "http://shop.test/a?utm_source=x&c=2&b=1#top"):
+        assert not beyond.is_beyond(FIRST, url)
+
+
+def test_so_many_are_remembered(monkeypatch):
+    """Memory does not grow with a crawl; what is forgotten may count again."""
+    monkeypatch.setattr(merges, "_REMEMBERED", 10)
+    beyond = BeyondScrapy()
+    urls = [f"{FIRST}&utm_source={number}" for number in range(100)]
+    assert all(beyond.is_beyond(FIRST, url) for url in urls)
+    assert len(beyond._counted) == 10
+    assert not beyond.is_beyond(FIRST, urls[-1])
+    assert beyond.is_beyond(FIRST, urls[0])
+
+
+@pytest.mark.parametrize("url", ["http://[/a", "", "no URL"])
+def test_a_url_that_scrapy_cannot_canonicalize_is_compared_as_it_stands(url):
+    """Nothing is raised."""
+    assert isinstance(stock_key(url), str)
+    assert not BeyondScrapy().is_beyond(url, url)
+
+
+CREDITED = {
+    "a parameter": (FIRST, FIRST + "&utm_source=x", ["drop-params"]),
+    "the one that was there first": (FIRST + "&utm_source=x", FIRST, ["drop-params"]),
+    "two parameters": (FIRST + "&utm_source=x", FIRST + "&utm_medium=y", ["drop-params"]),
+    "a fragment": (FIRST, FIRST + "#top", ["remove-fragment"]),
+    "two rules": (FIRST, FIRST + "&utm_source=x#top", ["drop-params", "remove-fragment"]),
+    "an empty query": ("http://shop.test/a", "http://shop.test/a?", ["remove-empty-query"]),
+    "a port": ("http://shop.test/a", "http://shop.test:80/a", ["remove-default-port"]),
+    "dots": ("http://shop.test/a", "http://shop.test/b/../a", ["remove-dot-segments"]),
+}
+
+
+@pytest.mark.parametrize("name", CREDITED)
+def test_a_rule_is_credited_where_the_two_would_be_two_without_it(name):
+    """Not one that merely changed them both in the same way."""
+    first, url, rules = CREDITED[name]
+    assert DEFAULT.normalize(first) == DEFAULT.normalize(url)
+    assert sorted(rules_between(DEFAULT, first, url)) == sorted(rules)
+    for rule in rules:
+        without = Normalizer("default", {rule: False})
+        assert without.normalize(first) != without.normalize(url)
+
+
+def test_a_rule_that_acts_on_both_alike_is_not_credited():
+    """Here sorting changes both URLs, and dropping makes them one."""
+    first, url = "http://shop.test/a?c=2&b=1", "http://shop.test/a?c=2&b=1&utm_source=x"
+    assert "sort-query" in {step.rule for step in DEFAULT.explain(url).steps}
+    assert rules_between(DEFAULT, first, url) == ["drop-params"]
+
+
+def test_where_any_of_two_rules_would_do_all_that_acted_are_named():
+    """None is needed by itself."""
+    normalizer = Normalizer(
+        "default",
+        {"drop-params": ["sid"]},
+        [SiteRule(site="shop.test", kind="drop-param", param="sid")],
+    )
+    found = rules_between(normalizer, "http://shop.test/a", "http://shop.test/a?sid=1#x")
+    assert "remove-fragment" in found
+
+
+def test_a_site_rule_is_credited_by_its_kind():
+    """As the log names it."""
+    rule = SiteRule(site="shop.test", kind="trailing-slash", option="remove")
+    normalizer = Normalizer("default", None, [rule])
+    found = rules_between(normalizer, "http://shop.test/a", "http://shop.test/a/")
+    assert found == ["trailing-slash"]
+
+
+def test_in_words():
+    """What was merged with what, and by which rules; nothing where no rule did it."""
+    assert in_words(FIRST, ["a", "b", "a"]) == f" merged with {FIRST} by a, b"
+    assert in_words(None, ["a"]) == in_words("", ["a"]) == " merged by a"
+    assert in_words(FIRST, []) == ""
