@@ -143,7 +143,7 @@ def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
     pages |= {HOME + name: page(name) for name in ("7", "8p5", "10", "60")}
     settings = {
         **ADDON,
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "CONCURRENT_REQUESTS": 1,  # with more, the order is that of the answers
         DISK: f"scrapy.squeues.Pickle{order}DiskQueue",
         "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queues}",
     }
