@@ -389,7 +389,7 @@ def test_a_broken_page_does_not_lose_the_request_parked_behind_it(taught, monkey
     taught.schedule(Request(BARE + "/n"))
     taught.leave()
     taught.leave()
-    monkeypatch.setattr(live_rules, "identity_of", broken)
+    monkeypatch.setattr(live_rules, "content_of", broken)
     taught.arrive(first)
     taught.rules.work()
     assert taught.queued() == [BARE + "/n"]

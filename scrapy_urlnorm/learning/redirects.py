@@ -171,13 +171,6 @@ class RedirectLearner:
         """Return the registrable domains that have rules in force."""
         return [domain for domain, site in self._sites.items() if site.active]
 
-    def knows(self, domain: str) -> bool:
-        """Whether there is any evidence, or a rule, for a registrable domain."""
-        site = self._sites.get(domain)
-        if site is None:
-            return False
-        return bool(site.active) or any(host.votes for host in site.hosts.values())
-
     def redirect(self, source: str, target: str) -> list[SiteRule]:
         """Take note of a permanent redirect; return the rules that are in force from now on."""
         source, target = (url.partition("#")[0] for url in (source, target))

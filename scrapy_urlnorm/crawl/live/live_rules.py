@@ -22,7 +22,7 @@ from scrapy_urlnorm.crawl.engine import in_progress
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.learning.redirects import RedirectLearner
 from scrapy_urlnorm.masking import masked
-from scrapy_urlnorm.page_identity import Identity, identity_of
+from scrapy_urlnorm.page_identity import Identity, body_digest, identity_of
 from scrapy_urlnorm.settings import LEARNED_PATH
 from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.url import split
@@ -53,6 +53,8 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 #: How long keys are made anew, and requests kept back, before the event loop has its turn.
 SLICE_SECONDS = 0.01
+#: Bytes that a login wall or a soft 404 has at most.
+LONGEST_WALL = 20_000
 #: How often learned rules are written at most, unless they are few.
 SAVE_SECONDS = 30.0
 
@@ -188,11 +190,9 @@ class LiveRules:
         if not may_be_evidence(request):
             return
         site = site_of(request.url)
-        has_rules = bool(self._register.rules(site))
-        content = None
-        if has_rules or self._learner.knows(site):
-            content = identity_of(response)
-        audit = self._witnesses.audit_of(request) if has_rules else None
+        rules_here = self._register.rules(site)
+        content = content_of(response, rules_here)
+        audit = self._witnesses.audit_of(request) if rules_here else None
         if audit is not None:
             self._witnesses.close_audit(audit)
             if answers_as_said(audit, content):
@@ -436,6 +436,21 @@ class LiveRules:
 
 #: Of the words of a page so many hexadecimal digits are told to other crawlers.
 _TOLD_WORDS = 24
+
+
+def content_of(response: Response, rules: Iterable[SiteRule]) -> Identity | None:
+    """Name the content of a page as far as *rules* will ever compare it.
+
+    For rules that redirects taught its bytes will do, which spares reading the text of a page that
+    is too long for a login wall or a soft 404.
+    """
+    sources = {rule.source for rule in rules}
+    if not sources:
+        return None
+    if sources != {"redirect"} or len(response.body) <= LONGEST_WALL:
+        return identity_of(response)
+    digest = body_digest(response) if response.body else None
+    return None if digest is None else Identity(digest)
 
 
 def answers_as_said(audit: Audit, content: Identity | None) -> bool:
