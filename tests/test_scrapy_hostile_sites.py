@@ -216,7 +216,7 @@ def test_a_crawl_that_its_spider_ends_goes_on_later(tmp_path):
 def test_what_is_withheld_calls_nobody(layout, jobdir, tmp_path):
     """On an honest site learning saves requests, and no errback hears of those it saves."""
     more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
-    without, _ = visit(hostile_ways.Honest(layout=layout), tmp_path, **OFF)
+    without, asked_without = visit(hostile_ways.Honest(layout=layout), tmp_path, **OFF)
     learning, asked = visit(hostile_ways.Honest(layout=layout), tmp_path, **more)
     assert set(learning.pages) == set(without.pages)
     assert len(asked) <= len(asked_without) - len(hostile_ways.Honest().victims) // 2
