@@ -225,7 +225,7 @@ def sources(op: Op, corpus: Corpus, context: Context = ()) -> list[Item]:
     pairs = [pair for literal in context for pair in _required(literal)]
     if isinstance(op, Subst):
         pairs += [pair for pair in op.old if pair[1] not in (NAMESPACE, PAGE)]
-    slots = tuple(slot for slot in op.slots if slot != "s-1")
+    slots = tuple(sorted(slot for slot in op.slots if slot != "s-1"))
     if not pairs:
         return _with_any(corpus, slots) if slots else corpus.items
     narrow = min((corpus.with_pair(*pair) for pair in pairs), key=len)
