@@ -9,17 +9,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .normalizer import Normalizer, Trace, explain, normalize
-from .site_rules import SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.normalizer import Normalizer, Trace, explain, normalize
+from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
 
 if TYPE_CHECKING:
     __version__: str
-    from .addon import Addon
-    from .crawl_log import CrawlLog
-    from .dupefilter import UrlNormDupeFilter
-    from .fingerprinter import UrlNormRequestFingerprinter
-    from .middleware import UrlNormDownloaderMiddleware
-    from .scheduler import Scheduler
+    from scrapy_urlnorm.crawl.addon import Addon
+    from scrapy_urlnorm.crawl.crawl_log import CrawlLog
+    from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+    from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
+    from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
 
 __all__ = [
     "Addon",
@@ -38,12 +38,12 @@ __all__ = [
 ]
 
 _SCRAPY_COMPONENTS = {
-    "Addon": "addon",
-    "CrawlLog": "crawl_log",
-    "Scheduler": "scheduler",
-    "UrlNormDownloaderMiddleware": "middleware",
-    "UrlNormDupeFilter": "dupefilter",
-    "UrlNormRequestFingerprinter": "fingerprinter",
+    "Addon": "crawl.addon",
+    "CrawlLog": "crawl.crawl_log",
+    "Scheduler": "crawl.queue.scheduler",
+    "UrlNormDownloaderMiddleware": "crawl.middleware",
+    "UrlNormDupeFilter": "crawl.dupefilter",
+    "UrlNormRequestFingerprinter": "crawl.fingerprinter",
 }
 
 

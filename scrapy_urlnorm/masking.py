@@ -19,13 +19,13 @@ from hashlib import blake2b, shake_256
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from .rules import data
-from .url import join, split
+from scrapy_urlnorm.rules import data
+from scrapy_urlnorm.url import join, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .site_rules import SiteRule
+    from scrapy_urlnorm.site_rules import SiteRule
 
     Mask = Callable[[str], str]
 

@@ -8,18 +8,18 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import shortcut as shortcuts
-from .domains import MAX_HOST, registrable_domain
-from .rules import PROFILES, RULE_NAMES, RULES
-from .rules.compiled import Catalogue, effective_rules, switched
-from .rules.data import lists_digest
-from .rules.host import canonical_host
-from .rules.syntax import UNTIDY_ESCAPE
-from .site_rules import RulesByDomain, compile_site_rules
-from .url import Url, join, parse, split
+from scrapy_urlnorm import fast_key as shortcuts
+from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
+from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
+from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules, switched
+from scrapy_urlnorm.rules.data import lists_digest
+from scrapy_urlnorm.rules.host import canonical_host
+from scrapy_urlnorm.rules.syntax import UNTIDY_ESCAPE
+from scrapy_urlnorm.site_rules import RulesByDomain, compile_site_rules
+from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
-    from .site_rules import CompiledSiteRules, SiteRule
+    from scrapy_urlnorm.site_rules import CompiledSiteRules, SiteRule
 
 KEY_VERSION = 2
 """Goes up when the same rules give another key for any URL; part of every digest."""

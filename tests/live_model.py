@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.utils.request import request_from_dict
 
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.witness import Witnesses
+from scrapy_urlnorm.crawl.queue.pending import Database, PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.page_identity import Identity
-from scrapy_urlnorm.pending import Database, PendingRequests
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:

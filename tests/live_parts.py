@@ -10,11 +10,11 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
-from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.pending import Database
-from scrapy_urlnorm.settings import STORE, Config
+from scrapy_urlnorm.crawl.queue.pending import Database
+from scrapy_urlnorm.crawl.settings import STORE, Config
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules import SiteRule

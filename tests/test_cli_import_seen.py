@@ -16,7 +16,7 @@ from strategies import anything
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli.import_seen import fingerprints_of
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.stores import open_store
 

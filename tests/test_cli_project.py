@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 
 from scrapy_urlnorm import cli
 from scrapy_urlnorm.cli import VERBS
-from scrapy_urlnorm.command import UrlNormCommand
+from scrapy_urlnorm.crawl.command import UrlNormCommand
 
 SITE_RULES = """
 [[rule]]
@@ -27,12 +27,12 @@ param = "ref"
 def test_inside_a_project_its_settings_hold(tmp_path):
     """``scrapy urlnorm`` takes profile, rules and site rules from the settings; options go over."""
     pyproject = (Path(cli.__file__).parents[2] / "pyproject.toml").read_text()
-    assert 'urlnorm = "scrapy_urlnorm.command:UrlNormCommand"' in pyproject
+    assert 'urlnorm = "scrapy_urlnorm.crawl.command:UrlNormCommand"' in pyproject
     info = tmp_path / "installed-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Name: installed\nVersion: 0\n")
     (info / "entry_points.txt").write_text(
-        "[scrapy.commands]\nurlnorm = scrapy_urlnorm.command:UrlNormCommand\n"
+        "[scrapy.commands]\nurlnorm = scrapy_urlnorm.crawl.command:UrlNormCommand\n"
     )
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop_settings\n")
     (tmp_path / "rules.toml").write_text(SITE_RULES)

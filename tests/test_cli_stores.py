@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint as stock_fingerprint
 
 from scrapy_urlnorm import Normalizer, load_site_rules
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.stores import open_store
 
@@ -232,7 +232,7 @@ def test_inside_a_project_its_own_store_is_filled(tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Name: installed\nVersion: 0\n")
     (info / "entry_points.txt").write_text(
-        "[scrapy.commands]\nurlnorm = scrapy_urlnorm.command:UrlNormCommand\n"
+        "[scrapy.commands]\nurlnorm = scrapy_urlnorm.crawl.command:UrlNormCommand\n"
     )
     store, log = tmp_path / "own.seen", tmp_path / "log"
     log.write_text("".join(url + "\n" for url in URLS))

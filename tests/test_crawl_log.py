@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from loopback import Reply, Site, crawl, page, redirect
 from scrapy.http import HtmlResponse, Request, Response
 
-from scrapy_urlnorm.crawl_log import CrawlLog
+from scrapy_urlnorm.crawl.crawl_log import CrawlLog
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import read_log
@@ -240,7 +240,7 @@ def test_only_what_a_get_brought_is_a_row(log):
 
 def test_a_huge_page_is_named_by_its_bytes(log, monkeypatch):
     """Its text is not worth the time: it has a digest, and no lines."""
-    monkeypatch.setattr("scrapy_urlnorm.page_identity.MAX_BYTES", 10)
+    monkeypatch.setattr("scrapy_urlnorm.logs.page_identity.MAX_BYTES", 10)
     extension = CrawlLog(str(log))
     for n, body in enumerate((b"<p>" + b"x" * 7, b"<p>" + b"x" * 8)):
         url = f"http://a.test/{n}"

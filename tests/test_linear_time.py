@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from url_shapes import SHAPES, rule_sets
 
-from scrapy_urlnorm import shortcut
+from scrapy_urlnorm import fast_key as shortcut
 from scrapy_urlnorm.rules import query
 
 if TYPE_CHECKING:

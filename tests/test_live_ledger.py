@@ -10,9 +10,9 @@ import pytest
 
 from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
 from scrapy_urlnorm.crawl.live.register import Keys
+from scrapy_urlnorm.crawl.queue.pending import Database, PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.page_identity import Identity
-from scrapy_urlnorm.pending import Database, PendingRequests
+from scrapy_urlnorm.logs.page_identity import Identity
 
 KEYS = Keys("shop.test", b"own", b"learned")
 CONTENT = Identity("bytes", "text", "words", None)

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from live_model import SITES, Crawl, content_of
 from scrapy import Request
 
-from scrapy_urlnorm.page_identity import Identity
+from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Few, so that they meet: spellings of two pages, two pages with one number each, another site.
 URLS = [

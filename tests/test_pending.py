@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests, checksum
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.pending import PendingRequests, checksum
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_keys_are_held_until_they_are_released(path):
 
 WRITER = """
 import os, signal, sys
-from scrapy_urlnorm.pending import PendingRequests
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 pending = PendingRequests(sys.argv[1])
 for number in range(10):
     pending.push("a", b"%d" % number)

@@ -10,8 +10,8 @@ import pytest
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli import VERBS
+from scrapy_urlnorm.crawl.settings import META, SETTINGS, STATS
 from scrapy_urlnorm.rules import PROFILES, RULES
-from scrapy_urlnorm.settings import META, SETTINGS, STATS
 from scrapy_urlnorm.site_rules.kinds import KINDS
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

@@ -8,13 +8,13 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.request import RequestFingerprinter
 
-from scrapy_urlnorm.addon import Addon
-from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.middleware import PRIORITY, UrlNormDownloaderMiddleware
+from scrapy_urlnorm.crawl.addon import Addon
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.middleware import PRIORITY, UrlNormDownloaderMiddleware
 
 HOME = "http://shop.test/"
-OURS = "scrapy_urlnorm.addon.Addon"
+OURS = "scrapy_urlnorm.crawl.addon.Addon"
 FALLBACK = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 
@@ -82,7 +82,7 @@ def test_twice_is_once():
     "by_hand",
     [
         UrlNormRequestFingerprinter,
-        "scrapy_urlnorm.fingerprinter.UrlNormRequestFingerprinter",
+        "scrapy_urlnorm.crawl.fingerprinter.UrlNormRequestFingerprinter",
         "scrapy_urlnorm.UrlNormRequestFingerprinter",
     ],
 )
@@ -95,7 +95,7 @@ def test_the_class_set_by_hand_besides(by_hand):
 
 def test_a_middleware_placed_by_hand_keeps_its_place():
     """The number that the project gives the middleware stays."""
-    path = "scrapy_urlnorm.middleware.UrlNormDownloaderMiddleware"
+    path = "scrapy_urlnorm.crawl.middleware.UrlNormDownloaderMiddleware"
     settings = updated({"DOWNLOADER_MIDDLEWARES": {path: 655}})
     assert settings["DOWNLOADER_MIDDLEWARES"].copy_to_dict() == {path: 655}
 

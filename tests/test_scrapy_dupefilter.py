@@ -11,15 +11,15 @@ from scrapy import Request
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinter
 
-from scrapy_urlnorm import dupefilter as module
-from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl import dupefilter as module
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.exceptions import StoreUnavailableError
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.stores import MemorySeen, open_store
 
 HOME = "http://shop.test/"
-ADDON = {"ADDONS": {"scrapy_urlnorm.addon.Addon": 900}}
+ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}}
 
 
 class Stats(dict):

@@ -15,12 +15,12 @@ from scrapy import FormRequest, Request
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
-from scrapy_urlnorm import fingerprinter as module
+from scrapy_urlnorm.crawl import fingerprinter as module
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
+from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
+from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from scrapy_urlnorm.middleware import UrlNormDownloaderMiddleware
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.settings import Config
 
 UGLY = "HTTP://Shop.Example:80/a/../b?b=2&a=1&utm_source=mail#top"
 KEY = "http://shop.example/b?a=1&b=2"
@@ -271,7 +271,7 @@ class FakeCrawler:
 
 @pytest.mark.parametrize(
     "fallback",
-    [UrlNormRequestFingerprinter, "scrapy_urlnorm.fingerprinter.UrlNormRequestFingerprinter"],
+    [UrlNormRequestFingerprinter, "scrapy_urlnorm.crawl.fingerprinter.UrlNormRequestFingerprinter"],
 )
 def test_refuses_to_be_its_own_fallback(fallback):
     """Naming our class as its own fallback is an error that names the setting."""

@@ -14,7 +14,7 @@ from loopback import Site
 from redis_server import RedisServer
 
 SITES = named(hostile_sites, hostile_twins, hostile_ways)
-OURS = "scrapy_urlnorm.redis_queue.PriorityQueue"
+OURS = "scrapy_urlnorm.crawl.queue.redis_queue.PriorityQueue"
 KILLED = [
     "HttpStartsFailing404",
     "HttpDropsConnections",

@@ -13,7 +13,7 @@ from scrapy_urlnorm.site_rules import load_site_rules
 WWW = "http://www.shop.test"
 BARE = "http://shop.test"
 HOME = WWW + "/"
-ADDON = {"ADDONS": {"scrapy_urlnorm.addon.Addon": 900}, "CONCURRENT_REQUESTS": 1}
+ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}, "CONCURRENT_REQUESTS": 1}
 COUNT = 80
 
 

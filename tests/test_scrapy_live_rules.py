@@ -13,8 +13,8 @@ from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
 from scrapy_urlnorm.crawl.live import live_rules
-from scrapy_urlnorm.middleware import UrlNormDownloaderMiddleware
-from scrapy_urlnorm.settings import Config
+from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
+from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.site_rules import load_site_rules
 
 

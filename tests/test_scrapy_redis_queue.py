@@ -15,7 +15,7 @@ pytest.importorskip("scrapy_redis")
 from redis_server import RedisServer
 from scrapy_redis.spiders import RedisMixin
 
-from scrapy_urlnorm.redis_queue import PriorityQueue
+from scrapy_urlnorm.crawl.queue.redis_queue import PriorityQueue
 
 
 class Impatient(PriorityQueue):

@@ -12,10 +12,10 @@ from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.squeues import MarshalLifoDiskQueue, PickleFifoDiskQueue, PickleLifoDiskQueue
 
-from scrapy_urlnorm.addon import Addon
-from scrapy_urlnorm.pending import PendingRequests
-from scrapy_urlnorm.queues import FifoDiskQueue, LifoDiskQueue
-from scrapy_urlnorm.scheduler import FILE_NAME, Scheduler
+from scrapy_urlnorm.crawl.addon import Addon
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
+from scrapy_urlnorm.crawl.queue.queues import FifoDiskQueue, LifoDiskQueue
+from scrapy_urlnorm.crawl.queue.scheduler import FILE_NAME, Scheduler
 
 HOME = "http://shop.test/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
@@ -119,12 +119,12 @@ def test_another_queue_with_our_scheduler_is_an_error(tmp_path):
     assert site.requests == []
     assert "CRITICAL" in result.log
     assert f"{DISK} = 'scrapy.squeues.PickleLifoDiskQueue'" in result.log
-    assert "scrapy_urlnorm.queues.LifoDiskQueue" in result.log
+    assert "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue" in result.log
 
 
 def test_our_queue_with_another_scheduler_is_an_error(tmp_path):
     """It has no database then, and says which scheduler it belongs to."""
-    settings = {DISK: "scrapy_urlnorm.queues.LifoDiskQueue", "JOBDIR": str(tmp_path)}
+    settings = {DISK: "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue", "JOBDIR": str(tmp_path)}
     with Site({HOME: page("home", "/1")}) as site:
         result = crawl(site, [HOME], settings)
     assert "SCHEDULER = 'scrapy_urlnorm.Scheduler'" in (result.error or "") + result.log
@@ -313,8 +313,8 @@ def test_scrapys_dupefilter_works_too(tmp_path):
     """Our scheduler needs none of our other components."""
     settings = {
         "SCHEDULER": "scrapy_urlnorm.Scheduler",
-        DISK: "scrapy_urlnorm.queues.LifoDiskQueue",
-        START: "scrapy_urlnorm.queues.FifoDiskQueue",
+        DISK: "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue",
+        START: "scrapy_urlnorm.crawl.queue.queues.FifoDiskQueue",
         "JOBDIR": str(tmp_path),
     }
     with Site({HOME: page("home", "/1", "/1"), f"{HOME}1": page("1")}) as site:
@@ -364,7 +364,7 @@ class OnAFullDisk(Scheduler):
     """Our scheduler with that database."""
 
     def open(self, spider):
-        from scrapy_urlnorm import scheduler
+        from scrapy_urlnorm.crawl.queue import scheduler
 
         scheduler.PendingRequests = Fails
         try:
@@ -386,8 +386,8 @@ def test_a_full_disk_ends_the_crawl_and_loses_nothing(tmp_path):
     settings = {**ADDON, "JOBDIR": str(tmp_path)}
     full = {
         "SCHEDULER": f"{__name__}.OnAFullDisk",
-        DISK: "scrapy_urlnorm.queues.LifoDiskQueue",
-        START: "scrapy_urlnorm.queues.FifoDiskQueue",
+        DISK: "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue",
+        START: "scrapy_urlnorm.crawl.queue.queues.FifoDiskQueue",
     }
     with Site(pages) as site:
         result = crawl(site, [HOME], {**settings, **full}, filter_start=True)

@@ -9,15 +9,15 @@ import pytest
 from loopback import Site, crawl, page
 from scrapy.settings import Settings
 
-from scrapy_urlnorm import settings as module
+from scrapy_urlnorm.crawl import settings as module
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.settings import META, SETTINGS, STATS, Config, is_enabled
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.settings import META, SETTINGS, STATS, Config, is_enabled
 from scrapy_urlnorm.stores import default_spec
 
 HOME = "http://shop.test/"
-ADDON = {"ADDONS": {"scrapy_urlnorm.addon.Addon": 900}}
+ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}}
 
 
 def read(**settings):

@@ -12,8 +12,8 @@ from redis_server import RedisServer
 from scrapy import Request
 from scrapy.settings import Settings
 
+from scrapy_urlnorm.crawl.settings import STORE, Config
 from scrapy_urlnorm.exceptions import StoreUnavailableError
-from scrapy_urlnorm.settings import STORE, Config
 
 pytest.importorskip("redis")
 

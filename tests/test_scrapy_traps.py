@@ -7,7 +7,7 @@ from loopback import Site, crawl, page, redirect
 
 HOST = "http://shop.test"
 HOME = HOST + "/"
-ADDON = {"ADDONS": {"scrapy_urlnorm.addon.Addon": 900}}
+ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}}
 PROFILES = ("safe", "default", "aggressive")
 
 
@@ -199,10 +199,10 @@ def test_rewriting_keeps_the_offsite_check():
 def test_rewriting_works_with_the_stock_dupefilter():
     """With another dupefilter rewritten requests are not lost either."""
     settings = {
-        "REQUEST_FINGERPRINTER_CLASS": "scrapy_urlnorm.fingerprinter.UrlNormRequestFingerprinter",
+        "REQUEST_FINGERPRINTER_CLASS": "scrapy_urlnorm.crawl.fingerprinter.UrlNormRequestFingerprinter",
         "DOWNLOADER_MIDDLEWARES": {
             "loopback.ViaSite": 740,
-            "scrapy_urlnorm.middleware.UrlNormDownloaderMiddleware": 610,
+            "scrapy_urlnorm.crawl.middleware.UrlNormDownloaderMiddleware": 610,
         },
         "URLNORM_REWRITE_REQUESTS": True,
     }

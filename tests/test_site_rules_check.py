@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scrapy_urlnorm.cli.check_rules import check_site_rules
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import (
     SiteRule,
-    check_site_rules,
     export_duplicate_url_discarder,
     import_rules,
     save_site_rules,

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_urlnorm.cli.check_rules import _OF_ONE_PARAM, _shadowed
 from scrapy_urlnorm.site_rules import SiteRule
-from scrapy_urlnorm.site_rules.check import _OF_ONE_PARAM, _shadowed
 from scrapy_urlnorm.site_rules.context import own_params
 
 SITES = ("*.a.example", "a.example", "x.a.example", "*.x.a.example", "ya.example")

@@ -22,7 +22,7 @@ from scrapy_urlnorm.stores import open_store
 spec, digest, limit = sys.argv[1:]
 store = open_store(spec, digest=digest)
 store.open()
-disk = sys.modules.get("scrapy_urlnorm.stores.disk")
+disk = sys.modules.get("scrapy_urlnorm.stores.lmdb")
 if disk:
     disk.BATCH_KEYS = 500
 # To a process, the largest file it may write looks as a full disk does.

@@ -24,7 +24,7 @@ from hashlib import sha1
 from scrapy_urlnorm.stores import open_store
 spec, number = sys.argv[1], int(sys.argv[2])
 if spec.startswith("lmdb"):
-    from scrapy_urlnorm.stores import disk
+    from scrapy_urlnorm.stores import lmdb as disk
     disk.BATCH_KEYS = {BATCH}
 with open_store(spec, digest={DIGEST!r}) as seen:
     while True:

@@ -15,7 +15,7 @@ from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores import Identity, open_store
 
 lmdb = pytest.importorskip("lmdb", reason="the extra 'disk' is not installed")
-disk = pytest.importorskip("scrapy_urlnorm.stores.disk")
+disk = pytest.importorskip("scrapy_urlnorm.stores.lmdb")
 
 
 class TestLmdb(StoreFileContract):

@@ -14,8 +14,8 @@ import pytest
 from crawl_process import start
 from loopback import Site, page
 
-from scrapy_urlnorm.pending import PendingRequests
-from scrapy_urlnorm.scheduler import Scheduler
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
+from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from loopback import Reply
@@ -34,8 +34,8 @@ class Small(Scheduler):
 
 SMALL = {
     "SCHEDULER": f"{__name__}.Small",
-    "SCHEDULER_DISK_QUEUE": "scrapy_urlnorm.queues.LifoDiskQueue",
-    "SCHEDULER_START_DISK_QUEUE": "scrapy_urlnorm.queues.FifoDiskQueue",
+    "SCHEDULER_DISK_QUEUE": "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy_urlnorm.crawl.queue.queues.FifoDiskQueue",
 }
 
 

@@ -17,7 +17,7 @@ pytest.importorskip("scrapy_redis")
 
 from redis_server import RedisServer
 
-from scrapy_urlnorm.redis_queue import PriorityQueue
+from scrapy_urlnorm.crawl.queue.redis_queue import PriorityQueue
 
 HOME = "http://shop.test/"
 PAGES = 150
@@ -139,7 +139,7 @@ def test_with_our_queue_a_killed_crawler_takes_nothing_along(url, tmp_path):
 def test_our_queue_in_four_crawlers(url, tmp_path):
     """Nobody dies: every page once, and nothing is left in Redis but what was seen."""
     with Site(Shop()) as site:
-        queue = "scrapy_urlnorm.redis_queue.PriorityQueue"
+        queue = "scrapy_urlnorm.crawl.queue.redis_queue.PriorityQueue"
         crawlers = start_crawlers(site, url, tmp_path, SCHEDULER_QUEUE_CLASS=queue)
         assert [crawler.wait(120) for crawler in crawlers] == [0] * CRAWLERS
     assert pages_of(site.requests) == {f"{HOME}{number}": 1 for number in range(1, PAGES)}

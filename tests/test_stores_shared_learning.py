@@ -15,7 +15,7 @@ from loopback import Site, page, redirect
 from redis_server import RedisServer
 from scrapy.settings import Settings
 
-from scrapy_urlnorm.settings import STORE, Config
+from scrapy_urlnorm.crawl.settings import STORE, Config
 
 redis = pytest.importorskip("redis")
 pytest.importorskip("scrapy_redis")

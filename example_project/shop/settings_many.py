@@ -7,7 +7,7 @@ from shop.settings import *
 
 REDIS_URL = os.environ.get("SHOP_REDIS", "redis://localhost:6379/0")
 SCHEDULER = "scrapy_redis.scheduler.Scheduler"
-SCHEDULER_QUEUE_CLASS = "scrapy_urlnorm.redis_queue.PriorityQueue"
+SCHEDULER_QUEUE_CLASS = "scrapy_urlnorm.crawl.queue.redis_queue.PriorityQueue"
 SCHEDULER_PERSIST = True  # the first crawler that is done leaves the queue to the others
 URLNORM_STORE = REDIS_URL
 URLNORM_STORE_OPTIONS = {"prefix": "shop:seen"}

@@ -15,15 +15,24 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..exceptions import UrlNormError
-from ..text import did_you_mean, shortened
-from . import catalogue, dedupe, import_seen, learn, site_rules, stores, urls
-from .verb import STANDARD_OUTPUT, USAGE, WHICH_RULES, UsageError, Verb, flush, out, say
+from scrapy_urlnorm.cli import catalogue, dedupe, import_seen, learn, site_rules, stores, urls
+from scrapy_urlnorm.cli.verb import (
+    STANDARD_OUTPUT,
+    USAGE,
+    WHICH_RULES,
+    UsageError,
+    Verb,
+    flush,
+    out,
+    say,
+)
+from scrapy_urlnorm.exceptions import UrlNormError
+from scrapy_urlnorm.text import did_you_mean, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .verb import Project
+    from scrapy_urlnorm.cli.verb import Project
 
 __all__ = ["VERBS", "main"]
 
@@ -44,7 +53,7 @@ class _Version(argparse.Action):
     """``--version``: the version is looked up when it is asked for only."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from .. import __version__
+        from scrapy_urlnorm import __version__
 
         out(f"scrapy-urlnorm {__version__}")
         parser.exit()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..rules import PROFILES, RULES
-from ..text import did_you_mean
-from .verb import YES, UsageError, Verb, add_json, out, out_json
+from scrapy_urlnorm.cli.verb import YES, UsageError, Verb, add_json, out, out_json
+from scrapy_urlnorm.rules import PROFILES, RULES
+from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
     import argparse
 
-    from ..rules import Rule
+    from scrapy_urlnorm.rules import Rule
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ..logs import FORMATS, read_log
-from .verb import Progress, UsageError, add_json, say
+from scrapy_urlnorm.cli.verb import Progress, UsageError, add_json, say
+from scrapy_urlnorm.logs import FORMATS, read_log
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ..logs import Observation
+    from scrapy_urlnorm.logs import Observation
 
 
 class Logs:

@@ -6,10 +6,7 @@ from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from ..logs.source import url_of
-from ..stores import open_store
-from ..text import counted
-from .verb import (
+from scrapy_urlnorm.cli.verb import (
     YES,
     Progress,
     UsageError,
@@ -22,6 +19,9 @@ from .verb import (
     out_json,
     say,
 )
+from scrapy_urlnorm.logs.source import url_of
+from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse

@@ -13,20 +13,28 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..exceptions import MissingExtraError, naming
-from ..logs.source import url_of
-from ..stores import MemorySeen
-from ..text import counted
-from .learn import Logs, add_log_options
-from .stores import STOCK_FINGERPRINTER, add_store, fill, keys_of, new_store
-from .verb import YES, Progress, UsageError, Verb, add_normalizer, build_normalizer, say
+from scrapy_urlnorm.cli.learn import Logs, add_log_options
+from scrapy_urlnorm.cli.stores import STOCK_FINGERPRINTER, add_store, fill, keys_of, new_store
+from scrapy_urlnorm.cli.verb import (
+    YES,
+    Progress,
+    UsageError,
+    Verb,
+    add_normalizer,
+    build_normalizer,
+    say,
+)
+from scrapy_urlnorm.exceptions import MissingExtraError, naming
+from scrapy_urlnorm.logs.source import url_of
+from scrapy_urlnorm.stores import MemorySeen
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from ..normalizer import Normalizer
-    from ..stores import Seen
+    from scrapy_urlnorm.normalizer import Normalizer
+    from scrapy_urlnorm.stores import Seen
 
 NEEDED = ("sort-query", "remove-fragment", "form-encode-query", "decode-path-reserved")
 """Rules without which two URLs that Scrapy merges may be two for us."""

@@ -11,15 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..learning import evaluate, survey
-from ..masking import masked
-from ..rules import RULES
-from ..site_rules import load_site_rules
-from .crawl_logs import Logs, add_log_options, add_logs, number_of, say_left_out
-from .merge import Merged, add_rules
-from .site_rules import out_rules
-from .status import Status
-from .verb import (
+from scrapy_urlnorm.cli.crawl_logs import Logs, add_log_options, add_logs, number_of, say_left_out
+from scrapy_urlnorm.cli.merge import Merged, add_rules
+from scrapy_urlnorm.cli.site_rules import out_rules
+from scrapy_urlnorm.cli.status import Status
+from scrapy_urlnorm.cli.verb import (
     YES,
     UsageError,
     Verb,
@@ -29,15 +25,19 @@ from .verb import (
     out_json,
     say,
 )
+from scrapy_urlnorm.learning import evaluate, survey
+from scrapy_urlnorm.masking import masked
+from scrapy_urlnorm.rules import RULES
+from scrapy_urlnorm.site_rules import load_site_rules
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from ..learning import Evaluation, SiteReport
-    from ..logs import Observation
-    from ..site_rules import SiteRule
+    from scrapy_urlnorm.learning import Evaluation, SiteReport
+    from scrapy_urlnorm.logs import Observation
+    from scrapy_urlnorm.site_rules import SiteRule
 
 __all__ = ["VERBS", "Logs", "add_log_options", "add_logs"]
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..domains import registrable_domain
-from ..exceptions import SiteRuleError
-from ..site_rules import compile_site_rules, load_site_rules, save_site_rules
+from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules import compile_site_rules, load_site_rules, save_site_rules
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from ..site_rules import SiteRule
+    from scrapy_urlnorm.site_rules import SiteRule
 
 
 @dataclass

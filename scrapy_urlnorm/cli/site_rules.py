@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..rules import PROFILES
-from ..site_rules import load_site_rules
-from ..site_rules.check import check_site_rules
-from ..site_rules.file import table_of
-from ..site_rules.importers import export_duplicate_url_discarder, import_rules
-from ..site_rules.toml import write_block
-from ..text import counted
-from .merge import add_rules
-from .verb import NO, YES, Verb, add_json, out, out_json, say
+from scrapy_urlnorm.cli.check_rules import check_site_rules
+from scrapy_urlnorm.cli.merge import add_rules
+from scrapy_urlnorm.cli.verb import NO, YES, Verb, add_json, out, out_json, say
+from scrapy_urlnorm.rules import PROFILES
+from scrapy_urlnorm.site_rules import load_site_rules
+from scrapy_urlnorm.site_rules.file import table_of
+from scrapy_urlnorm.site_rules.importers import export_duplicate_url_discarder, import_rules
+from scrapy_urlnorm.site_rules.toml import write_block
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from ..site_rules import SiteRule
+    from scrapy_urlnorm.site_rules import SiteRule
 
 SHOWN = 10
 """Rows not taken that are named one by one."""

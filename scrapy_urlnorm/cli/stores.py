@@ -5,19 +5,19 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from ..normalizer import KEY_VERSION
-from ..stores import open_store
-from ..text import counted
-from .learn import Logs, add_logs
-from .verb import YES, UsageError, Verb, add_normalizer, build_normalizer, say
+from scrapy_urlnorm.cli.learn import Logs, add_logs
+from scrapy_urlnorm.cli.verb import YES, UsageError, Verb, add_normalizer, build_normalizer, say
+from scrapy_urlnorm.normalizer import KEY_VERSION
+from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable
 
-    from ..normalizer import Normalizer
-    from ..stores import Seen
-    from .verb import Project
+    from scrapy_urlnorm.cli.verb import Project
+    from scrapy_urlnorm.normalizer import Normalizer
+    from scrapy_urlnorm.stores import Seen
 
 STOCK_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 
@@ -66,7 +66,9 @@ def _add_rekey_arguments(parser: argparse.ArgumentParser) -> None:
 
 def keys_of(args: argparse.Namespace, normalizer: Normalizer) -> Callable[[str], bytes]:
     """Return what makes the key of a URL, as the project's crawls do."""
-    from ..fingerprinter import UrlNormRequestFingerprinter  # it needs Scrapy, the others do not
+    from scrapy_urlnorm.crawl.fingerprinter import (
+        UrlNormRequestFingerprinter,  # it needs Scrapy, the others do not
+    )
 
     project: Project | None = args.project
     if project is not None and project.fingerprinter != STOCK_FINGERPRINTER:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ..logs.source import url_of
-from ..url import parse
-from .verb import (
+from scrapy_urlnorm.cli.verb import (
     NO,
     YES,
     Progress,
@@ -20,11 +18,13 @@ from .verb import (
     out,
     out_json,
 )
+from scrapy_urlnorm.logs.source import url_of
+from scrapy_urlnorm.url import parse
 
 if TYPE_CHECKING:
     import argparse
 
-    from ..normalizer import Trace
+    from scrapy_urlnorm.normalizer import Trace
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

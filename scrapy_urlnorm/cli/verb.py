@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from ..exceptions import ConfigError, naming
-from ..logs.source import numbered_lines, open_log, url_of, with_bytes_escaped
-from ..normalizer import Normalizer
-from ..rules import PROFILES, RULE_NAMES, RULES
-from ..site_rules import load_site_rules
+from scrapy_urlnorm.exceptions import ConfigError, naming
+from scrapy_urlnorm.logs.source import numbered_lines, open_log, url_of, with_bytes_escaped
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
+from scrapy_urlnorm.site_rules import load_site_rules
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ..site_rules import SiteRule
+    from scrapy_urlnorm.site_rules import SiteRule
 
 YES, NO, USAGE = 0, 1, 2
 """Exit codes: done or yes; a negative answer; wrong usage or input."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from w3lib.url import canonicalize_url
 
+from scrapy_urlnorm.crawl.live.register import site_of
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import RULE_NAMES
-
-from .live.register import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

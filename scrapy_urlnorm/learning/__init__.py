@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .evaluation import Evaluation, evaluate
-from .mining import SiteReport, mine, survey
+from scrapy_urlnorm.learning.evaluation import Evaluation, evaluate
+from scrapy_urlnorm.learning.mining import SiteReport, mine, survey
 
 __all__ = ["Evaluation", "SiteReport", "evaluate", "mine", "survey"]

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from ..exceptions import ConfigError, UrlNormError
-from ..normalizer import Normalizer
-from ..site_rules.catalogue import is_switch
-from ..site_rules.compile import reason
-from ..url import split
-from .corpus import most_common
-from .risk import expected_noise
+from scrapy_urlnorm.exceptions import ConfigError, UrlNormError
+from scrapy_urlnorm.learning.corpus import most_common
+from scrapy_urlnorm.learning.risk import expected_noise
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules.catalogue import is_switch
+from scrapy_urlnorm.site_rules.compile import reason
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..normalizer import Trace
-    from ..site_rules import SiteRule
-    from .risk import Limits
-    from .rules import Learned
+    from scrapy_urlnorm.learning.risk import Limits
+    from scrapy_urlnorm.learning.rules import Learned
+    from scrapy_urlnorm.normalizer import Trace
+    from scrapy_urlnorm.site_rules import SiteRule
 
 _TOLERATED = 0.004
 _RESTLESS = 1_000_000

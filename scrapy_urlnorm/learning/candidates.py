@@ -10,16 +10,16 @@ from collections import Counter, defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from . import structure
-from .ops import Drop, Op, Subst, Wild
-from .slots import OTHER, Slots, is_param, is_segment
-from .symbols import directed, symbolic
+from scrapy_urlnorm.learning import structure
+from scrapy_urlnorm.learning.ops import Drop, Op, Subst, Wild
+from scrapy_urlnorm.learning.slots import OTHER, Slots, is_param, is_segment
+from scrapy_urlnorm.learning.symbols import directed, symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from .contexts import Vocabulary
-    from .corpus import Corpus, Item
+    from scrapy_urlnorm.learning.contexts import Vocabulary
+    from scrapy_urlnorm.learning.corpus import Corpus, Item
 
 _Op = TypeVar("_Op", bound=Op)
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ..normalizer import Normalizer
-from ..site_rules import SiteRule
-from .corpus import Corpus
-from .evidence import gather, items_of
-from .ops import Drop
-from .priors import is_listed
-from .risk import wrong
-from .slots import Hasher, is_param, slots_of
-from .trials import count, trials_of
+from scrapy_urlnorm.learning.corpus import Corpus
+from scrapy_urlnorm.learning.evidence import gather, items_of
+from scrapy_urlnorm.learning.ops import Drop
+from scrapy_urlnorm.learning.priors import is_listed
+from scrapy_urlnorm.learning.risk import wrong
+from scrapy_urlnorm.learning.slots import Hasher, is_param, slots_of
+from scrapy_urlnorm.learning.trials import count, trials_of
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..logs import Observation
-    from .risk import Limits
+    from scrapy_urlnorm.learning.risk import Limits
+    from scrapy_urlnorm.logs import Observation
 
 _LISTED = 0.95
 _WITHOUT_LIST = Normalizer("default", rules={"drop-params": False})

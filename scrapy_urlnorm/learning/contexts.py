@@ -12,12 +12,12 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from .slots import REPEAT, Slots, is_param, is_segment, segments
+from scrapy_urlnorm.learning.slots import REPEAT, Slots, is_param, is_segment, segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .corpus import Item
+    from scrapy_urlnorm.learning.corpus import Item
 
 Literal = tuple[Any, ...]
 Context = tuple[Literal, ...]

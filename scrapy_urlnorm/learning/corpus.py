@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable
 
-    from .slots import Hasher, Slots
+    from scrapy_urlnorm.learning.slots import Hasher, Slots
 
 
 @dataclass(slots=True)

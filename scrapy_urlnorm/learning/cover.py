@@ -11,16 +11,23 @@ from collections import Counter, defaultdict
 from math import log1p
 from typing import TYPE_CHECKING, NamedTuple
 
-from .contexts import Context, Literal, Vocabulary, all_hold, generality, holds
-from .priors import prior
-from .risk import Limits, accepted, by_chance, risk, support_needed
-from .trials import Count, Trial, count
+from scrapy_urlnorm.learning.contexts import (
+    Context,
+    Literal,
+    Vocabulary,
+    all_hold,
+    generality,
+    holds,
+)
+from scrapy_urlnorm.learning.priors import prior
+from scrapy_urlnorm.learning.risk import Limits, accepted, by_chance, risk, support_needed
+from scrapy_urlnorm.learning.trials import Count, Trial, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .ops import Drop, Op, Wild
-    from .slots import Slots
+    from scrapy_urlnorm.learning.ops import Drop, Op, Wild
+    from scrapy_urlnorm.learning.slots import Slots
 
 _MAX_CONTEXTS, _MAX_DEPTH = 8, 3
 _SIGNIFICANT = 0.05

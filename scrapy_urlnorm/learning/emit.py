@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import SiteRuleError
-from ..site_rules import SiteRule
-from ..site_rules.form import encode_segment, new_param
-from .ops import (
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.ops import (
     Cut,
     Dedupe,
     Drop,
@@ -25,13 +23,15 @@ from .ops import (
     ToPath,
     Wild,
 )
-from .slots import REPEAT, is_segment
+from scrapy_urlnorm.learning.slots import REPEAT, is_segment
+from scrapy_urlnorm.site_rules import SiteRule
+from scrapy_urlnorm.site_rules.form import encode_segment, new_param
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .contexts import Context, Literal
-    from .rules import Learned
+    from scrapy_urlnorm.learning.contexts import Context, Literal
+    from scrapy_urlnorm.learning.rules import Learned
 
 
 #: No risk is written as none.

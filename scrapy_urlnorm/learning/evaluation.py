@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .risk import upper_bound
+from scrapy_urlnorm.learning.risk import upper_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..logs import Observation
-    from ..normalizer import Normalizer
+    from scrapy_urlnorm.logs import Observation
+    from scrapy_urlnorm.normalizer import Normalizer
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from ..domains import registrable_domain
-from ..url import split
-from .corpus import Item, most_common
-from .slots import OTHER, is_param, slots_of
+from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.learning.corpus import Item, most_common
+from scrapy_urlnorm.learning.slots import OTHER, is_param, slots_of
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
-    from ..logs import Observation
-    from .slots import Hasher, Slots
+    from scrapy_urlnorm.learning.slots import Hasher, Slots
+    from scrapy_urlnorm.logs import Observation
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 #: A page to which more URLs redirect than this says nothing about them (login, home).

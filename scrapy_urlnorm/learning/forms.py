@@ -10,17 +10,17 @@ from collections import defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from .cover import Found
-from .ops import Drop, Op, Wild
-from .priors import RETURNS, prior, returns
-from .risk import accepted, risk
-from .slots import OTHER, Slots, is_param
-from .trials import Count
+from scrapy_urlnorm.learning.cover import Found
+from scrapy_urlnorm.learning.ops import Drop, Op, Wild
+from scrapy_urlnorm.learning.priors import RETURNS, prior, returns
+from scrapy_urlnorm.learning.risk import accepted, risk
+from scrapy_urlnorm.learning.slots import OTHER, Slots, is_param
+from scrapy_urlnorm.learning.trials import Count
 
 if TYPE_CHECKING:
-    from .contexts import Context, Literal, Vocabulary
-    from .corpus import Corpus, Item
-    from .risk import Limits
+    from scrapy_urlnorm.learning.contexts import Context, Literal, Vocabulary
+    from scrapy_urlnorm.learning.corpus import Corpus, Item
+    from scrapy_urlnorm.learning.risk import Limits
 
 _MIN_ITEMS, _MIN_VALUES, _MAX_RULES, _MAX_NAMES = 20, 5, 60, 3
 #: Enough where the parameters only say where to go afterwards.

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from . import forms, pools, tenants
-from .candidates import Candidates, candidates, set_ops
-from .contexts import Context, Vocabulary, all_hold
-from .corpus import Corpus, Item
-from .cover import Found, cover, earned, guarded, passes, risk_of
-from .ops import Drop, Op, Subst, Wild
-from .priors import is_listed
-from .risk import Limits, by_chance, expected_noise
-from .rules import Learned, examples_of, settle
-from .slots import Hasher, Slots, is_segment
-from .trials import absent_contents, count, sources, trials_of
+from scrapy_urlnorm.learning import forms, pools, tenants
+from scrapy_urlnorm.learning.candidates import Candidates, candidates, set_ops
+from scrapy_urlnorm.learning.contexts import Context, Vocabulary, all_hold
+from scrapy_urlnorm.learning.corpus import Corpus, Item
+from scrapy_urlnorm.learning.cover import Found, cover, earned, guarded, passes, risk_of
+from scrapy_urlnorm.learning.ops import Drop, Op, Subst, Wild
+from scrapy_urlnorm.learning.priors import is_listed
+from scrapy_urlnorm.learning.risk import Limits, by_chance, expected_noise
+from scrapy_urlnorm.learning.rules import Learned, examples_of, settle
+from scrapy_urlnorm.learning.slots import Hasher, Slots, is_segment
+from scrapy_urlnorm.learning.trials import absent_contents, count, sources, trials_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .trials import Count, Trial
+    from scrapy_urlnorm.learning.trials import Count, Trial
 
 _ROUNDS = 14
 #: Distinct values that must have been tried before all values are taken as meaningless.
@@ -391,7 +391,7 @@ def _record(trials: Sequence[Trial]) -> tuple[int, int, int]:
 
 def _enough_values(op: Op, touched: Sequence[Slots]) -> bool:
     """Whether an edit was seen on enough different values (a version may end in ``.11``)."""
-    from .ops import Number, Suffix
+    from scrapy_urlnorm.learning.ops import Number, Suffix
 
     if not isinstance(op, (Number, Suffix)):
         return True

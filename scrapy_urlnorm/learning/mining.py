@@ -7,26 +7,26 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from ..normalizer import Normalizer
-from ..url import split
-from . import catalogue, proposals
-from .audit import audited
-from .corpus import most_common
-from .emit import site_rule
-from .evidence import gather, items_of, site_of
-from .miner import Miner
-from .risk import Limits
-from .rules import settle
-from .slots import Hasher
-from .trials import trials_of
+from scrapy_urlnorm.learning import catalogue, proposals
+from scrapy_urlnorm.learning.audit import audited
+from scrapy_urlnorm.learning.corpus import most_common
+from scrapy_urlnorm.learning.emit import site_rule
+from scrapy_urlnorm.learning.evidence import gather, items_of, site_of
+from scrapy_urlnorm.learning.miner import Miner
+from scrapy_urlnorm.learning.risk import Limits
+from scrapy_urlnorm.learning.rules import settle
+from scrapy_urlnorm.learning.slots import Hasher
+from scrapy_urlnorm.learning.trials import trials_of
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from ..logs import Observation
-    from ..site_rules import SiteRule
-    from .evidence import Evidence
-    from .rules import Learned
+    from scrapy_urlnorm.learning.evidence import Evidence
+    from scrapy_urlnorm.learning.rules import Learned
+    from scrapy_urlnorm.logs import Observation
+    from scrapy_urlnorm.site_rules import SiteRule
 
 _MAX_HOSTS = 100
 _PLAIN = Normalizer("default")

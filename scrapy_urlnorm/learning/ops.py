@@ -11,8 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ..site_rules.operations import is_bare, lower_first
-from .slots import REPEAT, Slots, count_params, segments, with_segments, without
+from scrapy_urlnorm.learning.slots import (
+    REPEAT,
+    Slots,
+    count_params,
+    segments,
+    with_segments,
+    without,
+)
+from scrapy_urlnorm.site_rules.operations import is_bare, lower_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

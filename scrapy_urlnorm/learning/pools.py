@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from .cover import Found, earned
-from .ops import Drop, Op, Subst, Wild
-from .priors import prior
-from .risk import accepted, by_chance, expected_noise, risk
-from .trials import absent_contents, count
+from scrapy_urlnorm.learning.cover import Found, earned
+from scrapy_urlnorm.learning.ops import Drop, Op, Subst, Wild
+from scrapy_urlnorm.learning.priors import prior
+from scrapy_urlnorm.learning.risk import accepted, by_chance, expected_noise, risk
+from scrapy_urlnorm.learning.trials import absent_contents, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .candidates import Candidates
-    from .contexts import Context, Vocabulary
-    from .risk import Limits
-    from .trials import Trial
+    from scrapy_urlnorm.learning.candidates import Candidates
+    from scrapy_urlnorm.learning.contexts import Context, Vocabulary
+    from scrapy_urlnorm.learning.risk import Limits
+    from scrapy_urlnorm.learning.trials import Trial
 
     Try = Callable[[Op, Context], list[Trial]]
 

@@ -11,13 +11,26 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
-from ..normalizer import Normalizer
-from ..rules.data import session_params
-from .ops import Cut, Drop, First, Lower, Op, Prefix, Slashes, Split, Subst, Tail, ToPath, Wild
-from .slots import is_segment
+from scrapy_urlnorm.learning.ops import (
+    Cut,
+    Drop,
+    First,
+    Lower,
+    Op,
+    Prefix,
+    Slashes,
+    Split,
+    Subst,
+    Tail,
+    ToPath,
+    Wild,
+)
+from scrapy_urlnorm.learning.slots import is_segment
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.rules.data import session_params
 
 if TYPE_CHECKING:
-    from .contexts import Context
+    from scrapy_urlnorm.learning.contexts import Context
 
 
 def _words(text: str) -> frozenset[str]:

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .corpus import Corpus, Item
-from .emit import site_rule
-from .ops import Drop, Op, Subst, Tail
-from .priors import prior
-from .risk import support_needed
-from .rules import Learned, examples_of
-from .slots import Hasher, slots_of
-from .trials import Count, sources, trials_of
+from scrapy_urlnorm.learning.corpus import Corpus, Item
+from scrapy_urlnorm.learning.emit import site_rule
+from scrapy_urlnorm.learning.ops import Drop, Op, Subst, Tail
+from scrapy_urlnorm.learning.priors import prior
+from scrapy_urlnorm.learning.risk import support_needed
+from scrapy_urlnorm.learning.rules import Learned, examples_of
+from scrapy_urlnorm.learning.slots import Hasher, slots_of
+from scrapy_urlnorm.learning.trials import Count, sources, trials_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..site_rules import SiteRule
-    from .miner import Miner
+    from scrapy_urlnorm.learning.miner import Miner
+    from scrapy_urlnorm.site_rules import SiteRule
 
 _NONE: Counter[int] = Counter()
 _UNSEEN = 0  # the content of every URL of a list

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.risk import Limits, risk, support_needed
 from scrapy_urlnorm.rules.data import index_names
 from scrapy_urlnorm.rules.path import trailing_slash
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.site_rules.form import Form
 from scrapy_urlnorm.url import split
-
-from .risk import Limits, risk, support_needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .contexts import Context, all_hold
+from scrapy_urlnorm.learning.contexts import Context, all_hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .corpus import Corpus, Item
-    from .ops import Op
-    from .slots import Slots
-    from .trials import Count
+    from scrapy_urlnorm.learning.corpus import Corpus, Item
+    from scrapy_urlnorm.learning.ops import Op
+    from scrapy_urlnorm.learning.slots import Slots
+    from scrapy_urlnorm.learning.trials import Count
 
 _MAX_PASSES = 6
 _EXAMPLES = 3

@@ -11,9 +11,9 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from ..site_rules.form import Form
-from ..site_rules.operations import is_bare
-from ..url import split
+from scrapy_urlnorm.site_rules.form import Form
+from scrapy_urlnorm.site_rules.operations import is_bare
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

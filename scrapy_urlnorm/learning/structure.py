@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..site_rules.operations import lower_first
-from .ops import (
+from scrapy_urlnorm.learning.ops import (
     Cut,
     Dedupe,
     First,
@@ -21,7 +20,8 @@ from .ops import (
     ToPath,
     number_of,
 )
-from .slots import REPEAT, Slots, is_param, is_segment, segments
+from scrapy_urlnorm.learning.slots import REPEAT, Slots, is_param, is_segment, segments
+from scrapy_urlnorm.site_rules.operations import lower_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

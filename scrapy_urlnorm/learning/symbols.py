@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ops import NAMESPACE, PAGE, Pairs, Subst
-from .slots import REPEAT, is_param, is_path, segments
+from scrapy_urlnorm.learning.ops import NAMESPACE, PAGE, Pairs, Subst
+from scrapy_urlnorm.learning.slots import REPEAT, is_param, is_path, segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .contexts import Vocabulary
-    from .slots import Slots
+    from scrapy_urlnorm.learning.contexts import Vocabulary
+    from scrapy_urlnorm.learning.slots import Slots
 
 _MAX_PREFIX = 2
 

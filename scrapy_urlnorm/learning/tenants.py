@@ -12,16 +12,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .ops import ANY, Cut, Prefix, Split, Subst, ToPath, Wild
-from .priors import selects
-from .slots import is_param
+from scrapy_urlnorm.learning.ops import ANY, Cut, Prefix, Split, Subst, ToPath, Wild
+from scrapy_urlnorm.learning.priors import selects
+from scrapy_urlnorm.learning.slots import is_param
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .contexts import Context
-    from .ops import Op
-    from .slots import Slots
+    from scrapy_urlnorm.learning.contexts import Context
+    from scrapy_urlnorm.learning.ops import Op
+    from scrapy_urlnorm.learning.slots import Slots
 
 #: So many first segments must agree before the others are taken to be like them.
 ENOUGH = 3

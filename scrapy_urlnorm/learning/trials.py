@@ -9,14 +9,14 @@ from __future__ import annotations
 from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 
-from .contexts import Context, Literal, all_hold
-from .ops import NAMESPACE, PAGE, Drop, Op, Subst, Wild
-from .slots import MASK, Slots, count_params
+from scrapy_urlnorm.learning.contexts import Context, Literal, all_hold
+from scrapy_urlnorm.learning.ops import NAMESPACE, PAGE, Drop, Op, Subst, Wild
+from scrapy_urlnorm.learning.slots import MASK, Slots, count_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .corpus import Corpus, Item
+    from scrapy_urlnorm.learning.corpus import Corpus, Item
 
 #: Of the share of a bucket that agrees, when noise is expected, for its majority to vote.
 _MAJORITY = 0.6

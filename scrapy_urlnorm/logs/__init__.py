@@ -10,15 +10,15 @@ import re
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
-from ..exceptions import ConfigError, LogFormatError
-from . import access, cdx, jsonl, table, urls
-from .observation import Observation
-from .source import numbered_lines, open_log
+from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
+from scrapy_urlnorm.logs import access, cdx, jsonl, table, urls
+from scrapy_urlnorm.logs.observation import Observation
+from scrapy_urlnorm.logs.source import numbered_lines, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .source import Log
+    from scrapy_urlnorm.logs.source import Log
 
 __all__ = ["FORMATS", "LogReader", "Observation", "read_log"]
 

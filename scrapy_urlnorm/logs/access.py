@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .observation import Observation
-from .source import url_of
+from scrapy_urlnorm.logs.observation import Observation
+from scrapy_urlnorm.logs.source import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .source import Log
+    from scrapy_urlnorm.logs.source import Log
 
 # [host:port] client identity user [time] "request" status size, then whatever the format adds
 _LINE = re.compile(

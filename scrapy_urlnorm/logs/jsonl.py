@@ -6,15 +6,15 @@ import json
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from .observation import from_row
-from .settle import two_passes
+from scrapy_urlnorm.logs.common_lines import two_passes
+from scrapy_urlnorm.logs.observation import from_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .observation import Observation
-    from .settle import Contents
-    from .source import Log
+    from scrapy_urlnorm.logs.common_lines import Contents
+    from scrapy_urlnorm.logs.observation import Observation
+    from scrapy_urlnorm.logs.source import Log
 
 
 def matches(sample: list[str]) -> bool:

@@ -6,8 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
-from ..exceptions import LogFormatError
-from ..masking import KEY_BYTES
+from scrapy_urlnorm.exceptions import LogFormatError
+from scrapy_urlnorm.masking import KEY_BYTES
 
 KEY_FILE = "urlnorm-log.key"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
-from .source import url_of
+from scrapy_urlnorm.logs.source import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

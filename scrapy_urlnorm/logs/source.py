@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from ..exceptions import naming
+from scrapy_urlnorm.exceptions import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

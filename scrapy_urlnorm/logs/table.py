@@ -6,13 +6,13 @@ import csv
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .observation import from_row
+from scrapy_urlnorm.logs.observation import from_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .observation import Observation
-    from .source import Log
+    from scrapy_urlnorm.logs.observation import Observation
+    from scrapy_urlnorm.logs.source import Log
 
 _DELIMITERS = ",\t;"
 

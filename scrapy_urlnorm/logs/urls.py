@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .observation import Observation
-from .source import url_of
+from scrapy_urlnorm.logs.observation import Observation
+from scrapy_urlnorm.logs.source import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .source import Log
+    from scrapy_urlnorm.logs.source import Log
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 

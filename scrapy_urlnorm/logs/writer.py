@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import LogFormatError
+from scrapy_urlnorm.exceptions import LogFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

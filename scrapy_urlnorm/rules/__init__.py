@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import host, options, path, query, sessions, syntax
+from scrapy_urlnorm.rules import host, options, path, query, sessions, syntax
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..url import Url
+    from scrapy_urlnorm.url import Url
 
 PROFILES = ("safe", "default", "aggressive")
 

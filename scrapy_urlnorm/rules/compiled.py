@@ -8,13 +8,13 @@ from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import ConfigError
-from ..text import did_you_mean
-from . import NEEDS, PROFILES, RULE_NAMES, RULES
+from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.rules import NEEDS, PROFILES, RULE_NAMES, RULES
+from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
-    from ..url import Url
-    from . import Rule
+    from scrapy_urlnorm.rules import Rule
+    from scrapy_urlnorm.url import Url
 
     Step = tuple[Callable[[Url, Any], Url], Any, Rule, bool]
 

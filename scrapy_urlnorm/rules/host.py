@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ..domains import MAX_HOST, registrable_domain
-from ..url import DEFAULT_PORTS
-from .idn import to_ascii
-from .ip import canonical_ipv4, canonical_ipv6
+from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
+from scrapy_urlnorm.rules.idn import to_ascii
+from scrapy_urlnorm.rules.ip import canonical_ipv4, canonical_ipv6
+from scrapy_urlnorm.url import DEFAULT_PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..url import Url
+    from scrapy_urlnorm.url import Url
 
 _LOWER_CASE_ESCAPE = re.compile(r"%[0-9a-f]{2}")
 

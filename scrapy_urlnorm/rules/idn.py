@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-from ..domains import MAX_LABEL
+from scrapy_urlnorm.domains import MAX_LABEL
 
 # https://url.spec.whatwg.org/#forbidden-domain-code-point
 _FORBIDDEN = re.compile(r"[\x00-\x20\"#%/:<>?@\[\\\]^`{|}\x7f]")

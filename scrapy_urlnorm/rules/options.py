@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from ..exceptions import ConfigError
-from . import data
-from .host import canonical_host
-from .ip import canonical_ipv4, canonical_ipv6
-from .params import ParamMatcher
-from .sessions import SessionMatcher
+from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.rules import data
+from scrapy_urlnorm.rules.host import canonical_host
+from scrapy_urlnorm.rules.ip import canonical_ipv4, canonical_ipv6
+from scrapy_urlnorm.rules.params import ParamMatcher
+from scrapy_urlnorm.rules.sessions import SessionMatcher
 
 Compiler = Callable[[object], tuple[Any, Any]]
 

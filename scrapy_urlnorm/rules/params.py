@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from .query import decode_token
+from scrapy_urlnorm.rules.query import decode_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

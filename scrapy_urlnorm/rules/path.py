@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from . import data
-from .syntax import decode_forgeries, resolve_dot_segments
+from scrapy_urlnorm.rules import data
+from scrapy_urlnorm.rules.syntax import decode_forgeries, resolve_dot_segments
 
 if TYPE_CHECKING:
-    from ..url import Url
+    from scrapy_urlnorm.url import Url
 
 _RESERVED_ESCAPE = re.compile(
     r"%(?:2[146-9A-Ca-c]|3[ADad]|40|5[BDbd])"

@@ -16,8 +16,8 @@ from urllib.parse import quote_plus
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..url import Url
-    from .params import ParamMatcher
+    from scrapy_urlnorm.rules.params import ParamMatcher
+    from scrapy_urlnorm.url import Url
 
 # Possessive repetition (Python 3.11) fails faster; without it the expressions match the same.
 MANY = "*+" if sys.version_info >= (3, 11) else "*"

@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import unquote
 
-from . import data
-from .params import remember
-from .query import decode_token
+from scrapy_urlnorm.rules import data
+from scrapy_urlnorm.rules.params import remember
+from scrapy_urlnorm.rules.query import decode_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..url import Url
+    from scrapy_urlnorm.url import Url
 
 _GROUP = re.compile(r"([A-Za-z])\(([^()/]*)\)")
 _GROUPS = re.compile(r"\((?:[A-Za-z]\([^()/]*\))+\)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ..url import Url
+from scrapy_urlnorm.url import Url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

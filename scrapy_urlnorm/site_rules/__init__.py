@@ -7,7 +7,6 @@ TOML tables.
 from __future__ import annotations
 
 from scrapy_urlnorm.site_rules.by_domain import RulesByDomain
-from scrapy_urlnorm.site_rules.check import Report, check_site_rules
 from scrapy_urlnorm.site_rules.compile import CompiledSiteRules, compile_site_rules
 from scrapy_urlnorm.site_rules.file import load_site_rules, save_site_rules
 from scrapy_urlnorm.site_rules.importers import (
@@ -20,10 +19,8 @@ from scrapy_urlnorm.site_rules.model import SiteRule
 __all__ = [
     "CompiledSiteRules",
     "Imported",
-    "Report",
     "RulesByDomain",
     "SiteRule",
-    "check_site_rules",
     "compile_site_rules",
     "export_duplicate_url_discarder",
     "import_rules",

@@ -17,11 +17,11 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..exceptions import ConfigError, MissingExtraError
-from .fallback import SeenWithFallback
-from .file import FileSeen
-from .memory import MemorySeen
-from .seen import Identity, Seen
+from scrapy_urlnorm.exceptions import ConfigError, MissingExtraError
+from scrapy_urlnorm.stores.fallback import SeenWithFallback
+from scrapy_urlnorm.stores.file import FileSeen
+from scrapy_urlnorm.stores.memory import MemorySeen
+from scrapy_urlnorm.stores.seen import Identity, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def _file(spec: str, crawl: _Crawl) -> Seen:
 
 def _lmdb(spec: str, crawl: _Crawl) -> Seen:
     try:
-        from .disk import LmdbSeen
+        from scrapy_urlnorm.stores.lmdb import LmdbSeen
     except ImportError as error:
         raise MissingExtraError("lmdb", "disk", f"the store {spec!r}") from error
     return LmdbSeen(_path(spec, crawl.jobdir, LMDB_NAME), crawl.identity)
@@ -61,8 +61,8 @@ def _lmdb(spec: str, crawl: _Crawl) -> Seen:
 
 def _redis(spec: str, crawl: _Crawl, **options: object) -> Seen:
     try:
-        from .redis_url import parse_redis
-        from .shared import RedisSeen
+        from scrapy_urlnorm.stores.redis import RedisSeen
+        from scrapy_urlnorm.stores.redis_url import parse_redis
     except ImportError as error:
         raise MissingExtraError("redis", "redis", "a store in Redis") from error
     place, ours = parse_redis(spec, options, crawl.spider)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ..exceptions import StoreError, StoreMismatchError, StoreUnavailableError
-from .seen import Seen
-from .witnesses import SharedWitnesses
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError, StoreUnavailableError
+from scrapy_urlnorm.stores.seen import Seen
+from scrapy_urlnorm.stores.witnesses import SharedWitnesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

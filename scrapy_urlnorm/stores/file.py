@@ -10,15 +10,15 @@ from struct import Struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from ..exceptions import StoreError
-from .lock import lock
-from .memory import MemorySeen
-from .seen import Seen, key_bytes
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.stores.lock import lock
+from scrapy_urlnorm.stores.memory import MemorySeen
+from scrapy_urlnorm.stores.seen import Seen, key_bytes
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-    from .seen import Identity
+    from scrapy_urlnorm.stores.seen import Identity
 
 logger = logging.getLogger(__name__)
 

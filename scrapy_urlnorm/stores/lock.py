@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from ..exceptions import StoreError
+from scrapy_urlnorm.exceptions import StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from secrets import token_bytes
 from struct import Struct, unpack
 from typing import TYPE_CHECKING
 
-from .seen import Seen, key_bytes
+from scrapy_urlnorm.stores.seen import Seen, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .seen import Seen
+from scrapy_urlnorm.stores.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .witnesses import SharedWitnesses
+    from scrapy_urlnorm.stores.witnesses import SharedWitnesses
 
 SECONDS = 3.0  #: so long a key is remembered at least; at most twice as long
 MAX_KEYS = 50_000  #: remembered in each of two halves, some 10 MB in all

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from redis import exceptions
 
-from ..exceptions import StoreError, StoreMismatchError, StoreUnavailableError
-from .seen import SALTED, Identity, key_bytes
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError, StoreUnavailableError
+from scrapy_urlnorm.stores.seen import SALTED, Identity, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .redis_url import Place
+    from scrapy_urlnorm.stores.redis_url import Place
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from redis.cluster import RedisCluster
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from ..exceptions import ConfigError
+from scrapy_urlnorm.exceptions import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

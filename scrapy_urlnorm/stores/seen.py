@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..exceptions import StoreError, StoreMismatchError
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from .witnesses import SharedWitnesses
+    from scrapy_urlnorm.stores.witnesses import SharedWitnesses
 
 
 class Seen(ABC):

@@ -19,19 +19,18 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.request import request_from_dict
 
 from scrapy_urlnorm.crawl.engine import in_progress
+from scrapy_urlnorm.crawl.live.audits import Audits
+from scrapy_urlnorm.crawl.live.exchange import Exchange
+from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
+from scrapy_urlnorm.crawl.live.register import Keys, Register, domain_of, site_of
+from scrapy_urlnorm.crawl.live.witness import Witnesses, may_be_evidence, may_be_kept_back
+from scrapy_urlnorm.crawl.settings import LEARNED_PATH
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.learning.redirects import RedirectLearner
+from scrapy_urlnorm.logs.page_identity import Identity, body_digest, identity_of
 from scrapy_urlnorm.masking import masked
-from scrapy_urlnorm.page_identity import Identity, body_digest, identity_of
-from scrapy_urlnorm.settings import LEARNED_PATH
 from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.url import split
-
-from .audits import Audits
-from .exchange import Exchange
-from .ledger import Ledger, Page
-from .register import Keys, Register, domain_of, site_of
-from .witness import Witnesses, may_be_evidence, may_be_kept_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -39,13 +38,12 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_urlnorm.dupefilter import UrlNormDupeFilter
-    from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
-    from scrapy_urlnorm.pending import Database
-    from scrapy_urlnorm.settings import Config
+    from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+    from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.live.witness import Audit, Behind
+    from scrapy_urlnorm.crawl.queue.pending import Database
+    from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.site_rules import SiteRule
-
-    from .witness import Audit, Behind
 
 logger = logging.getLogger(__name__)
 

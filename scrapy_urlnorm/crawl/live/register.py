@@ -14,7 +14,7 @@ from scrapy_urlnorm.url import split
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy_urlnorm.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
 

@@ -22,22 +22,20 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from scrapy.http.request import NO_CALLBACK
 
+from scrapy_urlnorm.crawl.live.ledger import Page
+from scrapy_urlnorm.crawl.live.register import site_of
 from scrapy_urlnorm.exceptions import StoreError
-
-from .ledger import Page
-from .register import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from scrapy import Request
 
-    from scrapy_urlnorm.page_identity import Identity
+    from scrapy_urlnorm.crawl.live.audits import Audits
+    from scrapy_urlnorm.crawl.live.ledger import Kept, Ledger
+    from scrapy_urlnorm.crawl.live.register import Keys, Register
+    from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule
-
-    from .audits import Audits
-    from .ledger import Kept, Ledger
-    from .register import Keys, Register
 
 
 #: Sites, and pages of all sites, that are remembered before there is a rule.

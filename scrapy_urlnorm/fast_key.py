@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .rules.params import remember
-from .rules.query import MANY, form_encoded, sorted_query
+from scrapy_urlnorm.rules.params import remember
+from scrapy_urlnorm.rules.query import MANY, form_encoded, sorted_query
 
 if TYPE_CHECKING:
-    from .rules.params import ParamMatcher
-    from .rules.sessions import SessionMatcher
+    from scrapy_urlnorm.rules.params import ParamMatcher
+    from scrapy_urlnorm.rules.sessions import SessionMatcher
 
 Shortcut = Callable[[str], "str | None"]
 

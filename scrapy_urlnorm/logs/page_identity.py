@@ -11,7 +11,7 @@ from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 
-from .content import identify
+from scrapy_urlnorm.logs.page import identify
 
 if TYPE_CHECKING:
     from scrapy.http import Response

@@ -10,11 +10,16 @@ from scrapy.utils.conf import arglist_to_dict
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from .cli import VERBS, main
-from .cli.verb import Project
-from .exceptions import ConfigError
-from .fingerprinter import UrlNormRequestFingerprinter
-from .settings import FALLBACK_FINGERPRINTER, RULES_SETTING, STOCK_FINGERPRINTER, Config
+from scrapy_urlnorm.cli import VERBS, main
+from scrapy_urlnorm.cli.verb import Project
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.settings import (
+    FALLBACK_FINGERPRINTER,
+    RULES_SETTING,
+    STOCK_FINGERPRINTER,
+    Config,
+)
+from scrapy_urlnorm.exceptions import ConfigError
 
 
 class UrlNormCommand(ScrapyCommand):

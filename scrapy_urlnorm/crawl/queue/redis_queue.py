@@ -20,18 +20,18 @@ try:
     from scrapy_redis.spiders import RedisMixin  # type: ignore[import-untyped]
 except ImportError as error:
     raise ImportError(
-        f"scrapy_urlnorm.redis_queue needs the package {error.name}, which is not installed: "
+        f"scrapy_urlnorm.crawl.queue.redis_queue needs the package {error.name}, which is not installed: "
         "pip install 'scrapy-urlnorm[redis]' scrapy-redis"
     ) from error
 
-from .crawl.engine import ask_again, in_progress
-from .crawl.live.live_rules import SLICE_SECONDS
-from .dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.engine import ask_again, in_progress
+from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS
 
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from .crawl.live.live_rules import LiveRules
+    from scrapy_urlnorm.crawl.live.live_rules import LiveRules
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from w3lib.url import safe_url_string
 
-from .exceptions import ConfigError, LogFormatError
-from .logs.mask_key import mask_key
-from .logs.writer import LogWriter
-from .masking import mask_url
-from .page_identity import body_digest, read_text
-from .settings import CRAWL_LOG, shows_secrets
+from scrapy_urlnorm.crawl.settings import CRAWL_LOG, shows_secrets
+from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
+from scrapy_urlnorm.logs.mask_key import mask_key
+from scrapy_urlnorm.logs.page_identity import body_digest, read_text
+from scrapy_urlnorm.logs.writer import LogWriter
+from scrapy_urlnorm.masking import mask_url
 
 if TYPE_CHECKING:
     from scrapy import Spider

@@ -6,15 +6,15 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from .redis_groups import GROUPS, Call, RedisGroups, Script
-from .seen import Seen, key_bytes
-from .witnesses import MAX_VALUE, SharedWitnesses
+from scrapy_urlnorm.stores.redis_groups import GROUPS, Call, RedisGroups, Script
+from scrapy_urlnorm.stores.seen import Seen, key_bytes
+from scrapy_urlnorm.stores.witnesses import MAX_VALUE, SharedWitnesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from .redis_url import Place
-    from .seen import Identity
+    from scrapy_urlnorm.stores.redis_url import Place
+    from scrapy_urlnorm.stores.seen import Identity
 
 logger = logging.getLogger(__name__)
 

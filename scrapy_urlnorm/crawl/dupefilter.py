@@ -13,12 +13,12 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 
-from .crawl.engine import ERROR_REASON, stop_crawl
-from .crawl.merges import BeyondScrapy, in_words, rules_between
-from .exceptions import StoreError, StoreMismatchError
-from .fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from .settings import STORE, Config
-from .stores.recent import SeenRecently
+from scrapy_urlnorm.crawl.engine import ERROR_REASON, stop_crawl
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
+from scrapy_urlnorm.crawl.merges import BeyondScrapy, in_words, rules_between
+from scrapy_urlnorm.crawl.settings import STORE, Config
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
+from scrapy_urlnorm.stores.recent import SeenRecently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-    from .crawl.live.live_rules import LiveRules
-    from .crawl.live.witness import Behind
-    from .stores import Seen
+    from scrapy_urlnorm.crawl.live.live_rules import LiveRules
+    from scrapy_urlnorm.crawl.live.witness import Behind
+    from scrapy_urlnorm.stores import Seen
 
 logger = logging.getLogger(__name__)
 

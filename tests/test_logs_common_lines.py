@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer
-from scrapy_urlnorm.content import identify
 from scrapy_urlnorm.exceptions import LogFormatError
 from scrapy_urlnorm.learning import evaluate, mine
-from scrapy_urlnorm.logs import read_log, settle, twins
+from scrapy_urlnorm.logs import common_lines as settle
+from scrapy_urlnorm.logs import read_log, twins
+from scrapy_urlnorm.logs.page import identify
 
 HOST = "https://wiki.example"
 MENU = "<ul><li>Home</li><li>Recent changes</li><li>Random page</li></ul>"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
-from ..exceptions import StoreError, StoreMismatchError
-from .lock import lock
-from .seen import SALTED, Identity, Seen, key_bytes
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
+from scrapy_urlnorm.stores.lock import lock
+from scrapy_urlnorm.stores.seen import SALTED, Identity, Seen, key_bytes
 
 if TYPE_CHECKING:
     import os

@@ -9,8 +9,8 @@ import pytest
 from loopback import Reply, Site, crawl
 from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
 
-from scrapy_urlnorm import page_identity
-from scrapy_urlnorm.page_identity import Identity, identity_of
+from scrapy_urlnorm.logs import page_identity
+from scrapy_urlnorm.logs.page_identity import Identity, identity_of
 
 URL = "http://a.test/page"
 TEXT = " ".join(f"word{n}" for n in range(120))

@@ -20,16 +20,16 @@ from itertools import chain
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from ..content import LINE_BYTES
-from ..domains import registrable_domain
-from ..url import split
-from .source import numbered_lines, open_log
-from .twins import MAX_NAMES, Twins
+from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.logs.page import LINE_BYTES
+from scrapy_urlnorm.logs.source import numbered_lines, open_log
+from scrapy_urlnorm.logs.twins import MAX_NAMES, Twins
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from .source import Log
+    from scrapy_urlnorm.logs.source import Log
 
 _WIDTH = LINE_BYTES * 8 // 6
 _LINE = re.compile(f".{{{_WIDTH}}}")

@@ -5,7 +5,7 @@ A page is its visible text, line by line, without what changes by itself: clocks
 it can be: a word too many taken away merges two pages, a word too many left in only hides a
 duplicate.
 
-Lines that stand on most pages of a site are known only after the crawl: `logs.settle` leaves them
+Lines that stand on most pages of a site are known only after the crawl: `common_lines` leaves them
 out, from the hashes in `Page.lines`.
 """
 
@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from lxml import etree, html  # type: ignore[import-untyped]  # ships no types
 
-from .volatile import settled
+from scrapy_urlnorm.logs.volatile import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,10 +13,10 @@ from scrapy import signals
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
-from .exceptions import ConfigError
-from .normalizer import Normalizer
-from .rules import PROFILES
-from .settings import FALLBACK_FINGERPRINTER, Config
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, Config
+from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.rules import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

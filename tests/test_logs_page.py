@@ -8,7 +8,7 @@ import sys
 import pytest
 from lxml import html as lxml_html
 
-from scrapy_urlnorm.content import Page, identify, visible_lines
+from scrapy_urlnorm.logs.page import Page, identify, visible_lines
 
 URL = "https://site.example/articles/42?sid=1"
 FILLER = " ".join(f"word{n}" for n in range(120))
@@ -480,7 +480,7 @@ def test_any_text_has_an_identity(text):
 def test_identity_does_not_depend_on_the_process():
     """Hash seeds change nothing: logs of two runs can be compared."""
     code = (
-        "from scrapy_urlnorm.content import identify;"
+        "from scrapy_urlnorm.logs.page import identify;"
         "print(identify('<p>a b c</p><img src=x>', 'http://a.example/'))"
     )
     printed = {
@@ -520,5 +520,5 @@ def test_hostile_pages_take_linear_time(name):
 
 def test_what_is_searched_is_bounded(monkeypatch):
     """Beyond the bound lines stay as they are: duplicates are missed, and no page is lost."""
-    monkeypatch.setattr("scrapy_urlnorm.volatile.MAX_SEARCHED", 30)
+    monkeypatch.setattr("scrapy_urlnorm.logs.volatile.MAX_SEARCHED", 30)
     assert lines("<p>a 3 days ago<p>b 3 days ago<p>c 3 days ago") == ["a", "b", "c 3 days ago"]

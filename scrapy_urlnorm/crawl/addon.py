@@ -11,15 +11,15 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
-from .crawl.spider_middleware import PRIORITY as SPIDER_PRIORITY
-from .crawl.spider_middleware import UrlNormSpiderMiddleware
-from .crawl_log import CrawlLog
-from .dupefilter import UrlNormDupeFilter
-from .fingerprinter import UrlNormRequestFingerprinter
-from .middleware import PRIORITY, UrlNormDownloaderMiddleware
-from .queues import FifoDiskQueue, LifoDiskQueue
-from .scheduler import Scheduler
-from .settings import FALLBACK_FINGERPRINTER, Config, is_enabled
+from scrapy_urlnorm.crawl.crawl_log import CrawlLog
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.middleware import PRIORITY, UrlNormDownloaderMiddleware
+from scrapy_urlnorm.crawl.queue.queues import FifoDiskQueue, LifoDiskQueue
+from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, Config, is_enabled
+from scrapy_urlnorm.crawl.spider_middleware import PRIORITY as SPIDER_PRIORITY
+from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 
 if TYPE_CHECKING:
     from scrapy import Spider

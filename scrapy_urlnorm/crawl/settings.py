@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .exceptions import ConfigError
-from .normalizer import KEY_VERSION, Normalizer
-from .rules import PROFILES
-from .site_rules import load_site_rules
-from .stores import FILE_NAME, LMDB_NAME, default_spec, open_store
+from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
+from scrapy_urlnorm.rules import PROFILES
+from scrapy_urlnorm.site_rules import load_site_rules
+from scrapy_urlnorm.stores import FILE_NAME, LMDB_NAME, default_spec, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scrapy.settings import BaseSettings
 
-    from .site_rules import SiteRule
-    from .stores import Seen
+    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.stores import Seen
 
 PREFIX = "URLNORM_"
 ENABLED = "URLNORM_ENABLED"

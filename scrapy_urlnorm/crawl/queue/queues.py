@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.utils.request import request_from_dict
 
-from .exceptions import StoreError
+from scrapy_urlnorm.exceptions import StoreError
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from .pending import PendingRequests
+    from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 
 logger = logging.getLogger(__name__)
 

@@ -11,15 +11,15 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from w3lib.url import safe_url_string
 
-from .crawl.live.live_rules import LiveRules
-from .crawl.spider_middleware import UrlNormSpiderMiddleware
-from .dupefilter import UrlNormDupeFilter
-from .exceptions import StoreError
-from .fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from .pending import Database
-from .queues import pending_of
-from .settings import Config
-from .url import parse
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
+from scrapy_urlnorm.crawl.live.live_rules import LiveRules
+from scrapy_urlnorm.crawl.queue.pending import Database
+from scrapy_urlnorm.crawl.queue.queues import pending_of
+from scrapy_urlnorm.crawl.settings import Config
+from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.url import parse
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider

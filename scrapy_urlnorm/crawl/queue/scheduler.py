@@ -19,12 +19,18 @@ from scrapy.core.scheduler import Scheduler as ScrapyScheduler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from .crawl.engine import ERROR_REASON, ask_again, in_progress, stop_crawl
-from .crawl.live.live_rules import SLICE_SECONDS
-from .dupefilter import UrlNormDupeFilter
-from .exceptions import ConfigError, StoreError
-from .pending import PendingRequests
-from .queues import DiskQueue, FifoDiskQueue, LifoDiskQueue, pending_of, plain
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.engine import ERROR_REASON, ask_again, in_progress, stop_crawl
+from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
+from scrapy_urlnorm.crawl.queue.queues import (
+    DiskQueue,
+    FifoDiskQueue,
+    LifoDiskQueue,
+    pending_of,
+    plain,
+)
+from scrapy_urlnorm.exceptions import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +49,7 @@ class Scheduler(ScrapyScheduler):
     """Keeps back requests that a learned rule makes equal to a page that has arrived.
 
     Without JOBDIR it is Scrapy's besides. With it, it needs queues on disk of
-    `scrapy_urlnorm.queues`.
+    `scrapy_urlnorm.crawl.queue.queues`.
 
     After a kill, what was being downloaded or handled then is fetched again. Requests that cannot
     be serialized wait in memory, as with Scrapy's own scheduler, and are lost.
