@@ -55,7 +55,7 @@ class Parts:
         self.rules = LiveRules(
             crawler, config, fingerprinter, self.dupefilter, Database.temporary()
         )
-        self.dupefilter.live_rules = self.rules
+        self.dupefilter.consult(self.rules)
 
     def close(self) -> None:
         self.rules.close()

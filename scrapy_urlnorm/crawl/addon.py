@@ -15,9 +15,10 @@ from scrapy_urlnorm.crawl.crawl_log import CrawlLog
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.middleware import PRIORITY, UrlNormDownloaderMiddleware
+from scrapy_urlnorm.crawl.parts import CrawlParts, parts_of
 from scrapy_urlnorm.crawl.queue.queues import FifoDiskQueue, LifoDiskQueue
 from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
-from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, Config, is_enabled
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, is_enabled
 from scrapy_urlnorm.crawl.spider_middleware import PRIORITY as SPIDER_PRIORITY
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 
@@ -44,11 +45,12 @@ class Addon:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        addon = cls()
+        addon = cls(parts_of(crawler))
         crawler.signals.connect(addon.spider_opened, signals.spider_opened)
         return addon
 
-    def __init__(self) -> None:
+    def __init__(self, parts: CrawlParts | None = None) -> None:
+        self._parts = CrawlParts() if parts is None else parts
         self._is_enabled = False
 
     def __repr__(self) -> str:
@@ -59,7 +61,7 @@ class Addon:
         self._is_enabled = is_enabled(settings)
         if not self._is_enabled:
             return
-        config = Config.from_settings(settings)
+        config = self._parts.config(settings)
         self._wrap_fingerprinter(settings)
         if load_object(settings["DUPEFILTER_CLASS"]) is load_object(_STOCK_DUPEFILTER):
             _set(settings, "DUPEFILTER_CLASS", UrlNormDupeFilter)
@@ -90,7 +92,7 @@ class Addon:
         if not self._is_enabled:
             return
         crawler = spider.crawler
-        if UrlNormRequestFingerprinter.of(crawler) is None:
+        if self._parts.find(UrlNormRequestFingerprinter) is None:
             logger.warning(
                 "URL normalization has no effect on fingerprints: REQUEST_FINGERPRINTER_CLASS is "
                 "%(current)s, set by a component that runs after scrapy_urlnorm.Addon. Give "
@@ -99,7 +101,7 @@ class Addon:
                 extra={"spider": spider},
             )
         dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-        if dupefilter is not BaseDupeFilter and UrlNormDupeFilter.of(crawler) is None:
+        if dupefilter is not BaseDupeFilter and self._parts.find(UrlNormDupeFilter) is None:
             logger.warning(
                 "DUPEFILTER_CLASS is %(current)s: a redirect onto an equal URL may lose its page, "
                 "and no rules are learned. scrapy_urlnorm.UrlNormDupeFilter does both.",

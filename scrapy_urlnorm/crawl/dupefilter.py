@@ -16,7 +16,8 @@ from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 from scrapy_urlnorm.crawl.engine import ERROR_REASON, stop_crawl
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.merges import BeyondScrapy, in_words, rules_between
-from scrapy_urlnorm.crawl.settings import STORE, Config
+from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.settings import STORE
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores.recent import SeenRecently
 
@@ -63,7 +64,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         stats: StatsCollector | None = None,
     ) -> None:
         self.store = store
-        self.live_rules: LiveRules | None = None  # set by the downloader middleware
+        self._live_rules: LiveRules | None = None
         self.debug = debug
         self._fingerprinter = fingerprinter
         self._explainer = explainer
@@ -81,18 +82,19 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        config = Config.from_settings(crawler.settings)
+        parts = parts_of(crawler)
+        config = parts.config(crawler.settings)
         store = config.new_store(crawler.spider.name if crawler.spider else None)
         dupefilter = cls(
             SeenRecently(store) if store.is_shared else store,
             crawler.request_fingerprinter,
-            explainer=UrlNormRequestFingerprinter.of(crawler),
+            explainer=parts.find(UrlNormRequestFingerprinter),
             debug=crawler.settings.getbool("DUPEFILTER_DEBUG"),
             on_failure=partial(stop_crawl, crawler),
             stats=crawler.stats,
         )
         crawler.signals.connect(dupefilter.close, signals.spider_closed)
-        _built[crawler] = dupefilter
+        parts.put(dupefilter)
         return dupefilter
 
     @classmethod
@@ -103,21 +105,12 @@ class UrlNormDupeFilter(BaseDupeFilter):
         return dupefilter
 
     def clear(self) -> None:
-        """What scrapy-redis calls to empty it along with its queue."""
-        clear = getattr(self.store, "clear", None)
-        if clear is not None:
-            clear()
-        else:
-            logger.warning(
-                "The queue is emptied, but the keys in %(setting)s stay: what was in the queue "
-                "counts as seen. Set SCHEDULER_PERSIST to keep both.",
-                {"setting": STORE},
-            )
-
-    @classmethod
-    def of(cls, crawler: Crawler) -> UrlNormDupeFilter | None:
-        """Return the one of this crawl."""
-        return _built.get(crawler)
+        """Warn that the keys stay: scrapy-redis calls this when it empties its queue."""
+        logger.warning(
+            "The queue is emptied, but the keys in %(setting)s stay: what was in the queue "
+            "counts as seen. Set SCHEDULER_PERSIST to keep both.",
+            {"setting": STORE},
+        )
 
     def open(self) -> None:
         """Open the store; raises `CloseSpider` when it cannot be used."""
@@ -148,6 +141,10 @@ class UrlNormDupeFilter(BaseDupeFilter):
                 message = "The store (%(setting)s) could not be closed: %(error)s"
                 logger.critical(message, {"setting": STORE, "error": error})
 
+    def consult(self, live_rules: LiveRules) -> None:
+        """From now on ask *live_rules* about each request whose key is new."""
+        self._live_rules = live_rules
+
     def wait_for_commits(self) -> None:
         """From now on tell the store of a new key when `commit` is called.
 
@@ -169,8 +166,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
         fingerprint = self._fingerprinter.fingerprint(request)
         if not self.add(fingerprint):
             return request not in self._let_pass and not self._is_onto_itself(request)
-        if self.live_rules is not None:
-            behind = self.live_rules.on_arrival(request)
+        if self._live_rules is not None:
+            behind = self._live_rules.on_arrival(request)
             if behind is not None:
                 self._behind[request] = behind
                 return True
@@ -294,6 +291,3 @@ class UrlNormDupeFilter(BaseDupeFilter):
     def _count(self, stat: str) -> None:
         if self._stats is not None:
             self._stats.inc_value(stat)
-
-
-_built: WeakKeyDictionary[Crawler, UrlNormDupeFilter] = WeakKeyDictionary()

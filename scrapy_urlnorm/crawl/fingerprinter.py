@@ -13,7 +13,8 @@ from scrapy import signals
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
-from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, Config
+from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES
@@ -33,11 +34,6 @@ _PLAIN_GET = '{"body": "", "headers": {}, "method": "GET", "url": '
 #: Of so many URLs, up to so many characters each, the fingerprint is kept at a time.
 KNOWN_URLS = 2_048
 KNOWN_LENGTH = 2_048
-#: Who builds a fingerprinter for a crawler right now: one that is asked for again meanwhile is
-#: the fallback of its own fallback.
-_under_construction: set[int] = set()
-_built: WeakKeyDictionary[Crawler, UrlNormRequestFingerprinter] = WeakKeyDictionary()
-_profiles: dict[str, Normalizer] = {}
 
 
 class Fingerprinter(Protocol):
@@ -65,6 +61,7 @@ class UrlNormRequestFingerprinter:
             _scrapy_digest if self._is_direct else self._fallback_digest
         )
         self._memo: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
+        self._of_profiles: dict[str, Normalizer] = {}  # for requests that name one in their meta
         self._warned: set[str] = set()
         self._stats: StatsCollector | None = None
         self.counts = dict.fromkeys(
@@ -74,29 +71,25 @@ class UrlNormRequestFingerprinter:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        config = Config.from_settings(crawler.settings)
+        parts = parts_of(crawler)
+        config = parts.config(crawler.settings)
         fallback = load_object(config.fallback)
         if isinstance(fallback, type) and issubclass(fallback, UrlNormRequestFingerprinter):
             raise ConfigError(
                 f"{FALLBACK_FINGERPRINTER} = {config.fallback!r}: a fingerprinter cannot be its "
                 "own fallback; name the class that was there before"
             )
-        if id(crawler) in _under_construction:
+        if UrlNormRequestFingerprinter in parts.under_construction:
             return cls(config.normalizer)  # the fallback wants us as its own fallback
-        _under_construction.add(id(crawler))
+        parts.under_construction.add(UrlNormRequestFingerprinter)
         try:
             fingerprinter = cls(config.normalizer, build_from_crawler(fallback, crawler))
         finally:
-            _under_construction.discard(id(crawler))
-        _built[crawler] = fingerprinter
+            parts.under_construction.discard(UrlNormRequestFingerprinter)
+        parts.put(fingerprinter)
         fingerprinter._stats = crawler.stats
         crawler.signals.connect(fingerprinter.spider_closed, signals.spider_closed)
         return fingerprinter
-
-    @classmethod
-    def of(cls, crawler: Crawler) -> UrlNormRequestFingerprinter | None:
-        """Return the one of this crawl, also where another fingerprinter wraps it."""
-        return _built.get(crawler)
 
     @property
     def normalizer(self) -> Normalizer:
@@ -163,7 +156,9 @@ class UrlNormRequestFingerprinter:
         if choice is False:
             return None
         if isinstance(choice, str) and choice in PROFILES:
-            return _profiles.get(choice) or _profiles.setdefault(choice, Normalizer(choice))
+            if choice not in self._of_profiles:
+                self._of_profiles[choice] = Normalizer(choice)
+            return self._of_profiles[choice]
         self.counts["bad_meta"] += 1
         self._warn_once(
             "bad_meta",

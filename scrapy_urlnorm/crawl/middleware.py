@@ -14,9 +14,8 @@ from w3lib.url import safe_url_string
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
-from scrapy_urlnorm.crawl.queue.pending import Database
-from scrapy_urlnorm.crawl.queue.queues import pending_of
-from scrapy_urlnorm.crawl.settings import Config
+from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.queue.pending import Database, PendingRequests
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.url import parse
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
+
+    from scrapy_urlnorm.crawl.settings import Config
 
 #: Just inside RedirectMiddleware (600): every 3xx comes by here before it becomes a request, and
 #: what is dropped or rewritten has not yet got cookies (700), a proxy (750), a place in the
@@ -65,9 +66,10 @@ class UrlNormDownloaderMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        parts = parts_of(crawler)
         middleware = cls(
-            UrlNormRequestFingerprinter.of(crawler),
-            Config.from_settings(crawler.settings),
+            parts.find(UrlNormRequestFingerprinter),
+            parts.config(crawler.settings),
             stats=crawler.stats,
         )
         # The dupefilter does not exist before the spider is opened.
@@ -84,14 +86,15 @@ class UrlNormDownloaderMiddleware:
         crawler = spider.crawler
         self._spider = spider
         self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
-        self._dupefilter = UrlNormDupeFilter.of(crawler)
+        parts = parts_of(crawler)
+        self._dupefilter = parts.find(UrlNormDupeFilter)
         if (
             self._fingerprinter is None
             or self._fingerprinter is not crawler.request_fingerprinter
             or self._dupefilter is None
         ):
             return
-        pending = pending_of.get(crawler)
+        pending = parts.find(PendingRequests)
         learns = self._config.learn == "redirects"
         if not learns and pending is None:
             return
@@ -108,9 +111,11 @@ class UrlNormDownloaderMiddleware:
         if not learns:
             live_rules.release_all()  # an earlier run may have learned
             return
-        self._live_rules = self._dupefilter.live_rules = live_rules
+        self._live_rules = live_rules
+        parts.put(live_rules)
+        self._dupefilter.consult(live_rules)
         crawler.signals.connect(self._idle, signals.spider_idle)
-        if not UrlNormSpiderMiddleware.is_in(crawler):
+        if parts.find(UrlNormSpiderMiddleware) is None:
             crawler.signals.connect(self._response_received, signals.response_received)
 
     def spider_closed(self) -> None:

@@ -5,7 +5,6 @@ The only module that spells ``URLNORM_``. The tables are what the documentation 
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +14,7 @@ from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.rules import PROFILES
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.stores import FILE_NAME, LMDB_NAME, default_spec, open_store
+from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -191,10 +191,16 @@ class Config:
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
-            fallback=settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER,
+            fallback=cls.fallback_of(settings),
         )
         config.new_store("spider")  # a store that there is not is an error now
         return config
+
+    @staticmethod
+    def fallback_of(settings: BaseSettings) -> str | type:
+        """Return the class, or its import path, that turns a normalized request into bytes."""
+        fallback: str | type = settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER
+        return fallback
 
     def new_store(self, spider: str | None = None) -> Seen:
         """Return the store of this crawl, not yet opened; *spider* is its spider's name."""
@@ -210,6 +216,15 @@ class Config:
         except ConfigError as error:
             options = f", {STORE_OPTIONS} = {self.store_options!r}" if self.store_options else ""
             raise ConfigError(f"{STORE} = {self.store!r}{options}: {error}") from error
+
+
+def settings_read(settings: BaseSettings) -> dict[str, str]:
+    """Return, as text, every value that a `Config` is made from: equal text, equal `Config`."""
+    return {
+        str(name): repr(settings.get(name))
+        for name in settings
+        if str(name) == "JOBDIR" or str(name).startswith(PREFIX)
+    }
 
 
 def is_enabled(settings: BaseSettings) -> bool:
@@ -234,8 +249,7 @@ def _learned_path(settings: BaseSettings, jobdir: str | None) -> Path | None:
 def _refuse_unknown(settings: BaseSettings) -> None:
     for name in settings:
         if str(name).startswith(PREFIX) and name not in SETTINGS:
-            close = difflib.get_close_matches(str(name), SETTINGS, 1)
-            hint = f"; did you mean {close[0]}?" if close else "."
+            hint = did_you_mean(str(name), SETTINGS)
             raise ConfigError(f"unknown setting {name}{hint} Known: {', '.join(SETTINGS)}")
 
 
@@ -309,10 +323,10 @@ def _normalizer(
     profile: str, rules: Mapping[str, Any], site_rules: tuple[SiteRule, ...]
 ) -> Normalizer:
     try:
-        Normalizer(profile, rules)
+        normalizer = Normalizer(profile, rules)
     except ConfigError as error:
         raise ConfigError(f"{RULES_SETTING}: {error}") from error
     try:
-        return Normalizer(profile, rules, site_rules)
+        return normalizer.replace_site_rules(site_rules) if site_rules else normalizer
     except ConfigError as error:
         raise ConfigError(f"{SITE_RULES}: {error}") from error

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import pickle
 from typing import TYPE_CHECKING, ClassVar
-from weakref import WeakKeyDictionary
 
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.utils.request import request_from_dict
 
+from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
 
 if TYPE_CHECKING:
@@ -17,14 +18,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from scrapy_urlnorm.crawl.queue.pending import PendingRequests
-
 logger = logging.getLogger(__name__)
 
 FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
-
-#: What the scheduler of a crawl opened.
-pending_of: WeakKeyDictionary[Crawler, PendingRequests] = WeakKeyDictionary()
 
 
 def plain(data: bytes) -> Request:
@@ -50,7 +46,7 @@ class DiskQueue:
     @classmethod
     def from_crawler(cls, crawler: Crawler, key: str) -> Self:
         """Make the queue whose path, as Scrapy has it, is *key*."""
-        pending = pending_of.get(crawler)
+        pending = parts_of(crawler).find(PendingRequests)
         if pending is None:
             # No ValueError: Scrapy's scheduler takes that for a request it cannot serialize.
             raise StoreError(

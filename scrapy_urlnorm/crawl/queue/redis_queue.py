@@ -24,14 +24,12 @@ except ImportError as error:
         "pip install 'scrapy-urlnorm[redis]' scrapy-redis"
     ) from error
 
-from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.engine import ask_again, in_progress
-from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS
+from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS, LiveRules
+from scrapy_urlnorm.crawl.parts import parts_of
 
 if TYPE_CHECKING:
     from scrapy import Request
-
-    from scrapy_urlnorm.crawl.live.live_rules import LiveRules
 
 logger = logging.getLogger(__name__)
 
@@ -110,8 +108,7 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         return fingerprint
 
     def _live_rules(self) -> LiveRules | None:
-        dupefilter = UrlNormDupeFilter.of(self.spider.crawler)
-        return None if dupefilter is None else dupefilter.live_rules
+        return parts_of(self.spider.crawler).find(LiveRules)
 
     def _take(self) -> Request | None:
         self._taken += 1

@@ -21,13 +21,13 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.engine import ERROR_REASON, ask_again, in_progress, stop_crawl
-from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS
+from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS, LiveRules
+from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.crawl.queue.queues import (
     DiskQueue,
     FifoDiskQueue,
     LifoDiskQueue,
-    pending_of,
     plain,
 )
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
@@ -92,7 +92,7 @@ class Scheduler(ScrapyScheduler):
         _refuse_emptied(path, state)
         before = self._stock_queue(state) if state.exists() and not path.exists() else None
         self._pending = pending = PendingRequests(path)
-        pending_of[self.crawler] = pending
+        parts_of(self.crawler).put(pending)
         self._report_damage(pending)
         state.write_text(json.dumps(self._state(pending)), encoding="utf-8")
         if isinstance(self.df, UrlNormDupeFilter):
@@ -224,7 +224,8 @@ class Scheduler(ScrapyScheduler):
 
         After a while the event loop has its turn, however many are kept back in a row.
         """
-        live_rules = self.df.live_rules if isinstance(self.df, UrlNormDupeFilter) else None
+        assert self.crawler is not None
+        live_rules = parts_of(self.crawler).find(LiveRules)
         if live_rules is None:
             return super().next_request()
         live_rules.decides_on_leaving = True
@@ -236,7 +237,6 @@ class Scheduler(ScrapyScheduler):
             if self._pending is not None and request in self._pending.handed_out:
                 self._pending.done([request])  # in one transaction with its being kept back
             if monotonic() > deadline:
-                assert self.crawler is not None
                 ask_again(self.crawler)
                 break
         return None
