@@ -1,4 +1,4 @@
-"""Merges: whether stock Scrapy would have merged two URLs as well, and which rules did."""
+"""Merges: which URL a filtered request was merged with, and which rules made the two one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,67 @@ from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import RULE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from scrapy import Request
+
+    from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+
+#: Of so many keys the URL seen first is remembered, to name it when a duplicate is filtered.
+REMEMBERED_URLS = 10_000
 #: Keys of stock Scrapy that are remembered, so that each is counted once.
 _REMEMBERED = 100_000
+
+
+class Merges:
+    """Remembers the first URL of each of the latest keys, and counts what was merged by what.
+
+    *explainer* names the rules; without one nothing is explained. *count* adds one to a statistic.
+    """
+
+    def __init__(
+        self, explainer: UrlNormRequestFingerprinter | None, count: Callable[[str], None]
+    ) -> None:
+        self._explainer = explainer
+        self._count = count
+        self._first_urls: OrderedDict[bytes, str] = OrderedDict()
+        self._beyond_scrapy = BeyondScrapy()
+
+    def remember(self, key: bytes, url: str) -> None:
+        """Remember *url* as the first one with *key*."""
+        self._first_urls[key] = url
+        if len(self._first_urls) > REMEMBERED_URLS:
+            self._first_urls.popitem(last=False)
+
+    def remembers(self, key: bytes) -> bool:
+        """Return whether the first URL with *key* is still remembered."""
+        return key in self._first_urls
+
+    def merged_by(
+        self, request: Request, key: bytes, *, needs_rules: bool
+    ) -> tuple[str | None, list[str]]:
+        """Return the URL that *request* was merged with, and the rules that made the two one.
+
+        Count them when stock Scrapy would not have merged the two. Return ``None`` and no rules
+        for a URL that is no longer remembered. *needs_rules* is false where they are of interest
+        only if they are counted: to find them takes a while.
+        """
+        first = self._first_urls.get(key)
+        if first is None or first == request.url or self._explainer is None:
+            return None, []
+        self._first_urls.move_to_end(key)
+        normalizer = self._explainer.normalizer_for(request)
+        if normalizer is None:
+            return first, []
+        is_beyond = self._beyond_scrapy.is_beyond(first, request.url)
+        self._count("urlnorm/merged" if is_beyond else "urlnorm/merged_by_scrapy_too")
+        if not is_beyond and not needs_rules:
+            return first, []
+        rules = rules_between(normalizer, first, request.url)
+        if is_beyond:
+            for rule in rules:
+                self._count(f"urlnorm/merged/{rule}")
+        return first, rules
 
 
 class BeyondScrapy:
@@ -29,7 +86,7 @@ class BeyondScrapy:
         self._counted: OrderedDict[int, None] = OrderedDict()
 
     def is_beyond(self, first: str, url: str) -> bool:
-        """Whether stock Scrapy would have fetched *url* after *first*, which has the same key."""
+        """Return whether stock Scrapy would have fetched *url* after *first* with the same key."""
         key = stock_key(url)
         if key == stock_key(first):
             return False
@@ -52,9 +109,9 @@ def stock_key(url: str) -> str:
 
 
 def rules_between(normalizer: Normalizer, first: str, url: str) -> list[str]:
-    """Return the rules without which the two URLs would have different keys.
+    """Return the names of the rules without which the two URLs would have different keys.
 
-    Where no rule is needed by itself, because another does the same, it is all that acted.
+    Where no rule is needed by itself, because another rule does the same, return all that acted.
     """
     local = normalizer.for_site(site_of(url), ())
     acted: dict[str, None] = {}

@@ -11,11 +11,12 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from w3lib.url import safe_url_string
 
+from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
 from scrapy_urlnorm.crawl.parts import parts_of
-from scrapy_urlnorm.crawl.queue.pending import Database, PendingRequests
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.url import parse
@@ -158,7 +159,7 @@ class UrlNormDownloaderMiddleware:
         Ours has asked before; then neither callback nor errback hears of it.
         """
         live_rules = self._live_rules
-        if live_rules is None or live_rules.decides_on_leaving:
+        if live_rules is None or live_rules.has_asking_queue:
             return False
         live_rules.work()
         return live_rules.came_through_dupefilter(request) and not live_rules.on_leaving(request)

@@ -11,15 +11,15 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.crawl.queue.pending import checksum
+from scrapy_urlnorm.crawl.database import checksum
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.page_identity import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scrapy_urlnorm.crawl.database import Database
     from scrapy_urlnorm.crawl.live.register import Keys
-    from scrapy_urlnorm.crawl.queue.pending import Database
 
 _ROWS_AT_ONCE = 200
 

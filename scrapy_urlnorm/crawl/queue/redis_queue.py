@@ -169,8 +169,7 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
     def _spider_opened(self) -> None:
         live_rules = self._live_rules()
         if live_rules is not None:
-            live_rules.decides_on_arrival = False  # what is in Redis is safe there
-            live_rules.decides_on_leaving = True
+            live_rules.asked_by_queue(is_shared=True)
         self._signs = create_looping_call(self._give_sign)
         self._signs.start(self.dead_seconds / 5, now=False)
 

@@ -96,7 +96,7 @@ class Scheduler(ScrapyScheduler):
         self._report_damage(pending)
         state.write_text(json.dumps(self._state(pending)), encoding="utf-8")
         if isinstance(self.df, UrlNormDupeFilter):
-            self.df.wait_for_commits()
+            self.df.keys.wait_for_commits()
         opened = super().open(spider)
         assert self.dqs is not None
         if len(self.dqs) != len(pending):
@@ -108,7 +108,7 @@ class Scheduler(ScrapyScheduler):
         if before is not None:
             self._take_over(before)
         if isinstance(self.df, UrlNormDupeFilter):
-            self.df.store.add_many(pending.held())
+            self.df.keys.store.add_many(pending.held())
             self._tell_of_waiting(pending, self.df)
         if len(pending):
             logger.info(
@@ -157,8 +157,8 @@ class Scheduler(ScrapyScheduler):
                 if not request.dont_filter:
                     yield crawler.request_fingerprinter.fingerprint(request)
 
-        if not all(map(dupefilter.knows, keys(pending.one_of_each()))):
-            dupefilter.store.add_many(keys(pending.all()))
+        if not all(map(dupefilter.keys.knows, keys(pending.one_of_each()))):
+            dupefilter.keys.store.add_many(keys(pending.all()))
 
     def _stock_queue(self, state: Path) -> Any:
         """The queue that an earlier run left here with Scrapy's own scheduler."""
@@ -228,7 +228,7 @@ class Scheduler(ScrapyScheduler):
         live_rules = parts_of(self.crawler).find(LiveRules)
         if live_rules is None:
             return super().next_request()
-        live_rules.decides_on_leaving = True
+        live_rules.asked_by_queue()
         live_rules.work()
         deadline = monotonic() + SLICE_SECONDS
         while (request := super().next_request()) is not None:
@@ -281,19 +281,19 @@ class Scheduler(ScrapyScheduler):
         """Make what was done last, and then tell the store of the new keys."""
         assert self._pending is not None
         dupefilter = self.df if isinstance(self.df, UrlNormDupeFilter) else None
-        keys = dupefilter.uncommitted if dupefilter is not None else ()
+        keys = dupefilter.keys.uncommitted if dupefilter is not None else ()
         if not self._pending.changes and not keys:
             return
         self._pending.hold(keys)
         self._pending.commit()
         if dupefilter is not None:
-            dupefilter.commit()
+            dupefilter.keys.commit()
             if self._pending.keys_held >= self._keys_held and self._store_works():
-                dupefilter.store.flush()
+                dupefilter.keys.store.flush()
                 self._pending.release()
 
     def _store_works(self) -> bool:
-        return not (isinstance(self.df, UrlNormDupeFilter) and self.df.has_failed)
+        return not (isinstance(self.df, UrlNormDupeFilter) and self.df.keys.has_failed)
 
     def _fail(self, error: StoreError) -> None:
         self._has_failed = True
