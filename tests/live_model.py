@@ -23,6 +23,7 @@ from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -84,7 +85,7 @@ def content_of(url: str) -> Identity:
 
 def own_key(url: str) -> bytes:
     """The key of a URL under what the user configured."""
-    return _FINGERPRINTER.fingerprint_of(url)
+    return get_fingerprint(_BASE.normalize(url))
 
 
 class NoAudits(Audits):

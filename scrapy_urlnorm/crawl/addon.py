@@ -37,10 +37,11 @@ _POET_BASE = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
 class Addon:
     """Puts the fingerprinter, the dupefilter, the scheduler and the middlewares in their places.
 
-    The crawl log as well, when a setting names a file for it.
+    And the crawl log, when a setting names a file for it.
 
     The fingerprinter configured before becomes the fallback of ours. A dupefilter other than
-    Scrapy's own is left in its place, and so is a scheduler that the project names. All settings are checked now, not at the first request.
+    Scrapy's own stays in its place, and so does a scheduler that the project names. All settings
+    are checked now, not at the first request.
     """
 
     @classmethod
@@ -57,7 +58,7 @@ class Addon:
         return "<scrapy_urlnorm.Addon>"
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Raise `ConfigError` for a setting that cannot be used, then write ours."""
+        """Check all settings, and set our components. Raises `ConfigError` for a bad setting."""
         self._is_enabled = is_enabled(settings)
         if not self._is_enabled:
             return
@@ -82,13 +83,13 @@ class Addon:
             if not settings.get(FALLBACK_FINGERPRINTER):
                 settings.set(FALLBACK_FINGERPRINTER, current, "addon")
             _set(settings, "REQUEST_FINGERPRINTER_CLASS", UrlNormRequestFingerprinter)
-        # scrapy-poet's add-on puts its own fingerprinter in place of whatever is there. When it
-        # comes after us, ours is what it shall build on.
+        # scrapy-poet's add-on replaces any fingerprinter by its own, which builds on the one that
+        # this setting names. If that add-on runs after us, it has to build on ours.
         if _comes_after_us(settings, "scrapy_poet") and not settings.get(_POET_BASE):
             settings.set(_POET_BASE, UrlNormRequestFingerprinter, "addon")
 
     def spider_opened(self, spider: Spider) -> None:
-        """Say so when one of the components is not there, and what that means."""
+        """Warn if one of the components is missing, and say what that means."""
         if not self._is_enabled:
             return
         crawler = spider.crawler
@@ -111,10 +112,10 @@ class Addon:
 
 
 def _replace_scheduler(settings: BaseSettings) -> None:
-    """Put our scheduler and queues in place of Scrapy's own; keep the order of the queues.
+    """Replace Scrapy's scheduler by ours, and its disk queues by ours of the same order.
 
-    The queues are used with JOBDIR only. Where the project has queues on disk of its own, and a
-    JOBDIR, the scheduler stays what it is.
+    Disk queues are used with JOBDIR only. With JOBDIR and disk queues of the project's own, the
+    scheduler stays what it is.
     """
     queues = {
         name: load_object(settings[name])
@@ -133,12 +134,12 @@ def _replace_scheduler(settings: BaseSettings) -> None:
 
 
 def _set(settings: BaseSettings, name: str, value: type) -> None:
-    """Replace a value at its own priority: at "addon" it would lose to one of the project."""
+    """Replace a value at its own priority: at "addon" it would lose to the project's value."""
     settings.set(name, value, max(settings.getpriority(name) or 0, SETTINGS_PRIORITIES["addon"]))
 
 
 def _comes_after_us(settings: BaseSettings, package: str) -> bool:
-    """Whether an add-on of *package* runs after ours."""
+    """Return whether an add-on of *package* runs after ours."""
     is_after = False
     for path in build_component_list(settings["ADDONS"]):
         addon = load_object(path)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.rules import PROFILES
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -41,7 +42,6 @@ FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 LEARN_MODES = ("off", "redirects")
 LEARNED_FILE = "urlnorm-rules.toml"
-STOCK_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 
 
 class Setting(NamedTuple):
@@ -193,7 +193,7 @@ class Config:
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
             fallback=cls.fallback_of(settings),
         )
-        config.new_store("spider")  # a store that there is not is an error now
+        config.new_store("spider")  # raises now for a store that there is not
         return config
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""UrlNormSpiderMiddleware: says which pages reached the spider."""
+"""UrlNormSpiderMiddleware: tells the live rules which pages reach the spider."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-#: The last one before the spider: what gets here no other middleware has dropped.
+#: The last one before the spider: no other middleware can drop a page that gets here.
 PRIORITY = 1_000
 
 
 class UrlNormSpiderMiddleware:
     """Tells `LiveRules` of every page with a 2xx status that the spider gets.
 
-    Only such a page may be what another request is withheld behind.
+    Other requests are withheld behind no other page.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -32,7 +32,7 @@ class UrlNormSpiderMiddleware:
         return middleware
 
     def process_spider_input(self, response: Response) -> None:
-        """Take note of a page."""
+        """Tell of the page in *response*."""
         live_rules = self._parts.find(LiveRules)
         if live_rules is not None and response.request is not None and 200 <= response.status < 300:
             live_rules.page(response.request, response)

@@ -33,10 +33,10 @@ class Frontier(Protocol):
         """Put *request* back into the queue, past the dupefilter."""
 
     def waits_here(self, own: bytes) -> bool:
-        """Return whether this crawler queued a request with this own key and will send it.
+        """Return whether a request with this own key is, or was, in the queue of this crawl.
 
-        A store that several crawlers share may know the key from another one. That is no
-        promise: the other crawler may die.
+        A store that several crawlers share may know the key from another one with a queue of its
+        own. That is no promise: the other crawler may die.
         """
 
     def count(self, stat: str) -> None:

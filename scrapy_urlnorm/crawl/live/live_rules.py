@@ -59,7 +59,7 @@ def _safely(answer: object) -> Callable[[F], F]:
         def call(self: LiveRules, *args: Any, **kwargs: Any) -> Any:
             try:
                 return method(self, *args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - in Scrapy it would end a worker, or the crawl
+            except Exception as error:  # noqa: BLE001 - in Scrapy it might end the crawl
                 self._failed(method.__name__, error)
                 return answer
 

@@ -142,8 +142,8 @@ class Witnesses:
     def _claim_of_waiting(self, keys: Keys, request: Request) -> Claim | None:
         """Return a claim for the URL that the rules make of *request*, if it waits here too.
 
-        It may have ended already, without a page. Then the parked request is sent when the crawl
-        is idle.
+        It may have ended already, without a page, or another crawler at the same queue may have
+        it. Then the parked request is sent when the crawl is idle.
         """
         own = self._register.own_of_learned(request)
         if own is None or own == keys.own or len(self._claims) >= MAX_CLAIMS:

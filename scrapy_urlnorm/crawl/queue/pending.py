@@ -1,4 +1,4 @@
-"""PendingRequests: what a crawl still has to do, in a database that a killed process leaves whole."""
+"""PendingRequests: the requests that a crawl still has to send. They survive a kill."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="Hashable")
 
-_VERSION = 2  # of the tables; 1 had no checksums and nothing that is withheld
-_APPLICATION = 0x75726C6E  # "urln", so that `file` and others tell it from any SQLite database
+_VERSION = 2  # of the tables; version 1 had no checksums and no table of kept requests
+_APPLICATION = 0x75726C6E  # "urln": other programs can tell the file from any SQLite database
 
 _QUEUE_TABLES = """
 CREATE TABLE request (
@@ -30,8 +30,8 @@ CREATE TABLE key (key BLOB NOT NULL);
 class PendingRequests(Database):
     """Requests, in queues by name, and the keys that the store may not have on disk yet.
 
-    A request that is handed out stays in the database until it is done. The file is made with
-    mode 0600: requests carry cookies and headers.
+    A request that is handed out stays in the database until `done` is told of it. The file has
+    mode 0600, because requests carry cookies and headers.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -45,7 +45,7 @@ class PendingRequests(Database):
         with self.doing("open"):
             try:
                 self._prepare()
-                #: Requests that were found damaged, and taken out.
+                #: How many requests were damaged. They are deleted.
                 self.damaged = self._drop_damaged("request") + self._drop_damaged("withheld")
                 self._waiting = Counter(
                     dict(self._connection.execute("SELECT queue, count(*) FROM request GROUP BY 1"))
@@ -54,11 +54,11 @@ class PendingRequests(Database):
             except BaseException:
                 self._connection.close()
                 raise
-        self.handed_out: dict[Hashable, int] = {}  #: requests, and their numbers here
+        self.handed_out: dict[Hashable, int] = {}  #: requests, with the numbers of their rows
         self._numbers_out: set[int] = set()
 
     def _prepare(self) -> None:
-        """Lock the database and see that it is ours, or make it."""
+        """Lock the database. Make the tables if it is new, else see that they are ours."""
         database = self._connection
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (application,) = database.execute("PRAGMA application_id").fetchone()
@@ -80,11 +80,11 @@ class PendingRequests(Database):
         if not tables:
             marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION};"
             database.executescript(f"BEGIN; {_QUEUE_TABLES} {LEARNED_TABLES} {marks} COMMIT;")
-        database.execute("BEGIN IMMEDIATE")  # from now on it is locked
+        database.execute("BEGIN IMMEDIATE")  # takes the lock, which locking_mode then keeps
         database.commit()
 
     def _drop_damaged(self, table: str) -> int:
-        """Take out the requests whose bytes are not those that were written; how many."""
+        """Delete the requests whose bytes are not those that were written. Return how many."""
         rows = self._connection.execute(
             f"SELECT id, request, checksum FROM {table} WHERE checksum IS NOT NULL"
         )
@@ -119,9 +119,10 @@ class PendingRequests(Database):
         self._waiting[queue] += 1
 
     def pop(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
-        """Hand out the newest request of *queue*, or the oldest, made of its bytes by *decode*.
+        """Hand out the newest or the oldest request of *queue*; ``None`` if there is none.
 
-        One of which that makes ``None`` is left to another run.
+        *decode* makes the request of its bytes. Where it returns ``None`` the request is left to
+        another run, and the next one is tried.
         """
         while (found := self._next(queue, newest)) is not None:
             number, data = found
@@ -146,7 +147,7 @@ class PendingRequests(Database):
         order = "DESC" if newest else "ASC"
         ids = f"SELECT id FROM request WHERE queue = ? ORDER BY id {order}"
         with self.doing("read"):
-            # Those handed out are few, and passed over faster than marked in the database.
+            # Few are handed out: to skip them here is faster than to mark them in the database.
             for (number,) in self._connection.execute(ids, (queue,)):
                 if number not in self._numbers_out:
                     select = "SELECT request FROM request WHERE id = ?"
@@ -154,7 +155,7 @@ class PendingRequests(Database):
         return None
 
     def done(self, requests: Iterable[Hashable]) -> None:
-        """Take out requests that were handed out and need not be again."""
+        """Delete requests that were handed out and need not be sent again."""
         numbers = [self.handed_out.pop(request) for request in requests]
         self.write_many("DELETE FROM request WHERE id = ?", [(number,) for number in numbers])
         self._numbers_out.difference_update(numbers)
@@ -166,11 +167,11 @@ class PendingRequests(Database):
         self.keys_held += len(rows)
 
     def held(self) -> Iterator[bytes]:
-        """Return the keys that are kept."""
+        """Return the keys that are kept by `hold`."""
         return self._column("SELECT key FROM key")
 
     def release(self) -> None:
-        """Let go of the keys: the store has them on disk."""
+        """Delete the keys that were kept: the store has them on disk now."""
         self.write("DELETE FROM key")
         self.keys_held = 0
 
