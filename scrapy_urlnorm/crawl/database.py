@@ -1,7 +1,7 @@
 """Database: a SQLite database whose errors say what to do.
 
-It holds what a crawl keeps back (`scrapy_urlnorm.crawl.live.ledger`), and with JOBDIR what waits
-too (`scrapy_urlnorm.crawl.queue.pending`).
+It holds the requests that a crawl keeps back (`scrapy_urlnorm.crawl.live.ledger`), and with JOBDIR
+the waiting requests too (`scrapy_urlnorm.crawl.queue.pending`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CREATE INDEX withheld_of_key ON withheld (learned);
 
 
 def checksum(data: bytes) -> int:
-    """Return what a row keeps beside its request, to notice damage."""
+    """Return the number that a row keeps beside its request, to notice damage."""
     return zlib.crc32(data)
 
 
@@ -118,7 +118,7 @@ class Database:
             hint = (
                 "another crawl uses it: give each crawl a JOBDIR of its own"
                 if "locked" in str(error)
-                else "what was written before is safe: set that right and resume, or name another "
+                else "all that was written before is safe: mend that and resume, or name another "
                 "JOBDIR"
             )
             raise StoreError(f"cannot {what} {self.name}: {error}; {hint}") from error

@@ -3,8 +3,8 @@
 - ``engine._slot`` with ``inprogress`` and ``nextcall``: see `in_progress` and `ask_again`. They
   have these names in every Scrapy that we support, 2.14 to 2.19.
 - The file `SAVED_QUEUE`, and ``dqs``, ``dqdir`` and ``pqclass`` of Scrapy's scheduler, which our
-  scheduler extends: Scrapy gives no other way to open its priority queue on what a killed crawl
-  left. The names are the same from 2.14 to 2.19.
+  scheduler extends: Scrapy gives no other way to open its priority queue with the requests that a
+  killed crawl left. The names are the same from 2.14 to 2.19.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: what it has seen cannot be kept
+ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: its keys or requests cannot be stored
 #: In the folder of Scrapy's queues: the priorities that it has queues for.
 SAVED_QUEUE = "active.json"
 
@@ -46,6 +46,6 @@ def ask_again(crawler: Crawler) -> None:
 
 
 def stop_crawl(crawler: Crawler) -> None:
-    """End the crawl because what it has seen, or has still to do, cannot be kept."""
+    """End the crawl, because its keys or its requests cannot be stored."""
     assert crawler.engine is not None
     deferred_from_coro(crawler.engine.close_spider_async(reason=ERROR_REASON))

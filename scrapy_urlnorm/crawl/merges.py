@@ -26,7 +26,7 @@ _REMEMBERED = 100_000
 
 
 class Merges:
-    """Remembers the first URL of each of the latest keys, and counts what was merged by what.
+    """Remembers the first URL of each of the latest keys, and counts merges by rule.
 
     *explainer* names the rules; without one nothing is explained. *count* adds one to a statistic.
     """
@@ -101,7 +101,7 @@ class BeyondScrapy:
 
 @lru_cache(maxsize=10_000)
 def stock_key(url: str) -> str:
-    """Return what stock Scrapy compares of a URL."""
+    """Return the text by which stock Scrapy compares *url* with others."""
     try:
         return canonicalize_url(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""UrlNormDownloaderMiddleware: what has to happen between the redirects and the download."""
+"""UrlNormDownloaderMiddleware: sees requests leave, and their redirects come back."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class SeenKeys:
 
         The scheduler first writes the requests to disk, and then their keys go to the store: a
         kill in between repeats a request, never loses it. Not with a store that is shared: other
-        crawlers would not know what this one has begun with.
+        crawlers would not know which pages this one takes.
         """
         self._waits = not self.store.is_shared
 

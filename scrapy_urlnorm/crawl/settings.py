@@ -1,6 +1,6 @@
 """Settings, request meta keys and statistics: every name, its meaning, and the checks.
 
-The only module that spells ``URLNORM_``. The tables are what the documentation is held to.
+The only module that spells ``URLNORM_``. Tests hold the documentation to its tables.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Config:
     """The checked settings of one crawl."""
 
     normalizer: Normalizer
-    rewriter: Normalizer | None  #: what URLs are rewritten with, when that is asked for
+    rewriter: Normalizer | None  #: makes the URLs to fetch, if requests are to be rewritten
     learn: str
     learned_path: Path | None
     learned: tuple[SiteRule, ...]  #: by an earlier crawl
@@ -165,7 +165,7 @@ class Config:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
-        """Read and check everything; `ConfigError` names setting, value and what is accepted."""
+        """Read and check all settings. `ConfigError` names setting, value and accepted values."""
         _refuse_unknown(settings)
         jobdir = settings.get("JOBDIR") or None
         profile = _choice(settings, PROFILE, PROFILES)
@@ -203,7 +203,7 @@ class Config:
         return fallback
 
     def new_store(self, spider: str | None = None) -> Seen:
-        """Return the store of this crawl, not yet opened; *spider* is its spider's name."""
+        """Return the store of this crawl, not yet open. *spider* is the name of its spider."""
         try:
             return open_store(
                 self.store,
@@ -228,12 +228,12 @@ def settings_read(settings: BaseSettings) -> dict[str, str]:
 
 
 def is_enabled(settings: BaseSettings) -> bool:
-    """Whether the add-on is to do anything at all."""
+    """Return whether the add-on is switched on. Raises `ConfigError`."""
     return _bool(settings, ENABLED)
 
 
 def shows_secrets(settings: BaseSettings) -> bool:
-    """Whether the crawl log is to hold the secrets in URLs as they stand."""
+    """Return whether the crawl log shows the secrets in URLs. Raises `ConfigError`."""
     return _bool(settings, CRAWL_LOG_SECRETS)
 
 

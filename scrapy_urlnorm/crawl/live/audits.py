@@ -70,7 +70,7 @@ class _Record:
 
 
 class Audits:
-    """Counts, for each rule in force, what it withheld and what audits said of it."""
+    """Counts, for each rule in force, the requests it withheld and the results of audits."""
 
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}

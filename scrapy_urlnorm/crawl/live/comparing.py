@@ -22,7 +22,7 @@ TOLD_WORDS = 24
 
 
 def content_of(response: Response, rules: Iterable[SiteRule]) -> Identity | None:
-    """Return what names the content of a page, as far as *rules* will ever compare it.
+    """Return the identity of the content of a page, as far as *rules* will ever compare it.
 
     ``None`` without rules. For rules that redirects taught, its bytes are enough. That spares
     reading the text of a page that is too long for a login wall or a soft 404.

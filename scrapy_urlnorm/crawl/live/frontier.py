@@ -1,4 +1,4 @@
-"""Frontier: what `Witnesses` asks of a crawl, and what it answers.
+"""Frontier: the questions that `Witnesses` asks of a crawl, and the answers.
 
 The real one is `scrapy_urlnorm.crawl.live.crawl_frontier`; the tests have one without Scrapy.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Frontier(Protocol):
-    """The queue of a crawl, and what is known of the requests in it."""
+    """The queue of a crawl, and the requests that left it."""
 
     def under_way(self) -> Collection[Request]:
         """Return the requests that left the queue and have not ended."""

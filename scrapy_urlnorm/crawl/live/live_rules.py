@@ -145,7 +145,7 @@ class LiveRules:
 
     @_safely(None)
     def work(self) -> None:
-        """Do for a short while what has to be done beside the requests."""
+        """For a short while, look for requests that have ended, and make keys anew."""
         deadline = monotonic() + SLICE_SECONDS
         try:
             self._witnesses.look_around()
@@ -155,7 +155,7 @@ class LiveRules:
 
     @_safely(False)
     def idle(self) -> bool:
-        """Send what nothing answers for: the crawl has nothing else to do.
+        """Send the requests that stand behind no page: the crawl has nothing else to do.
 
         Return ``True`` to wait a little longer, for a page that is fetched again.
         """
@@ -241,7 +241,7 @@ class LiveRules:
     # --- rules that come and go -------------------------------------------------------------
 
     def _changed(self, rules: Iterable[SiteRule], stat: str, message: str) -> None:
-        """Put what is in force now in force, after *rules* came or went; count and log each."""
+        """Put the rules of their sites in force, after *rules* came or went. Count and log them."""
         rules = list(rules)
         refused: list[SiteRule] = []
         for site in {domain_of(rule.site) for rule in rules}:
@@ -310,7 +310,7 @@ class LiveRules:
 
     @_safely(None)
     def close(self) -> None:
-        """Write what was learned."""
+        """Write the file of learned rules."""
         self._file.close()
 
     def _failed(self, what: str, error: Exception) -> None:

@@ -30,7 +30,7 @@ The life of one request in a crawl with JOBDIR. The right column is what the dat
 So after a kill at any moment the next run finds every request that was not done. What was being
 downloaded or handled is fetched again. The keys in `key` are put into the store again, which may
 have lost its last seconds. A store that other crawlers share is told of each key at once: they
-have to know what this crawler has begun with.
+have to know which pages this crawler takes.
 
 Without JOBDIR the queue is Scrapy's own, in memory. Many crawlers on one queue in Redis use
 `redis_queue`, where the same holds for each crawler that dies.
