@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-    from scrapy_urlnorm.crawl.live.frontier import Behind
+    from scrapy_urlnorm.crawl.merges import Behind
     from scrapy_urlnorm.stores import Seen
 
 logger = logging.getLogger(__name__)

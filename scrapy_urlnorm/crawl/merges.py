@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from w3lib.url import canonicalize_url
 
-from scrapy_urlnorm.crawl.live.register import site_of
+from scrapy_urlnorm.crawl.sites import site_of
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import RULE_NAMES
 
@@ -18,11 +18,19 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.site_rules import SiteRule
 
 #: Of so many keys the URL seen first is remembered, to name it when a duplicate is filtered.
 REMEMBERED_URLS = 10_000
 #: Keys of stock Scrapy that are remembered, so that each is counted once.
 _REMEMBERED = 100_000
+
+
+class Behind(NamedTuple):
+    """What a withheld request stands behind."""
+
+    url: str  #: of the page that arrived; "" if it arrived at another crawler
+    rules: tuple[SiteRule, ...]  #: which make the two URLs one
 
 
 class Merges:

@@ -46,13 +46,6 @@ class Frontier(Protocol):
         """Return a page that arrived at another crawler of the same frontier."""
 
 
-class Behind(NamedTuple):
-    """What a withheld request stands behind."""
-
-    url: str  #: of the page that arrived; "" if it arrived at another crawler
-    rules: tuple[SiteRule, ...]  #: which make the two URLs one
-
-
 class Audit(NamedTuple):
     """A request that could be withheld and is sent all the same, to test the rules."""
 

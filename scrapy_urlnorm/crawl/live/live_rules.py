@@ -22,9 +22,10 @@ from scrapy_urlnorm.crawl.live.eligible import may_be_evidence, may_be_kept_back
 from scrapy_urlnorm.crawl.live.exchange import Exchange
 from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
 from scrapy_urlnorm.crawl.live.ledger import Ledger
-from scrapy_urlnorm.crawl.live.register import Register, domain_of, site_of
+from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
 from scrapy_urlnorm.crawl.live.witness import Witnesses
+from scrapy_urlnorm.crawl.sites import domain_of, site_of
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.learning.redirects import RedirectLearner
 from scrapy_urlnorm.masking import masked
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.database import Database
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-    from scrapy_urlnorm.crawl.live.frontier import Audit, Behind
+    from scrapy_urlnorm.crawl.live.frontier import Audit
+    from scrapy_urlnorm.crawl.merges import Behind
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.crawl.live.eligible import depth_of
 from scrapy_urlnorm.crawl.live.ledger import Page
-from scrapy_urlnorm.crawl.live.register import site_of
+from scrapy_urlnorm.crawl.sites import site_of
 
 if TYPE_CHECKING:
     from scrapy import Request

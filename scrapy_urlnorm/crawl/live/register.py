@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request
 
-from scrapy_urlnorm.domains import registrable_domain
-from scrapy_urlnorm.url import split
+from scrapy_urlnorm.crawl.sites import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -132,14 +131,3 @@ class Register:
             alone = self._base.for_site(site_of(url), (rule,))
             self._alone[rule.identity] = alone
         return alone.normalize(url) != self._base.normalize(url)
-
-
-def site_of(url: str) -> str:
-    """Return the registrable domain of a URL; where there is none, its host."""
-    return domain_of(split(url).host or "")
-
-
-def domain_of(site: str) -> str:
-    """Return the registrable domain of a host, or of the ``site`` of a rule."""
-    host = site.removeprefix("*.").lower()
-    return registrable_domain(host) or host

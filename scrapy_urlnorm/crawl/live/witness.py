@@ -26,10 +26,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.crawl.live.eligible import may_be_kept_back, may_be_witness
-from scrapy_urlnorm.crawl.live.frontier import Audit, Behind, Claim
+from scrapy_urlnorm.crawl.live.frontier import Audit, Claim
 from scrapy_urlnorm.crawl.live.kept_back import KeptBack
 from scrapy_urlnorm.crawl.live.pages import Pages
 from scrapy_urlnorm.crawl.live.rekeying import Rekeying
+from scrapy_urlnorm.crawl.merges import Behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
