@@ -15,13 +15,15 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.utils.request import request_from_dict
 
+from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.witness import Witnesses
-from scrapy_urlnorm.crawl.queue.pending import Database, PendingRequests
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -83,7 +85,7 @@ def content_of(url: str) -> Identity:
 
 def own_key(url: str) -> bytes:
     """The key of a URL under what the user configured."""
-    return _FINGERPRINTER.fingerprint_of(url)
+    return get_fingerprint(_BASE.normalize(url))
 
 
 class NoAudits(Audits):
@@ -122,6 +124,7 @@ class Crawl:
         self.ended: set[bytes] = set()
         self.arrived: dict[bytes, str] = {}  # own keys of pages, and their URLs
         self.shared: dict[bytes, Page] | None = None
+        self.elsewhere: set[bytes] = set()  # own keys that only another crawler has asked for
         self.rules: dict[str, tuple[str, ...]] = dict.fromkeys(SITES, ())
         self.unreadable: set[str] = set()
         self.stats: Counter[str] = Counter()
@@ -211,8 +214,8 @@ class Crawl:
         assert self.put_back[request.url] < 50, "it is put back again and again"
         self.push(request)
 
-    def is_known(self, own: bytes) -> bool:
-        return own in self.known
+    def waits_here(self, own: bytes) -> bool:
+        return own in self.known and own not in self.elsewhere
 
     def count(self, stat: str) -> None:
         self.stats[stat] += 1
@@ -231,6 +234,8 @@ class Crawl:
             return
         is_new = own not in self.known
         self.known.add(own)
+        if is_new:
+            self.elsewhere.discard(own)
         if is_new and self.safely(None, self.witnesses.on_arrival, request) is not None:
             self._check_is_kept(request)
         else:
@@ -266,6 +271,11 @@ class Crawl:
         assert states, f"kept nowhere: {request.url}"
         if states[-1] == (0,):
             assert self.has_witness(request.url), f"withheld behind nothing: {request.url}"
+        else:
+            keys = self.register.keys(request)
+            assert keys is not None
+            claim = self.witnesses._claims[keys.learned]
+            assert claim.own not in self.elsewhere, f"parked behind another crawler: {request.url}"
 
     def has_witness(self, url: str) -> bool:
         """Whether a page arrived under another own key, and the same learned key as *url* now."""
@@ -338,7 +348,7 @@ class Crawl:
             else:
                 self._disagreed(audit)
         own = own_key(onto.url)
-        is_known = own != own_key(request.url) and self.is_known(own)
+        is_known = own != own_key(request.url) and own in self.known
         self.witnesses.redirected(request, onto, is_known=is_known)
 
     # --- rules ------------------------------------------------------------------------------
@@ -361,8 +371,18 @@ class Crawl:
             own = own_key(url)
             self.shared[keys.learned] = Page(own, "", content_of(url), 1 << 30)
             self.asked[own] = self.arrived[own] = url
+            if own not in self.known:
+                self.elsewhere.add(own)
             self.known.add(own)
             self.ended.add(own)
+
+    def asked_elsewhere(self, url: str) -> None:
+        """Another crawler at the same store asks for a URL, and may die before its page comes."""
+        own = own_key(url)
+        if own not in self.known:
+            self.known.add(own)
+            self.ended.add(own)  # as far as this crawler can do anything about it
+            self.elsewhere.add(own)
 
     # --- the end ----------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
+from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
-from scrapy_urlnorm.crawl.queue.pending import Database
 from scrapy_urlnorm.crawl.settings import STORE, Config
 
 if TYPE_CHECKING:
@@ -52,14 +52,13 @@ class Parts:
                 _slot=SimpleNamespace(inprogress=self.under_way),
             ),
         )
-        self.rules = LiveRules(
-            crawler, config, fingerprinter, self.dupefilter, Database.temporary()
-        )
-        self.dupefilter.live_rules = self.rules
+        self.database = Database.temporary()
+        self.rules = LiveRules(crawler, config, fingerprinter, self.dupefilter, self.database)
+        self.dupefilter.consult(self.rules)
 
     def close(self) -> None:
         self.rules.close()
-        self.rules._database.close()
+        self.database.close()
         self.dupefilter.close()
 
     def count(self, stat: str) -> None:
@@ -79,6 +78,7 @@ class Parts:
 
     def leave(self) -> Request | None:
         """Take the next request out of the queue; ``None`` if it is kept back."""
+        self.rules.asked_by_queue()
         self.rules.work()
         request = self.queue.popleft()
         if not self.rules.on_leaving(request):

@@ -8,9 +8,10 @@ from contextlib import closing
 
 import pytest
 
+from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
 from scrapy_urlnorm.crawl.live.register import Keys
-from scrapy_urlnorm.crawl.queue.pending import Database, PendingRequests
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -120,8 +121,8 @@ def test_salts_are_kept_until_there_are_no_rules(ledger):
 
 def fill(database):
     """Let the database grow no further."""
-    (pages,) = database._database.execute("PRAGMA page_count").fetchone()
-    database._database.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = database._connection.execute("PRAGMA page_count").fetchone()
+    database._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def keep_until_it_refuses(ledger):
@@ -210,4 +211,4 @@ def test_a_temporary_database_leaves_no_file_that_others_can_read():
     with closing(Database.temporary()) as database:
         files = [row[2] for row in database.read("PRAGMA database_list")]
         assert files == [""]
-        assert isinstance(database._database, sqlite3.Connection)
+        assert isinstance(database._connection, sqlite3.Connection)

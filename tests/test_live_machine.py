@@ -124,6 +124,11 @@ class Machine(RuleBasedStateMachine):
     def a_page_arrives_at_another_crawler(self, url):
         self.crawl.page_elsewhere(url)
 
+    @precondition(lambda self: self.crawl.shared is not None)
+    @step(url=_urls)
+    def another_crawler_asks(self, url):
+        self.crawl.asked_elsewhere(url)
+
     # --- rules, time, trouble ---------------------------------------------------------------
 
     @step(site=_sites, names=_rules)

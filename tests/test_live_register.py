@@ -7,7 +7,8 @@ from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.live.register import Register, domain_of, site_of
+from scrapy_urlnorm.crawl.live.register import Register
+from scrapy_urlnorm.crawl.sites import domain_of, site_of
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule

@@ -8,7 +8,7 @@ import pytest
 from live_model import SITES, Crawl, content_of
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.live import witness
+from scrapy_urlnorm.crawl.live import pages
 
 SITE = SITES[0]
 HTTP, HTTPS = f"http://{SITE}/a", f"https://{SITE}/a"
@@ -164,7 +164,7 @@ def test_a_row_that_one_run_cannot_read_comes_back_in_another(on_disk):
 
 def test_pages_of_sites_without_rules_are_bounded(crawl, monkeypatch):
     """The oldest are forgotten, and of a site with rules none."""
-    monkeypatch.setattr(witness, "MAX_SITES", 10)
+    monkeypatch.setattr(pages, "MAX_SITES", 10)
     assert fetch(crawl, HTTPS)
     for number in range(100):
         url = f"http://h{number}.example/"
@@ -177,4 +177,4 @@ def test_pages_of_sites_without_rules_are_bounded(crawl, monkeypatch):
         url = f"http://h{number}.example/"
         crawl.witnesses.page(Request(url), content_of(url))
     assert SITE not in crawl.ledger.count_pages()
-    assert sum(crawl.witnesses._pages.values()) == crawl.witnesses._pages_of_all == 10
+    assert sum(crawl.witnesses._pages._counts.values()) == crawl.witnesses._pages._total == 10

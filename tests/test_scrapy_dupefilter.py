@@ -11,7 +11,7 @@ from scrapy import Request
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinter
 
-from scrapy_urlnorm.crawl import dupefilter as module
+from scrapy_urlnorm.crawl import merges
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.exceptions import StoreUnavailableError
@@ -77,7 +77,7 @@ def test_equal_requests_are_seen():
     assert not dupefilter.request_seen(Request(HOME + "a?b=1"))
     assert dupefilter.request_seen(Request(HOME + "a?b=1&utm_source=x#top"))
     assert not dupefilter.request_seen(Request(HOME + "a?b=2"))
-    assert len(dupefilter.store) == 2
+    assert len(dupefilter.keys.store) == 2
 
 
 def test_works_with_another_fingerprinter():
@@ -102,7 +102,7 @@ def test_a_redirect_passes_only_within_its_own_chain():
 
 
 def messages(caplog):
-    return [record.getMessage() for record in caplog.records if record.name == module.__name__]
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".dupefilter")]
 
 
 def test_the_debug_line_names_rules_and_the_url_seen_first(caplog):
@@ -148,11 +148,11 @@ def test_without_debug_one_line_is_shown(caplog):
 
 def test_remembers_a_bounded_number_of_urls(monkeypatch):
     """Only the latest URLs are kept to name them."""
-    monkeypatch.setattr(module, "REMEMBERED_URLS", 10)
+    monkeypatch.setattr(merges, "REMEMBERED_URLS", 10)
     dupefilter, _ = new()
     for number in range(100):
         dupefilter.request_seen(Request(f"{HOME}{number}"))
-    assert len(dupefilter._first_urls) == 10
+    assert len(dupefilter._merges._first_urls) == 10
 
 
 def test_a_failing_store_ends_the_crawl_and_loses_no_request(caplog):
@@ -191,15 +191,15 @@ def test_keys_wait_for_the_commit():
     """A scheduler that has requests on disk tells when the store may know of them."""
     store = Away()
     dupefilter, _ = new(store)
-    dupefilter.wait_for_commits()
+    dupefilter.keys.wait_for_commits()
     assert not dupefilter.request_seen(Request(HOME + "a"))
     assert dupefilter.request_seen(Request(HOME + "a#x"))
     assert len(store) == 0
-    (key,) = dupefilter.uncommitted
-    assert dupefilter.knows(key)
-    dupefilter.commit()
+    (key,) = dupefilter.keys.uncommitted
+    assert dupefilter.keys.knows(key)
+    dupefilter.keys.commit()
     assert len(store) == 1
-    assert not dupefilter.uncommitted
+    assert not dupefilter.keys.uncommitted
     assert dupefilter.request_seen(Request(HOME + "a"))
 
 
@@ -208,7 +208,7 @@ def test_a_store_that_fails_while_keys_wait():
     store = Away()
     ended = []
     dupefilter, stats = new(store, on_failure=lambda: ended.append(1))
-    dupefilter.wait_for_commits()
+    dupefilter.keys.wait_for_commits()
     store.away = True
     assert not dupefilter.request_seen(Request(HOME + "a"))
     assert not dupefilter.request_seen(Request(HOME + "b"))
@@ -216,7 +216,7 @@ def test_a_store_that_fails_while_keys_wait():
     assert ended == [1]
     assert stats["urlnorm/store/errors"] == 1
     assert store.asked == 1
-    assert len(dupefilter.uncommitted) == 2
+    assert len(dupefilter.keys.uncommitted) == 2
 
 
 def test_a_commit_that_fails_ends_the_crawl():
@@ -224,12 +224,12 @@ def test_a_commit_that_fails_ends_the_crawl():
     store = Away()
     ended = []
     dupefilter, _ = new(store, on_failure=lambda: ended.append(1))
-    dupefilter.wait_for_commits()
+    dupefilter.keys.wait_for_commits()
     dupefilter.request_seen(Request(HOME + "a"))
     store.away = True
-    dupefilter.commit()
+    dupefilter.keys.commit()
     assert ended == [1]
-    assert dupefilter.has_failed
+    assert dupefilter.keys.has_failed
 
 
 def test_a_store_that_cannot_be_opened_stops_the_start():
@@ -275,7 +275,7 @@ class FailingDupeFilter(UrlNormDupeFilter):
     @classmethod
     def from_crawler(cls, crawler):
         dupefilter = super().from_crawler(crawler)
-        dupefilter.store = Flaky(20)
+        dupefilter.keys.store = Flaky(20)
         return dupefilter
 
 

@@ -12,7 +12,7 @@ from live_parts import BARE, SITE, WWW, Parts
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
-from scrapy_urlnorm.crawl.live import live_rules
+from scrapy_urlnorm.crawl.live import audit_results, live_rules
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
 from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -20,7 +20,9 @@ from scrapy_urlnorm.site_rules import load_site_rules
 
 @pytest.fixture
 def parts(monkeypatch):
-    monkeypatch.setattr(live_rules, "deferred_from_coro", asyncio.run)
+    monkeypatch.setattr(audit_results, "deferred_from_coro", asyncio.run)
+    # One call of `work` does it all, also on a machine that has no time.
+    monkeypatch.setattr(live_rules, "SLICE_SECONDS", 60.0)
     with closing(Parts()) as parts:
         yield parts
 
@@ -350,7 +352,7 @@ METHODS = {
         None,
     ),
     "release_all": ("_witnesses.release_all", lambda rules: rules.release_all(), None),
-    "close": ("_write", lambda rules: rules.close(), None),
+    "close": ("_file.close", lambda rules: rules.close(), None),
 }
 
 

@@ -75,7 +75,7 @@ def updated(**settings):
 def stays_behind(folder):
     """Names of the pages whose requests wait in a JOBDIR."""
     with closing(PendingRequests(Path(folder, FILE_NAME))) as pending:
-        rows = pending._database.execute("SELECT request FROM request ORDER BY id")
+        rows = pending._connection.execute("SELECT request FROM request ORDER BY id")
         return [pickle.loads(row)["url"].rpartition("/")[2] for (row,) in rows]
 
 
@@ -355,8 +355,8 @@ class Fails(PendingRequests):
 
     def push(self, queue, request):
         if request.find(b"/20") >= 0:
-            self._database.execute("PRAGMA max_page_count = 1")
-            self._database.execute("PRAGMA cache_spill = 1")
+            self._connection.execute("PRAGMA max_page_count = 1")
+            self._connection.execute("PRAGMA cache_spill = 1")
         super().push(queue, request + b"." * 100_000)
 
 

@@ -84,7 +84,7 @@ def test_own_pages_outweigh_what_others_say(crawlers):
 def test_a_note_that_is_no_rule_is_left_alone(crawlers, caplog):
     """What cannot be read is said once and does no harm."""
     one, other = crawlers
-    one.dupefilter.store.leave_notes({"a": "{}", "b": "[", "c": '{"site": 1}'})
+    one.dupefilter.keys.store.leave_notes({"a": "{}", "b": "[", "c": '{"site": 1}'})
     one.learn()
     caplog.clear()
     look(other)
@@ -99,8 +99,8 @@ def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
     def away(*_: object) -> None:
         raise StoreUnavailableError("away")
 
-    monkeypatch.setattr(one.dupefilter.store, "leave_notes", away)
-    monkeypatch.setattr(other.dupefilter.store, "notes", away)
+    monkeypatch.setattr(one.dupefilter.keys.store, "leave_notes", away)
+    monkeypatch.setattr(other.dupefilter.keys.store, "notes", away)
     one.learn()
     assert one.merges()
     look(other)
@@ -129,7 +129,7 @@ def test_crawlers_that_learned_the_same_do_not_argue(crawlers, monkeypatch):
     look(other)
     one.learn()
     other.learn(first=8)
-    monkeypatch.setattr(type(one.dupefilter.store), "leave_notes", None)  # nothing to call
+    monkeypatch.setattr(type(one.dupefilter.keys.store), "leave_notes", None)  # nothing to call
     for crawler in (one, other, one, other):
         look(crawler)
     assert one.merges()
@@ -166,7 +166,7 @@ def test_a_store_of_ones_own_has_no_notes():
     with closing(Parts()) as parts:
         parts.learn()
         look(parts)
-        assert parts.dupefilter.store.notes() == {}
+        assert parts.dupefilter.keys.store.notes() == {}
 
 
 def test_a_page_that_arrived_at_one_is_a_witness_for_all(crawlers):
@@ -184,30 +184,17 @@ def test_a_page_that_arrived_at_one_is_a_witness_for_all(crawlers):
     assert other.queued() == [BARE + "/a"]
 
 
-def test_a_request_does_not_wait_for_another_crawler_for_ever(crawlers):
-    """What another has under way goes first; when nothing else is to do it is sent here too."""
-    one, other = crawlers
-    one.learn()
-    look(other)
-    one.schedule(Request(WWW + "/a"))
-    assert one.leave() is not None
-    assert other.fetch(BARE + "/a") == "kept back"
-    assert not other.rules.idle()
-    assert other.leave().url == BARE + "/a"
-
-
 def test_when_its_page_arrived_elsewhere_meanwhile_it_is_withheld(crawlers):
-    """What waited for another crawler is looked at anew when nothing else is to do."""
+    """A request that waits here is looked at again when it leaves the queue."""
     one, other = crawlers
     one.learn()
     look(other)
     other.settle_audits()
     one.schedule(Request(WWW + "/a"))
-    request = one.leave()
-    assert other.fetch(BARE + "/a") == "kept back"
-    one.arrive(request)
-    assert not other.rules.idle()
+    other.schedule(Request(BARE + "/a"))
+    one.arrive(one.leave())
     assert other.leave() is None
+    assert other.stats["withheld"] == 1
     assert not other.rules.idle()
     assert other.queued() == []
 
@@ -224,12 +211,41 @@ def test_a_witness_that_redis_does_not_tell_of_is_none(crawlers, monkeypatch):
         raise StoreUnavailableError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(other.rules._table, "get", away)
+        patch.setattr(other.rules._shared_pages._table, "get", away)
         other.schedule(Request(BARE + "/a"))
         other.schedule(Request(BARE + "/a?b"))
         assert len(other.queue) == 2
-        assert other.leave() is None  # the other name of it is known
-        assert other.leave() is not None
-        other.rules.idle()
         assert other.leave().url == BARE + "/a"
+        assert other.leave() is not None
     assert other.stats["withheld"] == 0
+    assert other.stats["parked"] == 0
+
+
+def test_nothing_is_parked_behind_a_request_of_another_crawler(crawlers):
+    """It may die before the page comes: what only the shared store knows of is no claim."""
+    one, other = crawlers
+    one.learn()
+    look(other)
+    one.schedule(Request(WWW + "/a"))
+    other.schedule(Request(BARE + "/a"))
+    assert other.leave().url == BARE + "/a"
+    other.schedule(Request(BARE + "/b"))
+    other.schedule(Request(WWW + "/b"))
+    assert other.leave() is None  # the other one waits in its own queue
+    assert other.stats["parked"] == 1
+
+
+def test_the_log_says_who_refuted_a_rule(crawlers, caplog):
+    """A page of one's own, or another crawler."""
+    caplog.set_level("INFO")
+    one, other = crawlers
+    other.arrive(Request(BARE + "/shown"))
+    one.learn()
+    caplog.clear()
+    look(other)
+    assert "not taken over" in caplog.text
+    assert "contradicted by a page" in caplog.text
+    assert "Taken back by another crawler" not in caplog.text
+    caplog.clear()
+    look(one)
+    assert "Taken back by another crawler" in caplog.text

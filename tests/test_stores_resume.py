@@ -72,7 +72,7 @@ def settings(request, tmp_path):
 def left_over(folder):
     """URLs of the requests that a run left in its JOBDIR."""
     with closing(PendingRequests(folder / "job" / "urlnorm.pending")) as pending:
-        rows = pending._database.execute("SELECT request FROM request")
+        rows = pending._connection.execute("SELECT request FROM request")
         return {pickle.loads(row)["url"].partition("?")[0] for (row,) in rows}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy_urlnorm.cli.learn import Logs, add_log_options
-from scrapy_urlnorm.cli.stores import STOCK_FINGERPRINTER, add_store, fill, keys_of, new_store
+from scrapy_urlnorm.cli.stores import add_store, fill, keys_of, new_store
 from scrapy_urlnorm.cli.verb import (
     YES,
     Progress,
@@ -25,6 +25,7 @@ from scrapy_urlnorm.cli.verb import (
     say,
 )
 from scrapy_urlnorm.exceptions import MissingExtraError, naming
+from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
 from scrapy_urlnorm.logs.source import url_of
 from scrapy_urlnorm.stores import MemorySeen
 from scrapy_urlnorm.text import counted

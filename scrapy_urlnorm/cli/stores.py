@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.cli.learn import Logs, add_logs
 from scrapy_urlnorm.cli.verb import YES, UsageError, Verb, add_normalizer, build_normalizer, say
+from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER, get_fingerprint
 from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.stores import open_store
 from scrapy_urlnorm.text import counted
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.cli.verb import Project
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.stores import Seen
-
-STOCK_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -66,17 +65,13 @@ def _add_rekey_arguments(parser: argparse.ArgumentParser) -> None:
 
 def keys_of(args: argparse.Namespace, normalizer: Normalizer) -> Callable[[str], bytes]:
     """Return what makes the key of a URL, as the project's crawls do."""
-    from scrapy_urlnorm.crawl.fingerprinter import (
-        UrlNormRequestFingerprinter,  # it needs Scrapy, the others do not
-    )
-
     project: Project | None = args.project
     if project is not None and project.fingerprinter != STOCK_FINGERPRINTER:
         raise UsageError(
             f"the fingerprints of this project are made by {project.fingerprinter}; only those of "
             f"{STOCK_FINGERPRINTER} follow from a URL alone"
         )
-    return UrlNormRequestFingerprinter(normalizer).fingerprint_of
+    return lambda url: get_fingerprint(normalizer.normalize(url))
 
 
 def _rekey(args: argparse.Namespace) -> int:

@@ -15,9 +15,10 @@ from scrapy_urlnorm.crawl.crawl_log import CrawlLog
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.middleware import PRIORITY, UrlNormDownloaderMiddleware
+from scrapy_urlnorm.crawl.parts import CrawlParts, parts_of
 from scrapy_urlnorm.crawl.queue.queues import FifoDiskQueue, LifoDiskQueue
 from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
-from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, Config, is_enabled
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, is_enabled
 from scrapy_urlnorm.crawl.spider_middleware import PRIORITY as SPIDER_PRIORITY
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 
@@ -36,30 +37,32 @@ _POET_BASE = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
 class Addon:
     """Puts the fingerprinter, the dupefilter, the scheduler and the middlewares in their places.
 
-    The crawl log as well, when a setting names a file for it.
+    And the crawl log, when a setting names a file for it.
 
     The fingerprinter configured before becomes the fallback of ours. A dupefilter other than
-    Scrapy's own is left in its place, and so is a scheduler that the project names. All settings are checked now, not at the first request.
+    Scrapy's own stays in its place, and so does a scheduler that the project names. All settings
+    are checked now, not at the first request.
     """
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        addon = cls()
+        addon = cls(parts_of(crawler))
         crawler.signals.connect(addon.spider_opened, signals.spider_opened)
         return addon
 
-    def __init__(self) -> None:
+    def __init__(self, parts: CrawlParts | None = None) -> None:
+        self._parts = CrawlParts() if parts is None else parts
         self._is_enabled = False
 
     def __repr__(self) -> str:
         return "<scrapy_urlnorm.Addon>"
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Raise `ConfigError` for a setting that cannot be used, then write ours."""
+        """Check all settings, and set our components. Raises `ConfigError` for a bad setting."""
         self._is_enabled = is_enabled(settings)
         if not self._is_enabled:
             return
-        config = Config.from_settings(settings)
+        config = self._parts.config(settings)
         self._wrap_fingerprinter(settings)
         if load_object(settings["DUPEFILTER_CLASS"]) is load_object(_STOCK_DUPEFILTER):
             _set(settings, "DUPEFILTER_CLASS", UrlNormDupeFilter)
@@ -80,17 +83,17 @@ class Addon:
             if not settings.get(FALLBACK_FINGERPRINTER):
                 settings.set(FALLBACK_FINGERPRINTER, current, "addon")
             _set(settings, "REQUEST_FINGERPRINTER_CLASS", UrlNormRequestFingerprinter)
-        # scrapy-poet's add-on puts its own fingerprinter in place of whatever is there. When it
-        # comes after us, ours is what it shall build on.
+        # scrapy-poet's add-on replaces any fingerprinter by its own, which builds on the one that
+        # this setting names. If that add-on runs after us, it has to build on ours.
         if _comes_after_us(settings, "scrapy_poet") and not settings.get(_POET_BASE):
             settings.set(_POET_BASE, UrlNormRequestFingerprinter, "addon")
 
     def spider_opened(self, spider: Spider) -> None:
-        """Say so when one of the components is not there, and what that means."""
+        """Warn if one of the components is missing, and say what that means."""
         if not self._is_enabled:
             return
         crawler = spider.crawler
-        if UrlNormRequestFingerprinter.of(crawler) is None:
+        if self._parts.find(UrlNormRequestFingerprinter) is None:
             logger.warning(
                 "URL normalization has no effect on fingerprints: REQUEST_FINGERPRINTER_CLASS is "
                 "%(current)s, set by a component that runs after scrapy_urlnorm.Addon. Give "
@@ -99,7 +102,7 @@ class Addon:
                 extra={"spider": spider},
             )
         dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-        if dupefilter is not BaseDupeFilter and UrlNormDupeFilter.of(crawler) is None:
+        if dupefilter is not BaseDupeFilter and self._parts.find(UrlNormDupeFilter) is None:
             logger.warning(
                 "DUPEFILTER_CLASS is %(current)s: a redirect onto an equal URL may lose its page, "
                 "and no rules are learned. scrapy_urlnorm.UrlNormDupeFilter does both.",
@@ -109,10 +112,10 @@ class Addon:
 
 
 def _replace_scheduler(settings: BaseSettings) -> None:
-    """Put our scheduler and queues in place of Scrapy's own; keep the order of the queues.
+    """Replace Scrapy's scheduler by ours, and its disk queues by ours of the same order.
 
-    The queues are used with JOBDIR only. Where the project has queues on disk of its own, and a
-    JOBDIR, the scheduler stays what it is.
+    Disk queues are used with JOBDIR only. With JOBDIR and disk queues of the project's own, the
+    scheduler stays what it is.
     """
     queues = {
         name: load_object(settings[name])
@@ -131,12 +134,12 @@ def _replace_scheduler(settings: BaseSettings) -> None:
 
 
 def _set(settings: BaseSettings, name: str, value: type) -> None:
-    """Replace a value at its own priority: at "addon" it would lose to one of the project."""
+    """Replace a value at its own priority: at "addon" it would lose to the project's value."""
     settings.set(name, value, max(settings.getpriority(name) or 0, SETTINGS_PRIORITIES["addon"]))
 
 
 def _comes_after_us(settings: BaseSettings, package: str) -> bool:
-    """Whether an add-on of *package* runs after ours."""
+    """Return whether an add-on of *package* runs after ours."""
     is_after = False
     for path in build_component_list(settings["ADDONS"]):
         addon = load_object(path)

@@ -16,44 +16,44 @@ from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.settings import (
     FALLBACK_FINGERPRINTER,
     RULES_SETTING,
-    STOCK_FINGERPRINTER,
     Config,
 )
 from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
 
 
 class UrlNormCommand(ScrapyCommand):
-    """Hands everything behind the verb to the command line.
+    """Runs ``scrapy-urlnorm VERB`` with the settings of a project.
 
-    None of Scrapy's own options are offered but ``-s``: its ``--profile`` is another thing.
+    Of Scrapy's own options it offers only ``-s``: Scrapy's ``--profile`` means something else.
     """
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}  # noqa: RUF012  # as Scrapy's commands have it
 
     def syntax(self) -> str:
-        """What stands behind the command's name."""
+        """Return the arguments, for the help text."""
         return "[-s NAME=VALUE] VERB ..."
 
     def short_desc(self) -> str:
-        """One line for the list of commands."""
+        """Return one line for the list of commands."""
         return "Normalize URLs and find duplicate ones, with the project's settings"
 
     def long_desc(self) -> str:
-        """The verbs, for ``scrapy urlnorm -h``."""
+        """Return the verbs, for ``scrapy urlnorm -h``."""
         verbs = "; ".join(f"{verb.name}: {verb.help}" for verb in VERBS)
         return f"{self.short_desc()}. {verbs}. See scrapy urlnorm VERB --help."
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Take -s, and leave the rest to the verb."""
+        """Parse ``-s``, and leave the rest to the verb."""
         parser.add_argument(
             "-s", "--set", action="append", default=[], metavar="NAME=VALUE", help="set a setting"
         )
         parser.add_argument("verb", nargs=argparse.REMAINDER, metavar="VERB ...")
-        parser.set_defaults(profile=None)  # Scrapy asks whether it shall measure the command
+        parser.set_defaults(profile=None)  # Scrapy reads it, to see whether to run a profiler
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Apply -s; UsageError for what is no NAME=VALUE."""
+        """Apply ``-s``. Raises `UsageError` for an argument that is not NAME=VALUE."""
         assert self.settings is not None
         try:
             self.settings.setdict(arglist_to_dict(opts.set), priority="cmdline")
@@ -61,7 +61,7 @@ class UrlNormCommand(ScrapyCommand):
             raise UsageError("invalid -s value, use -s NAME=VALUE", print_help=False) from None
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Run the verb; its exit code is the command's."""
+        """Run the verb, and exit with its exit code."""
         assert self.settings is not None
         try:
             config = Config.from_settings(self.settings)
@@ -79,7 +79,7 @@ class UrlNormCommand(ScrapyCommand):
         self.exitcode = main([*args, *opts.verb], prog="scrapy urlnorm", project=project)
 
     def _fingerprinter(self) -> str:
-        """Name what turns the normalized request into bytes, as the add-on would find it."""
+        """Return the import path of the fallback fingerprinter, as the add-on would find it."""
         assert self.settings is not None
         found = load_object(self.settings["REQUEST_FINGERPRINTER_CLASS"])
         if found is UrlNormRequestFingerprinter:

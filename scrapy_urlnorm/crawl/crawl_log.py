@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from w3lib.url import safe_url_string
 
+from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
 from scrapy_urlnorm.crawl.settings import CRAWL_LOG, shows_secrets
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.logs.mask_key import mask_key
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _URLS = ("url", "location", "canonical")
 _ROUTES = ("#!", "#/")
 
@@ -34,14 +32,15 @@ _ROUTES = ("#!", "#/")
 class CrawlLog:
     """Writes a row for every response to a GET, redirects included, as JSON lines.
 
-    The setting names the file; ``.gz`` at its end packs it. An existing log is continued, so that
-    a resumed crawl has one. Two hooks see everything between them: ``response_downloaded`` the
-    redirects, which the redirect middleware turns into requests; ``response_received`` the rest,
-    unpacked, and with a parsed tree that the spider uses again.
+    The setting names the file. It is gzipped if its name ends in ``.gz``. An existing log is
+    continued, so that a resumed crawl has one log. Two signals together tell of all responses:
+    ``response_downloaded`` of the redirects, which the redirect middleware turns into requests,
+    and ``response_received`` of the rest, decompressed, with a parsed tree that the spider uses
+    again.
 
-    A row is about the URL that was fetched, so its URLs have no fragment, unless it may be the
-    route of an application (``#!``, ``#/``). Secrets in them are masked, in all three alike, so
-    that redirects and twins match; *secrets* leaves them as they stand.
+    A row is about the URL that was fetched, so its URLs have no fragment, unless that may be the
+    route of an application (``#!``, ``#/``). Secrets in the three URLs of a row are masked alike,
+    so that redirects and twins still match; *secrets* leaves the secrets in.
     """
 
     def __init__(self, path: str, *, secrets: bool = False) -> None:
@@ -52,7 +51,7 @@ class CrawlLog:
             raise ConfigError(f"{CRAWL_LOG} = {path!r} cannot be written: {error}") from error
         if self._writer.cut:
             logger.warning(
-                "%(path)s ended in a row half written: %(bytes)d bytes were cut off",
+                "%(path)s ended in half a row: its %(bytes)d bytes were cut off",
                 {"path": path, "bytes": self._writer.cut},
             )
 
@@ -70,25 +69,28 @@ class CrawlLog:
         return extension
 
     def response_downloaded(self, response: Response, request: Request, spider: Spider) -> None:
-        """Take note of a redirect before it is followed."""
-        if request.method == "GET" and (location := _location(response, request.url)):
+        """Write a redirect before it is followed."""
+        if request.method == "GET" and (location := target_of(response, request.url)):
             self._write(_redirect_row(request.url, response.status, location), spider)
 
     def response_received(self, response: Response, request: Request, spider: Spider) -> None:
-        """Take note of a response that is handed on."""
+        """Write a response that is no redirect, or a redirect from the HTTP cache."""
         if request.method != "GET" or not request.url.startswith(("http://", "https://")):
             return
         cached = "cached" in response.flags
         if cached:
             self._write_cached_redirects(request, spider)
-        location = _location(response, request.url)
+        location = target_of(response, request.url)
         if location is None:
             self._write(_row(response, request.url), spider)
         elif cached:
             self._write(_redirect_row(request.url, response.status, location), spider)
 
     def _write_cached_redirects(self, request: Request, spider: Spider) -> None:
-        """Redirects out of Scrapy's HTTP cache are not downloaded: the last request knows them."""
+        """Write the redirects that led to *request* and were answered by the HTTP cache.
+
+        They are not downloaded, so no signal tells of them.
+        """
         urls = request.meta.get("redirect_urls", [])
         for url, target, status in zip(
             urls,
@@ -96,7 +98,7 @@ class CrawlLog:
             request.meta.get("redirect_reasons", []),
             strict=False,
         ):
-            if status in _REDIRECTS:
+            if status in REDIRECTS:
                 self._write(_redirect_row(url, status, target), spider)
 
     def spider_closed(self, spider: Spider) -> None:
@@ -108,7 +110,7 @@ class CrawlLog:
         except OSError as error:
             self._give_up(error, spider)
         else:
-            writer, self._writer = self._writer, None  # what comes later is no part of the crawl
+            writer, self._writer = self._writer, None  # later responses are no part of the crawl
             logger.info(
                 "Wrote %(rows)d rows to %(path)s",
                 {"rows": writer.rows, "path": writer.path},
@@ -133,7 +135,7 @@ class CrawlLog:
         return url if self._key is None else mask_url(url, self._key)
 
     def _give_up(self, error: OSError, spider: Spider) -> None:
-        """A full disk ends the log, not the crawl, and is said once."""
+        """End the log, not the crawl, because the disk is full; say so once."""
         assert self._writer is not None
         writer, self._writer = self._writer, None
         logger.error(
@@ -141,19 +143,8 @@ class CrawlLog:
             {"path": writer.path, "rows": writer.rows, "error": error},
             extra={"spider": spider},
         )
-        with suppress(OSError):  # what cannot be written is lost
+        with suppress(OSError):  # the rows that are still in memory are lost
             writer.close()
-
-
-def _location(response: Response, url: str) -> str | None:
-    """Where a redirect leads, as Scrapy's redirect middleware would follow it."""
-    location = response.headers.get(b"Location")
-    if response.status not in _REDIRECTS or not location:
-        return None
-    try:
-        return urljoin(url, safe_url_string(location))
-    except ValueError:
-        return None
 
 
 def _redirect_row(url: str, status: int, location: str) -> dict[str, Any]:

@@ -1,4 +1,11 @@
-"""What is asked of Scrapy's engine beyond its documented interface, in one place."""
+"""Everything of Scrapy that we use beyond its documented interface, in one place.
+
+- ``engine._slot`` with ``inprogress`` and ``nextcall``: see `in_progress` and `ask_again`. They
+  have these names in every Scrapy that we support, 2.14 to 2.19.
+- The file `SAVED_QUEUE`, and ``dqs``, ``dqdir`` and ``pqclass`` of Scrapy's scheduler, which our
+  scheduler extends: Scrapy gives no other way to open its priority queue with the requests that a
+  killed crawl left. The names are the same from 2.14 to 2.19.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +17,16 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: what it has seen cannot be kept
+ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: its keys or requests cannot be stored
+#: In the folder of Scrapy's queues: the priorities that it has queues for.
+SAVED_QUEUE = "active.json"
 
 
 def in_progress(crawler: Crawler) -> set[Request]:
-    """Return the requests whose callbacks, or whatever else ends them, have not ended yet.
+    """Return the requests that were given to the engine and have not ended, callback and all.
 
-    Signals and middlewares do not see every end that a request can come to. The engine's set
-    does; it has no public name.
+    Uses ``engine._slot.inprogress``. Signals and middlewares do not see every end that a request
+    can come to; the engine's own set does, and it has no public name.
     """
     assert crawler.engine is not None
     slot = crawler.engine._slot
@@ -25,7 +34,11 @@ def in_progress(crawler: Crawler) -> set[Request]:
 
 
 def ask_again(crawler: Crawler) -> None:
-    """Have the engine ask the scheduler again at once, not only when a download ends."""
+    """Have the engine ask the scheduler for a request again at once.
+
+    Uses ``engine._slot.nextcall``. Without it the engine asks when a download ends, or after some
+    seconds if none is under way; there is no public way to tell it.
+    """
     assert crawler.engine is not None
     slot = crawler.engine._slot
     if slot is not None:
@@ -33,6 +46,6 @@ def ask_again(crawler: Crawler) -> None:
 
 
 def stop_crawl(crawler: Crawler) -> None:
-    """End the crawl because what it has seen, or has still to do, cannot be kept."""
+    """End the crawl, because its keys or its requests cannot be stored."""
     assert crawler.engine is not None
     deferred_from_coro(crawler.engine.close_spider_async(reason=ERROR_REASON))

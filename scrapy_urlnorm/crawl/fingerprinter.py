@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from hashlib import sha1
-from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -13,8 +12,10 @@ from scrapy import signals
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
-from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, Config
+from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES
 
@@ -27,34 +28,27 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
-_json_string: Callable[[str], str] = encode_basestring_ascii
-_PLAIN_GET = '{"body": "", "headers": {}, "method": "GET", "url": '
 
-#: Of so many URLs, up to so many characters each, the fingerprint is kept at a time.
+#: How many URLs the fingerprint is remembered of, and how many characters they have at most.
 KNOWN_URLS = 2_048
 KNOWN_LENGTH = 2_048
-#: Who builds a fingerprinter for a crawler right now: one that is asked for again meanwhile is
-#: the fallback of its own fallback.
-_under_construction: set[int] = set()
-_built: WeakKeyDictionary[Crawler, UrlNormRequestFingerprinter] = WeakKeyDictionary()
-_profiles: dict[str, Normalizer] = {}
 
 
 class Fingerprinter(Protocol):
-    """What Scrapy wants of a ``REQUEST_FINGERPRINTER_CLASS``."""
+    """What Scrapy calls of a ``REQUEST_FINGERPRINTER_CLASS``."""
 
     def fingerprint(self, request: Request) -> bytes: ...
 
 
 class UrlNormRequestFingerprinter:
-    """The fallback's fingerprint of the same request with its URL normalized.
+    """Makes the fingerprint that the *fallback* makes of the request with its URL normalized.
 
-    That is the definition: the *fallback* gets a copy of the request whose URL is the key and
-    whose meta asks for ``verbatim_url``, so that it does not normalize a second time. Where the
-    fallback is Scrapy's own, the bytes are made here without a copy. They are the same, and they
-    depend on the key alone, whatever w3lib and Scrapy are installed.
+    By definition, the fallback gets a copy of the request. The URL of the copy is the key, and its
+    meta asks for ``verbatim_url``, so that the fallback does not normalize a second time. Where
+    the fallback is Scrapy's own, the bytes are made here without a copy. They are the same, and
+    they depend on the key alone, not on the versions of w3lib and Scrapy.
 
-    Never raises. A request is looked at once: its fingerprint is remembered while it lives.
+    `fingerprint` never raises. It remembers its answer as long as the request lives.
     """
 
     def __init__(self, normalizer: Normalizer, fallback: Fingerprinter | None = None) -> None:
@@ -65,6 +59,7 @@ class UrlNormRequestFingerprinter:
             _scrapy_digest if self._is_direct else self._fallback_digest
         )
         self._memo: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
+        self._of_profiles: dict[str, Normalizer] = {}  # for requests that name one in their meta
         self._warned: set[str] = set()
         self._stats: StatsCollector | None = None
         self.counts = dict.fromkeys(
@@ -74,33 +69,29 @@ class UrlNormRequestFingerprinter:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        config = Config.from_settings(crawler.settings)
+        parts = parts_of(crawler)
+        config = parts.config(crawler.settings)
         fallback = load_object(config.fallback)
         if isinstance(fallback, type) and issubclass(fallback, UrlNormRequestFingerprinter):
             raise ConfigError(
                 f"{FALLBACK_FINGERPRINTER} = {config.fallback!r}: a fingerprinter cannot be its "
                 "own fallback; name the class that was there before"
             )
-        if id(crawler) in _under_construction:
-            return cls(config.normalizer)  # the fallback wants us as its own fallback
-        _under_construction.add(id(crawler))
+        if UrlNormRequestFingerprinter in parts.under_construction:
+            return cls(config.normalizer)  # our fallback asks for us as its own fallback
+        parts.under_construction.add(UrlNormRequestFingerprinter)
         try:
             fingerprinter = cls(config.normalizer, build_from_crawler(fallback, crawler))
         finally:
-            _under_construction.discard(id(crawler))
-        _built[crawler] = fingerprinter
+            parts.under_construction.discard(UrlNormRequestFingerprinter)
+        parts.put(fingerprinter)
         fingerprinter._stats = crawler.stats
         crawler.signals.connect(fingerprinter.spider_closed, signals.spider_closed)
         return fingerprinter
 
-    @classmethod
-    def of(cls, crawler: Crawler) -> UrlNormRequestFingerprinter | None:
-        """Return the one of this crawl, also where another fingerprinter wraps it."""
-        return _built.get(crawler)
-
     @property
     def normalizer(self) -> Normalizer:
-        """What makes the keys. Setting another one makes all fingerprints anew."""
+        """The normalizer that makes the keys. Setting another one forgets all fingerprints."""
         return self._normalizer
 
     @normalizer.setter
@@ -128,12 +119,12 @@ class UrlNormRequestFingerprinter:
             or (meta and ("urlnorm" in meta or "verbatim_url" in meta))
         ):
             return self._fingerprint_of_any(request)
-        # Most links of a page stand on the page before as well: a plain GET is its URL.
+        # Most links of a page were on the page before it too, and a plain GET is its URL alone.
         url = request.url
         known = self._known.get(url)
         if known is None:
             key = self._normalize(url)
-            known = _url_digest(key), key is not url and key != url
+            known = get_fingerprint(key), key is not url and key != url
             if len(url) <= KNOWN_LENGTH:
                 if len(self._known) >= KNOWN_URLS:
                     self._known.clear()
@@ -153,7 +144,7 @@ class UrlNormRequestFingerprinter:
         return self._digest(request, key)
 
     def normalizer_for(self, request: Request) -> Normalizer | None:
-        """Return what makes the key of *request*, ``None`` if it is to be left alone."""
+        """Return the normalizer that makes the key of *request*; ``None`` leaves it alone."""
         meta = request.meta
         if meta.get("verbatim_url"):
             return None
@@ -163,7 +154,9 @@ class UrlNormRequestFingerprinter:
         if choice is False:
             return None
         if isinstance(choice, str) and choice in PROFILES:
-            return _profiles.get(choice) or _profiles.setdefault(choice, Normalizer(choice))
+            if choice not in self._of_profiles:
+                self._of_profiles[choice] = Normalizer(choice)
+            return self._of_profiles[choice]
         self.counts["bad_meta"] += 1
         self._warn_once(
             "bad_meta",
@@ -181,23 +174,20 @@ class UrlNormRequestFingerprinter:
 
     @property
     def is_direct(self) -> bool:
-        """Whether the fallback is Scrapy's own, so that a GET is known by its URL alone."""
+        """Whether the fallback is Scrapy's own: then a GET is known by its URL alone."""
         return self._is_direct
 
-    def fingerprint_of(self, url: str) -> bytes:
-        """Return the fingerprint of a plain GET of *url*, if :attr:`is_direct`."""
-        return _url_digest(self._normalize(url))
-
     def fingerprint_with(self, request: Request, normalizer: Normalizer) -> bytes:
-        """Return what the fingerprint would be if :attr:`normalizer` were *normalizer*."""
+        """Return the fingerprint that *request* would have with *normalizer*."""
         if self.normalizer_for(request) is not self._normalizer:
             return self.fingerprint(request)
         return self._digest(request, normalizer.normalize(request.url))
 
     def set_apart(self, request: Request, hop: int) -> None:
-        """Give *request* a fingerprint of its own, as the *hop*-th redirect onto its own key.
+        """Make the fingerprint of *request* unique, as the *hop*-th redirect onto its own key.
 
-        An HTTP cache would answer it with the redirect that led here, which has the same key.
+        Otherwise the HTTP cache would answer it with the redirect that led here: both have one
+        key.
         """
         self._memo[request] = sha1(
             self.fingerprint(request) + b"redirect %d" % hop, usedforsecurity=False
@@ -208,15 +198,15 @@ class UrlNormRequestFingerprinter:
         return self._ask_fallback(copy, key)
 
     def _stock(self, request: Request) -> bytes:
-        """The fingerprint of a request that is left alone."""
+        """Return the fingerprint of a request that is left alone."""
         if self._is_direct and request.meta.get("verbatim_url"):
-            return _scrapy_digest(request, request.url)  # Scrapy < 2.17 does not know it
+            return _scrapy_digest(request, request.url)  # Scrapy < 2.17 ignores verbatim_url
         return self._ask_fallback(request, request.url)
 
     def _ask_fallback(self, request: Request, key: str) -> bytes:
         try:
             return self._fallback.fingerprint(request)
-        except Exception as error:  # noqa: BLE001 - it is not ours, and a raise here ends the crawl
+        except Exception as error:  # noqa: BLE001 - an error raised from here would end the crawl
             self.counts["fallback_errors"] += 1
             self._warn_once(
                 "fallback_errors",
@@ -234,7 +224,7 @@ class UrlNormRequestFingerprinter:
             logger.warning(message, arguments)
 
     def spider_closed(self) -> None:
-        """Write the counts to the statistics: one by one they would cost more than the work."""
+        """Write the counts to the statistics: to add each at once would cost more than the work."""
         if self._stats is not None:
             for name, count in self.counts.items():
                 if count:
@@ -242,9 +232,9 @@ class UrlNormRequestFingerprinter:
 
 
 def redirect_hop(fingerprint: Callable[[Request], bytes], request: Request) -> int:
-    """How many of the redirects that led to *request* came from a URL with its fingerprint.
+    """Return how many redirects that led to *request* came from a URL with its fingerprint.
 
-    A redirect may come back to a URL that it has passed: each URL counts once.
+    A chain of redirects may pass a URL twice: each URL counts once.
     """
     urls = dict.fromkeys(request.meta.get("redirect_urls", ()))
     own = fingerprint(request)
@@ -252,16 +242,12 @@ def redirect_hop(fingerprint: Callable[[Request], bytes], request: Request) -> i
 
 
 def _scrapy_digest(request: Request, url: str) -> bytes:
-    """What ``scrapy.utils.request.fingerprint`` gives for a request with ``verbatim_url``.
+    """Return what ``scrapy.utils.request.fingerprint`` returns for *url* with ``verbatim_url``.
 
     SHA-1 of a JSON object with body (hex), headers (none), method and URL, keys in order.
     """
     body = request.body
     if request.method == "GET" and not body:
-        return _url_digest(url)
+        return get_fingerprint(url)
     data = {"body": body.hex(), "headers": {}, "method": request.method, "url": url}
     return sha1(json.dumps(data).encode("ascii"), usedforsecurity=False).digest()
-
-
-def _url_digest(url: str) -> bytes:
-    return sha1(f"{_PLAIN_GET}{_json_string(url)}}}".encode(), usedforsecurity=False).digest()

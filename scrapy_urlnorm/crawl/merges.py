@@ -1,22 +1,87 @@
-"""Merges: whether stock Scrapy would have merged two URLs as well, and which rules did."""
+"""Merges: which URL a filtered request was merged with, and which rules made the two one."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from w3lib.url import canonicalize_url
 
-from scrapy_urlnorm.crawl.live.register import site_of
+from scrapy_urlnorm.crawl.sites import site_of
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import RULE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from scrapy import Request
+
+    from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.site_rules import SiteRule
+
+#: Of so many keys the URL seen first is remembered, to name it when a duplicate is filtered.
+REMEMBERED_URLS = 10_000
 #: Keys of stock Scrapy that are remembered, so that each is counted once.
 _REMEMBERED = 100_000
+
+
+class Behind(NamedTuple):
+    """What a withheld request stands behind."""
+
+    url: str  #: of the page that arrived; "" if it arrived at another crawler
+    rules: tuple[SiteRule, ...]  #: which make the two URLs one
+
+
+class Merges:
+    """Remembers the first URL of each of the latest keys, and counts merges by rule.
+
+    *explainer* names the rules; without one nothing is explained. *count* adds one to a statistic.
+    """
+
+    def __init__(
+        self, explainer: UrlNormRequestFingerprinter | None, count: Callable[[str], None]
+    ) -> None:
+        self._explainer = explainer
+        self._count = count
+        self._first_urls: OrderedDict[bytes, str] = OrderedDict()
+        self._beyond_scrapy = BeyondScrapy()
+
+    def remember(self, key: bytes, url: str) -> None:
+        """Remember *url* as the first one with *key*."""
+        self._first_urls[key] = url
+        if len(self._first_urls) > REMEMBERED_URLS:
+            self._first_urls.popitem(last=False)
+
+    def remembers(self, key: bytes) -> bool:
+        """Return whether the first URL with *key* is still remembered."""
+        return key in self._first_urls
+
+    def merged_by(
+        self, request: Request, key: bytes, *, needs_rules: bool
+    ) -> tuple[str | None, list[str]]:
+        """Return the URL that *request* was merged with, and the rules that made the two one.
+
+        Count them when stock Scrapy would not have merged the two. Return ``None`` and no rules
+        for a URL that is no longer remembered. *needs_rules* is false where they are of interest
+        only if they are counted: to find them takes a while.
+        """
+        first = self._first_urls.get(key)
+        if first is None or first == request.url or self._explainer is None:
+            return None, []
+        self._first_urls.move_to_end(key)
+        normalizer = self._explainer.normalizer_for(request)
+        if normalizer is None:
+            return first, []
+        is_beyond = self._beyond_scrapy.is_beyond(first, request.url)
+        self._count("urlnorm/merged" if is_beyond else "urlnorm/merged_by_scrapy_too")
+        if not is_beyond and not needs_rules:
+            return first, []
+        rules = rules_between(normalizer, first, request.url)
+        if is_beyond:
+            for rule in rules:
+                self._count(f"urlnorm/merged/{rule}")
+        return first, rules
 
 
 class BeyondScrapy:
@@ -29,7 +94,7 @@ class BeyondScrapy:
         self._counted: OrderedDict[int, None] = OrderedDict()
 
     def is_beyond(self, first: str, url: str) -> bool:
-        """Whether stock Scrapy would have fetched *url* after *first*, which has the same key."""
+        """Return whether stock Scrapy would have fetched *url* after *first* with the same key."""
         key = stock_key(url)
         if key == stock_key(first):
             return False
@@ -44,7 +109,7 @@ class BeyondScrapy:
 
 @lru_cache(maxsize=10_000)
 def stock_key(url: str) -> str:
-    """Return what stock Scrapy compares of a URL."""
+    """Return the text by which stock Scrapy compares *url* with others."""
     try:
         return canonicalize_url(url)
     except ValueError:
@@ -52,9 +117,9 @@ def stock_key(url: str) -> str:
 
 
 def rules_between(normalizer: Normalizer, first: str, url: str) -> list[str]:
-    """Return the rules without which the two URLs would have different keys.
+    """Return the names of the rules without which the two URLs would have different keys.
 
-    Where no rule is needed by itself, because another does the same, it is all that acted.
+    Where no rule is needed by itself, because another rule does the same, return all that acted.
     """
     local = normalizer.for_site(site_of(url), ())
     acted: dict[str, None] = {}

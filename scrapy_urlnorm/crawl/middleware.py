@@ -1,22 +1,21 @@
-"""UrlNormDownloaderMiddleware: what has to happen between a redirect and the download."""
+"""UrlNormDownloaderMiddleware: sees requests leave, and their redirects come back."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
-from w3lib.url import safe_url_string
 
+from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
-from scrapy_urlnorm.crawl.queue.pending import Database
-from scrapy_urlnorm.crawl.queue.queues import pending_of
-from scrapy_urlnorm.crawl.settings import Config
+from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
+from scrapy_urlnorm.crawl.redirects import PERMANENT, REDIRECTS, target_of
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.url import parse
@@ -28,22 +27,21 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-#: Just inside RedirectMiddleware (600): every 3xx comes by here before it becomes a request, and
-#: what is dropped or rewritten has not yet got cookies (700), a proxy (750), a place in the
-#: download statistics (850) or an answer from the HTTP cache (900).
+    from scrapy_urlnorm.crawl.settings import Config
+
+#: Just inside RedirectMiddleware (600). So every 3xx passes here before it becomes a request. And
+#: a request that is dropped or rewritten here has no cookies yet (700), no proxy (750), no place
+#: in the download statistics (850) and no answer from the HTTP cache (900).
 PRIORITY = 610
 
 
 logger = logging.getLogger(__name__)
 
-_PERMANENT = (301, 308)
-_REDIRECTS = (301, 302, 303, 307, 308)
-
 
 class UrlNormDownloaderMiddleware:
-    """Rewrites requests when asked to, and shows the live rules what passes by.
+    """Rewrites requests when asked to, and tells the live rules of redirects.
 
-    It never drops what carries ``dont_filter``, a retry, or a redirect in progress.
+    It never drops a request with ``dont_filter``, a retry, or a redirect in progress.
     """
 
     def __init__(
@@ -65,9 +63,10 @@ class UrlNormDownloaderMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        parts = parts_of(crawler)
         middleware = cls(
-            UrlNormRequestFingerprinter.of(crawler),
-            Config.from_settings(crawler.settings),
+            parts.find(UrlNormRequestFingerprinter),
+            parts.config(crawler.settings),
             stats=crawler.stats,
         )
         # The dupefilter does not exist before the spider is opened.
@@ -76,22 +75,23 @@ class UrlNormDownloaderMiddleware:
         return middleware
 
     def spider_opened(self, spider: Spider) -> None:
-        """Look for the dupefilter of this crawl and begin to learn.
+        """Find the dupefilter of this crawl and begin to learn.
 
-        Learning needs both our fingerprinter, at the head, and our dupefilter: without either
-        a rule learned could lose a page.
+        Learning needs our dupefilter, and our fingerprinter as that of the crawl. Without either,
+        a learned rule could lose a page.
         """
         crawler = spider.crawler
         self._spider = spider
         self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
-        self._dupefilter = UrlNormDupeFilter.of(crawler)
+        parts = parts_of(crawler)
+        self._dupefilter = parts.find(UrlNormDupeFilter)
         if (
             self._fingerprinter is None
             or self._fingerprinter is not crawler.request_fingerprinter
             or self._dupefilter is None
         ):
             return
-        pending = pending_of.get(crawler)
+        pending = parts.find(PendingRequests)
         learns = self._config.learn == "redirects"
         if not learns and pending is None:
             return
@@ -108,13 +108,15 @@ class UrlNormDownloaderMiddleware:
         if not learns:
             live_rules.release_all()  # an earlier run may have learned
             return
-        self._live_rules = self._dupefilter.live_rules = live_rules
+        self._live_rules = live_rules
+        parts.put(live_rules)
+        self._dupefilter.consult(live_rules)
         crawler.signals.connect(self._idle, signals.spider_idle)
-        if not UrlNormSpiderMiddleware.is_in(crawler):
+        if parts.find(UrlNormSpiderMiddleware) is None:
             crawler.signals.connect(self._response_received, signals.response_received)
 
     def spider_closed(self) -> None:
-        """Write down what was learned."""
+        """Write the file of learned rules and close the database."""
         if self._live_rules is not None:
             self._live_rules.close()
         if self._database is not None:
@@ -126,15 +128,18 @@ class UrlNormDownloaderMiddleware:
             raise DontCloseSpider
 
     def _response_received(self, response: Response, request: Request) -> None:
-        """Take note of a page where the spider middleware, which knows better, is not there."""
+        """Tell of a page where our spider middleware is missing.
+
+        That one is better: it sees only pages that reach the spider.
+        """
         assert self._live_rules is not None
         if 200 <= response.status < 300:
             self._live_rules.page(request, response)
 
     def process_request(self, request: Request) -> Request | None:
-        """Return the request to send instead, or nothing; raise `IgnoreRequest` to drop it."""
+        """Return the request to send instead, or ``None``. Raise `IgnoreRequest` to drop it."""
         if "redirect_urls" in request.meta:
-            # A redirect in progress goes where the site sent it, or it would never end.
+            # A redirect in progress is not rewritten: the site might redirect it back for ever.
             if self._fingerprinter is not None:
                 hop = redirect_hop(self._fingerprinter.fingerprint, request)
                 if hop:
@@ -150,28 +155,29 @@ class UrlNormDownloaderMiddleware:
     def _is_kept_back(self, request: Request) -> bool:
         """Decide about a request that a scheduler other than ours gave out.
 
-        Ours has asked before; then neither callback nor errback hears of it.
+        Our own scheduler has asked already, and then neither callback nor errback is called.
         """
         live_rules = self._live_rules
-        if live_rules is None or live_rules.decides_on_leaving:
+        if live_rules is None or live_rules.has_asking_queue:
             return False
         live_rules.work()
         return live_rules.came_through_dupefilter(request) and not live_rules.on_leaving(request)
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Hand redirects that will be followed to the live rules."""
+        """Tell the live rules of a redirect that Scrapy will follow."""
         if (
             self._live_rules is not None
-            and response.status in _REDIRECTS
+            and response.status in REDIRECTS
             and self._is_followed(request, response.status)
-            and (target := _location(request, response))
+            and (target := target_of(response, request.url))
+            and target.startswith(("http://", "https://"))
         ):
-            permanent = response.status in _PERMANENT
-            self._live_rules.redirect(request, target, is_permanent=permanent)
+            is_permanent = response.status in PERMANENT
+            self._live_rules.redirect(request, target, is_permanent=is_permanent)
         return response
 
     def _is_followed(self, request: Request, status: int) -> bool:
-        """Whether Scrapy's redirect middleware follows a redirect, and not the spider."""
+        """Return whether Scrapy's redirect middleware follows a redirect, and not the spider."""
         meta = request.meta
         return (
             self._redirects_are_followed
@@ -182,14 +188,15 @@ class UrlNormDownloaderMiddleware:
         )
 
     def _rewritten(self, request: Request) -> Request | None:
-        """The request with its normalized URL, ``None`` when there is nothing to change.
+        """Return *request* with its normalized URL; ``None`` when there is nothing to change.
 
-        It goes back to the scheduler, whose dupefilter has just seen it: our own lets it pass,
-        any other is passed with ``dont_filter``, which the offsite check heeds too.
+        It goes back to the scheduler, whose dupefilter has just seen its key. Our dupefilter is
+        told to let it pass. Past any other it gets with ``dont_filter``, which also takes it past
+        the offsite check.
         """
         if self._rewriter is None or request.method not in ("GET", "HEAD"):
             return None
-        if request.callback is NO_CALLBACK:  # robots.txt, images: whoever asks wants that URL
+        if request.callback is NO_CALLBACK:  # robots.txt, images: a component wants this very URL
             return None
         meta = request.meta
         if meta.get("verbatim_url") or meta.get("urlnorm", True) is not True:
@@ -208,15 +215,3 @@ class UrlNormDownloaderMiddleware:
         if self._stats is not None:
             self._stats.inc_value("urlnorm/requests/rewritten")
         return new
-
-
-def _location(request: Request, response: Response) -> str | None:
-    """Where a redirect leads; ``None`` if Scrapy's redirect middleware does not go there."""
-    location = response.headers.get("Location")
-    if not location:
-        return None
-    try:
-        target = urljoin(request.url, safe_url_string(location))
-    except ValueError:
-        return None
-    return target if target.startswith(("http://", "https://")) else None

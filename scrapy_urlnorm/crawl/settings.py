@@ -1,20 +1,21 @@
 """Settings, request meta keys and statistics: every name, its meaning, and the checks.
 
-The only module that spells ``URLNORM_``. The tables are what the documentation is held to.
+The only module that spells ``URLNORM_``. Tests hold the documentation to its tables.
 """
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.rules import PROFILES
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.stores import FILE_NAME, LMDB_NAME, default_spec, open_store
+from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +42,6 @@ FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 LEARN_MODES = ("off", "redirects")
 LEARNED_FILE = "urlnorm-rules.toml"
-STOCK_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 
 
 class Setting(NamedTuple):
@@ -152,7 +152,7 @@ class Config:
     """The checked settings of one crawl."""
 
     normalizer: Normalizer
-    rewriter: Normalizer | None  #: what URLs are rewritten with, when that is asked for
+    rewriter: Normalizer | None  #: makes the URLs to fetch, if requests are to be rewritten
     learn: str
     learned_path: Path | None
     learned: tuple[SiteRule, ...]  #: by an earlier crawl
@@ -165,7 +165,7 @@ class Config:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Config:
-        """Read and check everything; `ConfigError` names setting, value and what is accepted."""
+        """Read and check all settings. `ConfigError` names setting, value and accepted values."""
         _refuse_unknown(settings)
         jobdir = settings.get("JOBDIR") or None
         profile = _choice(settings, PROFILE, PROFILES)
@@ -191,13 +191,19 @@ class Config:
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
-            fallback=settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER,
+            fallback=cls.fallback_of(settings),
         )
-        config.new_store("spider")  # a store that there is not is an error now
+        config.new_store("spider")  # raises now for a store that there is not
         return config
 
+    @staticmethod
+    def fallback_of(settings: BaseSettings) -> str | type:
+        """Return the class, or its import path, that turns a normalized request into bytes."""
+        fallback: str | type = settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER
+        return fallback
+
     def new_store(self, spider: str | None = None) -> Seen:
-        """Return the store of this crawl, not yet opened; *spider* is its spider's name."""
+        """Return the store of this crawl, not yet open. *spider* is the name of its spider."""
         try:
             return open_store(
                 self.store,
@@ -212,13 +218,22 @@ class Config:
             raise ConfigError(f"{STORE} = {self.store!r}{options}: {error}") from error
 
 
+def settings_read(settings: BaseSettings) -> dict[str, str]:
+    """Return, as text, every value that a `Config` is made from: equal text, equal `Config`."""
+    return {
+        str(name): repr(settings.get(name))
+        for name in settings
+        if str(name) == "JOBDIR" or str(name).startswith(PREFIX)
+    }
+
+
 def is_enabled(settings: BaseSettings) -> bool:
-    """Whether the add-on is to do anything at all."""
+    """Return whether the add-on is switched on. Raises `ConfigError`."""
     return _bool(settings, ENABLED)
 
 
 def shows_secrets(settings: BaseSettings) -> bool:
-    """Whether the crawl log is to hold the secrets in URLs as they stand."""
+    """Return whether the crawl log shows the secrets in URLs. Raises `ConfigError`."""
     return _bool(settings, CRAWL_LOG_SECRETS)
 
 
@@ -234,8 +249,7 @@ def _learned_path(settings: BaseSettings, jobdir: str | None) -> Path | None:
 def _refuse_unknown(settings: BaseSettings) -> None:
     for name in settings:
         if str(name).startswith(PREFIX) and name not in SETTINGS:
-            close = difflib.get_close_matches(str(name), SETTINGS, 1)
-            hint = f"; did you mean {close[0]}?" if close else "."
+            hint = did_you_mean(str(name), SETTINGS)
             raise ConfigError(f"unknown setting {name}{hint} Known: {', '.join(SETTINGS)}")
 
 
@@ -309,10 +323,10 @@ def _normalizer(
     profile: str, rules: Mapping[str, Any], site_rules: tuple[SiteRule, ...]
 ) -> Normalizer:
     try:
-        Normalizer(profile, rules)
+        normalizer = Normalizer(profile, rules)
     except ConfigError as error:
         raise ConfigError(f"{RULES_SETTING}: {error}") from error
     try:
-        return Normalizer(profile, rules, site_rules)
+        return normalizer.replace_site_rules(site_rules) if site_rules else normalizer
     except ConfigError as error:
         raise ConfigError(f"{SITE_RULES}: {error}") from error

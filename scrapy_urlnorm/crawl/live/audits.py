@@ -1,13 +1,13 @@
-"""Audits: how much of what a rule withholds is sent all the same, to compare.
+"""Audits: how many of the requests that a rule withholds are sent all the same, to test it.
 
 A rule with W witnesses that agree, of an operation that is right with prior probability p, merges
-wrongly about k / W^2 of what it withholds, k = (1 - p) / p (the spike and slab of
-`scrapy_urlnorm.learning.risk`). It withholds M requests. If a lost page is worth C fetches, then
-a audits cost a + C k M / (W + a)^2 fetches, which is least where W + a = (2 C k M)^(1/3). So
-audits grow with the cube root of what a rule does.
+wrongly about k / W^2 of the requests that it withholds, with k = (1 - p) / p (the spike and slab
+of `scrapy_urlnorm.learning.risk`). It withholds M requests. If a lost page costs as much as C
+fetches, then the total cost with a audits is a + C k M / (W + a)^2 fetches. It is least where
+W + a = (2 C k M)^(1/3). So the number of audits grows with the cube root of M.
 
-Witnesses of the past say little of other parts of a site. So besides, whatever a rule has proved,
-the first request of a section is an audit, and each doubling of M calls for one more.
+Witnesses from one part of a site say little about the others. So the first request of each section
+is an audit too, whatever its rules have proved, and so is one request at each doubling of M.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.site_rules import SiteRule
 
-#: What a lost page is worth, in fetches.
+#: What a lost page costs, in fetches: C of the law.
 COST_OF_A_LOSS = 20
-#: Sections of a site in which a rule is audited each; then in each tenth, of so many in all.
+#: A rule is audited in each of the first so many sections of a site, then in every tenth, as long
+#: as sections are remembered.
 MAX_SECTIONS = 50
 _MAX_REMEMBERED = 500
-#: Contents that are remembered for a rule. The law asks for 67 where 5,000 requests are withheld.
+#: Contents remembered for a rule. The law asks for 67 where a rule withholds 5,000 requests.
 _MAX_VOTES = 500
 
 _DIGITS = re.compile(r"\d+")
@@ -39,18 +40,18 @@ _FIRST_WORD = re.compile(r"[^\W\d_]*")
 
 @dataclass
 class _Record:
-    """What one rule did and how its audits ended."""
+    """How many requests one rule would withhold, and how its audits ended."""
 
     support: int
-    doubt: float  #: k of the law
-    withheld: int = 0  #: requests that it would have kept back, audits among them
+    doubt: float  #: k of the law, from how likely a rule of this kind is right
+    withheld: int = 0  #: requests that it would withhold, audits included: M of the law
     agreed: int = 0
     under_way: int = 0
     votes: set[int] = field(default_factory=set)  #: contents that agreed: each has one vote
     sections: set[int] = field(default_factory=set)
 
     def is_due(self, content: int) -> bool:
-        """Whether the law asks for one more audit, and *content* has not voted yet."""
+        """Return whether one more audit is needed, and *content* has not voted yet."""
         audits = self.agreed + self.under_way
         if audits < max(1, log2(1 + self.withheld) - 1):
             return True
@@ -59,7 +60,7 @@ class _Record:
         return witnesses < wanted and content not in self.votes
 
     def is_new(self, section: str) -> bool:
-        """Whether this is the first request of a section, and of one to be audited."""
+        """Return whether this is the first request of a section that has to be audited."""
         seen = len(self.sections)
         if seen < _MAX_REMEMBERED:
             self.sections.add(hash(section))
@@ -69,15 +70,16 @@ class _Record:
 
 
 class Audits:
-    """Counts, for each rule in force, what it withheld and what audits said of it."""
+    """Counts, for each rule in force, the requests it withheld and the results of audits."""
 
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}
 
     def is_due(self, rules: Sequence[SiteRule], url: str, content: object) -> bool:
-        """Count a request that *rules* would withhold; whether to send it as an audit.
+        """Count a request that *rules* would withhold. Return whether to send it as an audit.
 
-        *content* is that of the page it would stand behind. If so, :meth:`agreed`, :meth:`undecided` or :meth:`forget` must follow.
+        *content* is that of the page it would stand behind. After ``True``, the caller has to
+        call `agreed`, `undecided` or `forget` when the audit has ended.
         """
         section = section_of(url)
         due = False
@@ -90,9 +92,9 @@ class Audits:
         return due
 
     def is_owed(self, rules: Sequence[SiteRule], content: object) -> bool:
-        """Whether one of *rules* has had fewer audits than what it withheld calls for.
+        """Return whether to send a withheld request as an audit, when the crawl is idle.
 
-        Asked when there is nothing else to do, of a request that was counted before.
+        That is, if one of *rules* had fewer audits than it needs. The request was counted before.
         """
         owed = any(self._record(rule).is_due(hash(content)) for rule in rules)
         if owed:
@@ -100,7 +102,7 @@ class Audits:
         return owed
 
     def owes(self, rule: SiteRule) -> bool:
-        """Whether *rule* has had fewer audits than what it withheld calls for."""
+        """Return whether *rule* had fewer audits than it needs."""
         return self._record(rule).is_due(hash(None))
 
     def _begin(self, rules: Iterable[SiteRule]) -> None:
@@ -108,7 +110,7 @@ class Audits:
             self._record(rule).under_way += 1
 
     def agreed(self, rules: Iterable[SiteRule], content: object) -> None:
-        """An audit found what the rules say; *content* is that of both pages."""
+        """Take note of an audit that agreed with *rules*. Both pages have *content*."""
         for rule in rules:
             record = self._end(rule)
             record.agreed += 1
@@ -116,7 +118,7 @@ class Audits:
                 record.votes.add(hash(content))
 
     def undecided(self, rules: Iterable[SiteRule]) -> None:
-        """An audit ended without an answer: it counts as not sent."""
+        """Take note of an audit that ended without an answer: it counts as not sent."""
         for rule in rules:
             self._end(rule)
 
@@ -126,7 +128,7 @@ class Audits:
         return record
 
     def to_blame(self, rules: Sequence[SiteRule]) -> SiteRule:
-        """Return which of *rules* is to go when an audit disagrees: the one with least support."""
+        """Return which of *rules* to reject when an audit disagrees: the one with least support."""
         return min(rules, key=self._support)
 
     def _support(self, rule: SiteRule) -> int:
@@ -134,7 +136,7 @@ class Audits:
         return record.support + len(record.votes)
 
     def forget(self, rule: SiteRule) -> None:
-        """A rule is no longer in force."""
+        """Forget a rule that is no longer in force."""
         self._records.pop(rule.identity, None)
 
     def _record(self, rule: SiteRule) -> _Record:
@@ -147,10 +149,10 @@ class Audits:
 
 
 def section_of(url: str) -> str:
-    """Return the part of a site that *url* is in.
+    """Return the name of the part of a site that *url* is in.
 
-    That is its host and its first folder, digits folded; of a page in no folder, host and first
-    word: pages of one kind are named alike.
+    That is its host and its first folder, with ``#`` for digits. For a page in no folder it is the
+    host and the first word of its name, because pages of one kind are named alike.
     """
     parts = split(url)
     first, slash, rest = parts.path[1:].partition("/")

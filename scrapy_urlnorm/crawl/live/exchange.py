@@ -27,10 +27,10 @@ EXCHANGE_SECONDS = 3.0
 class Exchange:
     """Rules as notes in a shared store; a crawler with a store of its own exchanges nothing.
 
-    A rule and its rejection are two notes, and neither is ever written over: a late report of a
-    rule cannot undo its rejection. *masked* takes the secrets out of a rule before others read it.
+    A rule and its rejection are two notes, and no note is ever overwritten: a late report of a
+    rule cannot undo its rejection. *masked* returns a rule without the secrets in its URLs.
 
-    A store that fails is not reported here: the next key that is looked up does.
+    A failure of the store is not reported here. The dupefilter reports it at its next look-up.
     """
 
     def __init__(self, store: Seen, masked: Callable[[SiteRule], SiteRule]) -> None:
@@ -42,9 +42,9 @@ class Exchange:
         self._has_complained = False
 
     def news(self, *, at_once: bool = False) -> list[SiteRule]:
-        """Return the rules of all crawlers when it is time to look and something is new.
+        """Return the rules that are new since the last look, rejected ones too.
 
-        *at_once* looks in any case.
+        Look only every `EXCHANGE_SECONDS`, or *at_once*.
         """
         now = monotonic()
         if self._next == inf or (now < self._next and not at_once):
@@ -60,14 +60,14 @@ class Exchange:
         return [rule for note in new.values() if (rule := self._read(note)) is not None]
 
     def tell(self, rules: Iterable[SiteRule]) -> None:
-        """Leave *rules* for the others, as far as they do not stand there already."""
+        """Leave *rules* for the others, except those that are there already."""
         if self._next == inf:
             return
         for rule in rules:
             name = f"{rule.status} {rule.identity}"
             if name not in self._notes:
                 self._untold[name] = json.dumps(self._masked(rule).as_dict())
-        with suppress(StoreError):  # they are told when it is time to look again
+        with suppress(StoreError):  # `news` tries again
             self._leave()
 
     def _leave(self) -> None:
@@ -77,15 +77,15 @@ class Exchange:
             self._untold = {}
 
     def _read(self, note: str) -> SiteRule | None:
-        """Read a note. Whoever can write to the store may have written anything there."""
+        """Read a note; ``None`` for one that is no rule. Anybody may have written to the store."""
         try:
             return rule_from_dict(json.loads(note))
-        except Exception as error:  # noqa: BLE001 - from a note nested too deep to one of no rule
+        except Exception as error:  # noqa: BLE001 - no JSON, JSON nested too deep, no rule, ...
             level = logging.DEBUG if self._has_complained else logging.WARNING
             self._has_complained = True
             logger.log(
                 level,
-                "A rule in %(store)s is ignored, it cannot be read: %(error)r "
+                "A rule in %(store)s cannot be read and is ignored: %(error)r "
                 "(further ones are logged at DEBUG)",
                 {"store": self._store.name, "error": error},
             )

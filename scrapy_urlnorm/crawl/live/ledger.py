@@ -1,8 +1,8 @@
-"""Ledger: the pages that arrived and the requests kept back behind them, in the database.
+"""Ledger: the pages that arrived and the requests kept back, in the database.
 
-Memory does not grow with either. In JOBDIR it is the database of the requests that wait, so that
-a request leaves the queue and is kept back in one transaction; a killed crawl finds it in one
-place or the other.
+Memory does not grow with either. With JOBDIR it is the database of the waiting requests. So one
+transaction takes a request out of the queue and writes it down as kept back: after a kill it is in
+one of the two places.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.crawl.queue.pending import checksum
+from scrapy_urlnorm.crawl.database import checksum
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.page_identity import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scrapy_urlnorm.crawl.database import Database
     from scrapy_urlnorm.crawl.live.register import Keys
-    from scrapy_urlnorm.crawl.queue.pending import Database
 
 _ROWS_AT_ONCE = 200
 
@@ -34,7 +34,7 @@ class Page(NamedTuple):
 
     @property
     def vote(self) -> object:
-        """What counts once when audits agree: the content, or the page if that is not known."""
+        """The content, or the page if its content is not known: it votes once when audits agree."""
         return self.own if self.content is None else self.content.bag_digest or self.content.digest
 
 
@@ -47,21 +47,22 @@ class Kept(NamedTuple):
 
 
 class Ledger:
-    """Pages by their learned key, and requests kept back by theirs.
+    """Pages, and requests that are kept back, each by its learned key.
 
-    Whatever the database cannot do is a `StoreError`.
+    Raises `StoreError` for everything that the database cannot do.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._out: set[int] = set()  # requests put back that could not be deleted
+        self._out: set[int] = set()  # rows that could not be deleted, though the request was sent
 
     # --- pages ------------------------------------------------------------------------------
 
     def add_page(self, site: str, learned: bytes | None, page: Page, *, has_url: bool) -> None:
-        """Take note of a page; of one with the same own key only this one stays.
+        """Write a page down, in place of one with the same own key.
 
-        *has_url* is false where a URL alone does not make a key: it cannot get another one.
+        *has_url* is false where a URL alone does not make a key: then no other key can be made
+        for the page when rules change.
         """
         content = json.dumps(page.content) if page.content else None
         self._database.write(
@@ -95,13 +96,13 @@ class Ledger:
         return dict(self._database.read("SELECT site, count(*) FROM page GROUP BY 1"))
 
     def forget_pages(self, site: str) -> None:
-        """Take out all pages of *site*."""
+        """Delete all pages of *site*."""
         self._database.write("DELETE FROM page WHERE site = ?", site)
 
     # --- requests kept back -----------------------------------------------------------------
 
     def keep(self, keys: Keys, request: bytes, *, is_parked: bool) -> None:
-        """Keep a request back."""
+        """Write down a request that is kept back."""
         self._database.write(
             "INSERT INTO withheld (site, learned, own, request, checksum, is_parked)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -109,7 +110,7 @@ class Ledger:
         )
 
     def drop(self, number: int) -> None:
-        """Take a request out: it has been put back. Where that fails it is out all the same."""
+        """Delete a request that was sent. If the database refuses, skip its row from now on."""
         self._out.add(number)
         with suppress(StoreError):
             for each in tuple(self._out):
@@ -117,7 +118,7 @@ class Ledger:
                 self._out.discard(each)
 
     def first_parked(self) -> Kept | None:
-        """Return the request that was parked first, of all."""
+        """Return the first of all parked requests."""
         return next(self.all_parked(), None)
 
     def parked(self, learned: bytes) -> Iterator[Kept]:
@@ -135,7 +136,7 @@ class Ledger:
         return self._kept("NOT is_parked AND site = ?", site, after=after)
 
     def sample(self, site: str) -> list[Kept]:
-        """Return some of the requests withheld of *site*, in an order that means nothing."""
+        """Return some of the requests withheld of *site*, by own key: in no meaningful order."""
         rows = self._database.read(
             "SELECT id, own, request FROM withheld WHERE NOT is_parked AND site = ?"
             " ORDER BY own LIMIT ?",
@@ -144,7 +145,7 @@ class Ledger:
         return [Kept(*row) for row in rows if row[0] not in self._out]
 
     def all_kept(self) -> Iterator[Kept]:
-        """Return everything that is kept back."""
+        """Return all requests that are kept back."""
         return self._kept("1")
 
     def _kept(self, where: str, *values: object, after: int = 0) -> Iterator[Kept]:
@@ -158,7 +159,7 @@ class Ledger:
                     yield Kept(*row)
 
     def unpark(self, number: int) -> None:
-        """A request that was parked stands behind a witness from now on."""
+        """Turn a parked request into one that is withheld behind a page."""
         self._database.write("UPDATE withheld SET is_parked = 0 WHERE id = ?", number)
 
     def rekey_kept(self, number: int, learned: bytes) -> None:
@@ -172,11 +173,11 @@ class Ledger:
     # --- under which rules ------------------------------------------------------------------
 
     def salts(self) -> dict[str, bytes]:
-        """Return, by site, the salt of the rules that all its keys here were made by."""
+        """Return, by site, the salt of the rules that its keys in here were made with."""
         return dict(self._database.read("SELECT name, salt FROM site"))
 
     def set_salt(self, site: str, salt: bytes) -> None:
-        """All keys of *site* in here were made with *salt*; the empty one stands for no rules."""
+        """Write that all keys of *site* in here were made with *salt*, empty without rules."""
         if salt:
             self._database.write("INSERT OR REPLACE INTO site VALUES (?, ?)", site, salt)
         else:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request
 
-from scrapy_urlnorm.domains import registrable_domain
-from scrapy_urlnorm.url import split
+from scrapy_urlnorm.crawl.sites import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Keys(NamedTuple):
-    """What a request to a site with rules in force is known by."""
+    """The two keys of a request to a site with rules in force."""
 
     site: str  #: the registrable domain, or the host if it has none
-    own: bytes  #: under what the user configured
-    learned: bytes  #: the same, changed further by the rules in force for the site
+    own: bytes  #: the fingerprint, from what the user configured
+    learned: bytes  #: made from the URL as the rules in force for the site change it further
 
 
 class _Site(NamedTuple):
@@ -34,16 +33,16 @@ class _Site(NamedTuple):
 
 
 class Register:
-    """Makes learned keys for the sites that have rules; all sources of rules end here.
+    """Holds the learned rules in force for each site, and makes learned keys with them.
 
-    A learned key is salted with the rules that it was made by: when a rule comes or goes, no key
-    of before means anything.
+    A learned key is salted with the rules that it was made with. So a key that was made before a
+    rule came or went equals no key that is made afterwards.
     """
 
     def __init__(self, fingerprinter: UrlNormRequestFingerprinter) -> None:
         self._fingerprinter = fingerprinter
         self._base = fingerprinter.normalizer
-        self._base.for_site("", ())  # finds the rules of all sites, which takes a while, now
+        self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
         self._sites: dict[str, _Site] = {}
         self._alone: dict[str, Normalizer] = {}  # by the one rule that each has
 
@@ -75,7 +74,7 @@ class Register:
         return iter(tuple(self._sites))
 
     def salt(self, site: str) -> bytes:
-        """Return what tells learned keys of *site* from those under other rules."""
+        """Return the salt of the learned keys of *site*; empty without rules."""
         found = self._sites.get(site)
         return b"" if found is None else found.salt
 
@@ -93,7 +92,7 @@ class Register:
 
     @property
     def by_url(self) -> bool:
-        """Whether a URL alone makes a key, so that a page can get another one."""
+        """Whether a URL alone makes a key, so that a page can get a new key for its URL."""
         return self._fingerprinter.is_direct
 
     def keys_of(self, url: str) -> Keys | None:
@@ -101,7 +100,10 @@ class Register:
         return self.keys(Request(url))
 
     def own_of_learned(self, request: Request) -> bytes | None:
-        """Return the own key of the URL that the rules in force make of that of *request*."""
+        """Return the own key of the URL that the rules in force make of the URL of *request*.
+
+        ``None`` without rules, or where a URL alone does not make a key.
+        """
         found = self._sites.get(site_of(request.url))
         if found is None or not self.by_url:
             return None
@@ -112,9 +114,10 @@ class Register:
         return self._fingerprinter.fingerprint_with(request, self._base)
 
     def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force that acted on one of the two URLs, and not on both.
+        """Return the rules in force that make the two URLs one.
 
-        *other* is "" where it is not known. These are what makes the two one. Where no rule does it alone, it is all of them.
+        These are the rules that change one of the two, and not both. Where no rule does so by
+        itself, return all. *other* is "" where it is not known.
         """
         rules = self.rules(site_of(url))
         if not other:
@@ -128,14 +131,3 @@ class Register:
             alone = self._base.for_site(site_of(url), (rule,))
             self._alone[rule.identity] = alone
         return alone.normalize(url) != self._base.normalize(url)
-
-
-def site_of(url: str) -> str:
-    """Return the registrable domain of a URL; where there is none, its host."""
-    return domain_of(split(url).host or "")
-
-
-def domain_of(site: str) -> str:
-    """Return the registrable domain of a host, or of the ``site`` of a rule."""
-    host = site.removeprefix("*.").lower()
-    return registrable_domain(host) or host

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import pickle
 from typing import TYPE_CHECKING, ClassVar
-from weakref import WeakKeyDictionary
 
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.utils.request import request_from_dict
 
+from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
 
 if TYPE_CHECKING:
@@ -17,32 +18,28 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from scrapy_urlnorm.crawl.queue.pending import PendingRequests
-
 logger = logging.getLogger(__name__)
 
 FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
-
-#: What the scheduler of a crawl opened.
-pending_of: WeakKeyDictionary[Crawler, PendingRequests] = WeakKeyDictionary()
 
 
 def plain(data: bytes) -> Request:
     """Return the request that was pushed as *data*, without its callbacks.
 
-    They are methods of a spider that may have changed since.
+    The callbacks are names of methods, which the spider may no longer have. Raises `StoreError`
+    for a request that cannot be read.
     """
     try:
         return request_from_dict({**pickle.loads(data), "callback": None, "errback": None})
     except Exception as error:
         raise StoreError(
-            f"a request in the queue cannot be read ({error!r}): restore what it is made of, or "
-            "name another JOBDIR"
+            f"a request in the queue cannot be read ({error!r}): restore the classes that it is "
+            "made of, or name another JOBDIR"
         ) from error
 
 
 class DiskQueue:
-    """One of the queues that Scrapy's priority queue makes: of one priority, of one host."""
+    """One of the queues that Scrapy's priority queue makes, for one priority and one host."""
 
     newest: ClassVar[bool]  #: whether the newest request is the first one out
     stock: ClassVar[type]  #: Scrapy's own queue of that order
@@ -50,7 +47,7 @@ class DiskQueue:
     @classmethod
     def from_crawler(cls, crawler: Crawler, key: str) -> Self:
         """Make the queue whose path, as Scrapy has it, is *key*."""
-        pending = pending_of.get(crawler)
+        pending = parts_of(crawler).find(PendingRequests)
         if pending is None:
             # No ValueError: Scrapy's scheduler takes that for a request it cannot serialize.
             raise StoreError(
@@ -65,7 +62,7 @@ class DiskQueue:
         self._spider = spider
 
     def push(self, request: Request) -> None:
-        """Put *request* in; raises `ValueError` for one that cannot be serialized."""
+        """Put *request* into the queue. Raises `ValueError` for one that cannot be serialized."""
         try:
             data = pickle.dumps(request.to_dict(spider=self._spider), protocol=4)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -75,12 +72,12 @@ class DiskQueue:
     def pop(self) -> Request | None:
         """Take out the next request; ``None`` when there is none.
 
-        One that this spider cannot do any more is left to another run.
+        A request whose callback this spider does not have is left to another run.
         """
         return self._pending.pop(self._name, self._decode, newest=self.newest)
 
     def peek(self) -> Request | None:
-        """Return what `pop` would, and leave it."""
+        """Return the request that `pop` would return, and leave it there."""
         return self._pending.peek(self._name, self._decode, newest=self.newest)
 
     def _decode(self, data: bytes) -> Request | None:
@@ -88,7 +85,7 @@ class DiskQueue:
             return request_from_dict(pickle.loads(data), spider=self._spider)
         except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
             logger.error(
-                "A request waits for another run, this one cannot do it: %(error)s",
+                "A request is left to another run, because this one cannot read it: %(error)s",
                 {"error": error},
                 extra={"spider": self._spider},
             )

@@ -1,4 +1,4 @@
-"""PriorityQueue: scrapy-redis's, from which a crawler that is killed takes nothing along."""
+"""PriorityQueue: scrapy-redis's; requests taken by a crawler that died return to it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ try:
     from scrapy_redis.spiders import RedisMixin  # type: ignore[import-untyped]
 except ImportError as error:
     raise ImportError(
-        f"scrapy_urlnorm.crawl.queue.redis_queue needs the package {error.name}, which is not installed: "
-        "pip install 'scrapy-urlnorm[redis]' scrapy-redis"
+        f"scrapy_urlnorm.crawl.queue.redis_queue needs the package {error.name}, which is not "
+        "installed: pip install 'scrapy-urlnorm[redis]' scrapy-redis"
     ) from error
 
-from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.engine import ask_again, in_progress
-from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS
+from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS, LiveRules
+from scrapy_urlnorm.crawl.parts import parts_of
 
 if TYPE_CHECKING:
     from scrapy import Request
-
-    from scrapy_urlnorm.crawl.live.live_rules import LiveRules
 
 logger = logging.getLogger(__name__)
 
@@ -39,22 +37,25 @@ _SCRIPT = files(__package__).joinpath("redis_queue.lua").read_text("ascii")
 
 
 class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has no types
-    """For ``SCHEDULER_QUEUE_CLASS``, in Redis as scrapy-redis's is, and with the same order.
+    """For ``SCHEDULER_QUEUE_CLASS``: in Redis as scrapy-redis's queue is, in the same order.
 
-    A request that a crawler has taken stands beside the queue until its callback has run to the
-    end. When the crawler gives no sign of life for `dead_seconds`, what it had under way waits
-    again, for any other. A crawler whose machine stood still that long works on, and these pages
-    are fetched twice.
+    A request that a crawler has taken stays in Redis, in a table beside the queue, until its
+    callback has ended. If the crawler gives no sign of life for `dead_seconds`, its requests
+    return to the queue, for any other crawler. If only its machine stood still, it works on, and
+    these pages are fetched twice.
 
-    What others have under way counts as waiting: a crawler does not end before them, for what
-    they find, or leave, may be its to do. A spider that waits for start URLs in Redis does not
-    end anyway, and only looks there when nothing waits: for that one it does not count.
+    Requests that other crawlers have under way count as waiting. So a crawler does not end before
+    the others: their pages may have links for it, and their requests may return to the queue. A
+    spider that reads start URLs from Redis does not end anyway, and looks for them only when
+    nothing waits. For such a spider requests of others do not count.
 
-    A request that a learned rule keeps back stands in a third place in Redis until its crawler
-    ends, or sends it after all. It waits for any other crawler when its own one dies.
+    A request that a learned rule keeps back is in a third table in Redis until its crawler ends,
+    or sends it after all. If its crawler dies, it returns to the queue.
     """
 
-    dead_seconds = 60.0  #: it gives a sign five times as often
+    #: Seconds without a sign of life after which a crawler counts as dead. It gives five signs in
+    #: that time.
+    dead_seconds = 60.0
 
     def __init__(self, server: Any, spider: Any, key: str, serializer: Any = None) -> None:
         super().__init__(server, spider, key, serializer)
@@ -74,10 +75,10 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         connect(self._spider_closed, signals.spider_closed)
 
     def pop(self, timeout: float = 0) -> Request | None:
-        """Return the next request that is to be sent, ``None`` when none waits.
+        """Return the next request to send, ``None`` when none waits.
 
-        *timeout* means nothing here. After a while the event loop has its turn, however many are
-        kept back in a row.
+        *timeout* is scrapy-redis's and has no effect. After `SLICE_SECONDS` the event loop has its
+        turn, even if all requests were kept back.
         """
         live_rules = self._live_rules()
         if live_rules is not None:
@@ -93,7 +94,7 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         return None
 
     def push(self, request: Request) -> None:
-        """Put *request* into the queue; one that was kept back is so no longer."""
+        """Put *request* into the queue. If it was kept back, it is no longer."""
         super().push(request)
         if self._kept:
             token = self._kept.pop(self._fingerprint(request), None)
@@ -110,8 +111,7 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         return fingerprint
 
     def _live_rules(self) -> LiveRules | None:
-        dupefilter = UrlNormDupeFilter.of(self.spider.crawler)
-        return None if dupefilter is None else dupefilter.live_rules
+        return parts_of(self.spider.crawler).find(LiveRules)
 
     def _take(self) -> Request | None:
         self._taken += 1
@@ -119,8 +119,8 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         try:
             data = self._say(token)
         except RedisError:
-            # It may have handed out a request. Under a name that nobody bears any more that
-            # comes back, and so does what is not done until then.
+            # Redis may have handed out a request, and the answer was lost. Use a new name:
+            # requests held under the old one return to the queue after `dead_seconds`.
             self._name = uuid4().hex
             raise
         if data is None:
@@ -128,13 +128,13 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         try:
             request: Request = self._decode_request(data)
         except Exception:
-            self._done.append(token)  # no crawler of this spider can do it
+            self._done.append(token)  # no crawler of this spider can read it
             raise
         self._under_way[request] = token
         return request
 
     def _say(self, token: str = "") -> bytes | None:
-        """Give a sign of life, say what is done; with a *token* take the next request."""
+        """Give a sign of life, and tell which requests are done. With a *token*, take the next."""
         under_way = in_progress(self.spider.crawler)
         for request in [each for each in self._under_way if each not in under_way]:
             self._done.append(self._under_way.pop(request))
@@ -145,7 +145,7 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         self._newly_kept.clear()
         if taken_back:
             logger.info(
-                "%(count)d requests of a crawler that gave no sign of life wait again",
+                "%(count)d requests of a crawler that gave no sign of life are back in the queue",
                 {"count": taken_back},
                 extra={"spider": self.spider},
             )
@@ -153,11 +153,11 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         return data[0] if data else None
 
     def _give_sign(self) -> None:
-        with suppress(RedisError):  # whoever needs the queue meets the error
+        with suppress(RedisError):  # the next `pop` or `push` raises it
             self._say()
 
     def __len__(self) -> int:
-        """Return how many requests wait, or are under way elsewhere."""
+        """Return how many requests wait, or are under way at other crawlers."""
         if not self._counts_others:
             return int(self.server.zcard(self.key))
         pipeline = self.server.pipeline(transaction=True)
@@ -166,21 +166,20 @@ class PriorityQueue(ScrapyRedisPriorityQueue):  # type: ignore[misc]  # it has n
         return max(0, int(waiting + under_way - ours))
 
     def clear(self) -> None:
-        """Forget all that waits or is under way."""
+        """Delete all requests, those under way and kept back too."""
         self.server.delete(*self._keys)
 
     def _spider_opened(self) -> None:
         live_rules = self._live_rules()
         if live_rules is not None:
-            live_rules.decides_on_arrival = False  # what is in Redis is safe there
-            live_rules.decides_on_leaving = True
+            live_rules.asked_by_queue(is_shared=True)
         self._signs = create_looping_call(self._give_sign)
         self._signs.start(self.dead_seconds / 5, now=False)
 
     def _spider_closed(self, reason: str) -> None:
         if self._signs is not None and self._signs.running:
             self._signs.stop()
-        if reason == "finished":  # each stands behind a page that arrived
+        if reason == "finished":  # each is withheld behind a page that arrived
             self._done += self._kept.values()
             self._kept.clear()
         self._say()

@@ -1,10 +1,13 @@
-"""Scheduler: Scrapy's own, asking what was learned about each request that leaves the queue.
+"""Scheduler: Scrapy's own, with two things added.
 
-With JOBDIR its queue is one that a killed crawl takes up again. Scrapy's queues on disk are whole only after they were closed, and a request that was taken from
-them is nowhere while it is downloaded and its response handled. Here a request stays in a database
-until its callback has run to the end and what it yielded is in the database too, and its key stays
-beside it until the store has that on disk. So at whatever moment a crawl is killed, the next run
-does what was left, and takes nothing for seen that was not to be fetched.
+It asks the learned rules about each request that leaves the queue.
+
+And with JOBDIR its queue survives a kill. Scrapy's own queues on disk are complete only after a
+clean close, and a request that was taken from them is nowhere while it is downloaded and its
+response handled. Here a request stays in a database until its callback has ended and the requests
+that it yielded are in the database too. Its key stays there until the store has the key on disk.
+So whenever a crawl is killed, the next run fetches every page that is missing, and no key counts
+as seen whose request was lost. The docstring of `scrapy_urlnorm.crawl.queue` shows it step by step.
 """
 
 from __future__ import annotations
@@ -20,14 +23,20 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
-from scrapy_urlnorm.crawl.engine import ERROR_REASON, ask_again, in_progress, stop_crawl
-from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS
+from scrapy_urlnorm.crawl.engine import (
+    ERROR_REASON,
+    SAVED_QUEUE,
+    ask_again,
+    in_progress,
+    stop_crawl,
+)
+from scrapy_urlnorm.crawl.live.live_rules import SLICE_SECONDS, LiveRules
+from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.crawl.queue.queues import (
     DiskQueue,
     FifoDiskQueue,
     LifoDiskQueue,
-    pending_of,
     plain,
 )
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
@@ -48,29 +57,32 @@ FILE_NAME = "urlnorm.pending"  #: in JOBDIR
 class Scheduler(ScrapyScheduler):
     """Keeps back requests that a learned rule makes equal to a page that has arrived.
 
-    Without JOBDIR it is Scrapy's besides. With it, it needs queues on disk of
-    `scrapy_urlnorm.crawl.queue.queues`.
+    Without JOBDIR that is the only difference from Scrapy's scheduler. With JOBDIR it needs the
+    disk queues of `scrapy_urlnorm.crawl.queue.queues`.
 
-    After a kill, what was being downloaded or handled then is fetched again. Requests that cannot
-    be serialized wait in memory, as with Scrapy's own scheduler, and are lost.
+    After a kill, pages that were being downloaded or handled are fetched again. Requests that
+    cannot be serialized wait in memory, as with Scrapy's own scheduler, and a kill loses them.
 
-    A database that fails ends the crawl with the reason ``urlnorm_store_error``; the next run
-    begins with its last commit.
+    A database that fails ends the crawl with the reason ``urlnorm_store_error``. The next run
+    begins with the last commit.
     """
 
-    #: A transaction ends with the next page, or with so many requests.
+    #: A transaction ends when the engine asks for a request, or after so many requests.
     _requests_a_transaction = 1_000
-    #: Keys held for the store before it is told to write.
+    #: So many keys are kept in the database before the store is told to write its own to disk.
     _keys_held = 50_000
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.dqs = None  # Scrapy also closes a scheduler that could not be opened
+        self.dqs = None  # for `close`, which Scrapy calls even if `open` has failed
         self._pending: PendingRequests | None = None
         self._has_failed = False
 
     def open(self, spider: Spider) -> Deferred[None] | None:
-        """Open the database and all that Scrapy's scheduler opens."""
+        """Open the database, and then what Scrapy's scheduler opens.
+
+        Raises `CloseSpider` when the database or the queue in it cannot be used.
+        """
         if self.dqdir is None:
             return super().open(spider)
         try:
@@ -88,15 +100,15 @@ class Scheduler(ScrapyScheduler):
         assert self.crawler is not None
         _require_our_queues(self.crawler)
         path = folder.with_name(FILE_NAME)
-        state = folder / "active.json"  # what Scrapy's scheduler begins with
+        state = folder / SAVED_QUEUE  # Scrapy's scheduler reads it when it opens
         _refuse_emptied(path, state)
         before = self._stock_queue(state) if state.exists() and not path.exists() else None
         self._pending = pending = PendingRequests(path)
-        pending_of[self.crawler] = pending
+        parts_of(self.crawler).put(pending)
         self._report_damage(pending)
         state.write_text(json.dumps(self._state(pending)), encoding="utf-8")
         if isinstance(self.df, UrlNormDupeFilter):
-            self.df.wait_for_commits()
+            self.df.keys.wait_for_commits()
         opened = super().open(spider)
         assert self.dqs is not None
         if len(self.dqs) != len(pending):
@@ -108,7 +120,7 @@ class Scheduler(ScrapyScheduler):
         if before is not None:
             self._take_over(before)
         if isinstance(self.df, UrlNormDupeFilter):
-            self.df.store.add_many(pending.held())
+            self.df.keys.store.add_many(pending.held())
             self._tell_of_waiting(pending, self.df)
         if len(pending):
             logger.info(
@@ -130,23 +142,24 @@ class Scheduler(ScrapyScheduler):
                 self.stats.set_value("urlnorm/requests/damaged", pending.damaged)
 
     def _state(self, pending: PendingRequests) -> Any:
-        """What the priority queue says of itself on being closed, were it open now.
+        """Return the state that Scrapy's priority queue would have saved at a clean close.
 
-        It is all that Scrapy keeps of it, and a killed crawl did not come to that.
+        A killed crawl never wrote it, and without it Scrapy finds no request. It is computed by
+        putting one request of each of our queues into a priority queue whose queues store nothing.
         """
         assert self.crawler is not None
         assert self.pqclass is not None
         queue = build_from_crawler(
-            self.pqclass, self.crawler, downstream_queue_cls=_TakesAll, key=self.dqdir
+            self.pqclass, self.crawler, downstream_queue_cls=_StoresNothing, key=self.dqdir
         )
         for data in pending.one_of_each():
             queue.push(plain(data))
         return queue.close()
 
     def _tell_of_waiting(self, pending: PendingRequests, dupefilter: UrlNormDupeFilter) -> None:
-        """Put the keys of all waiting requests into a store that is not the one they know.
+        """If the store was deleted or rebuilt, add the keys of the queued requests to it.
 
-        It was begun anew, or made for other rules from a log, and in a log they are not yet.
+        A store that was rebuilt from a crawl log has no keys of requests that were not yet sent.
         """
         crawler = self.crawler
         assert crawler is not None
@@ -157,11 +170,11 @@ class Scheduler(ScrapyScheduler):
                 if not request.dont_filter:
                     yield crawler.request_fingerprinter.fingerprint(request)
 
-        if not all(map(dupefilter.knows, keys(pending.one_of_each()))):
-            dupefilter.store.add_many(keys(pending.all()))
+        if not all(map(dupefilter.keys.knows, keys(pending.one_of_each()))):
+            dupefilter.keys.store.add_many(keys(pending.all()))
 
     def _stock_queue(self, state: Path) -> Any:
-        """The queue that an earlier run left here with Scrapy's own scheduler."""
+        """Return the queue that an earlier run with Scrapy's own scheduler left in JOBDIR."""
         assert self.crawler is not None
         assert self.pqclass is not None
         settings = self.crawler.settings
@@ -178,11 +191,11 @@ class Scheduler(ScrapyScheduler):
         except Exception as error:
             raise StoreError(
                 f"the queue that Scrapy left with {str(state)!r} cannot be read ({error!r}): name "
-                "another JOBDIR, or delete that file and do without the requests"
+                "another JOBDIR, or delete that file and with it the requests"
             ) from error
 
     def _take_over(self, queue: Any) -> None:
-        """Move all requests of *queue* into ours; the next one out goes in first."""
+        """Move all requests of *queue* into ours, in the order in which they come out."""
         assert self.dqs is not None
         for _ in range(len(queue)):
             request = _next_of(queue)
@@ -193,11 +206,11 @@ class Scheduler(ScrapyScheduler):
         self._commit()
 
     def enqueue_request(self, request: Request) -> bool:
-        """Do as Scrapy's scheduler does; after a failure, nothing."""
+        """Do as Scrapy's scheduler does. After a failure of the database, do nothing."""
         if self._pending is None:
             return super().enqueue_request(request)
         if self._has_failed:
-            return False  # what it came from is not done, and will be fetched again
+            return False  # the page that it came from is not done, and will be fetched again
         try:
             accepted = super().enqueue_request(request)
             self._commit_many()
@@ -207,12 +220,12 @@ class Scheduler(ScrapyScheduler):
         return accepted
 
     def next_request(self) -> Request | None:
-        """Return the next request that is to be sent, after noting what has been done until now."""
+        """Delete the requests that have ended, and return the next one to send."""
         if self._has_failed:
             return None
         try:
             if self._pending is not None:
-                self._take_note()
+                self._delete_done()
                 self._commit()
             return self._next_to_send()
         except StoreError as error:
@@ -220,49 +233,49 @@ class Scheduler(ScrapyScheduler):
             return None
 
     def _next_to_send(self) -> Request | None:
-        """Take requests out of the queue until one is to be sent.
+        """Take requests out of the queue until there is one to send.
 
-        After a while the event loop has its turn, however many are kept back in a row.
+        After `SLICE_SECONDS` the event loop has its turn, even if all of them were kept back.
         """
-        live_rules = self.df.live_rules if isinstance(self.df, UrlNormDupeFilter) else None
+        assert self.crawler is not None
+        live_rules = parts_of(self.crawler).find(LiveRules)
         if live_rules is None:
             return super().next_request()
-        live_rules.decides_on_leaving = True
+        live_rules.asked_by_queue()
         live_rules.work()
         deadline = monotonic() + SLICE_SECONDS
         while (request := super().next_request()) is not None:
             if live_rules.on_leaving(request):
                 return request
             if self._pending is not None and request in self._pending.handed_out:
-                self._pending.done([request])  # in one transaction with its being kept back
+                self._pending.done([request])  # in the transaction that wrote it down as kept back
             if monotonic() > deadline:
-                assert self.crawler is not None
                 ask_again(self.crawler)
                 break
         return None
 
     def close(self, reason: str) -> Deferred[None] | None:
-        """Close the database and all that Scrapy's scheduler closes."""
+        """Close the database, and what Scrapy's scheduler closes."""
         if self._pending is None:
             return super().close(reason)
         try:
             if not self._has_failed:
-                self._take_note()
+                self._delete_done()
                 self._commit()
         except StoreError as error:
             self._has_failed = True
-            logger.critical("The next run will repeat a part: %(error)s", {"error": error})
+            logger.critical("The next run will fetch some pages again: %(error)s", {"error": error})
         try:
             closed = super().close(reason)
             if not self._has_failed and self._store_works():
-                self._pending.release()  # the store has been closed, and has them
+                self._pending.release()  # the store is closed, so it has written all keys
                 self._pending.commit()
         finally:
             self._pending.close()
         return closed
 
-    def _take_note(self) -> None:
-        """Take out of the database what the engine is done with: callback, retries and all."""
+    def _delete_done(self) -> None:
+        """Delete the requests that the engine is done with, callback, retries and all."""
         assert self._pending is not None
         if not self._pending.handed_out:
             return
@@ -278,22 +291,22 @@ class Scheduler(ScrapyScheduler):
             self._commit()
 
     def _commit(self) -> None:
-        """Make what was done last, and then tell the store of the new keys."""
+        """Commit the requests to disk, and then tell the store of their keys."""
         assert self._pending is not None
         dupefilter = self.df if isinstance(self.df, UrlNormDupeFilter) else None
-        keys = dupefilter.uncommitted if dupefilter is not None else ()
+        keys = dupefilter.keys.uncommitted if dupefilter is not None else ()
         if not self._pending.changes and not keys:
             return
         self._pending.hold(keys)
         self._pending.commit()
         if dupefilter is not None:
-            dupefilter.commit()
+            dupefilter.keys.commit()
             if self._pending.keys_held >= self._keys_held and self._store_works():
-                dupefilter.store.flush()
+                dupefilter.keys.store.flush()
                 self._pending.release()
 
     def _store_works(self) -> bool:
-        return not (isinstance(self.df, UrlNormDupeFilter) and self.df.has_failed)
+        return not (isinstance(self.df, UrlNormDupeFilter) and self.df.keys.has_failed)
 
     def _fail(self, error: StoreError) -> None:
         self._has_failed = True
@@ -305,23 +318,23 @@ class Scheduler(ScrapyScheduler):
 
 
 def _refuse_emptied(path: Path, state: Path) -> None:
-    """Raise `StoreError` for a database of no bytes where an earlier run had requests.
+    """Raise `StoreError` for an empty database file that once had requests; delete any other.
 
-    A run that was killed before it wrote anything leaves one too: beside Scrapy's own queue, which
-    it was to take over, or beside nothing.
+    A run that is killed before its first write also leaves an empty file. Then there is either
+    nothing beside it, or the files of Scrapy's own queue, which that run was to take over.
     """
     if not path.exists() or path.stat().st_size:
         return
     if state.exists() and not any(file != state for file in state.parent.iterdir()):
         raise StoreError(
-            f"the queue {str(path)!r} is empty, it was cut off: what waited there is lost; restore "
-            "the file, or name another JOBDIR"
+            f"the queue {str(path)!r} is an empty file: the requests that waited there are lost; "
+            "restore the file, or name another JOBDIR"
         )
     path.unlink()
 
 
 def _next_of(queue: Any) -> Request | None:
-    """Take a request out of a queue of Scrapy's; ``None`` for one that cannot be read."""
+    """Take a request out of a queue of Scrapy's. Return ``None`` for one that cannot be read."""
     try:
         request: Request | None = queue.pop()
     except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
@@ -330,8 +343,8 @@ def _next_of(queue: Any) -> Request | None:
     return request
 
 
-class _TakesAll:
-    """A queue that says it is not empty."""
+class _StoresNothing:
+    """A queue that forgets every request, and says that it has one: see `Scheduler._state`."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, key: str) -> Self:

@@ -1,0 +1,64 @@
+"""Compares the contents of two pages, as the audit of a rule needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_urlnorm.logs.page_identity import Identity, body_digest, identity_of
+from scrapy_urlnorm.url import split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy.http import Response
+
+    from scrapy_urlnorm.crawl.live.frontier import Audit
+    from scrapy_urlnorm.site_rules import SiteRule
+
+#: Bytes that a login wall or a soft 404 has at most.
+LONGEST_WALL = 20_000
+#: Hexadecimal digits of the digest of a page's words that crawlers tell one another.
+TOLD_WORDS = 24
+
+
+def content_of(response: Response, rules: Iterable[SiteRule]) -> Identity | None:
+    """Return the identity of the content of a page, as far as *rules* will ever compare it.
+
+    ``None`` without rules. For rules that redirects taught, its bytes are enough. That spares
+    reading the text of a page that is too long for a login wall or a soft 404.
+    """
+    sources = {rule.source for rule in rules}
+    if not sources:
+        return None
+    if sources != {"redirect"} or len(response.body) <= LONGEST_WALL:
+        return identity_of(response)
+    digest = body_digest(response) if response.body else None
+    return None if digest is None else Identity(digest)
+
+
+def answers_as_said(audit: Audit, content: Identity | None) -> bool:
+    """Return whether a page with *content*, which answered *audit*, is the one the rules said.
+
+    Rules learned from redirects said that there is no such page: only the same bytes at the same
+    path will do. From another path the same relative links lead to other pages.
+    """
+    witness = audit.witness.content
+    if not any(rule.source == "redirect" for rule in audit.rules):
+        return same_content(witness, content)
+    return (
+        witness is not None
+        and content is not None
+        and witness.digest == content.digest
+        and audit.request is not None
+        and split(audit.request.url).path == split(audit.witness.url).path
+    )
+
+
+def same_content(one: Identity | None, other: Identity | None) -> bool:
+    """Return whether two pages have the same content; unknown content equals none."""
+    if one is None or other is None:
+        return False
+    if one.agrees(other):
+        return True
+    words, others = one.bag_digest, other.bag_digest
+    return bool(words and others and words[:TOLD_WORDS] == others[:TOLD_WORDS])

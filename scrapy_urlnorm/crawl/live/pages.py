@@ -1,0 +1,96 @@
+"""Pages: the pages that arrived, as far as other requests may be withheld behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_urlnorm.crawl.live.eligible import depth_of
+from scrapy_urlnorm.crawl.live.ledger import Page
+from scrapy_urlnorm.crawl.sites import site_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from scrapy_urlnorm.crawl.live.frontier import Frontier
+    from scrapy_urlnorm.crawl.live.ledger import Ledger
+    from scrapy_urlnorm.crawl.live.register import Keys, Register
+    from scrapy_urlnorm.logs.page_identity import Identity
+
+#: Sites, and pages of all sites, that are remembered before there is a rule.
+MAX_SITES = 10_000
+MAX_PAGES = 500_000
+
+
+class Pages:
+    """Finds witnesses, and bounds how many pages are remembered.
+
+    *max_of_site* bounds the pages of one site. *depth_limit* is Scrapy's ``DEPTH_LIMIT``, 0 for
+    none.
+    """
+
+    def __init__(
+        self,
+        register: Register,
+        ledger: Ledger,
+        frontier: Frontier,
+        *,
+        max_of_site: int,
+        depth_limit: int,
+    ) -> None:
+        self._register = register
+        self._ledger = ledger
+        self._frontier = frontier
+        self._max_of_site = max_of_site
+        self._depth_limit = depth_limit
+        self._counts = ledger.count_pages()  # by site
+        self._total = sum(self._counts.values())
+        #: Sites in the order in which their pages came, without those that have rules.
+        self._forgettable = dict.fromkeys(self._counts)
+
+    def witness(self, keys: Keys, request: Request) -> Page | None:
+        """Return a page that *request* may be withheld behind."""
+        page = self._ledger.witness(keys.learned, keys.own) or self._frontier.shared_witness(keys)
+        if page is None or not self.may_stand_for(page, request):
+            return None
+        return page
+
+    def may_stand_for(self, page: Page, request: Request) -> bool:
+        """Return whether *page* leads as deep into the site as that of *request* would.
+
+        With ``DEPTH_LIMIT``, a page found nearer to the start has links that are followed farther.
+        """
+        return not self._depth_limit or depth_of(request) >= page.depth
+
+    def add(self, request: Request, keys: Keys | None, content: Identity | None) -> Page | None:
+        """Remember the page of *request*. Return ``None`` if the site has too many already."""
+        site = keys.site if keys is not None else site_of(request.url)
+        number = self._counts.get(site, 0)
+        if number >= self._max_of_site:
+            return None
+        if number == 0:
+            self._make_room()
+            self._forgettable[site] = None
+        own = keys.own if keys is not None else self._register.own_key(request)
+        page = Page(own, request.url, content, depth_of(request))
+        learned = keys.learned if keys is not None else None
+        self._ledger.add_page(site, learned, page, has_url=self._register.by_url)
+        self._counts[site] = number + 1
+        self._total += 1
+        return page
+
+    def rules_changed(self, site: str) -> None:
+        """The rules of *site* have changed: without any, its pages may be forgotten."""
+        if site in self._counts and not self._register.rules(site):
+            self._forgettable[site] = None
+
+    def _make_room(self) -> None:
+        """Before a page of a new site: forget the oldest of too many sites without rules.
+
+        A site with rules in force keeps its pages.
+        """
+        while self._forgettable and (len(self._counts) >= MAX_SITES or self._total >= MAX_PAGES):
+            site = next(iter(self._forgettable))
+            del self._forgettable[site]
+            if not self._register.rules(site):
+                self._total -= self._counts.pop(site, 0)
+                self._ledger.forget_pages(site)

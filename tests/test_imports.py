@@ -1,0 +1,178 @@
+"""Imports within the package: they go down the house, in one direction and in no circle.
+
+Read from the source, with imports inside functions and those for types only. No import linter is
+needed for that: the graph is a dict.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import scrapy_urlnorm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = "scrapy_urlnorm"
+ROOT = Path(scrapy_urlnorm.__file__).parent
+
+#: The house, the upper floors first. A module imports from its own part and from lower floors,
+#: never from another part of its floor. The command line knows no crawl; `scrapy urlnorm` hands
+#: it the settings of a project. The package's own names are on top: they are loaded lazily.
+FLOORS = (
+    ("__init__", "__main__"),
+    ("crawl",),
+    ("cli",),
+    ("report",),
+    ("learning",),
+    ("normalizer",),
+    ("fast_key",),
+    ("logs", "stores"),
+    ("fingerprints",),
+    ("site_rules",),
+    ("masking",),
+    ("rules",),
+    ("domains", "url"),
+    ("caches", "exceptions", "text"),
+)
+#: Within crawl/, the same: what stands above may import what stands below.
+CRAWL_FLOORS = (
+    ("addon", "command"),
+    ("middleware",),
+    ("spider_middleware", "queue"),
+    ("live",),
+    ("dupefilter",),
+    ("merges",),
+    ("crawl_log", "fingerprinter", "seen_keys"),
+    ("parts",),
+    ("settings",),
+    ("database", "engine", "redirects", "sites"),
+)
+#: Imports that go the wrong way, with the reason. An entry that is no longer needed has to go.
+EXCEPTIONS = {
+    ("cli", ""): "the version number",
+    ("masking", "site_rules"): "for types only: it masks the URLs in a rule",
+}
+#: Circles that are known, each with its modules.
+CIRCLES = {
+    ("rules.params", "rules.query"),
+    ("site_rules.catalogue", "site_rules.model", "site_rules.validate"),
+    ("masking", "site_rules", "site_rules.file"),
+}
+#: Modules outside of crawl/ that import Scrapy.
+USES_SCRAPY = {
+    "cli.import_seen": "when it reads the requests that Scrapy left in a JOBDIR",
+    "logs.page_identity": "it names the content of a response of Scrapy",
+}
+#: Modules above 400 lines.
+LONGER = {"learning.miner", "learning.ops", "learning.redirects", "site_rules.termination"}
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """By module, the modules of the package that it imports. Names are without the package's."""
+    files = {_name(path): path for path in ROOT.rglob("*.py")}
+    return {name: _imported(path, files) - {name} for name, path in files.items()}
+
+
+def _name(path: Path) -> str:
+    return (
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").strip(".")
+    )
+
+
+def _imported(path: Path, known: dict[str, Path]) -> set[str]:
+    found = set()
+    for name in _names(path):
+        package, _, rest = name.partition(".")
+        if package == PACKAGE:
+            found.add(rest if rest in known else rest.rpartition(".")[0])
+    return found
+
+
+def _names(path: Path) -> Iterator[str]:
+    """Yield the full names of all that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}, line {node.lineno}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def _part(module: str) -> str:
+    return module.partition(".")[0] or "__init__"
+
+
+def _wrong_way(
+    floors: tuple[tuple[str, ...], ...], graph: dict[str, set[str]]
+) -> set[tuple[str, str]]:
+    """Return the imports that do not go down *floors*."""
+    height = {part: -number for number, parts in enumerate(floors) for part in parts}
+    return {
+        (module, target)
+        for module, targets in graph.items()
+        for target in targets
+        if _part(module) != _part(target) and height[_part(module)] <= height[_part(target)]
+    }
+
+
+def test_imports_go_down_the_house():
+    """A part of the package knows only the parts below it."""
+    assert _wrong_way(FLOORS, imports()) == set(EXCEPTIONS)
+
+
+def test_imports_go_down_within_crawl():
+    """As in the house, so in its largest room."""
+    crawl = {
+        name.removeprefix("crawl."): {
+            target.removeprefix("crawl.") for target in targets if target.startswith("crawl.")
+        }
+        for name, targets in imports().items()
+        if name.startswith("crawl.")
+    }
+    assert _wrong_way(CRAWL_FLOORS, crawl) == set()
+
+
+def test_there_are_no_circles():
+    """No module needs one that needs it, not even for types."""
+    reached = {module: _reached(module) for module in imports()}
+    circles = {
+        tuple(sorted(other for other in reached[module] if module in reached[other]))
+        for module in reached
+        if module in reached[module]
+    }
+    assert circles == CIRCLES
+
+
+def _reached(module: str) -> set[str]:
+    """Return the modules that *module* imports, and those that these import, and so on."""
+    found: set[str] = set()
+    rest = [module]
+    while rest:
+        new = imports()[rest.pop()] - found
+        found |= new
+        rest += new
+    return found
+
+
+def test_only_crawl_imports_scrapy():
+    """Everything else works without a crawl."""
+    users = {
+        _name(path)
+        for path in ROOT.rglob("*.py")
+        if any(name.partition(".")[0] == "scrapy" for name in _names(path))
+    }
+    assert {name for name in users if _part(name) != "crawl"} == set(USES_SCRAPY)
+
+
+def test_a_module_has_at_most_400_lines():
+    """What does not fit wants to be cut by responsibility."""
+    lengths = {
+        _name(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in ROOT.rglob("*.py")
+    }
+    assert {name for name, lines in lengths.items() if lines > 400} <= LONGER
