@@ -12,8 +12,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.rules.params import remember
-from scrapy_urlnorm.rules.query import MANY, form_encoded, sorted_query
+from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.rules.escapes import (
+    ESCAPE,
+    ESCAPE_IN_PATH,
+    FORM_TOKEN,
+    MANY,
+    UNRESERVED,
+    text_of,
+)
+from scrapy_urlnorm.rules.params import LONGEST_NAME, MOST_NAMES
+from scrapy_urlnorm.rules.query import form_encoded, sorted_query
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.rules.params import ParamMatcher
@@ -27,20 +36,12 @@ Shortcut = Callable[[str], "str | None"]
 _NO_SHORTCUT = {"strip-amp"}
 _NO_SHORTCUT_FOR_QUERIES = {"keep-params", "drop-default-params"}
 
-_UNRESERVED = r"A-Za-z0-9._~\-"
-# Escapes in upper case of all that is not unreserved...
-_ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
-# ... less what decode-path-reserved decodes, less the space that form encoding writes "+".
-_ESCAPE_IN_PATH = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[B-DF])"
-
-_ESCAPE_IN_FORM = r"%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
-
 
 class PlainUrls(NamedTuple):
     """Which URLs are plain for some rules, and how their parameters are sorted."""
 
     expression: re.Pattern[str]
-    names: _PlainNames
+    names: BoundedCache[bool]
     order: str | None
 
 
@@ -125,13 +126,13 @@ def _host(options: Mapping[str, Any]) -> str:
 
 
 def _path(options: Mapping[str, Any]) -> str:
-    letters = _UNRESERVED.replace("A-Z", "") if "lowercase-path" in options else _UNRESERVED
+    letters = UNRESERVED.replace("A-Z", "") if "lowercase-path" in options else UNRESERVED
     # ";" may begin a session id, and has a meaning of its own besides.
     characters = letters + "!$&'()*+,:=@"
-    escape = _ESCAPE_IN_PATH if "decode-path-reserved" in options else _ESCAPE
+    escape = ESCAPE_IN_PATH if "decode-path-reserved" in options else ESCAPE
     # No segment begins with a dot, and none with "(", where it may be a session id.
     unwanted = "./(" if "remove-session-ids" in options else "./"
-    segment = rf"(?=[^{unwanted}])(?:[{characters}]|{escape}){_text(characters, escape)}"
+    segment = rf"(?=[^{unwanted}])(?:[{characters}]|{escape}){text_of(characters, escape)}"
     mode = options.get("trailing-slash")
     end = {"remove": "(?<!/)", "add": "(?<=/)"}[mode] if mode else ""
     if "remove-duplicate-slashes" in options or mode == "remove":
@@ -145,13 +146,13 @@ def _query(options: Mapping[str, Any]) -> str:
     if _NO_SHORTCUT_FOR_QUERIES & options.keys():
         return "(?:((?!))((?!)))?"  # no query is plain
     if "form-encode-query" in options:
-        token = _text(_UNRESERVED + "+", _ESCAPE_IN_FORM)
+        token = FORM_TOKEN
         encoded = f"{token}={token}(?:&{token}={token}){MANY}(?=#|$)"
         # Or anything printable, but for the ";" that may end an "&amp;".
         loose = r'[!"$-:<-~]+' if "decode-html-amp" in options else r'[!"$-~]+'
         return rf"(?:\?(?:({encoded})|({loose})))?"
     # Without the rule on form, what is legal is plain, but for ";" which may end an "&amp;".
-    text = _text(_UNRESERVED + r"!$&'()*+,:=@/?\[\]", _ESCAPE)
+    text = text_of(UNRESERVED + r"!$&'()*+,:=@/?\[\]", ESCAPE)
     empty = "(?!#|$)" if "remove-empty-query" in options else ""
     return rf"(?:\?({empty}{text})((?!))?)?"
 
@@ -163,27 +164,15 @@ def _fragment(options: Mapping[str, Any]) -> str:
     return ""
 
 
-def _text(characters: str, escape: str) -> str:
-    """Return an expression for any text of these, in a form that takes linear time."""
-    return f"[{characters}]{MANY}(?:{escape}[{characters}]{MANY}){MANY}"
+def _plain_name_test(options: Mapping[str, Any]) -> BoundedCache[bool]:
+    """Return a test for what the expression cannot see: a parameter that some rule knows."""
+    drop: ParamMatcher | None = options.get("drop-params")
+    sessions: SessionMatcher | None = options.get("remove-session-ids")
 
-
-class _PlainNames(dict[str, bool]):
-    """Which parameter names no rule knows; a look-up in a dict for a name seen before."""
-
-    def __init__(self, drop: ParamMatcher | None, sessions: SessionMatcher | None) -> None:
-        super().__init__()
-        self._drop = drop
-        self._sessions = sessions
-
-    def __missing__(self, name: str) -> bool:
-        known = (self._drop is not None and self._drop.as_written(name)) or (
-            self._sessions is not None and self._sessions.as_written(name)
+    def is_plain(name: str) -> bool:
+        known = (drop is not None and drop.as_written[name]) or (
+            sessions is not None and sessions.as_written(name)
         )
-        remember(self, name, not known)
         return not known
 
-
-def _plain_name_test(options: Mapping[str, Any]) -> _PlainNames:
-    """Return a test for what the expression cannot see: a parameter that some rule knows."""
-    return _PlainNames(options.get("drop-params"), options.get("remove-session-ids"))
+    return BoundedCache(is_plain, most=MOST_NAMES, longest=LONGEST_NAME)

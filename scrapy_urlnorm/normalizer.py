@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm import fast_key as shortcuts
+from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
 from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules, switched
 from scrapy_urlnorm.rules.data import lists_digest
+from scrapy_urlnorm.rules.escapes import UNTIDY_ESCAPE
 from scrapy_urlnorm.rules.host import canonical_host
-from scrapy_urlnorm.rules.syntax import UNTIDY_ESCAPE
 from scrapy_urlnorm.site_rules import RulesByDomain, compile_site_rules
 from scrapy_urlnorm.url import Url, join, parse, split
 
@@ -84,7 +85,7 @@ ConfigError` for an unknown profile, rule or option.
 
     _by_domain: RulesByDomain | None  # made when it is asked for first
     _catalogue: Catalogue
-    _has_site_rules: Callable[[str], bool]
+    _has_site_rules: BoundedCache[bool]
     _plain: shortcuts.PlainUrls | None
     _plain_key: shortcuts.Shortcut | None  # by the catalogue alone
     _shortcut: shortcuts.Shortcut | None
@@ -111,7 +112,11 @@ ConfigError` for an unknown profile, rule or option.
     ) -> None:
         site_rules = tuple(site_rules)
         site = compile_site_rules(site_rules) if site_rules else None
-        has_site_rules = None if site is None else _HostsWithRules(site.hosts).__getitem__
+        has_site_rules = None
+        if site is not None:
+            has_site_rules = BoundedCache(
+                site.hosts.__contains__, most=_CACHED_HOSTS, longest=MAX_HOST
+            )
         set_slot = object.__setattr__
         set_slot(self, "profile", profile)
         set_slot(self, "site_rules", site_rules)
@@ -251,7 +256,7 @@ ConfigError` for an unknown profile, rule or option.
 
         ``None`` if the result is not settled, so that the long way has to be gone.
         """
-        if not self._has_site_rules(host):
+        if not self._has_site_rules[host]:
             return key
         site = self._site
         assert site is not None
@@ -279,7 +284,7 @@ ConfigError` for an unknown profile, rule or option.
         site = self._site
         if site is not None:
             host = canonical_host(url.host or "")
-            if self._has_site_rules(host) and (switches := site.catalogue_options(host)):
+            if self._has_site_rules[host] and (switches := site.catalogue_options(host)):
                 catalogue = switched(catalogue, json.dumps(switches, sort_keys=True))
         # Rules that need what is not there are left out. What another rule brings in within
         # this pass has its turn in the next.
@@ -291,7 +296,7 @@ ConfigError` for an unknown profile, rule or option.
                     record(rule.name, url, new, rule.summary)
                 url = new
                 settled = settled and settles
-        if site is not None and self._has_site_rules(url.host or ""):
+        if site is not None and self._has_site_rules[url.host or ""]:
             new = site.apply(url, record)
             settled = settled and new is url
             url = new
@@ -302,22 +307,6 @@ def _refuse_other_than_text(url: object) -> None:
     if not isinstance(url, str):
         hint = "; decode it first, as in url.decode('utf-8')" if isinstance(url, bytes) else ""
         raise TypeError(f"a URL has to be a str, not {type(url).__name__}: {url!r}{hint}") from None
-
-
-class _HostsWithRules(dict[str, bool]):
-    """Remember which hosts have site rules: one look-up in a dict for a host seen before."""
-
-    def __init__(self, hosts: Container[str]) -> None:
-        super().__init__()
-        self._hosts = hosts
-
-    def __missing__(self, host: str) -> bool:
-        found = host in self._hosts
-        if len(host) <= MAX_HOST:
-            if len(self) >= _CACHED_HOSTS:
-                self.clear()
-            self[host] = found
-        return found
 
 
 def _digest(canonical: Mapping[str, Any], site_rules: Iterable[SiteRule]) -> str:
