@@ -8,11 +8,11 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm import fast_key as shortcuts
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
-from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
-from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules, switched
+from scrapy_urlnorm.fast_key import fast_key, plain_urls
+from scrapy_urlnorm.rules import PROFILES, RULES
+from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules
 from scrapy_urlnorm.rules.data import lists_digest
 from scrapy_urlnorm.rules.escapes import UNTIDY_ESCAPE
 from scrapy_urlnorm.rules.host import canonical_host
@@ -20,18 +20,21 @@ from scrapy_urlnorm.site_rules import RulesByDomain, compile_site_rules
 from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
+    from scrapy_urlnorm.fast_key import FastKey, PlainUrls
     from scrapy_urlnorm.site_rules import CompiledSiteRules, SiteRule
 
 KEY_VERSION = 2
 """Goes up when the same rules give another key for any URL; part of every digest."""
 
-#: A URL that has not settled after so many passes was made to keep us busy (see `_settle`).
+#: Two passes are enough for nearly every URL. One that needs more was made to keep us busy.
 _MAX_PASSES = 8
 
 _KEY_ONLY_KINDS = {"ignore-value", "keep-number"}
 _CACHED_HOSTS = 65_536
 _PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
-_UNSETTLED_REASON = "The rules keep making work for one another: only the safe ones apply."
+_UNSETTLED_REASON = (
+    f"The rules did not settle after {_MAX_PASSES} passes; the safe profile was used."
+)
 
 Recorder = Callable[[str, Url, Url, str], None]
 
@@ -73,22 +76,22 @@ ConfigError` for an unknown profile, rule or option.
     __slots__ = (
         "_by_domain",
         "_catalogue",
+        "_catalogue_key",
+        "_fast_key",
         "_has_site_rules",
-        "_plain",
-        "_plain_key",
-        "_shortcut",
+        "_plain_urls",
         "_site",
         "digest",
         "profile",
         "site_rules",
     )
 
-    _by_domain: RulesByDomain | None  # made when it is asked for first
+    _by_domain: RulesByDomain | None  # made when `for_site` is called first
     _catalogue: Catalogue
-    _has_site_rules: BoundedCache[bool]
-    _plain: shortcuts.PlainUrls | None
-    _plain_key: shortcuts.Shortcut | None  # by the catalogue alone
-    _shortcut: shortcuts.Shortcut | None
+    _catalogue_key: FastKey | None  # the fast path by the catalogue alone
+    _fast_key: FastKey | None  # the fast path by catalogue and site rules
+    _has_site_rules: BoundedCache[bool]  # by host; only with site rules
+    _plain_urls: PlainUrls | None
     _site: CompiledSiteRules | None
     digest: str
     profile: str
@@ -101,13 +104,15 @@ ConfigError` for an unknown profile, rule or option.
         site_rules: Iterable[SiteRule] = (),
     ) -> None:
         catalogue = Catalogue(effective_rules(profile, rules or {}))
-        self._set_up(profile, catalogue, shortcuts.plain_urls(catalogue.compiled), site_rules)
+        plain = catalogue.plain()
+        urls = None if plain is None else plain_urls(plain)
+        self._set_up(profile, catalogue, urls, site_rules)
 
     def _set_up(
         self,
         profile: str,
         catalogue: Catalogue,
-        plain: shortcuts.PlainUrls | None,
+        urls: PlainUrls | None,
         site_rules: Iterable[SiteRule],
     ) -> None:
         site_rules = tuple(site_rules)
@@ -117,21 +122,24 @@ ConfigError` for an unknown profile, rule or option.
             has_site_rules = BoundedCache(
                 site.hosts.__contains__, most=_CACHED_HOSTS, longest=MAX_HOST
             )
-        set_slot = object.__setattr__
-        set_slot(self, "profile", profile)
-        set_slot(self, "site_rules", site_rules)
-        set_slot(self, "_by_domain", None)
-        set_slot(self, "_catalogue", catalogue)
-        set_slot(self, "_plain", plain)
-        set_slot(self, "_site", site)
-        set_slot(self, "_has_site_rules", has_site_rules)
-        plain_key = with_site = None
-        if plain is not None:
-            plain_key = shortcuts.build(plain)
-            with_site = plain_key if site is None else shortcuts.build(plain, self._site_key)
-        set_slot(self, "_plain_key", plain_key)
-        set_slot(self, "_shortcut", with_site)
-        set_slot(self, "digest", _digest(catalogue.options, site_rules))
+        catalogue_key = with_site = None
+        if urls is not None:
+            catalogue_key = fast_key(urls)
+            with_site = catalogue_key if site is None else fast_key(urls, self._fast_site_key)
+        values = {
+            "_by_domain": None,
+            "_catalogue": catalogue,
+            "_catalogue_key": catalogue_key,
+            "_fast_key": with_site,
+            "_has_site_rules": has_site_rules,
+            "_plain_urls": urls,
+            "_site": site,
+            "digest": _digest(catalogue.options, site_rules),
+            "profile": profile,
+            "site_rules": site_rules,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Normalizer is immutable: cannot set {name!r}")
@@ -151,12 +159,10 @@ ConfigError` for an unknown profile, rule or option.
     def for_requests(self) -> Normalizer:
         """Return a normalizer whose results can be fetched.
 
-        Without the rules that are there for keys only: those of the catalogue that imitate how
-        stock Scrapy compares URLs, and site rules that write a placeholder.
+        It lacks the rules whose results are good for keys only: those of the catalogue that
+        imitate how stock Scrapy compares URLs, and site rules that write a placeholder.
         """
-        rules: dict[str, object] = dict.fromkeys(RULE_NAMES, False)
-        options = self._catalogue.options
-        rules |= {r.name: options.get(r.name, False) for r in RULES if not r.key_only}
+        rules = self._catalogue.all_options() | {r.name: False for r in RULES if r.key_only}
         site_rules = [rule for rule in self.site_rules if rule.kind not in _KEY_ONLY_KINDS]
         return Normalizer(self.profile, rules, site_rules)
 
@@ -168,7 +174,7 @@ ConfigError` for an unknown profile, rule or option.
     def replace_site_rules(self, site_rules: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue and other site rules."""
         made = object.__new__(Normalizer)
-        made._set_up(self.profile, self._catalogue, self._plain, site_rules)
+        made._set_up(self.profile, self._catalogue, self._plain_urls, site_rules)
         return made
 
     def for_site(self, domain: str, learned: Iterable[SiteRule]) -> Normalizer:
@@ -198,12 +204,12 @@ ConfigError` for an unknown profile, rule or option.
         ``TypeError`` for anything else: what encoding ``bytes`` are in, their owner knows.
         """
         try:
-            shortcut = self._shortcut
-            if shortcut is not None:
-                key = shortcut(url)
+            fast_key = self._fast_key
+            if fast_key is not None:
+                key = fast_key(url)
                 if key is not None:
                     return key
-            return self._settle(url, None)
+            return self._run_all(url, None)
         except TypeError:
             _refuse_other_than_text(url)
             raise
@@ -220,14 +226,14 @@ ConfigError` for an unknown profile, rule or option.
         def record(rule: str, before: Url, after: Url, reason: str) -> None:
             steps.append(Step(rule, join(before), join(after), reason))
 
-        normalized = self._settle(url, record)
+        normalized = self._run_all(url, record)
         return Trace(url, normalized, tuple(steps))
 
-    def _settle(self, text: str, record: Recorder | None) -> str:
-        """Run all rules, over and over until nothing changes.
+    def _run_all(self, text: str, record: Recorder | None) -> str:
+        """Return the key of *text* by running the rules, pass after pass, until nothing changes.
 
-        One rule may make work for another that ran before it. Two passes settle nearly every
-        URL; for the rare one that goes on, made of rule upon rule, the key is its safe form.
+        A rule may make work for another that ran before it, so that one pass is not enough.
+        A URL that still changes after ``_MAX_PASSES`` gets the key of the safe profile.
         """
         url = parse(text)
         if url is None:
@@ -235,14 +241,14 @@ ConfigError` for an unknown profile, rule or option.
         result = join(url)
         if record is not None and result != text:
             record("parse", split(text), url, _PARSE_REASON)
-        shortcut = self._shortcut
+        fast_key = self._fast_key
         for _ in range(_MAX_PASSES):
             before = url
-            url, settled = self._run(url, result, record)
+            url, is_last = self._run_pass(url, result, record)
             if url is before or url == before:
                 return result
             result = join(url)
-            if settled or (shortcut is not None and shortcut(result) == result):
+            if is_last or (fast_key is not None and fast_key(result) == result):
                 return result
         if self is _safe():
             return result
@@ -251,10 +257,42 @@ ConfigError` for an unknown profile, rule or option.
             record("unsettled", url, split(result), _UNSETTLED_REASON)
         return result
 
-    def _site_key(self, host: str, key: str) -> str | None:
-        """Apply the rules of the site *host* to a key by the catalogue.
+    def _run_pass(self, url: Url, text: str, record: Recorder | None) -> tuple[Url, bool]:
+        """Run the catalogue on *url*, whose text is *text*, then the rules of the site.
 
-        ``None`` if the result is not settled, so that the long way has to be gone.
+        Also tell whether another pass is known to change nothing.
+        """
+        is_last = True
+        # Rules that need a part that is not there are left out. A part that another rule brings
+        # in within this pass meets them in the next one.
+        untidy = "%" in text and UNTIDY_ESCAPE.search(text) is not None
+        site = self._site
+        catalogue = self._catalogue if site is None else self._catalogue_of(site, url.host or "")
+        for apply, option, rule, settles in catalogue.steps[untidy, "?" in text, "#" in text]:
+            new = apply(url, option)
+            if new is not url:
+                if record is not None:
+                    record(rule.name, url, new, rule.summary)
+                url = new
+                is_last = is_last and settles
+        if site is not None and self._has_site_rules[url.host or ""]:
+            new = site.apply(url, record)
+            is_last = is_last and new is url
+            url = new
+        return url, is_last
+
+    def _catalogue_of(self, site: CompiledSiteRules, host: str) -> Catalogue:
+        """Return the catalogue for *host*, for which rules of *site* may change some options."""
+        host = canonical_host(host)
+        if self._has_site_rules[host] and (options := site.catalogue_options(host)):
+            return self._catalogue.changed(options)
+        return self._catalogue
+
+    def _fast_site_key(self, host: str, key: str) -> str | None:
+        """Apply the rules of the site of *host* to *key*, the key by the catalogue.
+
+        ``None`` if the site has another catalogue, or if the result may change once more: then
+        all rules have to run.
         """
         if not self._has_site_rules[host]:
             return key
@@ -269,38 +307,10 @@ ConfigError` for an unknown profile, rule or option.
         if new.host != host and site.catalogue_options(new.host or ""):
             return None
         result = join(new)
-        assert self._plain_key is not None
-        if self._plain_key(result) == result and site.apply(new, None) is new:
+        assert self._catalogue_key is not None
+        if self._catalogue_key(result) == result and site.apply(new, None) is new:
             return result
         return None
-
-    def _run(self, url: Url, text: str, record: Recorder | None) -> tuple[Url, bool]:
-        """Run the catalogue on *url*, whose text is *text*, then the rules of the site.
-
-        Also tell whether the URL is settled: another run would change nothing.
-        """
-        settled = True
-        catalogue = self._catalogue
-        site = self._site
-        if site is not None:
-            host = canonical_host(url.host or "")
-            if self._has_site_rules[host] and (switches := site.catalogue_options(host)):
-                catalogue = switched(catalogue, json.dumps(switches, sort_keys=True))
-        # Rules that need what is not there are left out. What another rule brings in within
-        # this pass has its turn in the next.
-        untidy = "%" in text and UNTIDY_ESCAPE.search(text) is not None
-        for apply, option, rule, settles in catalogue.steps[untidy, "?" in text, "#" in text]:
-            new = apply(url, option)
-            if new is not url:
-                if record is not None:
-                    record(rule.name, url, new, rule.summary)
-                url = new
-                settled = settled and settles
-        if site is not None and self._has_site_rules[url.host or ""]:
-            new = site.apply(url, record)
-            settled = settled and new is url
-            url = new
-        return url, settled
 
 
 def _refuse_other_than_text(url: object) -> None:
