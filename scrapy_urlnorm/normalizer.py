@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
+from scrapy_urlnorm.domains import MAX_HOST, domain_or_host
 from scrapy_urlnorm.fast_key import fast_key, plain_urls
 from scrapy_urlnorm.rules import PROFILES, RULES
 from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules
@@ -194,7 +194,7 @@ ConfigError` for an unknown profile, rule or option.
         # An address may stand for a domain, whose rules it then gets.
         mapped = self._catalogue.compiled.get("replace-ip-with-domain", {}).get(domain)
         if mapped is not None:
-            rules += by_domain.of(registrable_domain(mapped) or mapped)
+            rules += by_domain.of(domain_or_host(mapped))
         return self.replace_site_rules((*rules, *learned))
 
     def normalize(self, url: str) -> str:

@@ -15,6 +15,10 @@ from typing import NamedTuple
 #: the port each implies. https://url.spec.whatwg.org/#special-scheme
 DEFAULT_PORTS = {"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
+#: What must not become a segment of a path by an edit: a client resolves "." and "..", and "" is
+#: no segment (RFC 3986, sections 3.3 and 5.2.4).
+DOT_SEGMENTS = ("", ".", "..")
+
 # What follows these is no authority even after "//": code, data, an address, another URL.
 _OPAQUE_SCHEMES = {"about", "blob", "data", "javascript", "mailto", "tel", "urn", "view-source"}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from scrapy_urlnorm.cli import catalogue, dedupe, import_seen, learn, site_rules, stores, urls
+from scrapy_urlnorm.cli import catalogue, dedupe, import_seen, learn, rekey, site_rules, urls
 from scrapy_urlnorm.cli.verb import (
     STANDARD_OUTPUT,
     USAGE,
@@ -42,7 +42,7 @@ VERBS: tuple[Verb, ...] = (
     *catalogue.VERBS,
     *learn.VERBS,
     *site_rules.VERBS,
-    *stores.VERBS,
+    *rekey.VERBS,
     *import_seen.VERBS,
 )
 

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scrapy_urlnorm.cli.learn import Logs, add_log_options
+from scrapy_urlnorm.cli.crawl_logs import Logs, add_log_options
 from scrapy_urlnorm.cli.stores import STOCK_FINGERPRINTER, add_store, fill, keys_of, new_store
 from scrapy_urlnorm.cli.verb import (
     YES,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules import compile_site_rules, load_site_rules, save_site_rules
 
@@ -28,8 +28,7 @@ class Merged:
 
 def domain_of(rule: SiteRule) -> str:
     """Return the registrable domain that a rule is for."""
-    host = rule.site.removeprefix("*.")
-    return registrable_domain(host) or host
+    return domain_or_host(rule.site.removeprefix("*."))
 
 
 def add_rules(path: str, rules: Iterable[SiteRule], mined: Container[str] = ()) -> Merged:

@@ -20,7 +20,7 @@ from itertools import chain
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.logs.page import LINE_BYTES
 from scrapy_urlnorm.logs.source import numbered_lines, open_log
 from scrapy_urlnorm.logs.twins import MAX_NAMES, Twins
@@ -146,7 +146,7 @@ def _lines(text: object) -> list[str]:
 
 def _site(url: str) -> str:
     host = (split(url).host or "").lower()
-    return registrable_domain(host) or host
+    return domain_or_host(host)
 
 
 @contextmanager
