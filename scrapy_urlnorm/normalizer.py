@@ -62,14 +62,18 @@ class Trace(NamedTuple):
 
 
 class Normalizer:
-    """Turns URLs into keys: equal keys are taken as one resource.
+    """Turns URLs into keys. URLs with equal keys count as one resource.
 
-    *profile* is ``"safe"`` (what RFC 3986 proves), ``"default"`` (besides, all that stock Scrapy
+    *profile* is ``"safe"`` (what RFC 3986 proves), ``"default"`` (also all that stock Scrapy
     merges, tracking parameters and session ids) or ``"aggressive"``. *rules* maps rule names to
-    ``True``, ``False`` or an option, over those of the profile. *site_rules* hold for one site
-    each and run after the catalogue.
+    ``True``, ``False`` or an option; they take precedence over those of the profile. Each of
+    *site_rules* holds for one site. Site rules run after the catalogue.
 
-    Immutable; equal and hashed by :attr:`digest`. Raises :class:`~scrapy_urlnorm.exceptions.\
+    A URL becomes a key in one of two ways. The fast path recognizes a plain URL and runs no rule
+    of the catalogue (:mod:`~scrapy_urlnorm.fast_key`). For every other URL all rules run, pass
+    after pass, until nothing changes. Both ways give the same key.
+
+    A normalizer is immutable. Two are equal if their :attr:`digest` is. Raises :class:`~scrapy_urlnorm.exceptions.\
 ConfigError` for an unknown profile, rule or option.
     """
 
@@ -178,11 +182,12 @@ ConfigError` for an unknown profile, rule or option.
         return made
 
     def for_site(self, domain: str, learned: Iterable[SiteRule]) -> Normalizer:
-        """Return a normalizer with the same catalogue for the hosts of *domain* alone.
+        """Return a normalizer with the same catalogue that is made for the hosts of *domain*.
 
-        *domain* is a registrable domain, or a host that has none. Of the site rules only those
-        stay that can act there; *learned* are added. On these hosts the keys are those of
-        ``replace_site_rules((*site_rules, *learned))``, which compiles the rules of all sites.
+        *domain* is a registrable domain, or a host that has none. The new normalizer has the site
+        rules that can act on these hosts, and *learned*. The keys of these hosts are those of
+        ``replace_site_rules((*site_rules, *learned))``, which would compile the rules of all
+        sites.
 
         Raises :class:`~scrapy_urlnorm.exceptions.SiteRuleError` for rules that do not go together.
         """
@@ -191,7 +196,7 @@ ConfigError` for an unknown profile, rule or option.
             by_domain = RulesByDomain(self.site_rules)
             object.__setattr__(self, "_by_domain", by_domain)
         rules = by_domain.of(domain)
-        # An address may stand for a domain, whose rules it then gets.
+        # replace-ip-with-domain may turn an address into a domain: the rules of that hold too.
         mapped = self._catalogue.compiled.get("replace-ip-with-domain", {}).get(domain)
         if mapped is not None:
             rules += by_domain.of(domain_or_host(mapped))
@@ -201,7 +206,7 @@ ConfigError` for an unknown profile, rule or option.
         """Return the key of *url*; text that is no ``scheme://...`` URL comes back as it is.
 
         Never raises for a ``str``, and ``normalize(normalize(url)) == normalize(url)``. Raises
-        ``TypeError`` for anything else: what encoding ``bytes`` are in, their owner knows.
+        ``TypeError`` for anything else: only the caller knows the encoding of ``bytes``.
         """
         try:
             fast_key = self._fast_key
@@ -219,7 +224,10 @@ ConfigError` for an unknown profile, rule or option.
         return map(self.normalize, urls)
 
     def explain(self, url: str) -> Trace:
-        """Return the key of *url* with every change on the way: the same rules, recorded."""
+        """Return the key of *url* and every change on the way to it.
+
+        All rules run here, never the fast path. Raises ``TypeError`` if *url* is no ``str``.
+        """
         _refuse_other_than_text(url)
         steps: list[Step] = []
 
@@ -320,7 +328,7 @@ def _refuse_other_than_text(url: object) -> None:
 
 
 def _digest(canonical: Mapping[str, Any], site_rules: Iterable[SiteRule]) -> str:
-    """Return 16 hex digits that are equal only if every URL gets an equal key."""
+    """Return 16 hex digits: two normalizers have the same only if they give the same keys."""
     content = {
         "key_version": KEY_VERSION,
         "rules": canonical,
@@ -350,5 +358,5 @@ def normalize(url: str, profile: str = "default") -> str:
 
 
 def explain(url: str, profile: str = "default") -> Trace:
-    """Return the key of *url* under *profile* and how it came about."""
+    """Return the key of *url* under *profile* and every change on the way to it."""
     return _of_profile(profile).explain(url)
