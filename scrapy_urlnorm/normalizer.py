@@ -226,7 +226,7 @@ ConfigError` for an unknown profile, rule or option.
     def explain(self, url: str) -> Trace:
         """Return the key of *url* and every change on the way to it.
 
-        All rules run here, never the fast path. Raises ``TypeError`` if *url* is no ``str``.
+        All rules run, even on a plain URL. Raises ``TypeError`` if *url* is no ``str``.
         """
         _refuse_other_than_text(url)
         steps: list[Step] = []

@@ -1,4 +1,4 @@
-"""The crawl logs of a command line: which they are, how they are read, and what was in them."""
+"""The crawl logs of a command line: its options, a reader, and a count of the rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Logs:
-    """The logs of a command line, one after the other, and what there was in them.
+    """The rows of all logs of a command line, and counts of them.
 
-    ``quiet`` leaves it to others to show how far it is.
+    With ``quiet`` the caller shows the progress.
     """
 
     def __init__(self, args: argparse.Namespace, *, quiet: bool = False) -> None:
@@ -79,7 +79,7 @@ def _left_out(row: Observation) -> tuple[str, str] | None:
 
 
 def say_left_out(reasons: Counter[tuple[str, str]]) -> None:
-    """Say how many rows did not count, and why."""
+    """Tell the user how many rows did not count, and why."""
     if reasons:
         ranked = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
         say("left out: " + ", ".join(counted(count, *words) for words, count in ranked))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.url import Url
 
 _SLASHES = re.compile(r"/{2,}")
-# The slashes of a URL inside the path ("/proxy/http://example.org/") are not a slip.
+# The slashes of a URL inside the path ("/proxy/http://example.org/") are there on purpose.
 _EMBEDDED_SCHEME = re.compile(r"/[A-Za-z][A-Za-z0-9+.-]*:$")
 _FILE_EXTENSION = re.compile(r"[A-Za-z][A-Za-z0-9]{0,9}")
 

@@ -183,7 +183,7 @@ _first = itemgetter(0)
 
 
 class _Decoded(dict[str, bytes]):
-    """What the tokens of one query stand for; one that is repeated is decoded once."""
+    """The bytes of the tokens of one query; a repeated token is decoded only once."""
 
     def __missing__(self, token: str) -> bytes:
         found = self[token] = token_bytes(token)
@@ -191,7 +191,7 @@ class _Decoded(dict[str, bytes]):
 
 
 def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:
-    """Remove the pairs that *keep* does not want; the query goes with its last pair."""
+    """Remove the pairs for which *keep* is false, and an empty query with the last of them."""
     query = url.query
     if not query:
         return url
@@ -199,7 +199,7 @@ def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:
     kept = []
     for piece in pieces:
         name, _, value = piece.partition("=")
-        # An empty piece is no parameter: it is nobody's to drop.
+        # An empty piece is no parameter, so it stays.
         if not piece or keep(decode_token(name), decode_token(value)):
             kept.append(piece)
     if len(kept) == len(pieces):
@@ -208,5 +208,5 @@ def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:
 
 
 def _rejoin(pieces: list[str]) -> str | None:
-    """Join what is left of a query; the ``?`` goes with the last parameter."""
+    """Join the pieces that are left of a query; ``None``, for no query, if all are empty."""
     return "&".join(pieces) if any(pieces) else None

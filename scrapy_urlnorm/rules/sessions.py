@@ -30,8 +30,8 @@ http://example.com/a?id=1
     A name is not enough: each has a guard on the length and the characters of its value, so that
     ``sid=7`` and ``session=morning`` stay.
 
-    Option: ``"sure"`` takes names that mean nothing but a session; ``"likely"`` also those that
-    may be content, such as ``sid``, ``s`` and ``session_id`` with a value like a session's.
+    Option: ``"sure"`` takes names that mean nothing but a session; ``"likely"`` also names that
+    may mean content, such as ``sid``, ``s`` and ``session_id``, with a value like a session's.
 
     Semantics: changing; the value may select content all the same.
     Source: the article "URI normalization", "Removing unused query variables"; Lee, Kim and
@@ -74,8 +74,8 @@ class SessionMatcher:
         found = [named[piece.partition("=")[0]] for piece in pieces]
         if not any(found):
             return query
-        # A row may need another parameter of the same query (CFID and CFTOKEN): look at all
-        # names before any is gone.
+        # A row may need another parameter of the same query (CFID and CFTOKEN): collect all names
+        # before any is removed.
         pairs = [piece.partition("=") for piece in pieces]
         present = {decode_token(name).lower() for name, _, _ in pairs}
         kept = [
@@ -96,7 +96,7 @@ class SessionMatcher:
         for segment in segments[1:]:
             if segment.startswith("(") and self._is_session_segment(segment):
                 continue
-            has_params = ";" in segment and "=" in segment  # every guard wants a value
+            has_params = ";" in segment and "=" in segment  # every guard needs a value
             kept.append(self._clean_segment(segment) if has_params else segment)
         if len(kept) == 1 and len(segments) > 1:
             kept.append("")  # "/(S(...))" is the root
