@@ -106,8 +106,16 @@ def _mine(args: argparse.Namespace) -> int:
         out_rules(rules)
         for line in _described(reports):
             say(line)
-    rows, sites_ = counted(logs.rows, "row"), counted(len(reports), "site")
-    say(f"{rows}, {sites_}, {_by_status(rules)}")
+    _say_mined(logs, reports, rules)
+    if merged is not None:
+        say(_written(args.output, merged))
+    return YES
+
+
+def _say_mined(logs: Logs, reports: list[SiteReport], rules: list[SiteRule]) -> None:
+    """Tell the user how much was read and learned, and which evidence is missing."""
+    rows, sites = counted(logs.rows, "row"), counted(len(reports), "site")
+    say(f"{rows}, {sites}, {_by_status(rules)}")
     if logs.contents:
         say_left_out(logs.left_out)
     if logs.rows and not logs.contents:
@@ -116,13 +124,10 @@ def _mine(args: argparse.Namespace) -> int:
             + ("redirects are the only evidence." if logs.redirects else "rules are proposals.")
             + " scrapy_urlnorm.CrawlLog writes logs that do."
         )
-    if merged is not None:
-        say(_written(args.output, merged))
-    return YES
 
 
 def _try_target(path: str) -> None:
-    """Find out now whether the rule file can be written: reading the logs may take long."""
+    """Raise UsageError now if the rule file cannot be written: to read the logs may take long."""
     target = Path(path).resolve()
     if target.is_dir():
         raise UsageError(f"{path}: a rule file cannot be written here, this is a directory")
@@ -138,13 +143,13 @@ def _try_target(path: str) -> None:
 def _add_rules(path: str, rules: list[SiteRule], mined: set[str]) -> Merged:
     try:
         return add_rules(path, rules, mined)
-    except OSError as error:  # it names a file that nobody asked for
+    except OSError as error:  # it names a temporary file
         raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
 @contextmanager
 def _no_children_left() -> Iterator[None]:
-    """Let Ctrl-C end the processes that work on sites: a pool would wait for what they have."""
+    """Let Ctrl-C end the processes that work on sites, for which a pool would wait."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for child in multiprocessing.active_children():
@@ -180,7 +185,7 @@ def _written(path: str, merged: Merged) -> str:
 
 
 def _described(reports: list[SiteReport]) -> Iterator[str]:
-    """Say of each site what was found and what is missing; of many without either, how many."""
+    """Yield lines: for each site what was found and what is missing, others by their number."""
     silent: Counter[tuple[str, ...]] = Counter()
     for report in reports:
         if not report.rules and not report.redundant:
@@ -289,7 +294,7 @@ def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
 
 
 def _say_pages(logs: Logs, pages: list[Observation], measured: Evaluation) -> None:
-    """Say what became of the rows: which are measured, and why the others are not."""
+    """Tell the user how many rows are measured, and why the others are not."""
     reasons = logs.left_out.copy()
     redirects = logs.rows - len(pages) - reasons.total()
     again = len(pages) - len({row.url for row in pages})

@@ -7,7 +7,7 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from zlib import crc32
 
 from scrapy_urlnorm.exceptions import StoreError
@@ -68,35 +68,19 @@ class FileSeen(Seen):
             raise
 
     def _read(self) -> None:
+        """Read header and records; cut off what is behind the last whole record."""
         header = self._identity.to_bytes() + b"\n"
         with os.fdopen(os.dup(self._file), "rb") as file:
             line = file.readline(4096)
-            if len(line) < len(header) and header.startswith(
-                line
-            ):  # a new file, or one whose first write was cut short
+            if len(line) < len(header) and header.startswith(line):
+                # A new file, or one whose first write was cut short.
                 self._end = 0
                 self._write(header)
                 return
             found = self._identity.from_bytes(line, self.name)
             self._identity.require(found, self.name, f"delete {str(self.path)!r}")
-            self._end = end = len(line)
-            bad = 0  # records that are not followed by a good one
-            damaged = 0
-            while data := file.read(_record.size * _READ_RECORDS):
-                whole = len(data) - len(data) % _record.size
-                for key, check in _record.iter_unpack(data[:whole]):
-                    end += _record.size
-                    crc = crc32(key)
-                    if check == crc:
-                        self._memory.add(key)
-                    elif check == crc ^ _FORGET:
-                        self._memory.forget(key)
-                    else:
-                        bad += 1
-                        continue
-                    self._end = end
-                    damaged += bad
-                    bad = 0
+            self._end = len(line)
+            damaged = self._read_records(file)
         if damaged:
             logger.warning(
                 "%(store)s is damaged: %(damaged)d keys in it cannot be read and count as new",
@@ -110,6 +94,31 @@ class FileSeen(Seen):
                 {"store": self.name, "torn": torn},
             )
             os.ftruncate(self._file, self._end)
+
+    def _read_records(self, file: BinaryIO) -> int:
+        """Take the keys of all records into memory; return how many records are damaged.
+
+        Bad records at the very end do not count as damaged: they are cut off.
+        """
+        end = self._end
+        bad = 0  # records since the last good one
+        damaged = 0
+        while data := file.read(_record.size * _READ_RECORDS):
+            whole = len(data) - len(data) % _record.size
+            for key, check in _record.iter_unpack(data[:whole]):
+                end += _record.size
+                crc = crc32(key)
+                if check == crc:
+                    self._memory.add(key)
+                elif check == crc ^ _FORGET:
+                    self._memory.forget(key)
+                else:
+                    bad += 1
+                    continue
+                self._end = end
+                damaged += bad
+                bad = 0
+        return damaged
 
     def add(self, key: bytes) -> bool:
         if len(key) != _KEY_SIZE:
