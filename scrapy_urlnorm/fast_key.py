@@ -1,8 +1,9 @@
 """The fast path: the keys of plain URLs, without running a rule.
 
-Most URLs of a crawl are plain. The rules that are on say which (:mod:`~scrapy_urlnorm.rules.plain`),
-and one regular expression, made of their words, recognizes them. At most an empty path is to
-become the root, the parameters are to be form-encoded and sorted, and the fragment is to go.
+Most URLs of a crawl are plain. Each rule that is on says which URLs it takes for plain
+(:mod:`~scrapy_urlnorm.rules.plain`), and one regular expression, made of these words, recognizes
+them. The fast path makes four simple changes itself: it gives an empty path its slash, encodes the
+parameters as a form does, sorts them, and removes the fragment.
 
 The fast path returns ``None`` for any other URL. Its answers equal those of the rules (a test
 checks).
@@ -30,12 +31,12 @@ class PlainUrls(NamedTuple):
     """How plain URLs are recognized, and how their parameters are sorted."""
 
     expression: re.Pattern[str]
-    is_plain_param: BoundedCache[bool]  # for what the expression cannot see: names that rules know
+    is_plain_param: BoundedCache[bool]  # by name: no expression can know all names of the rules
     sort: str | None
 
 
 def plain_urls(plain: Plain) -> PlainUrls:
-    """Return what recognizes the URLs that *plain* describes."""
+    """Compile *plain*, a description, into an expression and a test for names of parameters."""
     expression = re.compile(
         f"({plain.scheme}://{_host(plain)}{_path(plain)}){_query(plain)}{_fragment(plain)}"
     )

@@ -92,7 +92,7 @@ fragment='c')
     if not at:
         userinfo = None
     parts = _HOST_PORT.fullmatch(host_port)
-    if parts is None:  # stray brackets or colons: no host that anyone could resolve
+    if parts is None:  # stray brackets or colons: such a host cannot be resolved
         return Url(None, None, None, None, text, None, None)
     host, port = parts.groups()
     return Url(scheme, userinfo, host, port, path, query, fragment)

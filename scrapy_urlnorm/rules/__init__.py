@@ -88,7 +88,7 @@ def _everywhere(
 
 
 RULES: tuple[Rule, ...] = (
-    # Before anything looks at single parameters: it decides where they begin.
+    # Before all rules on single parameters: this one decides where parameters begin.
     Rule(
         "decode-html-amp",
         "changing",
@@ -164,8 +164,8 @@ RULES: tuple[Rule, ...] = (
         key_only=True,
         plain_when=plain.no_reserved_escape,
     ),
-    # After all that stock Scrapy merges, so that no removed segment keeps its classes apart
-    # ("/(S(...))/.." is "/"); before the index: "index.jsp;jsessionid=...".
+    # After all rules that merge what stock Scrapy merges: "/(S(...))/.." has to be "/" first.
+    # Before the index: "index.jsp;jsessionid=...".
     Rule(
         "remove-session-ids",
         "changing",
@@ -193,7 +193,7 @@ RULES: tuple[Rule, ...] = (
     ),
     # No word for plain URLs: a path or a query may bear its marks in too many ways.
     Rule("strip-amp", "changing", path.strip_amp, options.switch),
-    # After lower-casing: the names are compared as they are written.
+    # After lower-casing: index names are compared letter by letter.
     Rule(
         "remove-directory-index",
         "changing",
@@ -265,7 +265,7 @@ RULES: tuple[Rule, ...] = (
         needs="query",
         settles=True,
     ),
-    # After whatever may have emptied the query.
+    # After all rules that may empty the query.
     Rule(
         "remove-empty-query",
         "changing",

@@ -5,6 +5,10 @@ make. :mod:`~scrapy_urlnorm.fast_key` recognizes plain URLs by one regular expre
 rule on them. A rule that is on narrows this expression by its word, ``plain_when`` in its row of
 the catalogue: a function that takes a :class:`Plain` and the compiled option of the rule.
 
+A rule without a word switches the fast path off as long as it is on, so that a new rule is always
+right, and fast as soon as it has a word. To write one, ask which plain URLs the rule would change:
+none (:func:`always`), or some, which the word then excludes.
+
 Without any word a plain URL looks like this: ``http`` or ``https``; a host in lower case of
 letters, digits, ``-`` and ``_``, whose last label begins with a letter; no user name and no port;
 a path in which no segment begins with a dot, and no ``;``; legal characters elsewhere; escapes in
@@ -97,7 +101,7 @@ def no_reserved_escape(plain: Plain, _: object) -> None:
 def no_session_id(plain: Plain, sessions: SessionMatcher) -> None:
     """No segment may be a session id (they begin with ``(``), nor a parameter hold one."""
     plain.no_segment_begins += "("
-    plain.no_params.append(sessions.as_written)
+    plain.no_params.append(sessions.knows)
 
 
 def no_empty_segment(plain: Plain, _: object) -> None:

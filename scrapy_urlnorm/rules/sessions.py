@@ -63,8 +63,8 @@ class SessionMatcher:
         self._path_groups = _ByName((row for row in rows if row.kind == "group"), unquote)
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
 
-    def as_written(self, name: str) -> bool:
-        """Tell whether a parameter whose name is written *name* can hold a session id."""
+    def knows(self, name: str) -> bool:
+        """Tell whether a parameter can hold a session id; *name* is its name as it is written."""
         return bool(self._params.as_written[name])
 
     def clean_query(self, query: str) -> str | None:
