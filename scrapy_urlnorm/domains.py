@@ -27,11 +27,17 @@ def registrable_domain(host: str) -> str:
     """Return the registrable domain of *host*; "" for a public suffix, an address for itself.
 
     A name outside the list falls under its default rule, "*": the last label is the suffix
-    (https://publicsuffix.org/list/, "Algorithm"). What is too long for a name is its own domain.
+    (https://publicsuffix.org/list/, "Algorithm"). A host that is too long for a name is its own
+    domain.
     """
     if host[:1] == "[" or len(host) > MAX_HOST:
-        return host  # and nothing is kept of it: a site makes up long hosts at no cost
+        return host  # and the cache does not keep it: a site makes up long hosts at no cost
     return _registrable_domain(host)
+
+
+def domain_or_host(host: str) -> str:
+    """Return the registrable domain of *host*, or *host* itself where it has none."""
+    return registrable_domain(host) or host
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,4 +1,4 @@
-"""Everything this package raises, below one root.
+"""The errors that this package raises, below one root.
 
 UrlNormError
  ├── ConfigError            a setting, rule, profile or option (also a ValueError)
@@ -64,10 +64,10 @@ class MissingExtraError(UrlNormError, ImportError):
 
 @contextmanager
 def naming(file: str) -> Iterator[None]:
-    """Make an OSError name *file*, as the user did: one while reading or writing names none."""
+    """Put *file*, as the user named it, into an OSError: those of read and write name no file."""
     try:
         yield
     except OSError as error:
-        if error.errno is not None:  # one made of a text alone would lose it
+        if error.errno is not None:  # one without a number would lose its text
             error.filename = file
         raise

@@ -1,75 +1,65 @@
-"""The short cut for plain URLs, which most URLs of a crawl are.
+"""The fast path: the keys of plain URLs, without running a rule.
 
-A plain URL has a host and a path that no rule touches and only parameters that no rule knows: at
-most its parameters are to be form-encoded and sorted, an empty path is to become the root, and
-the fragment is to go. One regular expression, built for the rules that are on, recognizes it.
-For everything else the rules decide; what the short cut answers is what they would answer.
+Most URLs of a crawl are plain. Each rule that is on says which URLs it takes for plain
+(:mod:`~scrapy_urlnorm.rules.plain`), and one regular expression, made of these words, recognizes
+them. The fast path makes four simple changes itself: it gives an empty path its slash, encodes the
+parameters as a form does, sorts them, and removes the fragment.
+
+The fast path returns ``None`` for any other URL. Its answers equal those of the rules (a test
+checks).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.rules.params import remember
-from scrapy_urlnorm.rules.query import MANY, form_encoded, sorted_query
+from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.rules.escapes import ESCAPE, FORM_TOKEN, MANY, UNRESERVED, text_of
+from scrapy_urlnorm.rules.params import LONGEST_NAME, MOST_NAMES
+from scrapy_urlnorm.rules.query import form_encoded, sorted_query
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.rules.params import ParamMatcher
-    from scrapy_urlnorm.rules.sessions import SessionMatcher
+    from scrapy_urlnorm.rules.plain import Plain
 
-Shortcut = Callable[[str], "str | None"]
-
-# Rules that the expression below does not describe: with one of them on there is no short cut,
-# or none for queries. (Rules on ports, user info, IP addresses and dots at the end of a host
-# need no word: such URLs are not plain.)
-_NO_SHORTCUT = {"strip-amp"}
-_NO_SHORTCUT_FOR_QUERIES = {"keep-params", "drop-default-params"}
-
-_UNRESERVED = r"A-Za-z0-9._~\-"
-# Escapes in upper case of all that is not unreserved...
-_ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
-# ... less what decode-path-reserved decodes, less the space that form encoding writes "+".
-_ESCAPE_IN_PATH = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[B-DF])"
-
-_ESCAPE_IN_FORM = r"%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
+FastKey = Callable[[str], "str | None"]
+_NOTHING = "(?!)"  # an expression that matches no text
 
 
 class PlainUrls(NamedTuple):
-    """Which URLs are plain for some rules, and how their parameters are sorted."""
+    """How plain URLs are recognized, and how their parameters are sorted."""
 
     expression: re.Pattern[str]
-    names: _PlainNames
-    order: str | None
+    is_plain_param: BoundedCache[bool]  # by name: no expression can know all names of the rules
+    sort: str | None
 
 
-def plain_urls(options: Mapping[str, Any]) -> PlainUrls | None:
-    """Describe the URLs that are plain for these rules (name -> compiled option).
-
-    ``None`` where no expression describes them: all URLs go the long way then.
-    """
-    if _NO_SHORTCUT & options.keys() or options.get("www") == "add":
-        return None
-    if "add-root-slash" not in options:
-        return None
+def plain_urls(plain: Plain) -> PlainUrls:
+    """Compile *plain*, a description, into an expression and a test for names of parameters."""
     expression = re.compile(
-        f"({_scheme(options)}{_host(options)}{_path(options)}){_query(options)}{_fragment(options)}"
+        f"({plain.scheme}://{_host(plain)}{_path(plain)}){_query(plain)}{_fragment(plain)}"
     )
-    return PlainUrls(expression, _plain_name_test(options), options.get("sort-query"))
+    no_params = plain.no_params
+
+    def is_plain_param(name: str) -> bool:
+        return not any(knows(name) for knows in no_params)
+
+    cache = BoundedCache(is_plain_param, most=MOST_NAMES, longest=LONGEST_NAME)
+    return PlainUrls(expression, cache, plain.sort)
 
 
-def build(urls: PlainUrls, site_key: Callable[[str, str], str | None] | None = None) -> Shortcut:
-    """Return the short cut for *urls*.
+def fast_key(urls: PlainUrls, site_key: Callable[[str, str], str | None] | None = None) -> FastKey:
+    """Return a function that gives the key of a plain URL, and ``None`` for any other URL.
 
-    It returns the key of a plain URL, and ``None`` for any other. *site_key* makes of a host and
-    a key by the catalogue the key by the rules of the site too, or ``None`` if it cannot tell.
+    *site_key* takes a host and the key by the catalogue. It returns the key by the rules of the
+    site too, or ``None`` if it cannot tell.
     """
     fullmatch = urls.expression.fullmatch
-    plain = urls.names
-    order = urls.order
+    plain = urls.is_plain_param
+    order = urls.sort
 
-    def shortcut(url: str) -> str | None:
+    def key_of(url: str) -> str | None:
         match = fullmatch(url)
         if match is None:
             return None
@@ -78,7 +68,7 @@ def build(urls: PlainUrls, site_key: Callable[[str, str], str | None] | None = N
             key += "/"
         if loose_query is not None:
             query = form_encoded(loose_query)
-            if not query:  # nothing but "&": not for us to say what becomes of the "?"
+            if not query:  # nothing but "&": other rules decide whether the "?" stays
                 return None
         if query is not None:
             if "&" in query:
@@ -93,97 +83,50 @@ def build(urls: PlainUrls, site_key: Callable[[str, str], str | None] | None = N
             key = f"{key}?{query}"
         return key if site_key is None else site_key(host, key)
 
-    return shortcut
+    return key_of
 
 
-def _no_index(options: Mapping[str, Any]) -> str:
-    """Return an expression that fails for a path that may end in an index name.
+def _host(plain: Plain) -> str:
+    """Return an expression for the host, which is its one group.
 
-    It stands before the host, where it is tried once; behind it, it would be tried anew at every
-    label of a host that is not plain.
+    What a host must not begin with, and what a path must not end in, is looked for before the
+    host, where the look-ahead is tried once; after a label it would be tried at every label.
     """
-    names = options.get("remove-directory-index")
-    if not names:
-        return ""
-    stems = "|".join(sorted({re.escape(name.partition(".")[0]) for name in names}))
-    return rf"(?![^?#]*/(?:{stems})(?:\.[^/?#]*)?(?:[?#]|$))"
-
-
-def _scheme(options: Mapping[str, Any]) -> str:
-    return f"{options.get('force-scheme', 'https?')}://"
-
-
-def _host(options: Mapping[str, Any]) -> str:
-    labels = []
-    if "www" in options:
-        labels.append(r"www\.")
-    if "strip-mobile-host" in options:
-        labels += [r"m\.", r"mobile\."]
-    unwanted = f"(?!{'|'.join(labels)})" if labels else ""
+    look_ahead = rf"(?={re.escape(plain.first_label)}\.)" if plain.first_label else ""
+    if plain.no_first_labels:
+        look_ahead += rf"(?!(?:{'|'.join(plain.no_first_labels)})\.)"
+    if plain.no_last_segments:
+        names = "|".join(map(re.escape, plain.no_last_segments))
+        look_ahead += rf"(?![^?#]*/(?:{names})(?:\.[^/?#]*)?(?:[?#]|$))"
     # The last label begins with a letter: no number, no IPv4 address.
-    return unwanted + _no_index(options) + r"((?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*)"
+    return look_ahead + r"((?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*)"
 
 
-def _path(options: Mapping[str, Any]) -> str:
-    letters = _UNRESERVED.replace("A-Z", "") if "lowercase-path" in options else _UNRESERVED
-    # ";" may begin a session id, and has a meaning of its own besides.
-    characters = letters + "!$&'()*+,:=@"
-    escape = _ESCAPE_IN_PATH if "decode-path-reserved" in options else _ESCAPE
-    # No segment begins with a dot, and none with "(", where it may be a session id.
-    unwanted = "./(" if "remove-session-ids" in options else "./"
-    segment = rf"(?=[^{unwanted}])(?:[{characters}]|{escape}){_text(characters, escape)}"
-    mode = options.get("trailing-slash")
-    end = {"remove": "(?<!/)", "add": "(?<=/)"}[mode] if mode else ""
-    if "remove-duplicate-slashes" in options or mode == "remove":
-        path = rf"((?:/{segment})+/?{end}|/|)"
+def _path(plain: Plain) -> str:
+    """Return an expression for the path, which is its one group."""
+    characters = plain.characters + "!$&'()*+,:=@"
+    text = text_of(characters, plain.escape)
+    segment = rf"(?=[^{plain.no_segment_begins}])(?:[{characters}]|{plain.escape}){text}"
+    end = {None: "", True: "(?<=/)", False: "(?<!/)"}[plain.last_slash]
+    if plain.empty_segments:
+        path = rf"(?:/(?:{segment})?)+{end}"
     else:
-        path = rf"((?:/(?:{segment})?)+{end}|)"
-    return path
+        path = rf"(?:/{segment})+/?{end}|/"
+    return f"({path}|)" if plain.add_root_slash else f"({path})"
 
 
-def _query(options: Mapping[str, Any]) -> str:
-    if _NO_SHORTCUT_FOR_QUERIES & options.keys():
-        return "(?:((?!))((?!)))?"  # no query is plain
-    if "form-encode-query" in options:
-        token = _text(_UNRESERVED + "+", _ESCAPE_IN_FORM)
-        encoded = f"{token}={token}(?:&{token}={token}){MANY}(?=#|$)"
-        # Or anything printable, but for the ";" that may end an "&amp;".
-        loose = r'[!"$-:<-~]+' if "decode-html-amp" in options else r'[!"$-~]+'
-        return rf"(?:\?(?:({encoded})|({loose})))?"
-    # Without the rule on form, what is legal is plain, but for ";" which may end an "&amp;".
-    text = _text(_UNRESERVED + r"!$&'()*+,:=@/?\[\]", _ESCAPE)
-    empty = "(?!#|$)" if "remove-empty-query" in options else ""
-    return rf"(?:\?({empty}{text})((?!))?)?"
+def _query(plain: Plain) -> str:
+    """Return an expression for the query: one group if it stays, another if it is to be encoded."""
+    if not plain.queries:
+        return f"(?:({_NOTHING})({_NOTHING}))?"
+    if plain.form_encode:
+        encoded = rf"{FORM_TOKEN}={FORM_TOKEN}(?:&{FORM_TOKEN}={FORM_TOKEN}){MANY}(?=#|$)"
+        printable = r'[!"$-~]+' if plain.semicolons else r'[!"$-:<-~]+'
+        return rf"(?:\?(?:({encoded})|({printable})))?"
+    legal = text_of(UNRESERVED + r"!$&'()*+,:=@/?\[\]" + ";" * plain.semicolons, ESCAPE)
+    not_empty = "" if plain.empty_query else "(?!#|$)"
+    return rf"(?:\?({not_empty}{legal})({_NOTHING})?)?"
 
 
-def _fragment(options: Mapping[str, Any]) -> str:
-    kept = options.get("remove-fragment")
-    if kept == ():
-        return "(?:#[!-~]*)?"
-    return ""
-
-
-def _text(characters: str, escape: str) -> str:
-    """Return an expression for any text of these, in a form that takes linear time."""
-    return f"[{characters}]{MANY}(?:{escape}[{characters}]{MANY}){MANY}"
-
-
-class _PlainNames(dict[str, bool]):
-    """Which parameter names no rule knows; a look-up in a dict for a name seen before."""
-
-    def __init__(self, drop: ParamMatcher | None, sessions: SessionMatcher | None) -> None:
-        super().__init__()
-        self._drop = drop
-        self._sessions = sessions
-
-    def __missing__(self, name: str) -> bool:
-        known = (self._drop is not None and self._drop.as_written(name)) or (
-            self._sessions is not None and self._sessions.as_written(name)
-        )
-        remember(self, name, not known)
-        return not known
-
-
-def _plain_name_test(options: Mapping[str, Any]) -> _PlainNames:
-    """Return a test for what the expression cannot see: a parameter that some rule knows."""
-    return _PlainNames(options.get("drop-params"), options.get("remove-session-ids"))
+def _fragment(plain: Plain) -> str:
+    return "(?:#[!-~]*)?" if plain.remove_fragment else ""

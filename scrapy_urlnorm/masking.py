@@ -1,12 +1,12 @@
-"""Masking: what is kept of a URL in files, without the secrets in it.
+"""Masking: removes the secrets from URLs that are written to files.
 
-What counts as a secret: user and password in front of the host (RFC 3986, section 3.2.1), session
-ids as the curated lists know them, passwords, and tokens: whoever has one may do what its owner
-may. Names, user names in parameters, e-mail addresses and search words are no secrets here, and a
-token that is a plain segment of a path cannot be told from a name.
+Secrets are user and password in front of the host (RFC 3986, section 3.2.1), session ids of the
+curated lists, passwords, and tokens: anybody who has a token may do what its owner may. Names, user
+names in parameters, e-mail addresses and search words are no secrets here. A token that is a plain
+segment of a path is not found, because it looks like a name.
 
-A masked value has the length of the old one, and each character is of the same kind, so that rules
-and guards find what they found before; equal values stay equal.
+A masked value has the length of the old one, and each of its characters is of the same kind, so
+that rules and guards still match. Equal values stay equal.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _TOKENS = re.compile(
     "token$|apikey$|accesskey$|authkey$|secretkey$|^key$|^auth$|^authorization$|^jwt$|^bearer$"
     "|signature$|^sig$|^sign$|^hmac$|sessionid$|sessid$|^session$|^sess$|^sesskey$|^sid$"
 )
-# Not among them: code, state, nonce and ticket are used up by the request that carries them
-# (RFC 6749, section 4.1.2) and more often say which product; hash and id say which page.
+# Not among them: code, state, nonce and ticket are used up by the request that has them (RFC 6749,
+# section 4.1.2), and more often name a product; hash and id name a page.
 
 _NAME = re.compile(
     r"(?:[?&;#/]|%3F|%26|%3B|%23)((?:(?!%3D|%26|%3F|%23|%3B)[^?&;#/=]){1,100})(=|%3D)",
@@ -53,8 +53,8 @@ _END_ENCODED = re.compile("[&;#]|%26|%3B|%23", re.IGNORECASE)
 _NO_NAME = re.compile(r"[\W_]+")
 _PAGE_NUMBER = re.compile("[0-9]{0,3}")
 _ESCAPE = re.compile("(%[0-9A-Fa-f]{2})")
-# Escaped letters and digits, whatever is not ASCII, and what only looks like an escape: characters
-# whose kind is not kept.
+# Characters whose kind is not kept: escaped letters and digits, characters outside of ASCII, and a
+# "%" that begins no escape.
 _ODD = re.compile(
     "%(?![0-9A-F]{2})|%(?:3[0-9]|[46][1-9A-F]|[57][0-9A]|[89A-F][0-9A-F])|[^\x00-\x7f]",
     re.IGNORECASE,
@@ -69,10 +69,10 @@ _UPPER = tuple(letters.upper() for letters in _LOWER)
 def mask_url(url: str, key: bytes) -> str:
     """Return *url* with its secrets replaced by values made of them and *key*.
 
-    With one key equal values get equal masks and different values different ones (but for chance,
-    which guards on short values keep rare); without the key nobody can try guesses. *key* has up
-    to 64 bytes, `KEY_BYTES` are enough. What is no URL is searched for parameters all the same;
-    nothing is raised.
+    Under one key equal values get equal masks, and different values different ones (but for
+    chance, which guards on short values keep rare). Nobody can test guesses without the key.
+    *key* has up to 64 bytes; `KEY_BYTES` are enough. Text that is no URL is searched for
+    parameters too. Never raises.
     """
     return _masked(url, lambda value: _hashed(value, key))
 
@@ -80,17 +80,17 @@ def mask_url(url: str, key: bytes) -> str:
 def placeholders(urls: Iterable[str]) -> list[str]:
     """Return *urls* with their secrets replaced by ``aaa000``, the next ones by ``bbb111``.
 
-    For a few URLs that are shown: nothing of the values is left but their form, equal ones are
-    equal, and doing it again changes nothing.
+    For a few URLs that people will read. Of a value only its length and kinds of characters are
+    left, equal values stay equal, and to do it again changes nothing.
     """
     seen: dict[str, int] = {}
     return [_masked(url, lambda value: _numbered(value, seen)) for url in urls]
 
 
 def masked(rule: SiteRule) -> SiteRule:
-    """Return a rule that may be kept or sent: a learned one has `placeholders` in its examples.
+    """Return *rule* with `placeholders` in its examples, so that it may be stored or sent.
 
-    A rule that a person wrote is returned as it stands.
+    A rule that a person wrote is returned as it is.
     """
     if rule.source == "user" or not rule.examples:
         return rule
@@ -169,7 +169,7 @@ def _is_random(value: str) -> bool:
 
 @cache
 def _path_sessions(kind: str) -> tuple[data.PathSession, ...]:
-    # One character is no id: X(1) tells that cookies were tried.
+    # One character is no id: X(1) says only that the server tested for cookies.
     return tuple(row for row in data.path_sessions() if row.kind == kind and row.max_length > 1)
 
 
@@ -199,7 +199,10 @@ def _numbered(value: str, seen: dict[str, int]) -> str:
 
 
 def _in_kind(value: str, choose: Mask) -> str:
-    """Put for each letter and digit one that *choose* takes of the narrowest alphabet of all."""
+    """Replace each letter and digit by one that *choose* takes from its kind's alphabet.
+
+    The alphabet is the narrowest that has all characters of that kind in *value*.
+    """
     bare = "".join(_ESCAPE.split(value)[::2])
     digits, lower, upper = (_narrowest(bare, sets) for sets in (_DIGITS, _LOWER, _UPPER))
     kinds = {letter: letters for letters in (digits, lower, upper) for letter in letters}
@@ -210,6 +213,6 @@ def _in_kind(value: str, choose: Mask) -> str:
 
 
 def _narrowest(value: str, alphabets: tuple[str, ...]) -> str:
-    """The first of growing *alphabets* that has all those characters of *value* that the last has."""
+    """Return the first of growing *alphabets* that has all characters of its kind in *value*."""
     used = set(value) & set(alphabets[-1])
     return next(letters for letters in alphabets if used <= set(letters))

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm import fast_key as shortcuts
-from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
-from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
-from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules, switched
+from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.domains import MAX_HOST, domain_or_host
+from scrapy_urlnorm.fast_key import fast_key, plain_urls
+from scrapy_urlnorm.rules import PROFILES, RULES
+from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules
 from scrapy_urlnorm.rules.data import lists_digest
+from scrapy_urlnorm.rules.escapes import UNTIDY_ESCAPE
 from scrapy_urlnorm.rules.host import canonical_host
-from scrapy_urlnorm.rules.syntax import UNTIDY_ESCAPE
 from scrapy_urlnorm.site_rules import RulesByDomain, compile_site_rules
 from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
+    from scrapy_urlnorm.fast_key import FastKey, PlainUrls
     from scrapy_urlnorm.site_rules import CompiledSiteRules, SiteRule
 
 KEY_VERSION = 2
 """Goes up when the same rules give another key for any URL; part of every digest."""
 
-#: A URL that has not settled after so many passes was made to keep us busy (see `_settle`).
+#: Two passes are enough for nearly every URL. One that needs more was made to keep us busy.
 _MAX_PASSES = 8
 
 _KEY_ONLY_KINDS = {"ignore-value", "keep-number"}
 _CACHED_HOSTS = 65_536
 _PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
-_UNSETTLED_REASON = "The rules keep making work for one another: only the safe ones apply."
+_UNSETTLED_REASON = (
+    f"The rules did not settle after {_MAX_PASSES} passes; the safe profile was used."
+)
 
 Recorder = Callable[[str, Url, Url, str], None]
 
@@ -58,36 +62,40 @@ class Trace(NamedTuple):
 
 
 class Normalizer:
-    """Turns URLs into keys: equal keys are taken as one resource.
+    """Turns URLs into keys. URLs with equal keys count as one resource.
 
-    *profile* is ``"safe"`` (what RFC 3986 proves), ``"default"`` (besides, all that stock Scrapy
+    *profile* is ``"safe"`` (what RFC 3986 proves), ``"default"`` (also all that stock Scrapy
     merges, tracking parameters and session ids) or ``"aggressive"``. *rules* maps rule names to
-    ``True``, ``False`` or an option, over those of the profile. *site_rules* hold for one site
-    each and run after the catalogue.
+    ``True``, ``False`` or an option; they take precedence over those of the profile. Each of
+    *site_rules* holds for one site. Site rules run after the catalogue.
 
-    Immutable; equal and hashed by :attr:`digest`. Raises :class:`~scrapy_urlnorm.exceptions.\
+    A URL becomes a key in one of two ways. The fast path recognizes a plain URL and runs no rule
+    of the catalogue (:mod:`~scrapy_urlnorm.fast_key`). For every other URL all rules run, pass
+    after pass, until nothing changes. Both ways give the same key.
+
+    A normalizer is immutable. Two are equal if their :attr:`digest` is. Raises :class:`~scrapy_urlnorm.exceptions.\
 ConfigError` for an unknown profile, rule or option.
     """
 
     __slots__ = (
         "_by_domain",
         "_catalogue",
+        "_catalogue_key",
+        "_fast_key",
         "_has_site_rules",
-        "_plain",
-        "_plain_key",
-        "_shortcut",
+        "_plain_urls",
         "_site",
         "digest",
         "profile",
         "site_rules",
     )
 
-    _by_domain: RulesByDomain | None  # made when it is asked for first
+    _by_domain: RulesByDomain | None  # made when `for_site` is called first
     _catalogue: Catalogue
-    _has_site_rules: Callable[[str], bool]
-    _plain: shortcuts.PlainUrls | None
-    _plain_key: shortcuts.Shortcut | None  # by the catalogue alone
-    _shortcut: shortcuts.Shortcut | None
+    _catalogue_key: FastKey | None  # the fast path by the catalogue alone
+    _fast_key: FastKey | None  # the fast path by catalogue and site rules
+    _has_site_rules: BoundedCache[bool]  # by host; only with site rules
+    _plain_urls: PlainUrls | None
     _site: CompiledSiteRules | None
     digest: str
     profile: str
@@ -100,33 +108,42 @@ ConfigError` for an unknown profile, rule or option.
         site_rules: Iterable[SiteRule] = (),
     ) -> None:
         catalogue = Catalogue(effective_rules(profile, rules or {}))
-        self._set_up(profile, catalogue, shortcuts.plain_urls(catalogue.compiled), site_rules)
+        plain = catalogue.plain()
+        urls = None if plain is None else plain_urls(plain)
+        self._set_up(profile, catalogue, urls, site_rules)
 
     def _set_up(
         self,
         profile: str,
         catalogue: Catalogue,
-        plain: shortcuts.PlainUrls | None,
+        urls: PlainUrls | None,
         site_rules: Iterable[SiteRule],
     ) -> None:
         site_rules = tuple(site_rules)
         site = compile_site_rules(site_rules) if site_rules else None
-        has_site_rules = None if site is None else _HostsWithRules(site.hosts).__getitem__
-        set_slot = object.__setattr__
-        set_slot(self, "profile", profile)
-        set_slot(self, "site_rules", site_rules)
-        set_slot(self, "_by_domain", None)
-        set_slot(self, "_catalogue", catalogue)
-        set_slot(self, "_plain", plain)
-        set_slot(self, "_site", site)
-        set_slot(self, "_has_site_rules", has_site_rules)
-        plain_key = with_site = None
-        if plain is not None:
-            plain_key = shortcuts.build(plain)
-            with_site = plain_key if site is None else shortcuts.build(plain, self._site_key)
-        set_slot(self, "_plain_key", plain_key)
-        set_slot(self, "_shortcut", with_site)
-        set_slot(self, "digest", _digest(catalogue.options, site_rules))
+        has_site_rules = None
+        if site is not None:
+            has_site_rules = BoundedCache(
+                site.hosts.__contains__, most=_CACHED_HOSTS, longest=MAX_HOST
+            )
+        catalogue_key = with_site = None
+        if urls is not None:
+            catalogue_key = fast_key(urls)
+            with_site = catalogue_key if site is None else fast_key(urls, self._fast_site_key)
+        values = {
+            "_by_domain": None,
+            "_catalogue": catalogue,
+            "_catalogue_key": catalogue_key,
+            "_fast_key": with_site,
+            "_has_site_rules": has_site_rules,
+            "_plain_urls": urls,
+            "_site": site,
+            "digest": _digest(catalogue.options, site_rules),
+            "profile": profile,
+            "site_rules": site_rules,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Normalizer is immutable: cannot set {name!r}")
@@ -146,12 +163,10 @@ ConfigError` for an unknown profile, rule or option.
     def for_requests(self) -> Normalizer:
         """Return a normalizer whose results can be fetched.
 
-        Without the rules that are there for keys only: those of the catalogue that imitate how
-        stock Scrapy compares URLs, and site rules that write a placeholder.
+        It lacks the rules whose results are good for keys only: those of the catalogue that
+        imitate how stock Scrapy compares URLs, and site rules that write a placeholder.
         """
-        rules: dict[str, object] = dict.fromkeys(RULE_NAMES, False)
-        options = self._catalogue.options
-        rules |= {r.name: options.get(r.name, False) for r in RULES if not r.key_only}
+        rules = self._catalogue.all_options() | {r.name: False for r in RULES if r.key_only}
         site_rules = [rule for rule in self.site_rules if rule.kind not in _KEY_ONLY_KINDS]
         return Normalizer(self.profile, rules, site_rules)
 
@@ -163,15 +178,16 @@ ConfigError` for an unknown profile, rule or option.
     def replace_site_rules(self, site_rules: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue and other site rules."""
         made = object.__new__(Normalizer)
-        made._set_up(self.profile, self._catalogue, self._plain, site_rules)
+        made._set_up(self.profile, self._catalogue, self._plain_urls, site_rules)
         return made
 
     def for_site(self, domain: str, learned: Iterable[SiteRule]) -> Normalizer:
-        """Return a normalizer with the same catalogue for the hosts of *domain* alone.
+        """Return a normalizer with the same catalogue that is made for the hosts of *domain*.
 
-        *domain* is a registrable domain, or a host that has none. Of the site rules only those
-        stay that can act there; *learned* are added. On these hosts the keys are those of
-        ``replace_site_rules((*site_rules, *learned))``, which compiles the rules of all sites.
+        *domain* is a registrable domain, or a host that has none. The new normalizer has the site
+        rules that can act on these hosts, and *learned*. The keys of these hosts are those of
+        ``replace_site_rules((*site_rules, *learned))``, which would compile the rules of all
+        sites.
 
         Raises :class:`~scrapy_urlnorm.exceptions.SiteRuleError` for rules that do not go together.
         """
@@ -180,25 +196,25 @@ ConfigError` for an unknown profile, rule or option.
             by_domain = RulesByDomain(self.site_rules)
             object.__setattr__(self, "_by_domain", by_domain)
         rules = by_domain.of(domain)
-        # An address may stand for a domain, whose rules it then gets.
+        # replace-ip-with-domain may turn an address into a domain: the rules of that hold too.
         mapped = self._catalogue.compiled.get("replace-ip-with-domain", {}).get(domain)
         if mapped is not None:
-            rules += by_domain.of(registrable_domain(mapped) or mapped)
+            rules += by_domain.of(domain_or_host(mapped))
         return self.replace_site_rules((*rules, *learned))
 
     def normalize(self, url: str) -> str:
         """Return the key of *url*; text that is no ``scheme://...`` URL comes back as it is.
 
         Never raises for a ``str``, and ``normalize(normalize(url)) == normalize(url)``. Raises
-        ``TypeError`` for anything else: what encoding ``bytes`` are in, their owner knows.
+        ``TypeError`` for anything else: only the caller knows the encoding of ``bytes``.
         """
         try:
-            shortcut = self._shortcut
-            if shortcut is not None:
-                key = shortcut(url)
+            fast_key = self._fast_key
+            if fast_key is not None:
+                key = fast_key(url)
                 if key is not None:
                     return key
-            return self._settle(url, None)
+            return self._run_all(url, None)
         except TypeError:
             _refuse_other_than_text(url)
             raise
@@ -208,21 +224,24 @@ ConfigError` for an unknown profile, rule or option.
         return map(self.normalize, urls)
 
     def explain(self, url: str) -> Trace:
-        """Return the key of *url* with every change on the way: the same rules, recorded."""
+        """Return the key of *url* and every change on the way to it.
+
+        All rules run, even on a plain URL. Raises ``TypeError`` if *url* is no ``str``.
+        """
         _refuse_other_than_text(url)
         steps: list[Step] = []
 
         def record(rule: str, before: Url, after: Url, reason: str) -> None:
             steps.append(Step(rule, join(before), join(after), reason))
 
-        normalized = self._settle(url, record)
+        normalized = self._run_all(url, record)
         return Trace(url, normalized, tuple(steps))
 
-    def _settle(self, text: str, record: Recorder | None) -> str:
-        """Run all rules, over and over until nothing changes.
+    def _run_all(self, text: str, record: Recorder | None) -> str:
+        """Return the key of *text* by running the rules, pass after pass, until nothing changes.
 
-        One rule may make work for another that ran before it. Two passes settle nearly every
-        URL; for the rare one that goes on, made of rule upon rule, the key is its safe form.
+        A rule may make work for another that ran before it, so that one pass is not enough.
+        A URL that still changes after ``_MAX_PASSES`` gets the key of the safe profile.
         """
         url = parse(text)
         if url is None:
@@ -230,14 +249,14 @@ ConfigError` for an unknown profile, rule or option.
         result = join(url)
         if record is not None and result != text:
             record("parse", split(text), url, _PARSE_REASON)
-        shortcut = self._shortcut
+        fast_key = self._fast_key
         for _ in range(_MAX_PASSES):
             before = url
-            url, settled = self._run(url, result, record)
+            url, is_last = self._run_pass(url, result, record)
             if url is before or url == before:
                 return result
             result = join(url)
-            if settled or (shortcut is not None and shortcut(result) == result):
+            if is_last or (fast_key is not None and fast_key(result) == result):
                 return result
         if self is _safe():
             return result
@@ -246,12 +265,44 @@ ConfigError` for an unknown profile, rule or option.
             record("unsettled", url, split(result), _UNSETTLED_REASON)
         return result
 
-    def _site_key(self, host: str, key: str) -> str | None:
-        """Apply the rules of the site *host* to a key by the catalogue.
+    def _run_pass(self, url: Url, text: str, record: Recorder | None) -> tuple[Url, bool]:
+        """Run the catalogue on *url*, whose text is *text*, then the rules of the site.
 
-        ``None`` if the result is not settled, so that the long way has to be gone.
+        Also tell whether another pass is known to change nothing.
         """
-        if not self._has_site_rules(host):
+        is_last = True
+        # Rules that need a part that is not there are left out. A part that another rule brings
+        # in within this pass meets them in the next one.
+        untidy = "%" in text and UNTIDY_ESCAPE.search(text) is not None
+        site = self._site
+        catalogue = self._catalogue if site is None else self._catalogue_of(site, url.host or "")
+        for apply, option, rule, settles in catalogue.steps[untidy, "?" in text, "#" in text]:
+            new = apply(url, option)
+            if new is not url:
+                if record is not None:
+                    record(rule.name, url, new, rule.summary)
+                url = new
+                is_last = is_last and settles
+        if site is not None and self._has_site_rules[url.host or ""]:
+            new = site.apply(url, record)
+            is_last = is_last and new is url
+            url = new
+        return url, is_last
+
+    def _catalogue_of(self, site: CompiledSiteRules, host: str) -> Catalogue:
+        """Return the catalogue for *host*, for which rules of *site* may change some options."""
+        host = canonical_host(host)
+        if self._has_site_rules[host] and (options := site.catalogue_options(host)):
+            return self._catalogue.changed(options)
+        return self._catalogue
+
+    def _fast_site_key(self, host: str, key: str) -> str | None:
+        """Apply the rules of the site of *host* to *key*, the key by the catalogue.
+
+        ``None`` if the site has another catalogue, or if the result may change once more: then
+        all rules have to run.
+        """
+        if not self._has_site_rules[host]:
             return key
         site = self._site
         assert site is not None
@@ -264,38 +315,10 @@ ConfigError` for an unknown profile, rule or option.
         if new.host != host and site.catalogue_options(new.host or ""):
             return None
         result = join(new)
-        assert self._plain_key is not None
-        if self._plain_key(result) == result and site.apply(new, None) is new:
+        assert self._catalogue_key is not None
+        if self._catalogue_key(result) == result and site.apply(new, None) is new:
             return result
         return None
-
-    def _run(self, url: Url, text: str, record: Recorder | None) -> tuple[Url, bool]:
-        """Run the catalogue on *url*, whose text is *text*, then the rules of the site.
-
-        Also tell whether the URL is settled: another run would change nothing.
-        """
-        settled = True
-        catalogue = self._catalogue
-        site = self._site
-        if site is not None:
-            host = canonical_host(url.host or "")
-            if self._has_site_rules(host) and (switches := site.catalogue_options(host)):
-                catalogue = switched(catalogue, json.dumps(switches, sort_keys=True))
-        # Rules that need what is not there are left out. What another rule brings in within
-        # this pass has its turn in the next.
-        untidy = "%" in text and UNTIDY_ESCAPE.search(text) is not None
-        for apply, option, rule, settles in catalogue.steps[untidy, "?" in text, "#" in text]:
-            new = apply(url, option)
-            if new is not url:
-                if record is not None:
-                    record(rule.name, url, new, rule.summary)
-                url = new
-                settled = settled and settles
-        if site is not None and self._has_site_rules(url.host or ""):
-            new = site.apply(url, record)
-            settled = settled and new is url
-            url = new
-        return url, settled
 
 
 def _refuse_other_than_text(url: object) -> None:
@@ -304,24 +327,8 @@ def _refuse_other_than_text(url: object) -> None:
         raise TypeError(f"a URL has to be a str, not {type(url).__name__}: {url!r}{hint}") from None
 
 
-class _HostsWithRules(dict[str, bool]):
-    """Remember which hosts have site rules: one look-up in a dict for a host seen before."""
-
-    def __init__(self, hosts: Container[str]) -> None:
-        super().__init__()
-        self._hosts = hosts
-
-    def __missing__(self, host: str) -> bool:
-        found = host in self._hosts
-        if len(host) <= MAX_HOST:
-            if len(self) >= _CACHED_HOSTS:
-                self.clear()
-            self[host] = found
-        return found
-
-
 def _digest(canonical: Mapping[str, Any], site_rules: Iterable[SiteRule]) -> str:
-    """Return 16 hex digits that are equal only if every URL gets an equal key."""
+    """Return 16 hex digits: two normalizers have the same only if they give the same keys."""
     content = {
         "key_version": KEY_VERSION,
         "rules": canonical,
@@ -351,5 +358,5 @@ def normalize(url: str, profile: str = "default") -> str:
 
 
 def explain(url: str, profile: str = "default") -> Trace:
-    """Return the key of *url* under *profile* and how it came about."""
+    """Return the key of *url* under *profile* and every change on the way to it."""
     return _of_profile(profile).explain(url)

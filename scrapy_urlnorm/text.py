@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def counted(number: int, word: str) -> str:
-    """Return *number* with what it counts, *word* in the singular or with an "s".
+def counted(number: int, word: str, words: str | None = None) -> str:
+    """Return *number* with its noun: *word* of one thing, *words* (or *word* and "s") of others.
 
-    >>> counted(1, "error"), counted(2_000, "URL")
-    ('1 error', '2,000 URLs')
+    >>> counted(1, "error"), counted(2_000, "URL"), counted(2, "page lost", "pages lost")
+    ('1 error', '2,000 URLs', '2 pages lost')
     """
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
 
 
 def shortened(text: str, most: int = 2_000) -> str:

@@ -15,7 +15,11 @@ from typing import NamedTuple
 #: the port each implies. https://url.spec.whatwg.org/#special-scheme
 DEFAULT_PORTS = {"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
-# What follows these is no authority even after "//": code, data, an address, another URL.
+#: What must not become a segment of a path by an edit: a client resolves "." and "..", and "" is
+#: no segment (RFC 3986, sections 3.3 and 5.2.4).
+DOT_SEGMENTS = ("", ".", "..")
+
+# The text behind these is no authority, even after "//": it is code, data, an address, another URL.
 _OPAQUE_SCHEMES = {"about", "blob", "data", "javascript", "mailto", "tel", "urn", "view-source"}
 
 
@@ -54,8 +58,8 @@ class Url(NamedTuple):
         return join(self)
 
 
-# RFC 3986, appendix B, with the scheme and the two slashes required: what has no authority
-# (mailto:, data:, javascript:, relative references) is not ours to take apart.
+# RFC 3986, appendix B, with the scheme and the two slashes required: text without an authority
+# (mailto:, data:, javascript:, relative references) is not split.
 _HIERARCHICAL = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
 )
@@ -88,7 +92,7 @@ fragment='c')
     if not at:
         userinfo = None
     parts = _HOST_PORT.fullmatch(host_port)
-    if parts is None:  # stray brackets or colons: no host that anyone could resolve
+    if parts is None:  # stray brackets or colons: such a host cannot be resolved
         return Url(None, None, None, None, text, None, None)
     host, port = parts.groups()
     return Url(scheme, userinfo, host, port, path, query, fragment)
@@ -119,8 +123,8 @@ def join(url: Url) -> str:
 
 _C0_AND_SPACE = "".join(map(chr, range(0x21)))
 _TABS_AND_NEWLINES = re.compile(r"[\t\n\r]+")
-# Everything that stands for itself in some component. "[" and "]" are let through: browsers
-# leave them raw in path and query, and an IP literal needs them.
+# All characters that may stand unescaped in some component. "[" and "]" are among them: browsers
+# leave them as they are in path and query, and an IP literal needs them.
 _CLEAN = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]*")
 _NOT_IN_PATH = re.compile(r"[^!$%&'()*+,\-./0-9:;=@A-Z\[\]_a-z~]+")
 _NOT_IN_QUERY = re.compile(r"[^!$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+")
@@ -141,7 +145,7 @@ def parse(text: str) -> Url | None:
     too, as Scrapy's ``Request`` does; lone surrogates are encoded byte for byte, so that two
     different strings never become one.
 
-    Returns ``None`` for what is not ``scheme://…`` or has a port or an IP literal that no
+    Returns ``None`` for text that is not ``scheme://…``, or has a port or an IP literal that no
     client accepts: such text is left alone.
     """
     clean = _CLEAN.fullmatch(text) is not None
@@ -168,7 +172,7 @@ def parse(text: str) -> Url | None:
 
 
 def _is_port(port: str) -> bool:
-    # A port of a thousand digits would make int() slow: only the last ones may be other than 0.
+    # int() is slow for a port of a thousand digits: all but the last five must be 0.
     return (
         port.isascii()
         and port.isdigit()

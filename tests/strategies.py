@@ -70,3 +70,34 @@ def urls(draw: st.DrawFn) -> str:
 #: Any text at all, lone surrogates included.
 texts = st.text(st.characters(codec=None), max_size=60)
 anything = st.one_of(urls(), urls(), texts, st.builds("{}{}".format, urls(), texts))
+
+
+# Pieces of which many are plain for most rules, and few for all.
+_ID = "0A1B2C3D4E5F60718293A4B5C6D7E8F9"
+_plain_segments = st.sampled_from(
+    ["a", "b.c", "A", "a,b", "a%2Cb", "%20", "%C3%A9", "(a)", "(S(lit3py55t21z5v55vlm25s55))", "",
+     "", "index", "a.html", "index.html", "x.index.html", "amp", "a..", "wwww", "@", "[", "a;b"]
+)  # fmt: skip
+_plain_labels = st.sampled_from(
+    ["www.", "m.", "mobile.", "w.", "a-b.", "1.", "xn--a.", "ww_w.", ""]
+)
+_plain_pairs = st.sampled_from(
+    ["a=1", "b=2", "A=1", "id=1", "id=0", "page=1", "utm_source=a", "x=", "x", "=", "", "a+b=%20",
+     "%C3%A9=1", "%2C=%2c", "a/b=?", "[]=1", "a=1;b=2", "'=(", '"=1', "|", "%", "é=1", "a=b=c",
+     "output=amp", "amp", f"PHPSESSID={_ID}", f"sid={_ID}", "sid=1"]
+)  # fmt: skip
+
+
+@st.composite
+def plain_urls(draw: st.DrawFn) -> str:
+    """URLs as most are: plain, or nearly so, for the rules that are on."""
+    url = f"{draw(st.sampled_from(['http', 'https']))}://{draw(_plain_labels)}{draw(_plain_labels)}"
+    url += draw(st.sampled_from(["example.com", "example.com", "co.uk", "h", "a1"]))
+    for segment in draw(st.lists(_plain_segments, max_size=3)):
+        url += f"/{segment}"
+    if draw(st.booleans()):
+        separator = draw(st.sampled_from(["&", "&", "&", "&amp;"]))
+        url += "?" + separator.join(draw(st.lists(_plain_pairs, max_size=3)))
+    if draw(st.integers(0, 3)) == 0:
+        url += draw(st.sampled_from(["#top", "#", "#!/a"]))
+    return url

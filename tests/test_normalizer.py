@@ -8,12 +8,16 @@ import pickle
 import re
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 import scrapy_urlnorm
 from scrapy_urlnorm import Normalizer, SiteRule, explain, normalize
-from scrapy_urlnorm.rules import PROFILES
+from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES, Rule, compiled, options
+
+if TYPE_CHECKING:
+    from scrapy_urlnorm.url import Url
 
 # Keys of this version. A change here is a change of keys: raise KEY_VERSION and say so in the
 # changelog, because stores of earlier versions no longer fit.
@@ -188,22 +192,69 @@ PLAIN = {
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("tail", ["", "#top"])
-def test_the_short_cut_answers_a_plain_url(
+def test_the_fast_path_answers_a_plain_url(
     profile: str, tail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plain URL of a site with or without rules never goes the long way."""
+    """A plain URL of a site with or without rules is answered without running a rule."""
     tail = "" if profile == "safe" else tail
     rule = SiteRule(site="example.org", kind="drop-param", param="a")
     expected = explain(PLAIN[profile] + tail, profile).normalized
 
     def fail(*_: object) -> str:
-        raise AssertionError("went the long way")
+        raise AssertionError("ran the rules")
 
-    monkeypatch.setattr(Normalizer, "_settle", fail)
+    monkeypatch.setattr(Normalizer, "_run_all", fail)
     for site_rules in ((), (rule,)):
         normalizer = Normalizer(profile, site_rules=site_rules)
         assert normalizer.normalize(PLAIN[profile] + tail) == expected
         assert normalizer.for_site("example.com", ()).normalize(PLAIN[profile]) in expected
+
+
+def plain_for(name: str, option: object) -> str:
+    """Return a URL that is plain for the rule *name* with *option*."""
+    host = "www.example.com" if (name, option) == ("www", "add") else "example.com"
+    path = "/a/" if (name, option) == ("trailing-slash", "add") else "/a/b.html"
+    query = "" if name in ("keep-params", "drop-default-params") else "?x=1&z=2"
+    return f"http://{host}{path}{query}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_the_fast_path_answers_for_every_rule_with_a_word(rule: Rule) -> None:
+    """Each rule alone lets a plain URL take the fast path, unless it has no word for plain URLs."""
+    options: dict[str, list[object]] = {
+        "trailing-slash": ["add", "remove"],
+        "www": ["add", "remove"],
+        "keep-params": [["id"]],
+        "drop-default-params": [{"a": "1"}],
+        "replace-ip-with-domain": [{"192.0.2.1": "example.org"}],
+    }
+    for option in options.get(rule.name, [True]):
+        normalizer = Normalizer("safe", dict.fromkeys(RULE_NAMES, False) | {rule.name: option})
+        if rule.plain_when is None:
+            assert normalizer._fast_key is None
+        else:
+            url = plain_for(rule.name, option)
+            assert normalizer._fast_key is not None
+            assert normalizer._fast_key(url) == url
+
+
+def shout(url: Url, _: object = True) -> Url:
+    """Write the path in upper case."""
+    return url.with_path(url.path.upper())
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_rule_without_a_word_switches_the_fast_path_off(
+    profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new rule that says nothing of plain URLs runs on every URL, as soon as it is on."""
+    rule = Rule("shout", "changing", shout, options.switch)
+    monkeypatch.setattr(compiled, "RULES", (*RULES, rule))
+    monkeypatch.setattr(compiled, "RULE_NAMES", (*RULE_NAMES, "shout"))
+    assert Normalizer(profile)._fast_key is not None
+    normalizer = Normalizer(profile, {"shout": True})
+    assert normalizer._fast_key is None
+    assert normalizer.normalize("http://example.com/a/b") == "http://example.com/A/B"
 
 
 HOSTILE = {

@@ -472,3 +472,19 @@ def test_an_ip_literal_that_no_client_accepts_stays(profile: str, literal: str) 
 def test_an_ip_literal_of_a_known_form_is_normalized(literal: str, key: str) -> None:
     """IPv6 with or without a zone, and what RFC 3986 leaves to the future, are hosts."""
     assert normalize(f"HTTP://{literal}:80/%7ea") == f"http://{key}/~a"
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("www.shop.example.com", "example.com"),
+        ("co.uk", "co.uk"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("localhost", "localhost"),
+        ("", ""),
+    ],
+)
+def test_a_host_without_a_registrable_domain_stands_for_itself(host: str, found: str) -> None:
+    """Whatever is grouped by domain has a group for a public suffix, an address or a bare name."""
+    assert domains.domain_or_host(host) == found

@@ -135,9 +135,9 @@ def test_the_default_store(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("spec", "package", "module", "extra"),
     [
-        ("lmdb:x", "lmdb", "disk", "disk"),
-        ("redis://x", "redis", "shared", "redis"),
-        ("redis+cluster://x", "redis", "shared", "redis"),
+        ("lmdb:x", "lmdb", "lmdb", "disk"),
+        ("redis://x", "redis", "redis", "redis"),
+        ("redis+cluster://x", "redis", "redis", "redis"),
     ],
 )
 def test_a_missing_extra_is_named(monkeypatch, spec, package, module, extra):

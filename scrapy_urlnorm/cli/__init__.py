@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from scrapy_urlnorm.cli import catalogue, dedupe, import_seen, learn, site_rules, stores, urls
+from scrapy_urlnorm.cli import catalogue, dedupe, import_seen, learn, rekey, site_rules, urls
 from scrapy_urlnorm.cli.verb import (
     STANDARD_OUTPUT,
     USAGE,
@@ -42,7 +42,7 @@ VERBS: tuple[Verb, ...] = (
     *catalogue.VERBS,
     *learn.VERBS,
     *site_rules.VERBS,
-    *stores.VERBS,
+    *rekey.VERBS,
     *import_seen.VERBS,
 )
 
@@ -98,7 +98,7 @@ def _parse(argv: Sequence[str], prog: str) -> argparse.Namespace:
 
 
 def _refuse(parser: argparse.ArgumentParser, unknown: list[str]) -> NoReturn:
-    """Say which arguments a verb does not have, and which one was perhaps meant."""
+    """Tell the user which arguments the verb does not have, and which one is closest."""
     option = unknown[0].partition("=")[0]
     if option == "--rules":
         hint = f". {WHICH_RULES}"
@@ -136,7 +136,7 @@ def main(
 
 
 def _run(args: argparse.Namespace, name: str) -> int:
-    """Run the verb; what goes wrong is one line. Errors of the output are left to `main`."""
+    """Run the verb and print an error as one line. `main` handles errors of the output."""
     try:
         code: int = args.run(args)
     except (UsageError, UrlNormError) as error:
@@ -159,7 +159,7 @@ def _described(error: OSError) -> str:
 
 
 def _drop_output() -> None:
-    """Let what is left of the output go nowhere: the interpreter writes it when it ends."""
+    """Discard the rest of the output, which the interpreter would write at its end."""
     if sys.stdout is None:  # it was closed before we began
         return
     with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli.verb import YES, UsageError, Verb, add_json, out, out_json
-from scrapy_urlnorm.rules import PROFILES, RULES
+from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
 from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ def _rules(args: argparse.Namespace) -> int:
 def _one(args: argparse.Namespace) -> int:
     rule = next((rule for rule in RULES if rule.name == args.name), None)
     if rule is None:
-        names = [rule.name for rule in RULES]
-        hint = did_you_mean(args.name, names)
-        raise UsageError(f"{args.name!r} is not a rule{hint} Known rules: {', '.join(names)}")
+        hint = did_you_mean(args.name, RULE_NAMES)
+        raise UsageError(f"{args.name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}")
     if args.json:
         out_json({**_described(rule), "documentation": rule.documentation}, indent=2)
         return YES

@@ -1,4 +1,4 @@
-"""Checking a rule file before a crawl depends on it."""
+"""Checks a rule file before a crawl depends on it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules.compile import compile_site_rules
 from scrapy_urlnorm.site_rules.context import own_params
 from scrapy_urlnorm.site_rules.file import load_site_rules
@@ -30,9 +31,9 @@ class Report:
 
     path: str
     rules: tuple[SiteRule, ...] = ()
-    #: What keeps the file from being used, or contradicts its own examples.
+    #: Reasons why the file cannot be used, and examples that its rules contradict.
     errors: list[str] = field(default_factory=list)
-    #: What does no harm, and may still not be meant.
+    #: Rules that do no harm but may be a mistake.
     warnings: list[str] = field(default_factory=list)
     examples: int = 0
 
@@ -56,11 +57,11 @@ class Report:
 
 
 def check_site_rules(path: str | os.PathLike[str], profile: str = "default") -> Report:
-    """Check a rule file: valid, ending (hence idempotent), without contradictions.
+    """Check that a rule file is valid, that its rules come to an end and contradict nothing.
 
-    Every pair of ``examples`` must get one key under *profile*; that of a proposed rule as if
-    the rule were active. Rules that are there twice, that another one makes superfluous, or that
-    may say different things about one URL are warnings. Raises `OSError` only.
+    Every pair of ``examples`` must get one key under *profile*; a proposed rule is tried as if it
+    were active. Rules that are there twice, that another rule makes superfluous, or that may say
+    different things about one URL are warnings. Raises `OSError` only.
     """
     report = Report(os.fspath(path))
     try:
@@ -92,9 +93,6 @@ def _check_domain(rules: list[SiteRule], profile: str, report: Report) -> None:
 def _check_examples(
     rules: Iterable[SiteRule], active: list[SiteRule], profile: str, report: Report
 ) -> None:
-    # Late, since a normalizer is made of site rules and not the other way round.
-    from scrapy_urlnorm.normalizer import Normalizer
-
     rules = [rule for rule in rules if rule.examples and rule.status != "rejected"]
     if not rules:
         return  # a normalizer for each of ten thousand sites takes a while
@@ -135,10 +133,10 @@ def _twice(rules: Iterable[SiteRule]) -> list[str]:
 
 
 def _shadowed(rules: Sequence[SiteRule]) -> list[str]:
-    """Rules that change nothing that another, more general one does not.
+    """Return a warning for each rule that a more general rule makes superfluous.
 
-    Only a rule without a context is more general. Such rules are found by their site and what
-    they say: a file of many thousand rules is not compared rule by rule.
+    Only a rule without a context is more general. Such rules are looked up by their site and
+    operation: a file of many thousand rules is not compared rule by rule.
     """
     dropping: dict[tuple[str, str], dict[str, int]] = {}  # (site, parameter): rules by identity
     saying: dict[tuple[str, str], int] = {}  # (site, operation): the first rule
@@ -167,7 +165,7 @@ def _shadowed(rules: Sequence[SiteRule]) -> list[str]:
 
 
 def _covering(site: str) -> Iterator[str]:
-    """The sites whose rules hold for all of *site*."""
+    """Yield the sites whose rules hold for all of *site*."""
     if not site.startswith("*."):
         yield site
     host = site.removeprefix("*.")
@@ -177,7 +175,7 @@ def _covering(site: str) -> Iterator[str]:
 
 
 def _said(rule: SiteRule) -> str:
-    """What a rule does, wherever it does it."""
+    """Return the operation of a rule, without its site and context, as text to compare."""
     said = {
         name: sorted(value) if isinstance(value, tuple) else value
         for name, value in rule.operation().items()
@@ -187,7 +185,7 @@ def _said(rule: SiteRule) -> str:
 
 
 def _ambiguous(rules: Sequence[SiteRule]) -> list[str]:
-    """Rules that give one thing two meanings, each in a context of its own."""
+    """Return a warning for each two rules that do different things to the same operand."""
     found = []
     meanings: dict[str, list[SiteRule]] = {}
     for rule in rules:

@@ -1,4 +1,4 @@
-"""The crawl logs of a command line: which they are, how they are read, and what was in them."""
+"""The crawl logs of a command line: its options, a reader, and a count of the rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.cli.verb import Progress, UsageError, add_json, say
 from scrapy_urlnorm.logs import FORMATS, read_log
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Logs:
-    """The logs of a command line, one after the other, and what there was in them.
+    """The rows of all logs of a command line, and counts of them.
 
-    ``quiet`` leaves it to others to show how far it is.
+    With ``quiet`` the caller shows the progress.
     """
 
     def __init__(self, args: argparse.Namespace, *, quiet: bool = False) -> None:
@@ -53,7 +54,7 @@ class Logs:
             yield row
         if log.skipped:
             self._progress.clear()
-            say(f"{number_of(log.skipped, 'row')} skipped; the first: {log.first_bad}")
+            say(f"{counted(log.skipped, 'row')} skipped; the first: {log.first_bad}")
 
 
 _FEEDS = ("rss", "atom")
@@ -78,15 +79,10 @@ def _left_out(row: Observation) -> tuple[str, str] | None:
 
 
 def say_left_out(reasons: Counter[tuple[str, str]]) -> None:
-    """Say how many rows did not count, and why."""
+    """Tell the user how many rows did not count, and why."""
     if reasons:
         ranked = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-        say("left out: " + ", ".join(number_of(count, *words) for words, count in ranked))
-
-
-def number_of(count: int, one: str, many: str | None = None) -> str:
-    """Write a count with its noun."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+        say("left out: " + ", ".join(counted(count, *words) for words, count in ranked))
 
 
 def add_logs(parser: argparse.ArgumentParser) -> None:

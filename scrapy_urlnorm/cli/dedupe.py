@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SPELLINGS = 20
-"""Spellings kept of one group: memory must not grow with how often a page was linked to."""
+"""Most spellings kept of one page: memory must not grow with the number of links to it."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,10 @@ def _dedupe(args: argparse.Namespace) -> int:
 
 
 def _digest(key: str) -> bytes:
-    """Sixteen bytes stand for a key: two of 10^15 share them with a chance of one in 10^9."""
+    """Return 16 bytes that stand for a key.
+
+    The chance that any two of 10^15 keys have the same bytes is about one in 10^9.
+    """
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

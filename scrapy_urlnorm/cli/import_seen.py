@@ -1,7 +1,8 @@
 """The verb import-seen: takes over the seen-set of stock Scrapy or of scrapy-redis.
 
-Both keep hashes of URLs. With a list of URLs it is found out which of them were seen, and these get
-keys under any rules; without, the hashes themselves are taken for keys, as far as they can be.
+Both keep hashes of URLs. With a list of URLs, the verb finds out which of them were seen and makes
+their keys, under any rules. Without a list, it takes the hashes themselves for keys, which holds
+for URLs that the rules do not change.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scrapy_urlnorm.cli.learn import Logs, add_log_options
+from scrapy_urlnorm.cli.crawl_logs import Logs, add_log_options
 from scrapy_urlnorm.cli.stores import add_store, fill, keys_of, new_store
 from scrapy_urlnorm.cli.verb import (
     YES,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.stores import Seen
 
 NEEDED = ("sort-query", "remove-fragment", "form-encode-query", "decode-path-reserved")
-"""Rules without which two URLs that Scrapy merges may be two for us."""
+"""Without these rules two URLs that Scrapy merges may have two keys."""
 
 _HEX_LINES = re.compile(rb"(?:[0-9a-f]+\r?\n)*[0-9a-f]*")
 _SIZE_BYTES = 2  # in front of each fingerprint
@@ -56,13 +57,13 @@ class OldSeen(Protocol):
     def __iter__(self) -> Iterator[bytes]: ...
 
     def which(self, fingerprints: Sequence[bytes]) -> list[bool]:
-        """Of each fingerprint, whether it is there."""
+        """Return for each fingerprint whether the set has it."""
 
 
 class JobdirSeen:
-    """What RFPDupeFilter wrote: hexadecimal lines, since Scrapy 2.19 size and bytes.
+    """The file of RFPDupeFilter: hexadecimal lines; since Scrapy 2.19 sizes and bytes.
 
-    What a killed crawl left half written at the end is passed over, as Scrapy does.
+    A record at the end that a killed crawl wrote half is passed over, as Scrapy does.
     """
 
     def __init__(self, path: str) -> None:
@@ -82,7 +83,7 @@ class JobdirSeen:
 class RedisSet:
     """The set of scrapy-redis: hexadecimal fingerprints.
 
-    Every method raises `UsageError` when Redis does not do what it is asked for.
+    Every method raises `UsageError` when Redis fails.
     """
 
     def __init__(self, url: str, key: str | None) -> None:
@@ -174,7 +175,7 @@ def _import_seen(args: argparse.Namespace) -> int:
 def _match(
     args: argparse.Namespace, key_of: Callable[[str], bytes], old: OldSeen, store: Seen
 ) -> int:
-    """Make keys of the URLs that are in the old set."""
+    """Fill the store with the keys of those URLs that the old set has."""
     logs = Logs(args)
     explained = MemorySeen()  # fingerprints of the old set
     matched = 0
@@ -211,7 +212,7 @@ def _match(
 
 
 def _copy(known: str | None, old: OldSeen, store: Seen) -> int:
-    """Take the fingerprints themselves for keys."""
+    """Fill the store with the fingerprints of the old set, which serve as keys."""
     if known and not any(old.which(fingerprints_of(url_of(known))[:1])):
         raise UsageError(
             f"the fingerprint that {STOCK_FINGERPRINTER} makes of {known!r} is not there: "
@@ -241,9 +242,9 @@ def _require_rules(normalizer: Normalizer) -> None:
 
 
 def fingerprints_of(url: str) -> list[bytes]:
-    """Return what Scrapy and what scrapy-redis's own dupefilter make of a GET of *url*.
+    """Return the fingerprints of a GET of *url* by Scrapy and by scrapy-redis's own dupefilter.
 
-    Nothing for a URL that no request can have.
+    The list is empty for a URL that no request can have.
     """
     from scrapy import Request
     from scrapy.utils.request import fingerprint

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.cli.crawl_logs import Logs, add_log_options, add_logs, number_of, say_left_out
+from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs, say_left_out
 from scrapy_urlnorm.cli.merge import Merged, add_rules
 from scrapy_urlnorm.cli.site_rules import out_rules
 from scrapy_urlnorm.cli.status import Status
@@ -27,8 +27,9 @@ from scrapy_urlnorm.cli.verb import (
 )
 from scrapy_urlnorm.learning import evaluate, survey
 from scrapy_urlnorm.masking import masked
-from scrapy_urlnorm.rules import RULES
+from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.site_rules import load_site_rules
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.learning import Evaluation, SiteReport
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
-
-__all__ = ["VERBS", "Logs", "add_log_options", "add_logs"]
 
 
 def _number(low: float, high: float) -> Callable[[str], float]:
@@ -87,8 +86,8 @@ def _mine(args: argparse.Namespace) -> int:
 
     def doing() -> str:
         if not logs.read:
-            return f"reading: {number_of(logs.rows, 'row')}"
-        return f"mining: {number_of(len(reports), 'site')} done"
+            return f"reading: {counted(logs.rows, 'row')}"
+        return f"mining: {counted(len(reports), 'site')} done"
 
     processes = args.processes or _cores()
     sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
@@ -107,8 +106,16 @@ def _mine(args: argparse.Namespace) -> int:
         out_rules(rules)
         for line in _described(reports):
             say(line)
-    rows, sites_ = number_of(logs.rows, "row"), number_of(len(reports), "site")
-    say(f"{rows}, {sites_}, {_counted(rules)}")
+    _say_mined(logs, reports, rules)
+    if merged is not None:
+        say(_written(args.output, merged))
+    return YES
+
+
+def _say_mined(logs: Logs, reports: list[SiteReport], rules: list[SiteRule]) -> None:
+    """Tell the user how much was read and learned, and which evidence is missing."""
+    rows, sites = counted(logs.rows, "row"), counted(len(reports), "site")
+    say(f"{rows}, {sites}, {_by_status(rules)}")
     if logs.contents:
         say_left_out(logs.left_out)
     if logs.rows and not logs.contents:
@@ -117,13 +124,10 @@ def _mine(args: argparse.Namespace) -> int:
             + ("redirects are the only evidence." if logs.redirects else "rules are proposals.")
             + " scrapy_urlnorm.CrawlLog writes logs that do."
         )
-    if merged is not None:
-        say(_written(args.output, merged))
-    return YES
 
 
 def _try_target(path: str) -> None:
-    """Find out now whether the rule file can be written: reading the logs may take long."""
+    """Raise UsageError now if the rule file cannot be written: to read the logs may take long."""
     target = Path(path).resolve()
     if target.is_dir():
         raise UsageError(f"{path}: a rule file cannot be written here, this is a directory")
@@ -139,13 +143,13 @@ def _try_target(path: str) -> None:
 def _add_rules(path: str, rules: list[SiteRule], mined: set[str]) -> Merged:
     try:
         return add_rules(path, rules, mined)
-    except OSError as error:  # it names a file that nobody asked for
+    except OSError as error:  # it names a temporary file
         raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
 @contextmanager
 def _no_children_left() -> Iterator[None]:
-    """Let Ctrl-C end the processes that work on sites: a pool would wait for what they have."""
+    """Let Ctrl-C end the processes that work on sites, for which a pool would wait."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for child in multiprocessing.active_children():
@@ -166,13 +170,13 @@ def _cores() -> int:
         return os.cpu_count() or 1
 
 
-def _counted(rules: list[Any]) -> str:
+def _by_status(rules: list[Any]) -> str:
     active = sum(rule.active for rule in rules)
-    return f"{number_of(active, 'rule')} active, {len(rules) - active:,} proposed"
+    return f"{counted(active, 'rule')} active, {len(rules) - active:,} proposed"
 
 
 def _written(path: str, merged: Merged) -> str:
-    text = f"{path}: {number_of(len(merged.rules), 'rule')}, {merged.added:,} of them new"
+    text = f"{path}: {counted(len(merged.rules), 'rule')}, {merged.added:,} of them new"
     if merged.removed:
         text += f"; {merged.removed:,} that these logs no longer bear out are gone"
     if merged.demoted:
@@ -181,16 +185,16 @@ def _written(path: str, merged: Merged) -> str:
 
 
 def _described(reports: list[SiteReport]) -> Iterator[str]:
-    """Say of each site what was found and what is missing; of many without either, how many."""
+    """Yield lines: for each site what was found and what is missing, others by their number."""
     silent: Counter[tuple[str, ...]] = Counter()
     for report in reports:
         if not report.rules and not report.redundant:
             silent[report.missing] += 1
             continue
-        line = f"{report.site}: {number_of(report.urls, 'URL')}"
+        line = f"{report.site}: {counted(report.urls, 'URL')}"
         if report.contents:
             line += (
-                f", {number_of(report.contents, 'content')}; "
+                f", {counted(report.contents, 'content')}; "
                 f"{report.merged:,} of {report.redundant:,} redundant ones found"
             )
         yield line
@@ -206,7 +210,7 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
         for missing in report.missing:
             yield f"  missing: {missing}"
     for reasons, count in silent.items():
-        sites = number_of(count, "site")
+        sites = counted(count, "site")
         yield f"{sites} without redundant URLs" + "".join(f"; {why}" for why in reasons)
 
 
@@ -250,7 +254,7 @@ def _evaluate(args: argparse.Namespace) -> int:
 
     def doing() -> str:
         if not logs.read:
-            return f"reading: {number_of(logs.rows, 'row')}"
+            return f"reading: {counted(logs.rows, 'row')}"
         return "measuring " + ("with the rules" if columns else "without the rules")
 
     with Status(doing):
@@ -280,9 +284,8 @@ def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
             "--rules RULES is missing, the rule file to measure; --rule and --site-rules say what "
             "the normalizer has in both columns"
         )
-    known = {rule.name for rule in RULES}
     for path in paths:
-        if path.partition("=")[0] in known and not Path(path).exists():
+        if path.partition("=")[0] in RULE_NAMES and not Path(path).exists():
             raise UsageError(
                 f"--rules {path}: there is no such file; to switch a rule of the catalogue: "
                 f"--rule {path}"
@@ -291,7 +294,7 @@ def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
 
 
 def _say_pages(logs: Logs, pages: list[Observation], measured: Evaluation) -> None:
-    """Say what became of the rows: which are measured, and why the others are not."""
+    """Tell the user how many rows are measured, and why the others are not."""
     reasons = logs.left_out.copy()
     redirects = logs.rows - len(pages) - reasons.total()
     again = len(pages) - len({row.url for row in pages})
@@ -299,7 +302,7 @@ def _say_pages(logs: Logs, pages: list[Observation], measured: Evaluation) -> No
     reasons["page fetched again", "pages fetched again"] = again
     few = len(pages) - again - measured.urls
     reasons["page of a content under many URLs", "pages of contents under many URLs"] = few
-    say(f"{number_of(logs.rows, 'row')}, {number_of(measured.urls, 'page')} measured")
+    say(f"{counted(logs.rows, 'row')}, {counted(measured.urls, 'page')} measured")
     say_left_out(+reasons)
 
 

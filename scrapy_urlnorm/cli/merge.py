@@ -1,4 +1,4 @@
-"""New rules into a rule file that people have a hand in: theirs are never overwritten."""
+"""Adds new rules to a rule file, in which rules that people wrote are never overwritten."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules import compile_site_rules, load_site_rules, save_site_rules
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Merged:
-    """What became of the rules: in the file now, gone from it, and kept from being active."""
+    """The rules of the file, and how many were added, removed, and could not be active."""
 
     rules: list[SiteRule]
     added: int = 0
@@ -28,16 +28,15 @@ class Merged:
 
 def domain_of(rule: SiteRule) -> str:
     """Return the registrable domain that a rule is for."""
-    host = rule.site.removeprefix("*.")
-    return registrable_domain(host) or host
+    return domain_or_host(rule.site.removeprefix("*."))
 
 
 def add_rules(path: str, rules: Iterable[SiteRule], mined: Container[str] = ()) -> Merged:
-    """Write ``rules`` into the file at ``path``, in one step.
+    """Add ``rules`` to the file at ``path``, in one step.
 
     Hand-written rules (``source = "user"``) and rejected ones stay as they are, and a learned
-    rule that somebody made active stays active. Learned rules of the domains in ``mined`` that
-    are not among ``rules`` go. A rule that cannot be active beside those of the file becomes
+    rule that a person made active stays active. Learned rules of the domains in ``mined`` that
+    are not among ``rules`` are removed. A rule that cannot be active beside those of the file becomes
     ``proposed``, with the reason as its note.
 
     Raises `SiteRuleError` and OSError; the file is then as it was.
@@ -78,11 +77,11 @@ def merge(old: Sequence[SiteRule], rules: Sequence[SiteRule], mined: Container[s
 
 
 def _compatible(old: list[SiteRule], new: list[SiteRule]) -> list[SiteRule]:
-    """Return the new rules of one domain; those that the old ones leave no room for proposed."""
+    """Return the new rules of one domain, proposed where they cannot be active with the old."""
     try:
         compile_site_rules([*old, *new])
     except SiteRuleError:
-        compile_site_rules(old)  # if it is the file that is wrong, that is the error
+        compile_site_rules(old)  # raises if the rules of the file are wrong by themselves
     else:
         return new
     accepted: list[SiteRule] = []

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules import SiteRule
 
 SHOWN = 10
-"""Rows not taken that are named one by one."""
+"""So many of the rows that were not imported are named one by one."""
 
 
 def out_rules(rules: Iterable[SiteRule]) -> None:
-    """Write rules as a rule file has them."""
+    """Write rules to standard output in the form of a rule file."""
     for number, rule in enumerate(rules):
         if number:
             out("")

@@ -1,4 +1,4 @@
-"""One line on standard error that says what a long verb is doing, if somebody is looking."""
+"""A line on standard error that says what a long verb is doing, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CLEAR = b"\r\x1b[K"
 
 
 class Status:
-    """A context in which ``doing()`` is shown twice a second, with the seconds since it began.
+    """A context that shows ``doing()`` twice a second, with the seconds since it began.
 
-    A timer's signal writes it, so that it goes on whatever the verb is busy with. Where there is
-    no such timer (Windows), or nobody to look, nothing is shown.
+    The signal of a timer writes the line, so that it is updated whatever the verb is busy with.
+    Without such a timer (Windows) or without a terminal nothing is shown.
     """
 
     def __init__(self, doing: Callable[[], str]) -> None:
@@ -46,5 +46,5 @@ class Status:
 
     def _show(self, number: int, frame: FrameType | None) -> None:
         text = f"{self._doing()}, {time.monotonic() - self._begin:.0f} s"
-        # Not through the stream: what it was writing when the signal came is not done.
+        # Not through the stream, which may be in the middle of a write when the signal comes.
         os.write(sys.stderr.fileno(), _CLEAR + text.encode())

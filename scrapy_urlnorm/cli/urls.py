@@ -78,7 +78,7 @@ _NO_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!//)")
 
 
 def _problem(url: str) -> str | None:
-    """Why no rule applies to *url*; None where rules do."""
+    """Return the reason why no rule applies to *url*; None if rules do."""
     if parse(url) is not None:
         return None
     what = "a URL without a host" if _NO_HOST.match(url) else "not a URL that a client accepts"

@@ -1,4 +1,4 @@
-"""What every verb is made of: its description, its output, and the normalizer it is given."""
+"""Verb, and what verbs share: output, progress, and the options that make a normalizer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WHICH_RULES = (
 
 
 class UsageError(Exception):
-    """The command line asks for something that cannot be: one line says what."""
+    """The command line asks for something impossible; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Verb:
 
 
 class Project(NamedTuple):
-    """What ``scrapy urlnorm`` knows from the project's settings."""
+    """The settings of the project in which ``scrapy urlnorm`` runs."""
 
     profile: str
     rules: Mapping[str, object]
@@ -64,19 +64,19 @@ class Project(NamedTuple):
 
 
 def out(text: str) -> None:
-    """Write a line of data to standard output, bytes as they came."""
+    """Write a line of data to standard output; bytes that are no UTF-8 come out as they went in."""
     try:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         data = text.encode("utf-8", "surrogatepass")
-    if sys.stdout is None:  # whoever started us closed it
+    if sys.stdout is None:  # the calling program closed it
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
     with naming(STANDARD_OUTPUT):
         sys.stdout.buffer.write(data + b"\n")
 
 
 def flush() -> None:
-    """Hand all data to whoever reads it; OSError names the standard output."""
+    """Hand all data to the reader of standard output. An OSError names the standard output."""
     if sys.stdout is not None:
         with naming(STANDARD_OUTPUT):
             sys.stdout.flush()
@@ -96,8 +96,8 @@ def out_json(value: object, *, indent: int | None = None) -> None:
 
 
 def say(text: str) -> None:
-    """Write a message to standard error, below the data and in place of what counts there."""
-    with suppress(OSError):  # the end of the program finds that again
+    """Write a message to standard error, below the data and in place of a progress line."""
+    with suppress(OSError):  # `main` meets the same error at the end of the program
         flush()
     if sys.stderr is not None:
         with suppress(OSError):
@@ -108,9 +108,10 @@ _CLEAR = "\r\x1b[K"  # back to the first column, and erase the line (ECMA-48, EL
 
 
 class Progress:
-    """A line on standard error that counts, twice a second, if somebody is looking.
+    """Counts items, and shows the count twice a second if standard error is a terminal.
 
-    ``streams`` says that data comes out meanwhile: on one terminal the two would mix.
+    ``streams`` says that the verb writes data meanwhile: if that goes to a terminal too, nothing
+    is shown, because the two would mix.
     """
 
     def __init__(self, what: str, *, quiet: bool = False, streams: bool = False) -> None:
@@ -132,7 +133,7 @@ class Progress:
         self.clear()
 
     def clear(self) -> None:
-        """Make room for what comes next."""
+        """Erase the line."""
         if self._on:
             sys.stderr.write(_CLEAR)
             sys.stderr.flush()
@@ -169,9 +170,10 @@ def add_normalizer(parser: argparse.ArgumentParser) -> None:
 
 
 def build_normalizer(args: argparse.Namespace) -> Normalizer:
-    """Build what the options say, over the project's settings where there is a project.
+    """Return the normalizer of the options, which add to the project's settings if there are any.
 
-    Raises ConfigError and OSError.
+    Raises ConfigError, OSError, and UsageError for a file in place of a rule or a rule in place
+    of a file.
     """
     project: Project | None = getattr(args, "project", None)
     profile: str = args.profile or (project.profile if project else "default")
@@ -203,7 +205,7 @@ def _rule_option(text: str) -> tuple[str, object]:
         try:
             rule.compile(option)
         except ConfigError:
-            return name, [option]  # a list of one: if that is wrong too, the error says what is not
+            return name, [option]  # perhaps a list of one; if not, the normalizer raises the error
     return name, option
 
 
@@ -221,7 +223,7 @@ def add_urls(parser: argparse.ArgumentParser) -> None:
 
 
 def given_urls(args: argparse.Namespace) -> Iterator[str]:
-    """Yield the URLs that `add_urls` asked for, the files' ones last."""
+    """Yield the URLs of the command line, then those of its files. Raises UsageError for none."""
     if not args.urls and not args.file:
         raise UsageError("give URLs, a file of them (-f FILE), or - for standard input")
     for url in args.urls:
@@ -235,7 +237,7 @@ def given_urls(args: argparse.Namespace) -> Iterator[str]:
 
 
 def _hint_at_file(text: str) -> None:
-    """Say so when what was given as a URL is the name of a file."""
+    """Tell the user when *text*, given as a URL, is the name of a file."""
     with suppress(OSError, ValueError):
         if "://" not in text and Path(text).is_file():
             say(f"{text!r} is a file, and was taken for a URL: -f {text} reads the URLs in it")
@@ -249,7 +251,7 @@ def lines_of(path: str) -> Iterator[str]:
 
 
 class _Strict:
-    """A list that cannot be read ends the verb."""
+    """A list of URLs in which a bad line ends the verb."""
 
     site: str | None = None
 

@@ -27,16 +27,16 @@ _SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+/?")
 
 
 class Format(Protocol):
-    """What a module of this package offers for one format."""
+    """The two functions of a module that reads one format."""
 
     def matches(self, sample: list[str]) -> bool:
         """Whether these first lines look like it."""
 
     def read(self, lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
-        """Turn numbered lines into rows; tell ``log`` of those that cannot be read."""
+        """Turn numbered lines into rows; report bad lines to ``log``."""
 
 
-# Tried in this order: what many lines could be (a URL list) comes last.
+# Tried in this order: the format that fits most lines (a list of URLs) comes last.
 FORMATS: dict[str, Format] = {
     "jsonl": jsonl,
     "csv": table,
@@ -52,9 +52,9 @@ class LogReader:
     Parameters
     ----------
     path: of a file, plain or gzipped; ``-`` is standard input.
-    format: a name of `FORMATS`; None finds out from the first lines.
+    format: a name of `FORMATS`; with None the first lines decide.
     site: scheme and host for rows that name none (access logs, lists of paths).
-    skip_bad: count a row that cannot be read in `skipped` instead of raising.
+    skip_bad: count a row that cannot be read in `skipped` instead of raising an error.
 
     Raises ConfigError for an unknown format or a bad site; while reading LogFormatError, naming
     file, line and reason, and OSError.
@@ -87,7 +87,7 @@ class LogReader:
         return next(self._rows)
 
     def bad(self, line: int, reason: str) -> None:
-        """Raise or count: see ``skip_bad``."""
+        """Raise LogFormatError for a row that cannot be read, or count it: see ``skip_bad``."""
         name = "standard input" if self.path == "-" else self.path
         message = f"{name}, line {line}: {reason}"
         if not self.skip_bad:

@@ -1,4 +1,4 @@
-"""Access logs of Apache and nginx, common and combined: which URLs were asked for, not what came.
+"""Access logs of Apache and nginx, common and combined: URLs that were requested, no contents.
 
 A line does not name its site unless the format begins with the virtual host (Apache's
 ``%v:%p %h ...``). Give ``site``, such as ``https://shop.example``, for logs without.
@@ -35,7 +35,7 @@ def matches(sample: list[str]) -> bool:
 
 
 def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
-    """Read GET and HEAD requests; other methods, and what is no request at all, have no page."""
+    """Read GET and HEAD requests; lines with another method or no request are passed over."""
     for number, line in lines:
         found = _LINE.match(line)
         if found is None:

@@ -31,7 +31,7 @@ _JSON_START = re.compile(r"\S+ \d{4,14} \{")
 
 
 def matches(sample: list[str]) -> bool:
-    """Whether a header or a line ``key timestamp URL`` of a known length comes first."""
+    """Whether the first line is a header, or ``key timestamp URL ...`` with a known length."""
     if sample[0].startswith("CDX "):
         return True
     line = _first_row(sample)
@@ -45,7 +45,7 @@ def _first_row(sample: list[str]) -> str:
 
 
 def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
-    """Read both kinds, also mixed, as merged indexes are."""
+    """Read CDX and CDXJ lines, which a merged index may mix."""
     legend: list[str] | None = None
     for number, line in lines:
         if line.startswith("CDX "):
@@ -94,7 +94,7 @@ def _cdxj(line: str) -> dict[str, str]:
 
 
 def _row(fields: dict[str, str]) -> dict[str, str]:
-    """Drop what is ``-`` (unknown); one capture spells its digest with the algorithm, one not."""
+    """Return *fields* without unknown ones (``-``), and the digest without its algorithm."""
     row = {name: value for name, value in fields.items() if value != "-"}
     row["digest"] = row.get("digest", "").removeprefix("sha1:")
     if row.get("mime") == "warc/revisit":

@@ -1,12 +1,16 @@
-"""The second look at a log that `scrapy_urlnorm.CrawlLog` wrote: lines of most pages do not count.
+"""Common lines: lines that stand on most pages of a site are no content.
 
-What stands on more than half of a site's pages (menus, footers) belongs to the site, not to the
-page: with it left out, a page and its printable view are one content. More than half, because of
-two lines that exclude each other ("in stock", "sold out") at most one stands there. Which lines
-these are is known only when the crawl is over, so a row carries a hash of each of its lines.
+`scrapy_urlnorm.CrawlLog` writes a hash of every line of a page, because the common lines of a site
+are known only when the crawl is over. The reader therefore goes through such a log twice: it
+counts lines first, then names contents by the other lines.
 
-A site is a registrable domain with all its hosts: counted by host, other lines would be common on
-a mirror of which fewer pages were fetched, and its copies would differ from their originals.
+A line is common if it stands on more than half of a site's pages (menus, footers). Without such
+lines a page and its printable view are one content. It has to be more than half: of two lines that
+exclude each other ("in stock", "sold out") at most one is common then.
+
+A site is a registrable domain with all its hosts. If lines were counted by host, a mirror of which
+fewer pages were fetched would have other common lines, and its copies would differ from their
+originals.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from itertools import chain
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.logs.page import LINE_BYTES
 from scrapy_urlnorm.logs.source import numbered_lines, open_log
 from scrapy_urlnorm.logs.twins import MAX_NAMES, Twins
@@ -36,17 +40,17 @@ _LINE = re.compile(f".{{{_WIDTH}}}")
 _WELL_FORMED = re.compile(f"(?:[A-Za-z0-9+/]{{{_WIDTH}}})*")
 
 PAGES = 300
-"""Different pages of a site that decide what its common lines are."""
+"""So many different pages of a site decide what its common lines are."""
 
 FEW = 10
-"""With fewer pages than this no line is common: chance would decide."""
+"""A site with fewer pages than this has no common lines: chance would decide."""
 
 MAX_LINES = 2_000_000
 """Lines counted at once, about 250 MB; sites that come later keep all their lines."""
 
 
 class Contents:
-    """Names the content of every row, by what the whole log says."""
+    """Names the content of every row, from a first pass over the whole log."""
 
     def __init__(self) -> None:
         self._common = CommonLines()
@@ -66,10 +70,10 @@ class Contents:
         self._common.finish()
 
     def of(self, row: Mapping[str, Any]) -> str | None:
-        """Name the content of a row; None when it does not carry its lines.
+        """Return the name of the content of a row; None when the row has no lines.
 
-        Of rows that are twins, the first that is asked for gives its name to the others. Raises
-        ValueError for lines that are not what CrawlLog writes.
+        Twins get one name: that of the twin that is asked for first. Raises ValueError for lines
+        that CrawlLog does not write.
         """
         site = _site(row["url"])
         name = self._common.content(site, row)
@@ -91,7 +95,7 @@ class CommonLines:
         self._held = 0
 
     def add(self, site: str, row: Mapping[str, Any]) -> None:
-        """Count a page: once a content, lest one page under many URLs look like the site."""
+        """Count the lines of a page, once a content: one page under many URLs is one page."""
         text, name = row.get("lines"), row.get("bag_digest")
         if not (text and name) or site in self._common:
             return
@@ -106,14 +110,15 @@ class CommonLines:
         counts.update(set(_lines(text)))
         self._held += len(counts)
         if len(contents) == PAGES:
-            self._settle(site)
+            self._decide(site)
 
     def finish(self) -> None:
-        """Settle the sites with few pages."""
+        """Decide for the sites that have fewer than `PAGES` pages."""
         for site in list(self._counts):
-            self._settle(site)
+            self._decide(site)
 
-    def _settle(self, site: str) -> None:
+    def _decide(self, site: str) -> None:
+        """Keep the common lines of *site*, and forget the counts."""
         counts, pages = self._counts.pop(site), len(self._contents.pop(site))
         self._held -= len(counts)
         self._common[site] = frozenset(
@@ -121,10 +126,10 @@ class CommonLines:
         )
 
     def content(self, site: str, row: Mapping[str, Any]) -> str | None:
-        """Name the content of a row of *site*; None when it does not carry its lines.
+        """Return the name of the content of a row of *site*; None when the row has no lines.
 
-        A page made of common lines alone keeps them: leaving all out would make one content of
-        every such page. Raises ValueError for lines that are not what CrawlLog writes.
+        A page made of common lines alone keeps them: without any line all such pages would be one
+        content. Raises ValueError for lines that CrawlLog does not write.
         """
         text, kind = row.get("lines"), row.get("kind")
         if text is None:
@@ -146,16 +151,16 @@ def _lines(text: object) -> list[str]:
 
 def _site(url: str) -> str:
     host = (split(url).host or "").lower()
-    return registrable_domain(host) or host
+    return domain_or_host(host)
 
 
 @contextmanager
 def two_passes(
     head: list[tuple[int, str]], rest: Iterator[tuple[int, str]], log: Log
 ) -> Iterator[tuple[Contents, Iterator[tuple[int, str]]]]:
-    """Learn what names the contents of a whole log, and give its lines once more.
+    """Make the first pass over a log; give its `Contents`, and its lines for the second pass.
 
-    Standard input is copied to a temporary file, for it cannot be read twice.
+    Standard input is copied to a temporary file, because it cannot be read twice.
     """
     if log.path == "-":
         with TemporaryFile() as copy:
@@ -173,13 +178,13 @@ def two_passes(
 
 
 class _Deaf:
-    """The first pass says nothing about bad rows: the second one will."""
+    """A log whose bad rows are passed over: the second pass reports them."""
 
     path = ""
     site: str | None = None
 
     def bad(self, line: int, reason: str) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
 
 def _learn(lines: Iterable[tuple[int, str]]) -> Contents:

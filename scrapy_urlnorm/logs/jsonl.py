@@ -25,7 +25,7 @@ def matches(sample: list[str]) -> bool:
 def read(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
     """Read one object a line; brackets and commas of an array around them are passed over.
 
-    A log whose rows carry the hashes of their lines is read twice: see `settle`.
+    A log whose rows have the hashes of their lines is read twice: see `common_lines`.
     """
     rest = iter(lines)
     head = list(islice(rest, 20))

@@ -1,4 +1,4 @@
-"""The key that the secrets in a crawl log are masked with."""
+"""The key by which the secrets in a crawl log are masked."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ KEY_FILE = "urlnorm-log.key"
 
 
 def mask_key(log: str | Path) -> bytes:
-    """Return the key of the folder that *log* is in; the first log there makes it.
+    """Return the key of the folder of *log*; make it for the first log there.
 
-    One key for all logs of a folder: a URL has one mask in a log that is continued, and in logs
-    that are mined together. It is random, only its owner may read it, and it stands in no log.
-    What is no file (a pipe, a device) is not continued, and its key is not kept.
+    All logs of a folder have one key, so that a secret has one mask in a log that is continued,
+    and in logs that are mined together. The key is random, only its owner may read it, and no log
+    contains it. A pipe or a device is never continued: its key is not kept.
 
-    Raises OSError; LogFormatError for a file of that name that is no key.
+    Raises OSError; LogFormatError if the key file holds no key.
     """
     path = Path(log)
     if path.exists() and not path.is_file():

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
-_DIGESTS = ("bag_digest", "text_digest", "digest")  # the closest to what a reader sees comes first
+_DIGESTS = ("bag_digest", "text_digest", "digest")  # the one nearest to the visible text first
 
 
 class Observation(NamedTuple):
-    """What a crawl saw at one URL.
+    """The response of a crawl to one URL.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Observation(NamedTuple):
 
     @property
     def is_page(self) -> bool:
-        """Whether this is a page whose content can be compared: 200, HTML (or unsaid), known."""
+        """Whether the row is a page to compare: status 200, HTML or unknown type, named content."""
         return (
             self.status == 200
             and self.content is not None
@@ -48,10 +48,10 @@ class Observation(NamedTuple):
 
 
 def from_row(row: Mapping[str, Any]) -> Observation:
-    """Read a row with the keys that README lists; keys that we do not know do not matter.
+    """Read a row with the keys that README lists; other keys are ignored.
 
-    Values may be text, as CSV has them. A row with content and no status is one that a spider
-    scraped, so it was a 200. Raises ValueError with the reason.
+    Values may be text, as in CSV. A row with content and no status comes from a spider that
+    scraped the page, so its status was 200. Raises ValueError with the reason.
     """
     url = row.get("url")
     if not url or not isinstance(url, str):
@@ -92,7 +92,10 @@ def from_row(row: Mapping[str, Any]) -> Observation:
 
 
 def absolute(base: str, reference: object) -> str:
-    """Resolve a reference found at ``base`` (RFC 3986 section 5); what cannot be is left alone."""
+    """Resolve a reference found at ``base`` (RFC 3986 section 5).
+
+    A reference that cannot be resolved comes back as it is. Raises ValueError if it is no text.
+    """
     if not isinstance(reference, str):
         raise ValueError(f"a link must be text, not {reference!r}")  # noqa: TRY004
     if reference.startswith(("http://", "https://")):

@@ -1,12 +1,12 @@
-"""What makes two pages the same page: the identity of HTML that we fetched ourselves.
+"""The identity of an HTML page that we fetched ourselves: when two pages are the same page.
 
-A page is its visible text, line by line, without what changes by itself: clocks, ages and counters
-(see `volatile`), the page's own URL, the heading of a reply form. What is left out is as narrow as
-it can be: a word too many taken away merges two pages, a word too many left in only hides a
-duplicate.
+The identity is the visible text, line by line, without text that changes by itself: clocks, ages
+and counters (see `volatile`), the page's own URL, the heading of a reply form. As little as
+possible is left out: to remove a word too many merges two pages, to leave in a word too many only
+hides a duplicate.
 
-Lines that stand on most pages of a site are known only after the crawl: `common_lines` leaves them
-out, from the hashes in `Page.lines`.
+Which lines stand on most pages of a site is known only after the crawl. `common_lines` then leaves
+them out, by the hashes in `Page.lines`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from lxml import etree, html  # type: ignore[import-untyped]  # ships no types
 
-from scrapy_urlnorm.logs.volatile import settled
+from scrapy_urlnorm.logs.volatile import without_volatile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,10 +32,10 @@ LINE_BYTES = 6
 """Bytes of a line's hash: two lines of a host with 100,000 of them share one once in 50,000 hosts."""
 
 _HEAD_TEXTS, _HEAD = 50, 300
-"""Text nodes, and characters, of a heading that are read; one made to be slow to search has more."""
+"""Text nodes, and characters, of a heading that are read. A page made to be slow has more."""
 
 _SHORT = 100
-"""Words: a page with fewer may be a login wall, an error or a frame for pictures."""
+"""A page with fewer words than this may be a login wall, an error or a frame for pictures."""
 
 # fmt: off
 _UNSEEN = frozenset((
@@ -48,9 +48,9 @@ _INLINE = frozenset((
     "strong", "sub", "sup", "tt", "u", "var", "wbr",
 ))
 # fmt: on
-_SEAMLESS = _INLINE | _UNSEEN  # a line goes on behind them
+_SEAMLESS = _INLINE | _UNSEEN  # these do not end a line
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6", "legend"))
-# By class: ages in cgit ("3 days"), what was seen before in shops (WooCommerce, Magento).
+# Classes of ages in cgit ("3 days") and of lists of products seen before (WooCommerce, Magento).
 _BY_CLASS = re.compile(
     r"(?:^|\s)age-(?:mins|hours|days|weeks|months|years)\b|recently[-_]viewed|block-viewed-products"
 )
@@ -101,8 +101,8 @@ class Page(NamedTuple):
 def identify(page: str | html.HtmlElement, url: str, canonical: str | None = None) -> Page:
     """Name the content of a page fetched from ``url``.
 
-    A parsed page is not changed. ``canonical`` is the page's declared URL; where it is printed
-    says no more than the page's own.
+    A parsed page is not changed. ``canonical`` is the URL that the page declares as its own: like
+    ``url``, it is left out where the page prints it.
     """
     root = _parse(page) if isinstance(page, str) else page
     lines = visible_lines(root, url, canonical)
@@ -138,7 +138,7 @@ def _line_hash(line: str) -> bytes:
 
 
 def visible_lines(root: html.HtmlElement, url: str, canonical: str | None = None) -> list[str]:
-    """The text a reader sees, a block a line, without what changes by itself."""
+    """Return the text that a reader sees, one line a block, without volatile text."""
     raw = [" ".join(line.split()) for line in _raw_lines(root)]
     lines = _MARKS.sub(" ", "\n".join(raw)).split("\n")
     echoes = _echoes(url, canonical)
@@ -146,7 +146,7 @@ def visible_lines(root: html.HtmlElement, url: str, canonical: str | None = None
         if "/" in line:
             words = [word for word in line.split() if "/" not in word or not echoes(word)]
             lines[at] = " ".join(words)
-    return [line for text in settled(lines) if (line := " ".join(text.split()))]
+    return [line for text in without_volatile(lines) if (line := " ".join(text.split()))]
 
 
 def _raw_lines(root: html.HtmlElement) -> Iterator[str]:
@@ -202,9 +202,10 @@ def _is_of_the_visit(element: html.HtmlElement) -> bool:
 
 
 def _is_reply(element: html.HtmlElement, around_forms: Callable[[], set[html.HtmlElement]]) -> bool:
-    """A heading such as "Leave a reply to NAME": who is answered is not what the page says.
+    """Whether the element is a heading such as "Leave a reply to NAME".
 
-    WordPress marks it; elsewhere it is a heading of those words, next to a form to write in.
+    The name of the person who is answered is no content. WordPress marks such a heading;
+    elsewhere it has these words and stands next to a form to write in.
     """
     if _REPLY_TITLE.search(f"{element.get('id', '')} {element.get('class', '')}"):
         return True
@@ -212,7 +213,7 @@ def _is_reply(element: html.HtmlElement, around_forms: Callable[[], set[html.Htm
 
 
 def _around_forms(root: html.HtmlElement) -> set[html.HtmlElement]:
-    """The elements that hold a form to write in."""
+    """Return the elements that hold a form to write in."""
     found: set[html.HtmlElement] = set()
     for form in root.iter("form"):
         if next(form.iter("textarea"), None) is not None:
@@ -224,7 +225,10 @@ def _around_forms(root: html.HtmlElement) -> set[html.HtmlElement]:
 
 
 def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
-    """Words that only repeat where the page is: its URL without the query, in full or as path."""
+    """Return a function that tells whether a word only repeats the URL of the page.
+
+    The word may be the URL without the query, in full or from its path on.
+    """
     places = set()
     for address in (url, canonical):
         try:
@@ -246,12 +250,12 @@ def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
 
 
 def _beginning(element: html.HtmlElement) -> str:
-    """The first words of a heading; those that are never closed hold one another."""
+    """Return the first words of a heading: one that is never closed may hold the whole page."""
     return " ".join("".join(islice(element.itertext(), _HEAD_TEXTS)).split())[:_HEAD]
 
 
 def _kind(root: html.HtmlElement) -> str | None:
-    """Whether a short page is a login wall or a soft 404, by its title and main heading."""
+    """Return "wall" or "missing" for a short page, by its title and main heading, else None."""
     heads = [_beginning(head) for head in root.xpath("(//head//title)[1] | //h1 | (//h2)[1]")]
     if any(_LOGIN.search(head) for head in heads) and root.xpath(
         "boolean(//input[@type='password'])"
@@ -263,10 +267,10 @@ def _kind(root: html.HtmlElement) -> str | None:
 
 
 def _frames(root: html.HtmlElement) -> list[str]:
-    """What a page with little text may be about: its pictures, players and data.
+    """Return a line for each picture, player and data block: a page with little text shows them.
 
-    Without this, all pictures of a gallery and all items of a client-side application would be
-    one content.
+    Without these lines, all pictures of a gallery and all items of a client-side application
+    would be one content.
     """
     found = []
     for element in root.iter("img", "iframe", "video", "audio", "source", "embed", "script"):

@@ -1,4 +1,4 @@
-"""Page identity: whether two responses of a crawl brought the same content."""
+"""The identity of a response: whether two responses of a crawl have the same content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BYTES", "Identity", "PageText", "body_digest", "identity_of", "read_text"]
 
 MAX_BYTES = 4 * 1024 * 1024
-"""A larger page is named by its bytes alone: its text is not worth the time."""
+"""Bytes. The text of a larger page is not read, which would take long: its bytes name it."""
 
 _CUT_OFF = frozenset(("dataloss", "download_stopped"))
 """Flags that Scrapy puts on a response whose body did not arrive whole."""
@@ -31,7 +31,7 @@ _CANONICAL = (
 
 
 class Identity(NamedTuple):
-    """What the content of one response is called.
+    """The names of the content of one response.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class Identity(NamedTuple):
 
 
 class PageText(NamedTuple):
-    """What a page of HTML says of itself.
+    """The text of an HTML page, hashed, and the URL that it declares.
 
     Attributes
     ----------
-    text_digest, bag_digest, kind, lines: see `content.Page`.
+    text_digest, bag_digest, kind, lines: see `page.Page`.
     canonical: the absolute URL that the page declares as its own (RFC 6596), or None.
     """
 
@@ -92,9 +92,9 @@ def body_digest(response: Response) -> str | None:
 
 
 def read_text(response: Response) -> PageText | None:
-    """Read the text of a page; None for what is no HTML, too large, or beyond the parser.
+    """Read the text of a page; None if it is no HTML, too large, or cannot be parsed.
 
-    The response's own selector is used, so that the spider need not parse again.
+    The response's own selector parses it, so that the spider need not parse it again.
     """
     if not isinstance(response, HtmlResponse) or len(response.body) > MAX_BYTES:
         return None
@@ -102,7 +102,7 @@ def read_text(response: Response) -> PageText | None:
         try:
             root = response.selector.root
             canonical = _canonical(root, get_base_url(response))
-        except ValueError:  # a bad host in <base> is too much for Scrapy's own selector
+        except ValueError:  # Scrapy's own selector fails for a bad host in <base>
             root, canonical = response.text, None
         return PageText(*identify(root, response.url, canonical), canonical)
     except (ValueError, LookupError, etree.LxmlError, RecursionError):

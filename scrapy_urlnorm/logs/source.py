@@ -1,4 +1,4 @@
-"""Where the lines of a log come from: a file or standard input, plain or gzipped."""
+"""Reads the lines of a log from a file or standard input, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Log(Protocol):
-    """What the reader of a format is told about the log, and whom it tells."""
+    """A log as the reader of a format knows it."""
 
     path: str
     """Of the log; ``-`` is standard input."""
@@ -30,18 +30,18 @@ class Log(Protocol):
     """Scheme and host for rows that name none, such as ``https://shop.example``."""
 
     def bad(self, line: int, reason: str) -> None:
-        """Take note of a row that cannot be read: raises LogFormatError or counts it."""
+        """Raise LogFormatError for a row that cannot be read, or count it."""
 
 
 MAX_LINE = 16 * 1024 * 1024
-"""Bytes of the longest line that is a row; one that never ends must not fill the memory."""
+"""Bytes of the longest line that is a row. A line without an end must not fill the memory."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @contextmanager
 def open_log(path: str) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for ``-``; what begins as gzip does is unpacked.
+    """Open a file, or standard input for ``-``; unpack it if it begins as gzip does.
 
     Raises OSError, which names the file.
     """
@@ -49,7 +49,7 @@ def open_log(path: str) -> Iterator[BinaryIO]:
         if path != "-":
             with Path(path).open("rb") as stream:
                 yield _unpacked(stream)
-        elif sys.stdin is None:  # whoever started us closed it
+        elif sys.stdin is None:  # the calling program closed it
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         else:
             yield _unpacked(sys.stdin.buffer)  # type: ignore[arg-type]  # it is a BufferedReader
@@ -65,8 +65,8 @@ def numbered_lines(stream: BinaryIO, log: Log) -> Iterator[tuple[int, str]]:
     """Yield (number, line) without line ends, and without empty lines.
 
     The mark that some editors put in front of UTF-8 is no part of the first line. Bytes that are
-    no UTF-8 become lone surrogates, so that a URL list comes out as it went in:
-    `url_of` makes of such a line the URL that a client asks for.
+    no UTF-8 become lone surrogates, so that a list of URLs can be written again byte for byte;
+    `url_of` turns such a line into the URL that a client requests.
     """
     number = 0
     try:
@@ -90,10 +90,10 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def url_of(text: str) -> str:
-    """Return the URL that *text* spells, with what is no Unicode in it percent-encoded.
+    """Return the URL *text* with bytes that are no UTF-8 percent-encoded.
 
-    A byte that is no UTF-8 (see `numbered_lines`) is the byte that a client sends: ``%E9`` for
-    a line in Latin-1. Text that is not ``scheme://...`` is no URL and stays as it is.
+    A client sends such a byte as it is (see `numbered_lines`): ``%E9`` in a line in Latin-1.
+    Text that is not ``scheme://...`` is no URL and stays as it is.
     """
     return with_bytes_escaped(text) if "://" in text else text
 
@@ -105,7 +105,7 @@ def with_bytes_escaped(text: str) -> str:
 
 def _percent_encode(match: re.Match[str]) -> str:
     code = ord(match[0])
-    # Python's "surrogateescape" writes a byte from 0x80 so (PEP 383); others are of bad JSON.
+    # Python's "surrogateescape" makes these of bytes from 0x80 (PEP 383); others come from bad JSON.
     is_byte = 0xDC80 <= code <= 0xDCFF
     data = bytes([code - 0xDC00]) if is_byte else match[0].encode("utf-8", "surrogatepass")
     return "".join(f"%{byte:02X}" for byte in data)

@@ -1,6 +1,6 @@
-"""A bare list of URLs, one a line: it can suggest rules, and prove none.
+"""A bare list of URLs, one a line: rules can be proposed from it, but not proved.
 
-Lines that begin with ``/`` are URLs of the site given, as access logs list them.
+A line that begins with ``/`` is a URL of the site that the user names, as in access logs.
 """
 
 from __future__ import annotations

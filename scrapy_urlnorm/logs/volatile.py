@@ -1,13 +1,14 @@
-"""What changes by itself in the text of a page: clocks, ages, countdowns, counters, visitors.
+"""Text of a page that changes by itself: clocks, ages, countdowns, counters, visitors.
 
-One table, whose every row has an example in the tests. A row is an expression and the words that
-its ``WORD`` stands for: a line that has none of the words is not searched, and most lines have
-none. A row is as narrow as it can be: a word too many taken away merges two pages, a word too many
-left in only hides a duplicate. Every repetition has a bound, so that a line takes linear time.
+One table lists it; the tests have an example of every row. A row is an expression and the words
+that its ``WORD`` stands for. A line with none of the words is not searched, and most lines have
+none. Each row is as narrow as possible: to remove a word too many merges two pages, to leave in a
+word too many only hides a duplicate. Every repetition has a bound, so that a line takes linear
+time.
 
-A length of time counts ("5 days of training") unless a word says that it is told from now ("5 days
-ago"). Where that word has other meanings too ("il y a", "noch"), the phrase must also end there:
-see `_END`.
+A length of time is content ("5 days of training") unless a word counts it from now ("5 days ago").
+Some of these words have other meanings too ("il y a", "noch"): after such a phrase the sentence
+must end (see `_END`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-__all__ = ["MAX_SEARCHED", "settled"]
+__all__ = ["MAX_SEARCHED", "without_volatile"]
 
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[ap]\.?m\b\.?)?(?: ?(?:UTC|GMT)\b)?(?: ?[+-]\d{2}:?\d{2})?"
 _NUMBER = r"(?<![\d.,])\d[\d.,]{0,20}"
@@ -76,7 +77,8 @@ _SV = _span(
 )
 
 _END = r"(?=$| ?[^\w\s]| (?:by|par|por|von|da|door)\b)"
-"""Behind it nothing follows that the time could belong to: "il y a 5 jours de formation"."""
+"""The end of a phrase: no noun follows that the time could belong to, as in "il y a 5 jours de
+formation"."""
 
 # fmt: off
 _TABLE = (
@@ -133,18 +135,18 @@ _TABLE = (
 _ROWS = [(word, pattern.replace("WORD", word)) for pattern, words in _TABLE for word in words]
 
 MAX_SEARCHED = 200_000
-"""Characters of one page that are searched, a line once for each word: lines behind stay as they
-are. No page needs so many, and one made to be slow takes half a second."""
+"""Characters of one page that are searched, a line once for each word; later lines stay as they
+are. No honest page has so many; a page made to be slow takes half a second."""
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile when the first page needs it: all rows together take a fifth of a second."""
+    """Compile a row when the first page needs it: to compile all takes a fifth of a second."""
     return re.compile(pattern, re.IGNORECASE)
 
 
-def settled(lines: list[str]) -> list[str]:
-    """Return the lines of a page without what changes by itself; a blank stands in its place."""
+def without_volatile(lines: list[str]) -> list[str]:
+    """Return the lines of a page with a blank in place of all text that changes by itself."""
     text = "\n".join(lines).lower()
     rows = [(word, _compiled(pattern)) for word, pattern in _ROWS if word in text]
     if not rows:

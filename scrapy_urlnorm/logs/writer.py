@@ -1,4 +1,4 @@
-"""Write a crawl log that survives its writer: rows are on disk a few at most behind."""
+"""Writes a crawl log that survives a killed crawl but for its last few rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BATCH = 16
-"""Rows of one gzip member: what a kill -9 can cost. Fewer compress worse."""
+"""Rows of one gzip member: so many a killed crawl can lose. Fewer rows compress worse."""
 
 _BLOCK = 1 << 16
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
@@ -24,9 +24,9 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
 class LogWriter:
     """Appends JSON lines to a file; gzipped when its name ends in ``.gz``.
 
-    What a killed writer left half written at the end is cut off first; `cut` is how many bytes
-    that were. A gzipped log is a sequence of complete members, so whatever is on disk can be read.
-    A new file is for its owner only (mode 0600); one that is there keeps its mode.
+    A row at the end that a killed writer wrote half is cut off first; `cut` is the number of
+    its bytes. A gzipped log is a sequence of complete members, so every row on the disk can be
+    read. Only its owner may read a new file (mode 0600); an older file keeps its mode.
 
     Raises OSError; LogFormatError for a ``.gz`` that holds no complete member.
     """
@@ -50,7 +50,7 @@ class LogWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything to the operating system, in one piece."""
+        """Hand the waiting rows to the operating system, in one piece."""
         data = "".join(self._batch).encode("utf-8")
         self._batch.clear()
         if data:
@@ -58,7 +58,7 @@ class LogWriter:
             self._file.flush()
 
     def close(self) -> None:
-        """Write what is left, and close the file."""
+        """Write the waiting rows, and close the file."""
         try:
             self.flush()
         finally:
@@ -76,7 +76,7 @@ class LogWriter:
         return max(0, size - end)
 
     def _end_of_members(self, size: int) -> int:
-        """Offset behind the last complete gzip member (RFC 1952 section 2.2)."""
+        """Return the offset behind the last complete gzip member (RFC 1952 section 2.2)."""
         end = 0
         with self.path.open("rb") as file:
             member = zlib.decompressobj(31)
@@ -100,7 +100,7 @@ class LogWriter:
         return end
 
     def _end_of_lines(self, size: int) -> int:
-        """Offset behind the last complete line; a last row without a line end is completed."""
+        """Return the offset behind the last complete row, and give that its line end."""
         tail = b""
         with self.path.open("r+b") as file:
             at = size

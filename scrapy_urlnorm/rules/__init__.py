@@ -7,10 +7,10 @@ nothing to do. The names and classes are those of the article "URI normalization
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from scrapy_urlnorm.rules import host, options, path, query, sessions, syntax
+from scrapy_urlnorm.rules import host, options, path, plain, query, sessions, syntax
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,14 +19,23 @@ if TYPE_CHECKING:
 
 PROFILES = ("safe", "default", "aggressive")
 
+Need = Literal["untidy escape", "query", "fragment"]
+NEEDS: tuple[Need, ...] = ("untidy escape", "query", "fragment")
+
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of the catalogue.
+    """One row of the catalogue: all that the package knows about a rule.
 
-    ``compile`` turns an option as people write it into what ``apply`` takes and raises
-    ``ConfigError`` for what it does not know. ``safe``, ``default`` and ``aggressive`` hold the
-    option that a profile uses, ``False`` where it leaves the rule out. A ``key_only`` rule makes
+    ``compile`` turns an option as people write it into what ``apply`` takes. It raises
+    ``ConfigError`` for an option that it does not know. ``safe``, ``default`` and ``aggressive``
+    hold the option that each profile uses, ``False`` where the profile leaves the rule out.
+
+    ``plain_when`` says which URLs the fast path may answer without running the rule, in a word of
+    :mod:`~scrapy_urlnorm.rules.plain`. A rule without a word switches the fast path off.
+
+    ``needs`` names a part without which a URL gives the rule nothing to do. ``settles`` is true
+    if earlier rules need not run again after this one changed the URL. A ``key_only`` rule makes
     keys equal but may spoil a URL that is then fetched.
     """
 
@@ -34,25 +43,14 @@ class Rule:
     semantics: str
     apply: Callable[[Url, Any], Url]
     compile: options.Compiler
+    _: KW_ONLY
     safe: object = False
     default: object = False
     aggressive: object = False
+    plain_when: plain.Word | None = None
+    needs: Need | None = None
+    settles: bool = False
     key_only: bool = False
-
-    @property
-    def needs(self) -> str:
-        """What a URL must have to give the rule anything to do; one of ``NEEDS`` or ``""``."""
-        module = self.apply.__module__.rpartition(".")[2]
-        return _NEEDED.get(self.name, "query" if module == "query" else "")
-
-    @property
-    def settles(self) -> bool:
-        """Whether a change by the rule leaves no work for a rule that ran before it.
-
-        True of the rules on names, form and order of the parameters: those before them compare
-        decoded names and values, which these do not change.
-        """
-        return self.name in _SETTLING
 
     @property
     def summary(self) -> str:
@@ -69,43 +67,75 @@ class Rule:
         return {"safe": self.safe, "default": self.default, "aggressive": self.aggressive}[profile]
 
 
-_SETTLING = {
-    "drop-params",
-    "drop-default-params",
-    "keep-params",
-    "form-encode-query",
-    "sort-query",
-    "remove-empty-query",
-}
-NEEDS = ("untidy escape", "query", "fragment")
-_NEEDED = {
-    "uppercase-escapes": "untidy escape",
-    "decode-unreserved": "untidy escape",
-    "remove-fragment": "fragment",
-}
-
-
-def _everywhere(name: str, apply: Callable[[Url, Any], Url]) -> Rule:
-    return Rule(name, "preserving", apply, options.switch, True, True, True)
+def _everywhere(
+    name: str,
+    apply: Callable[[Url, Any], Url],
+    plain_when: plain.Word,
+    needs: Need | None = None,
+) -> Rule:
+    """Return the row of a rule that RFC 3986 proves: every profile uses it."""
+    return Rule(
+        name,
+        "preserving",
+        apply,
+        options.switch,
+        safe=True,
+        default=True,
+        aggressive=True,
+        plain_when=plain_when,
+        needs=needs,
+    )
 
 
 RULES: tuple[Rule, ...] = (
-    # Before anything looks at single parameters: it decides where they begin.
-    Rule("decode-html-amp", "changing", query.decode_html_amp, options.switch),
+    # Before all rules on single parameters: this one decides where parameters begin.
+    Rule(
+        "decode-html-amp",
+        "changing",
+        query.decode_html_amp,
+        options.switch,
+        plain_when=plain.no_entity,
+        needs="query",
+    ),
     # Escapes first, so that every later rule meets one spelling of a character ("%2e%2e").
-    _everywhere("uppercase-escapes", syntax.uppercase_escapes),
-    _everywhere("decode-unreserved", syntax.decode_unreserved),
+    _everywhere("uppercase-escapes", syntax.uppercase_escapes, plain.always, needs="untidy escape"),
+    _everywhere("decode-unreserved", syntax.decode_unreserved, plain.always, needs="untidy escape"),
     # After decoding: an escaped letter in a host may be a capital.
-    _everywhere("lowercase-scheme-host", host.lowercase_scheme_host),
-    Rule("remove-host-dot", "changing", host.remove_host_dot, options.switch),
+    _everywhere("lowercase-scheme-host", host.lowercase_scheme_host, plain.always),
+    Rule(
+        "remove-host-dot",
+        "changing",
+        host.remove_host_dot,
+        options.switch,
+        plain_when=plain.always,
+    ),
     # After the case mapping: UTS 46 maps other scripts' digits to ASCII ones.
-    _everywhere("normalize-ip-host", host.normalize_ip_host),
-    # After the address has its one form: that is what the mapping is asked for.
-    Rule("replace-ip-with-domain", "changing", host.replace_ip_with_domain, options.ip_domains),
+    _everywhere("normalize-ip-host", host.normalize_ip_host, plain.always),
+    # After the address has its one form, the one that the mapping lists.
+    Rule(
+        "replace-ip-with-domain",
+        "changing",
+        host.replace_ip_with_domain,
+        options.ip_domains,
+        plain_when=plain.always,
+    ),
     # Before www: "m.www.example.com" loses both labels.
-    Rule("strip-mobile-host", "changing", host.strip_mobile_host, options.switch),
-    Rule("www", "changing", host.www, options.one_of("remove", "add"), aggressive="remove"),
-    _everywhere("remove-default-port", host.remove_default_port),
+    Rule(
+        "strip-mobile-host",
+        "changing",
+        host.strip_mobile_host,
+        options.switch,
+        plain_when=plain.no_mobile_label,
+    ),
+    Rule(
+        "www",
+        "changing",
+        host.www,
+        options.one_of("remove", "add"),
+        aggressive="remove",
+        plain_when=plain.www_is_right,
+    ),
+    _everywhere("remove-default-port", host.remove_default_port, plain.always),
     # After the default port: a port that is still there names one of two servers.
     Rule(
         "force-scheme",
@@ -113,10 +143,17 @@ RULES: tuple[Rule, ...] = (
         host.force_scheme,
         options.one_of("http", "https"),
         aggressive="http",
+        plain_when=plain.scheme_is_forced,
     ),
-    Rule("remove-userinfo", "changing", host.remove_userinfo, options.switch),
-    _everywhere("add-root-slash", syntax.add_root_slash),
-    _everywhere("remove-dot-segments", syntax.remove_dot_segments),
+    Rule(
+        "remove-userinfo",
+        "changing",
+        host.remove_userinfo,
+        options.switch,
+        plain_when=plain.always,
+    ),
+    _everywhere("add-root-slash", syntax.add_root_slash, plain.root_slash_is_added),
+    _everywhere("remove-dot-segments", syntax.remove_dot_segments, plain.always),
     Rule(
         "decode-path-reserved",
         "changing",
@@ -125,9 +162,10 @@ RULES: tuple[Rule, ...] = (
         default=True,
         aggressive=True,
         key_only=True,
+        plain_when=plain.no_reserved_escape,
     ),
-    # After all that stock Scrapy merges, so that no removed segment keeps its classes apart
-    # ("/(S(...))/.." is "/"); before the index: "index.jsp;jsessionid=...".
+    # After all rules that merge what stock Scrapy merges: "/(S(...))/.." has to be "/" first.
+    # Before the index: "index.jsp;jsessionid=...".
     Rule(
         "remove-session-ids",
         "changing",
@@ -135,6 +173,7 @@ RULES: tuple[Rule, ...] = (
         options.session_ids,
         default="sure",
         aggressive="likely",
+        plain_when=plain.no_session_id,
     ),
     # After the dot segments: "/a//../b" is "/a/b", not "/b".
     Rule(
@@ -143,16 +182,25 @@ RULES: tuple[Rule, ...] = (
         path.remove_duplicate_slashes,
         options.switch,
         aggressive=True,
+        plain_when=plain.no_empty_segment,
     ),
-    Rule("lowercase-path", "changing", path.lowercase_path, options.switch),
+    Rule(
+        "lowercase-path",
+        "changing",
+        path.lowercase_path,
+        options.switch,
+        plain_when=plain.path_in_lower_case,
+    ),
+    # No word for plain URLs: a path or a query may bear its marks in too many ways.
     Rule("strip-amp", "changing", path.strip_amp, options.switch),
-    # After lower-casing: the names are compared as they are written.
+    # After lower-casing: index names are compared letter by letter.
     Rule(
         "remove-directory-index",
         "changing",
         path.remove_directory_index,
         options.index_names,
         aggressive=True,
+        plain_when=plain.no_index_name,
     ),
     # After the index, which leaves a slash behind.
     Rule(
@@ -161,8 +209,17 @@ RULES: tuple[Rule, ...] = (
         path.trailing_slash,
         options.one_of("remove", "add"),
         aggressive="remove",
+        plain_when=plain.last_slash_is_right,
     ),
-    Rule("keep-params", "changing", query.keep_params, options.names),
+    Rule(
+        "keep-params",
+        "changing",
+        query.keep_params,
+        options.names,
+        plain_when=plain.no_query,
+        needs="query",
+        settles=True,
+    ),
     Rule(
         "drop-params",
         "changing",
@@ -170,8 +227,19 @@ RULES: tuple[Rule, ...] = (
         options.dropped_params,
         default="sure",
         aggressive="likely",
+        plain_when=plain.no_dropped_param,
+        needs="query",
+        settles=True,
     ),
-    Rule("drop-default-params", "changing", query.drop_default_params, options.default_values),
+    Rule(
+        "drop-default-params",
+        "changing",
+        query.drop_default_params,
+        options.default_values,
+        plain_when=plain.no_query,
+        needs="query",
+        settles=True,
+    ),
     # After dropping: there is less to encode and to sort.
     Rule(
         "form-encode-query",
@@ -181,6 +249,9 @@ RULES: tuple[Rule, ...] = (
         default=True,
         aggressive=True,
         key_only=True,
+        plain_when=plain.query_is_form_encoded,
+        needs="query",
+        settles=True,
     ),
     # After encoding: equal pairs have equal text by now.
     Rule(
@@ -190,8 +261,11 @@ RULES: tuple[Rule, ...] = (
         options.sort_mode,
         default="pairs",
         aggressive="pairs",
+        plain_when=plain.query_is_sorted,
+        needs="query",
+        settles=True,
     ),
-    # After whatever may have emptied the query.
+    # After all rules that may empty the query.
     Rule(
         "remove-empty-query",
         "changing",
@@ -199,6 +273,9 @@ RULES: tuple[Rule, ...] = (
         options.switch,
         default=True,
         aggressive=True,
+        plain_when=plain.no_empty_query,
+        needs="query",
+        settles=True,
     ),
     Rule(
         "remove-fragment",
@@ -207,6 +284,8 @@ RULES: tuple[Rule, ...] = (
         options.kept_fragments,
         default=True,
         aggressive=True,
+        plain_when=plain.fragment_is_removed,
+        needs="fragment",
     ),
 )
 

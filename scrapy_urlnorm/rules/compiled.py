@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.rules import NEEDS, PROFILES, RULE_NAMES, RULES
+from scrapy_urlnorm.rules.plain import Plain
 from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -18,16 +19,19 @@ if TYPE_CHECKING:
 
     Step = tuple[Callable[[Url, Any], Url], Any, Rule, bool]
 
+_MOST_SITES = 1_024  # sites whose own catalogue is kept
+_LONGEST_OPTIONS = 65_536  # characters of JSON
+
 
 class Catalogue:
-    """Rules with their options, compiled once; shared by all normalizers that use the same.
+    """The rules that are on with their options, compiled once and shared by normalizers.
 
     ``options`` holds the options as JSON has them, ``compiled`` as the rules take them, both by
-    the names of the rules that are on. ``steps`` holds what to run, for URLs with or without each
-    of what rules need (``NEEDS``).
+    the names of the rules that are on. ``steps`` holds what to run (function, option, rule,
+    whether it settles), by whether a URL has each of the ``NEEDS``.
     """
 
-    __slots__ = ("compiled", "options", "steps")
+    __slots__ = ("_changed", "compiled", "options", "steps")
 
     def __init__(self, options: Mapping[str, object]) -> None:
         """Compile *options*: True, False or an option for every rule.
@@ -44,23 +48,48 @@ class Catalogue:
                 self.options[rule.name], self.compiled[rule.name] = rule.compile(option)
             except ConfigError as error:
                 raise ConfigError(f"rule {rule.name!r}: {error}") from None
-        self.steps: dict[tuple[bool, bool, bool], tuple[Step, ...]] = {
+        self.steps: dict[tuple[bool, ...], tuple[Step, ...]] = {
             present: tuple(
                 (rule.apply, self.compiled[rule.name], rule, rule.settles)
                 for rule in RULES
                 if rule.name in self.compiled
-                and (not rule.needs or present[NEEDS.index(rule.needs)])
+                and (rule.needs is None or present[NEEDS.index(rule.needs)])
             )
-            for present in product((False, True), (False, True), (False, True))
+            for present in product((False, True), repeat=len(NEEDS))
         }
+        self._changed: BoundedCache[Catalogue] = BoundedCache(
+            lambda text: Catalogue(self.all_options() | json.loads(text)),
+            most=_MOST_SITES,
+            longest=_LONGEST_OPTIONS,
+        )
 
     def all_options(self) -> dict[str, object]:
         """Return an option for every rule of the catalogue: ``False`` for those that are off."""
-        return {name: self.options.get(name, False) for name in RULE_NAMES}
+        return {rule.name: self.options.get(rule.name, False) for rule in RULES}
+
+    def changed(self, options: Mapping[str, object]) -> Catalogue:
+        """Return the catalogue of a site that has *options* of its own for some rules."""
+        return self._changed[json.dumps(options, sort_keys=True)]
+
+    def plain(self) -> Plain | None:
+        """Describe the URLs that are plain for all rules that are on.
+
+        ``None`` if one of them has no word for it: then no URL may take the fast path.
+        """
+        plain = Plain()
+        for rule in RULES:
+            if rule.name in self.compiled:
+                if rule.plain_when is None:
+                    return None
+                rule.plain_when(plain, self.compiled[rule.name])
+        return plain
 
 
 def effective_rules(profile: str, rules: Mapping[str, object]) -> dict[str, object]:
-    """Return the option of every rule of the catalogue: the profile's, then the user's."""
+    """Return the option of every rule of the catalogue: the user's, or else the profile's.
+
+    Raises ``ConfigError`` for a profile or a rule that does not exist.
+    """
     if profile not in PROFILES:
         raise ConfigError(f"{profile!r} is not a profile; accepted: {', '.join(PROFILES)}")
     if not isinstance(rules, Mapping):
@@ -70,9 +99,3 @@ def effective_rules(profile: str, rules: Mapping[str, object]) -> dict[str, obje
             hint = did_you_mean(str(name), RULE_NAMES)
             raise ConfigError(f"{name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}")
     return {rule.name: rules.get(rule.name, rule.option(profile)) for rule in RULES}
-
-
-@lru_cache(maxsize=1_024)
-def switched(catalogue: Catalogue, switches: str) -> Catalogue:
-    """Return *catalogue* with the switches of one site (a JSON object of options) in it."""
-    return Catalogue(catalogue.all_options() | json.loads(switches))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
+from scrapy_urlnorm.rules.escapes import with_upper_case_escapes
 from scrapy_urlnorm.rules.idn import to_ascii
 from scrapy_urlnorm.rules.ip import canonical_ipv4, canonical_ipv6
 from scrapy_urlnorm.url import DEFAULT_PORTS
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scrapy_urlnorm.url import Url
-
-_LOWER_CASE_ESCAPE = re.compile(r"%[0-9a-f]{2}")
 
 
 def lowercase_scheme_host(url: Url, _: object = True) -> Url:
@@ -46,7 +44,7 @@ def canonical_host(host: str) -> str:
         if ascii_host is not None:
             return ascii_host
     # RFC 3986 wants letters in lower case but the digits of escapes in upper case.
-    return _LOWER_CASE_ESCAPE.sub(lambda match: match[0].upper(), host.lower())
+    return with_upper_case_escapes(host.lower())
 
 
 def normalize_ip_host(url: Url, _: object = True) -> Url:

@@ -35,6 +35,6 @@ def to_ascii(host: str) -> str | None:
 def _label_to_ascii(label: str) -> str:
     if label.isascii():
         return label
-    if len(label) > MAX_LABEL:  # no name, and the encoding takes time by the square of its length
+    if len(label) > MAX_LABEL:  # no host name; to encode it takes time by the square of its length
         raise UnicodeError(f"a label of {len(label)} characters")
     return "xn--" + label.encode("punycode").decode("ascii")

@@ -49,7 +49,7 @@ def canonical_ipv4(host: str) -> str | None:
     (https://url.spec.whatwg.org/#concept-ipv4-parser). ``None`` for a name, and for numbers
     that are no address (``256.1.1.1``), which a client refuses.
     """
-    # Cheap way out for names: an address ends in a digit, a hex digit after 0x, or a dot.
+    # A cheap test for names: an address ends in a digit, a hex digit after 0x, or a dot.
     last = host[-2:-1] if host.endswith(".") else host[-1:]
     if last not in "0123456789abcdefABCDEFxX" or not last:
         return None

@@ -1,9 +1,9 @@
-"""Options of rules: from what people write in settings to what a rule function takes.
+"""Options of rules: compilers turn the options that people write into arguments of rule functions.
 
-Each compiler takes the option (never ``False``: that switches a rule off) and returns two
-values: the option in one canonical JSON form, which goes into the digest, and the argument of
-the rule function. A bad option is a ``ConfigError`` that says what would be accepted; the
-caller adds which rule and which setting it came from.
+A compiler takes the option (never ``False``, which switches a rule off) and returns two values:
+the option in one canonical JSON form, which goes into the digest, and the argument of the rule
+function. It raises ``ConfigError`` for a bad option, and says which options are accepted; the
+caller adds the name of the rule.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def ip_domains(option: object) -> tuple[Any, Any]:
         canonical = canonical_ipv6(bracketed) if ":" in address else canonical_ipv4(address)
         if canonical is None:
             _refuse(address, accepted)
-        # An address in place of a domain could be mapped on, and never settle.
+        # If the domain were an address, the mapping might change it again, and never end.
         if not domain or any(c in domain for c in "/:@?#[] ") or canonical_ipv4(domain):
             _refuse(domain, accepted)
         domains[canonical] = canonical_host(domain)

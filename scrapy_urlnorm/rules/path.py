@@ -6,17 +6,18 @@ import re
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.rules import data
-from scrapy_urlnorm.rules.syntax import decode_forgeries, resolve_dot_segments
+from scrapy_urlnorm.rules.escapes import (
+    decode_forgeries,
+    with_upper_case_escapes,
+    without_reserved_escapes,
+)
+from scrapy_urlnorm.rules.syntax import resolve_dot_segments
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.url import Url
 
-_RESERVED_ESCAPE = re.compile(
-    r"%(?:2[146-9A-Ca-c]|3[ADad]|40|5[BDbd])"
-)  # : @ ! $ & ' ( ) * + , = [ ]
-_LOWER_CASE_ESCAPES = re.compile(r"(?:%[0-9a-f]{2})+")
 _SLASHES = re.compile(r"/{2,}")
-# The slashes of a URL inside the path ("/proxy/http://example.org/") are not a slip.
+# The slashes of a URL inside the path ("/proxy/http://example.org/") are there on purpose.
 _EMBEDDED_SCHEME = re.compile(r"/[A-Za-z][A-Za-z0-9+.-]*:$")
 _FILE_EXTENSION = re.compile(r"[A-Za-z][A-Za-z0-9]{0,9}")
 
@@ -49,16 +50,12 @@ def decode_path_reserved(url: Url, _: object = True) -> Url:
         if semicolon >= 0:
             end = semicolon
     head, params = path[:end], path[end:]
-    new = _RESERVED_ESCAPE.sub(_decode, decode_forgeries(head))
+    new = without_reserved_escapes(decode_forgeries(head))
     if params and head.endswith("."):
         new = resolve_dot_segments(new)
     if params != ";":
         new += params
     return url if new == path else url.with_path(new)
-
-
-def _decode(match: re.Match[str]) -> str:
-    return chr(int(match[0][1:], 16))
 
 
 def remove_duplicate_slashes(url: Url, _: object = True) -> Url:
@@ -96,7 +93,7 @@ def lowercase_path(url: Url, _: object = True) -> Url:
     path = url.path
     new = path.lower()
     if "%" in new:
-        new = _LOWER_CASE_ESCAPES.sub(lambda match: match[0].upper(), new)
+        new = with_upper_case_escapes(new)
     return url if new == path else url.with_path(new)
 
 

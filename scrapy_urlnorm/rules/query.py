@@ -7,11 +7,15 @@ Pairs are kept as raw text and edited as such. Names and values are decoded only
 from __future__ import annotations
 
 import re
-import sys
-from binascii import unhexlify
 from operator import itemgetter
 from typing import TYPE_CHECKING
-from urllib.parse import quote_plus
+
+from scrapy_urlnorm.rules.escapes import (
+    FORM_TOKEN,
+    decode_token,
+    form_encoded_token,
+    token_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,28 +23,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.rules.params import ParamMatcher
     from scrapy_urlnorm.url import Url
 
-# Possessive repetition (Python 3.11) fails faster; without it the expressions match the same.
-MANY = "*+" if sys.version_info >= (3, 11) else "*"
-
-# What form encoding leaves as it is: pairs of unreserved characters, "+" for a space, and the
-# escapes, in upper case, of every other byte but the space.
-_TOKEN = (
-    rf"[A-Za-z0-9._~+-]{MANY}"
-    rf"(?:%(?:[0189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])[A-Za-z0-9._~+-]{MANY}){MANY}"
-)
-_ENCODED_TOKEN = re.compile(_TOKEN)
-_FORM_ENCODED = re.compile(rf"{_TOKEN}={_TOKEN}(?:&{_TOKEN}={_TOKEN})*")
-_ESCAPE_OR_UNSAFE = re.compile(r"%(?:[0-9A-Fa-f]{2})?|[^A-Za-z0-9._~+%-]")
-# Every character and every escape, in both cases, to what form encoding writes for it.
-_FORM_ENCODED_CHARACTERS = {
-    byte: quote_plus(chr(byte)) for byte in range(128) if chr(byte) not in "+%"
-}
-_FORM_ENCODING = {chr(byte): quote_plus(chr(byte)) for byte in range(128)} | {
-    f"%{high}{low}": quote_plus(bytes.fromhex(high + low))
-    for high in "0123456789ABCDEFabcdef"
-    for low in "0123456789ABCDEFabcdef"
-}
-_ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
+_FORM_ENCODED = re.compile(rf"{FORM_TOKEN}={FORM_TOKEN}(?:&{FORM_TOKEN}={FORM_TOKEN})*")
 _AMP = re.compile(r"&(?:amp;)+")
 
 
@@ -76,8 +59,9 @@ def drop_params(url: Url, drop: ParamMatcher) -> Url:
     query = url.query
     if not query:
         return url
+    dropped = drop.as_written
     pieces = query.split("&")
-    kept = [piece for piece in pieces if not drop.as_written(piece.partition("=")[0])]
+    kept = [piece for piece in pieces if not dropped[piece.partition("=")[0]]]
     return url if len(kept) == len(pieces) else url.with_query(_rejoin(kept))
 
 
@@ -132,7 +116,9 @@ def form_encoded(query: str) -> str:
     if _FORM_ENCODED.fullmatch(query):
         return query
     pairs = (piece.partition("=") for piece in query.split("&") if piece)
-    return "&".join(f"{_form_encode(name)}={_form_encode(value)}" for name, _, value in pairs)
+    return "&".join(
+        f"{form_encoded_token(name)}={form_encoded_token(value)}" for name, _, value in pairs
+    )
 
 
 def sort_query(url: Url, mode: str = "pairs") -> Url:
@@ -193,52 +179,19 @@ def remove_empty_query(url: Url, _: object = True) -> Url:
 # --- names and values -----------------------------------------------------------------------
 
 
-def decode_token(text: str) -> str:
-    """Return what a form-encoded name or value stands for, byte for byte.
-
-    Bytes that are not UTF-8 become lone surrogates, so that no two tokens fall together.
-    """
-    if "+" in text:
-        text = text.replace("+", " ")
-    if "%" not in text:
-        return text
-    return _unquote(text).decode("utf-8", "surrogateescape")
-
-
-def _unquote(text: str) -> bytes:
-    return _ESCAPES.sub(_unhexlify, text.encode())
-
-
-def _unhexlify(match: re.Match[bytes]) -> bytes:
-    return unhexlify(match[0].replace(b"%", b""))
-
-
-def _form_encode(text: str) -> str:
-    if _ENCODED_TOKEN.fullmatch(text):
-        return text
-    if "%" not in text:
-        return text.translate(_FORM_ENCODED_CHARACTERS)
-    return _ESCAPE_OR_UNSAFE.sub(_form_encode_match, text)
-
-
-def _form_encode_match(match: re.Match[str]) -> str:
-    return _FORM_ENCODING[match[0]]
-
-
 _first = itemgetter(0)
 
 
 class _Decoded(dict[str, bytes]):
-    """What the tokens of one query stand for; one that is repeated is decoded once."""
+    """The bytes of the tokens of one query; a repeated token is decoded only once."""
 
     def __missing__(self, token: str) -> bytes:
-        text = token.replace("+", " ")
-        found = self[token] = _unquote(text) if "%" in text else text.encode()
+        found = self[token] = token_bytes(token)
         return found
 
 
 def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:
-    """Remove the pairs that *keep* does not want; the query goes with its last pair."""
+    """Remove the pairs for which *keep* is false, and an empty query with the last of them."""
     query = url.query
     if not query:
         return url
@@ -246,7 +199,7 @@ def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:
     kept = []
     for piece in pieces:
         name, _, value = piece.partition("=")
-        # An empty piece is no parameter: it is nobody's to drop.
+        # An empty piece is no parameter, so it stays.
         if not piece or keep(decode_token(name), decode_token(value)):
             kept.append(piece)
     if len(kept) == len(pieces):
@@ -255,5 +208,5 @@ def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:
 
 
 def _rejoin(pieces: list[str]) -> str | None:
-    """Join what is left of a query; the ``?`` goes with the last parameter."""
+    """Join the pieces that are left of a query; ``None``, for no query, if all are empty."""
     return "&".join(pieces) if any(pieces) else None

@@ -6,9 +6,10 @@ import re
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import unquote
 
+from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.rules import data
-from scrapy_urlnorm.rules.params import remember
-from scrapy_urlnorm.rules.query import decode_token
+from scrapy_urlnorm.rules.escapes import decode_token
+from scrapy_urlnorm.rules.params import LONGEST_NAME, MOST_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,8 +30,8 @@ http://example.com/a?id=1
     A name is not enough: each has a guard on the length and the characters of its value, so that
     ``sid=7`` and ``session=morning`` stay.
 
-    Option: ``"sure"`` takes names that mean nothing but a session; ``"likely"`` also those that
-    may be content, such as ``sid``, ``s`` and ``session_id`` with a value like a session's.
+    Option: ``"sure"`` takes names that mean nothing but a session; ``"likely"`` also names that
+    may mean content, such as ``sid``, ``s`` and ``session_id``, with a value like a session's.
 
     Semantics: changing; the value may select content all the same.
     Source: the article "URI normalization", "Removing unused query variables"; Lee, Kim and
@@ -62,23 +63,19 @@ class SessionMatcher:
         self._path_groups = _ByName((row for row in rows if row.kind == "group"), unquote)
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
 
-    def may_match(self, name: str) -> bool:
-        """Tell whether a parameter with the decoded *name* can hold a session id."""
-        return bool(self._params.named(name))
-
-    def as_written(self, name: str) -> bool:
-        """Tell whether a parameter whose name is written *name* can hold a session id."""
-        return bool(self._params.as_written(name))
+    def knows(self, name: str) -> bool:
+        """Tell whether a parameter can hold a session id; *name* is its name as it is written."""
+        return bool(self._params.as_written[name])
 
     def clean_query(self, query: str) -> str | None:
         """Return *query* without session ids, ``None`` if nothing else was in it."""
         pieces = query.split("&")
         named = self._params.as_written
-        found = [named(piece.partition("=")[0]) for piece in pieces]
+        found = [named[piece.partition("=")[0]] for piece in pieces]
         if not any(found):
             return query
-        # A row may need another parameter of the same query (CFID and CFTOKEN): look at all
-        # names before any is gone.
+        # A row may need another parameter of the same query (CFID and CFTOKEN): collect all names
+        # before any is removed.
         pairs = [piece.partition("=") for piece in pieces]
         present = {decode_token(name).lower() for name, _, _ in pairs}
         kept = [
@@ -99,7 +96,7 @@ class SessionMatcher:
         for segment in segments[1:]:
             if segment.startswith("(") and self._is_session_segment(segment):
                 continue
-            has_params = ";" in segment and "=" in segment  # every guard wants a value
+            has_params = ";" in segment and "=" in segment  # every guard needs a value
             kept.append(self._clean_segment(segment) if has_params else segment)
         if len(kept) == 1 and len(segments) > 1:
             kept.append("")  # "/(S(...))" is the root
@@ -121,14 +118,17 @@ class SessionMatcher:
 
     def _is_session_param(self, param: str) -> bool:
         name, _, value = param.partition("=")
-        rows = self._path_params.as_written(name)
+        rows = self._path_params.as_written[name]
         return bool(rows) and any(row.accepts(unquote(value)) for row in rows)
 
 
 class _ByName(Generic[_Guard]):
-    """Rows of a list by the name that they are for."""
+    """Rows of a list by the name that they are for.
 
-    __slots__ = ("_cache", "_decode", "_rows", "_stems")
+    ``as_written[text]`` holds the rows for the name that *text* encodes.
+    """
+
+    __slots__ = ("_rows", "_stems", "as_written")
 
     def __init__(self, rows: Iterable[_Guard], decode: Callable[[str], str] = decode_token) -> None:
         by_name: dict[str, list[_Guard]] = {}
@@ -138,17 +138,11 @@ class _ByName(Generic[_Guard]):
             group.append(row)
         self._rows: dict[str, list[_Guard]] = by_name
         self._stems: list[_Guard] = stems
-        self._decode = decode
-        self._cache: dict[str, tuple[_Guard, ...]] = {}
-
-    def as_written(self, text: str) -> tuple[_Guard, ...]:
-        """Return the rows for the name that *text* encodes."""
-        rows = self._cache.get(text)
-        if rows is None:
-            rows = self.named(self._decode(text))
-            remember(self._cache, text, rows)
-        return rows
+        self.as_written: BoundedCache[tuple[_Guard, ...]] = BoundedCache(
+            lambda text: self.named(decode(text)), most=MOST_NAMES, longest=LONGEST_NAME
+        )
 
     def named(self, name: str) -> tuple[_Guard, ...]:
+        """Return the rows for the decoded *name*."""
         rows = self._rows.get(name.lower(), []) + self._stems
         return tuple(row for row in rows if row.is_named(name))

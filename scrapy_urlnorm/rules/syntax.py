@@ -5,25 +5,13 @@ All but ``remove-fragment`` are equivalences that RFC 3986 proves for every URL.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.rules.escapes import with_upper_case_escapes, without_unreserved_escapes
 from scrapy_urlnorm.url import Url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_IN_LOWER_CASE = "[0-9A-F][a-f]|[a-f][0-9A-Fa-f]"
-_UNRESERVED = "2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|5[0-9AaFf]|7[0-9AaEe]"  # ALPHA DIGIT - . _ ~
-_ESCAPES_IN_LOWER_CASE = re.compile(f"(?:%(?:{_IN_LOWER_CASE}))+")
-_UNRESERVED_ESCAPE = re.compile(f"%(?:{_UNRESERVED})")
-# A stray "%" before what decodes to two hex digits: decoding them would forge an escape.
-FORGERY = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6]){2}")
-_HEX_DIGITS = frozenset("0123456789ABCDEFabcdef")
-_ESCAPED_HEX_DIGITS = {f"{ord(digit):02X}": digit for digit in _HEX_DIGITS}
-_FORGERY_OR_ESCAPE = re.compile(f"{FORGERY.pattern}|{_UNRESERVED_ESCAPE.pattern}")
-#: Found in every text that has an escape for `uppercase_escapes` or `decode_unreserved`.
-UNTIDY_ESCAPE = re.compile(f"%(?:{_IN_LOWER_CASE}|{_UNRESERVED})")
 
 
 def _on_every_component(url: Url, change: Callable[[str], str]) -> Url:
@@ -41,60 +29,6 @@ def _on_every_component(url: Url, change: Callable[[str], str]) -> Url:
     return url if changed == url else changed
 
 
-def _upper(match: re.Match[str]) -> str:
-    return match[0].upper()
-
-
-def _uppercase_escapes(text: str) -> str:
-    return _ESCAPES_IN_LOWER_CASE.sub(_upper, text)
-
-
-def _decode(match: re.Match[str]) -> str:
-    escape = match[0]
-    return escape if FORGERY.match(escape) else chr(int(escape[1:], 16))
-
-
-def _decode_unreserved(text: str) -> str:
-    if _UNRESERVED_ESCAPE.search(text) is None:
-        return text
-    return _FORGERY_OR_ESCAPE.sub(_decode, text)
-
-
-def decode_forgeries(text: str) -> str:
-    """Decode the escapes that :func:`decode_unreserved` leaves after a stray ``%``.
-
-    What is decoded may be a digit of an escape further left, and so on: one pass from the right
-    sees each ``%`` after all that it may take part in.
-    """
-    if FORGERY.search(text) is None:
-        return text
-    done: list[str] = []  # the characters to the right, the nearest last
-    for character in reversed(text):
-        if character == "%":
-            first, end = _hex_digit(done, len(done))
-            if first:
-                second, end = _hex_digit(done, end)
-                if second:
-                    done[end:] = second, first
-        done.append(character)
-    done.reverse()
-    return "".join(done)
-
-
-def _hex_digit(characters: list[str], end: int) -> tuple[str, int]:
-    """Return the hex digit, or what an escape of one decodes to, right before *end*.
-
-    And where it begins; ``""`` if none is there. The *characters* are written backwards.
-    """
-    if end and characters[end - 1] in _HEX_DIGITS:
-        return characters[end - 1], end - 1
-    if end >= 3 and characters[end - 1] == "%":
-        digit = _ESCAPED_HEX_DIGITS.get(characters[end - 2] + characters[end - 3])
-        if digit:
-            return digit, end - 3
-    return "", end
-
-
 def uppercase_escapes(url: Url, _: object = True) -> Url:
     """Write the hex digits of percent-escapes in upper case.
 
@@ -103,7 +37,7 @@ def uppercase_escapes(url: Url, _: object = True) -> Url:
     Semantics: preserving; the digits of an escape are case-insensitive.
     Source: RFC 3986, section 6.2.2.1
     """
-    return _on_every_component(url, _uppercase_escapes)
+    return _on_every_component(url, with_upper_case_escapes)
 
 
 def decode_unreserved(url: Url, _: object = True) -> Url:
@@ -116,7 +50,7 @@ def decode_unreserved(url: Url, _: object = True) -> Url:
     would forge another with a stray ``%`` in front of them (``%%34%31``).
     Source: RFC 3986, sections 2.3, 2.4 and 6.2.2.2
     """
-    return _on_every_component(url, _decode_unreserved)
+    return _on_every_component(url, without_unreserved_escapes)
 
 
 def remove_dot_segments(url: Url, _: object = True) -> Url:

@@ -1,7 +1,7 @@
 """Stores: what a crawl has seen, in memory, on disk or in Redis.
 
 ``memory``          lost at the end of the crawl; 13 to 19 bytes a key
-``file:PATH``       an append-only file, and the keys in memory besides
+``file:PATH``       an append-only file; the keys are in memory as well
 ``lmdb:PATH``       on disk, resident memory does not grow with it (extra ``disk``)
 ``redis://...``     shared by many crawlers (extra ``redis``); see `redis_url.parse_redis`
 
@@ -36,7 +36,7 @@ LMDB_NAME = "urlnorm.lmdb"
 
 
 class _Crawl(NamedTuple):
-    """Whose store it is."""
+    """The crawl that a store belongs to."""
 
     identity: Identity
     jobdir: str | None
@@ -104,12 +104,12 @@ def open_store(
     """Return the store that *spec* names, not opened yet.
 
     *digest* and *key_version* are those of the normalizer that makes the keys; a lasting store
-    that carries others refuses to `open`. ``file`` and ``lmdb`` without a path stand for one in
-    *jobdir*. *spider* is the name that stands in the prefix of a store in Redis, unless that has
-    a prefix without ``%(spider)s``. *options* are those of the kind of store.
+    that was made with others refuses to `open`. ``file`` and ``lmdb`` without a path mean a file
+    in *jobdir*. *spider* replaces ``%(spider)s`` in the prefix of a store in Redis. *options* are
+    those of the kind of store.
 
-    Raises `ConfigError` for a *spec* or an option that it does not know, or when *spider* is
-    needed and not given; `MissingExtraError` when the store needs a package that is not installed.
+    Raises `ConfigError` for an unknown *spec* or option, or when the prefix needs *spider* and
+    there is none; `MissingExtraError` when the store needs a package that is not installed.
     """
     kind, _, _ = spec.partition(":")
     make = _KINDS.get(kind)
@@ -128,10 +128,11 @@ def open_store(
 
 
 def default_spec(jobdir: str | None) -> str:
-    """Return the store of a crawl that names none, and say in the log why it is that one.
+    """Return the store, as `open_store` takes it, of a crawl whose settings name none.
 
-    In memory without *jobdir*. In it, the one that is there already; else LMDB when the package
-    ``lmdb`` is installed (extra ``disk``), else an append-only file.
+    Without *jobdir* it is in memory. In *jobdir* it is the store that is there already; else LMDB
+    when the package ``lmdb`` is installed (extra ``disk``); else an append-only file, and the log
+    says why.
     """
     if jobdir is None:
         return "memory"

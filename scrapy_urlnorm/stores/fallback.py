@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 5.0  #: so long the main store is left alone after it failed
+RETRY_SECONDS = 5.0  #: after a failure the main store is left alone so long
 
 
 class SeenWithFallback(Seen):
-    """Asks the *main* store, and a *local* one while that fails.
+    """Asks the *main* store, and a *local* one while the main store fails.
 
-    The local store is told all that is added or seen, so this crawler fetches nothing twice on
-    that account; what other crawlers have seen it does not know, and their pages may be fetched
-    twice. When the main store is back, it gets what was added and forgotten meanwhile.
+    The local store gets every key that this crawler adds or finds, so the crawler fetches none of
+    its own pages twice. It does not know the keys of other crawlers, whose pages may be fetched
+    twice. When the main store is back, it gets the keys that were added and forgotten meanwhile.
 
-    A `StoreMismatchError` is raised all the same: somebody has to decide.
+    A `StoreMismatchError` of the main store is raised all the same: a person has to decide.
     """
 
     def __init__(self, main: Seen, local: Seen) -> None:
@@ -38,7 +38,8 @@ class SeenWithFallback(Seen):
         self._local = local
         self._is_away = False
         self._retry_at = 0.0
-        self._missed: deque[tuple[Callable[[bytes], bool], bytes]] = deque()  # by the main store
+        #: Operations that the main store has missed, each with its key.
+        self._missed: deque[tuple[Callable[[bytes], bool], bytes]] = deque()
 
     def open(self) -> None:
         self._local.open()
@@ -100,7 +101,7 @@ class SeenWithFallback(Seen):
 
     @contextmanager
     def _of_main(self) -> Iterator[None]:
-        """Ask the main store, which has what the local one has not."""
+        """Let the caller ask the main store only: the local one has no witnesses."""
         self._require_main()
         try:
             yield
@@ -109,7 +110,10 @@ class SeenWithFallback(Seen):
             raise
 
     def _require_main(self) -> None:
-        """Do not wait for the main store again: notes can wait, and keys tell when it is back."""
+        """Raise `StoreUnavailableError` at once while the main store is away.
+
+        Notes and witnesses can wait: questions about keys find out when the store is back.
+        """
         if self._is_away:
             raise StoreUnavailableError(f"{self._main.name} is away")
 
@@ -118,13 +122,13 @@ class SeenWithFallback(Seen):
         if not self._is_away:
             self._is_away = True
             logger.error(
-                "%(local)s stands in for now, which does not know what other crawlers have seen: "
+                "%(local)s stands in for now; it does not know what other crawlers have seen: "
                 "%(error)s",
                 {"local": self._local.name, "error": error},
             )
 
     def _returns(self, *, at_once: bool = False) -> bool:
-        """Whether the main store is back; if so, tell it what it missed."""
+        """Tell whether the main store is back; if so, give it the keys that it missed."""
         if not at_once and monotonic() < self._retry_at:
             return False
         missed = len(self._missed)
@@ -160,7 +164,7 @@ class SeenWithFallback(Seen):
 
 
 class _MainWitnesses(SharedWitnesses):
-    """Those of the main store; while that is away there are none."""
+    """The witnesses of the main store; while it is away, every call raises `StoreError`."""
 
     def __init__(
         self, witnesses: SharedWitnesses, asking: Callable[[], AbstractContextManager[None]]

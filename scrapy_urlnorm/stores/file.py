@@ -1,4 +1,4 @@
-"""The store in an append-only file, with the keys in memory besides."""
+"""The store in an append-only file, which holds its keys in memory as well."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from zlib import crc32
 
 from scrapy_urlnorm.exceptions import StoreError
@@ -24,20 +24,20 @@ logger = logging.getLogger(__name__)
 
 _KEY_SIZE = 20
 _record = Struct(f"<{_KEY_SIZE}sI")
-_FORGET = 0xFFFF_FFFF  # turns the check of a key put in to that of a key taken out
+_FORGET = 0xFFFF_FFFF  # a record with its CRC inverted deletes the key
 _READ_RECORDS = 4096
 
 
 class FileSeen(Seen):
-    """A header, then 24 bytes for every key put in or taken out: the key and its CRC-32.
+    """Writes a record of 24 bytes for every key added or taken out: the key and its CRC-32.
 
-    The header is a line with an `Identity`. Keys of another length than 20 bytes are stored as
-    their BLAKE2b digest of 20 bytes.
+    The file begins with a header, a line with an `Identity`. A key that has not 20 bytes is
+    stored as its BLAKE2b digest of 20 bytes.
 
-    A key is written to the file, without a buffer, before `add` returns: nothing is lost when
-    the process is killed. What the operating system had not written to the disk when the machine
-    itself stopped is lost, as of any file, and is crawled again; `close` waits for the disk. A
-    record cut short is cut off by the next `open`, and the log says so.
+    `add` writes the key to the file, without a buffer, before it returns: a killed process loses
+    nothing. When the machine itself stops, the keys are lost that the operating system had not
+    written to the disk yet, and their pages are crawled again; `close` waits for the disk. The
+    next `open` cuts off a record that is not whole, and says so in the log.
 
     The file is locked while it is open: a second crawl on it gets a `StoreError`.
     """
@@ -49,7 +49,7 @@ class FileSeen(Seen):
         self._memory = MemorySeen()
         self._lock: BaseFileLock | None = None
         self._file = -1  # its descriptor
-        self._end = 0  # of the records that are whole
+        self._end = 0  # where the next record is written: behind the last whole one
 
     def open(self) -> None:
         if self._file >= 0:
@@ -60,7 +60,7 @@ class FileSeen(Seen):
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
             self._file = os.open(self.path, flags, 0o666)
             self._read()
-        except (OSError, ValueError) as error:  # a path may be one that no system has
+        except (OSError, ValueError) as error:  # ValueError: no system has such a path
             self._let_go()
             raise self._failure("open", error) from error
         except BaseException:
@@ -68,33 +68,19 @@ class FileSeen(Seen):
             raise
 
     def _read(self) -> None:
+        """Read header and records; cut off what is behind the last whole record."""
         header = self._identity.to_bytes() + b"\n"
         with os.fdopen(os.dup(self._file), "rb") as file:
             line = file.readline(4096)
-            if len(line) < len(header) and header.startswith(line):  # new, or cut short at birth
+            if len(line) < len(header) and header.startswith(line):
+                # A new file, or one whose first write was cut short.
                 self._end = 0
                 self._write(header)
                 return
             found = self._identity.from_bytes(line, self.name)
             self._identity.require(found, self.name, f"delete {str(self.path)!r}")
-            self._end = end = len(line)
-            bad = 0  # records that are not followed by a good one
-            damaged = 0
-            while data := file.read(_record.size * _READ_RECORDS):
-                whole = len(data) - len(data) % _record.size
-                for key, check in _record.iter_unpack(data[:whole]):
-                    end += _record.size
-                    crc = crc32(key)
-                    if check == crc:
-                        self._memory.add(key)
-                    elif check == crc ^ _FORGET:
-                        self._memory.forget(key)
-                    else:
-                        bad += 1
-                        continue
-                    self._end = end
-                    damaged += bad
-                    bad = 0
+            self._end = len(line)
+            damaged = self._read_records(file)
         if damaged:
             logger.warning(
                 "%(store)s is damaged: %(damaged)d keys in it cannot be read and count as new",
@@ -104,10 +90,35 @@ class FileSeen(Seen):
         if torn:
             logger.warning(
                 "%(store)s ended in %(torn)d bytes that are no whole record, after a crash: they "
-                "were cut off; what they stood for counts as new",
+                "were cut off; keys in them count as new",
                 {"store": self.name, "torn": torn},
             )
             os.ftruncate(self._file, self._end)
+
+    def _read_records(self, file: BinaryIO) -> int:
+        """Take the keys of all records into memory; return how many records are damaged.
+
+        Bad records at the very end do not count as damaged: they are cut off.
+        """
+        end = self._end
+        bad = 0  # records since the last good one
+        damaged = 0
+        while data := file.read(_record.size * _READ_RECORDS):
+            whole = len(data) - len(data) % _record.size
+            for key, check in _record.iter_unpack(data[:whole]):
+                end += _record.size
+                crc = crc32(key)
+                if check == crc:
+                    self._memory.add(key)
+                elif check == crc ^ _FORGET:
+                    self._memory.forget(key)
+                else:
+                    bad += 1
+                    continue
+                self._end = end
+                damaged += bad
+                bad = 0
+        return damaged
 
     def add(self, key: bytes) -> bool:
         if len(key) != _KEY_SIZE:
@@ -158,10 +169,10 @@ class FileSeen(Seen):
             raise self._failure("write", error) from error
 
     def _write(self, data: bytes) -> None:
-        """Append *data*; after an error the next call writes over what there is of it."""
+        """Append *data*; after an error the next call overwrites the part that was written."""
         os.lseek(self._file, self._end, os.SEEK_SET)
         written = 0
-        while written < len(data):  # what is short by now, a full disk refuses next time
+        while written < len(data):  # a short write: the disk is filling up, the next write raises
             written += os.write(self._file, data[written:])
         self._end += len(data)
 

@@ -1,4 +1,4 @@
-"""The store on disk: an LMDB file, whatever its size at most some 50 MB of memory."""
+"""The store on disk: an LMDB file that needs at most some 50 MB of memory, whatever its size."""
 
 from __future__ import annotations
 
@@ -31,20 +31,21 @@ _IDENTITY = b"identity"
 
 
 class LmdbSeen(Seen):
-    """Keeps 72 bits of a key: 9 bytes of its BLAKE2b digest, made with a salt that the file has.
+    """Keeps 72 bits of a key: 9 bytes of its BLAKE2b digest, made with the salt of the file.
 
     A new key is wrongly taken as seen when all 72 bits equal those of another. The chance that
     this happens even once while 100 million keys are added is 1 in a million (the birthday
     bound, n * n / 2 / 2**72).
 
     The first byte is the key in LMDB and the other eight are one of its sorted values of fixed
-    size (``MDB_DUPFIXED``): pages hold nothing but values, 500 each.
+    size (``MDB_DUPFIXED``): a page of the file holds nothing but values, 500 of them.
 
     New keys wait in memory and are written together, in order: at most `BATCH_KEYS`, added
-    within `BATCH_SECONDS`. A killed crawl loses these and no others, and they are crawled again.
-    A batch is on the disk before it counts as written, so not even a machine that stops can
-    damage the file. Memory holds a batch and the pages that a part of it changes, at most some
-    50 MB; pages that were read are the system's, which takes them back when it needs them.
+    within `BATCH_SECONDS`. A killed crawl loses these and no others, and their pages are crawled
+    again. A batch is on the disk before it counts as written, so the file stays whole even when
+    the machine stops. The store holds a batch and the pages that a part of it changes in memory,
+    at most some 50 MB. Pages that were only read belong to the operating system, which frees
+    them when it needs the memory.
 
     The file is locked while it is open: a second crawl on it gets a `StoreError`.
     """
@@ -53,11 +54,11 @@ class LmdbSeen(Seen):
         self.path = Path(path)
         self.name = f"the LMDB store {str(self.path)!r}"
         self._identity = identity._replace(format=SALTED)
-        self._salt: bytes | None = None  # known when it was open once
+        self._salt: bytes | None = None  # of the file; known once it was open
         self._env: lmdb.Environment | None = None
         self._lock: BaseFileLock | None = None
         self._pending: set[bytes] = set()
-        self._due = 0.0  # when what is pending is written
+        self._due = 0.0  # when the pending keys are to be written
         self._is_written: Callable[[bytes, bytes], bool] = self._not_open
 
     def open(self) -> None:
@@ -80,8 +81,8 @@ class LmdbSeen(Seen):
             self._env = lmdb.open(
                 str(self.path),
                 subdir=False,
-                lock=False,  # it is ours alone
-                metasync=False,  # the last batch may be undone by a power cut, not damaged
+                lock=False,  # no other process opens the file: see `lock`
+                metasync=False,  # a power cut may undo the last batch, but not damage it
                 readahead=False,
                 max_dbs=1,
                 map_size=max(_FIRST_MAP_SIZE, 2 * size),
@@ -109,8 +110,8 @@ class LmdbSeen(Seen):
     def _require_whole(self, env: lmdb.Environment) -> None:
         """Raise `StoreError` when the file ends before its last page.
 
-        To read a page that is not there would end the process with SIGBUS. Which page is the last
-        one says the newer of the two meta pages, which LMDB has read and checked by now.
+        To read a page that is not there would end the process with SIGBUS. The number of the last
+        page is in the newer of the two meta pages, which LMDB has read and checked by now.
         """
         needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
         size = self.path.stat().st_size
@@ -121,11 +122,11 @@ class LmdbSeen(Seen):
             )
 
     def _identify(self, transaction: lmdb.Transaction) -> Identity:
-        """Return the identity of the store, which a new one gets."""
+        """Return the identity of the store; write one into a new store."""
         line = transaction.get(_IDENTITY)
         if line is None:
             if transaction.stat()["entries"]:
-                line = b"?"  # somebody else's
+                line = b"?"  # another program made this file
             else:
                 line = self._identity.salted().to_bytes()
                 transaction.put(_IDENTITY, line)
@@ -134,7 +135,7 @@ class LmdbSeen(Seen):
         return found
 
     def _read(self) -> None:
-        """Look at the file as it is now."""
+        """Begin to read the file as it is now."""
         assert self._env is not None
         self._reader = self._env.begin(self._keys)
         self._is_written = self._reader.cursor().set_key_dup
@@ -164,7 +165,10 @@ class LmdbSeen(Seen):
             raise self._failure("read", error) from error
 
     def _not_open(self, first: bytes, rest: bytes) -> bool:
-        """What `_is_written` is before `open`, and after a failure."""
+        """Open the file again after a failure, then do what `_is_written` does.
+
+        It stands in for `_is_written` before `open`, when it raises `StoreError`.
+        """
         if self._lock is None:
             raise StoreError(f"{self.name} is not open")
         try:
@@ -214,7 +218,7 @@ class LmdbSeen(Seen):
             self._let_go()
 
     def _write(self) -> None:
-        """Write what is pending; after an error, what was not written is pending still."""
+        """Write the pending keys; after an error, keys that were not written are still pending."""
         entries = sorted(self._pending)
         for start in range(0, len(entries), _TRANSACTION_KEYS):
             some = entries[start : start + _TRANSACTION_KEYS]
@@ -222,7 +226,7 @@ class LmdbSeen(Seen):
             self._pending.difference_update(some)
 
     def _transact(self, work: Callable[[lmdb.Cursor], object]) -> None:
-        """Do *work* in a transaction; when the map is full, in one twice as large."""
+        """Do *work* in a transaction; when the map is full, make it twice as large and try again."""
         env = self._env
         assert env is not None
         self._drop_reader()  # without locks no reader may stand beside a writer
@@ -236,7 +240,7 @@ class LmdbSeen(Seen):
                     env.set_mapsize(2 * env.info()["map_size"])
             self._read()
         except lmdb.Error as error:
-            # After an error LMDB wants to be opened anew; the next call does that.
+            # After an error LMDB has to be opened anew; the next call does that.
             self._close_environment()
             raise self._failure("write", error) from error
 
@@ -261,7 +265,7 @@ class LmdbSeen(Seen):
 
     def _failure(self, doing: str, error: Exception) -> StoreError:
         reason = getattr(error, "strerror", None) or str(error)
-        if reason.endswith("Input/output error"):  # what LMDB says of a write cut short
+        if reason.endswith("Input/output error"):  # so LMDB reports a short write
             reason += " (the disk may be full)"
         return StoreError(
             f"cannot {doing} {self.name}: {reason}. What was written before is safe: set that "

@@ -1,4 +1,4 @@
-"""One process at a time on one file."""
+"""A lock on a file: one process at a time may use it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def lock(path: Path, name: str) -> BaseFileLock:
-    """Lock *path*, by a file beside it whose name ends in ``.lock`` and which stays there.
+    """Lock *path*, by a file beside it whose name ends in ``.lock`` and which is never deleted.
 
-    ``release()``, or the end of the process, unlocks it. Raises `StoreError` when another process
-    has it, `OSError` when that file cannot be made.
+    ``release()``, or the end of the process, unlocks it. Raises `StoreError`, which says *name*,
+    when another process has locked it, and `OSError` when the lock file cannot be made.
     """
     held = FileLock(f"{path}.lock", thread_local=False)
     try:

@@ -19,8 +19,7 @@ _PARTS = 256
 _KEYS_A_BUCKET = 20  # more: less memory, slower search
 
 _pack = Struct("=q").pack
-#: For each pair of bits of a byte, and each value of the pair: what maps a byte to whether it
-#: has that value.
+#: Tables for bytes.translate: [pair of bits][value] marks the bytes whose pair has that value.
 _HAS_VALUE = [
     [bytes(byte >> shift & 3 == value for byte in range(256)) for value in range(4)]
     for shift in (0, 2, 4, 6)
@@ -36,9 +35,9 @@ def _blake2b_hash(key: bytes) -> int:
 
 
 def _is_good(info: sys._hash_info, seed: str) -> bool:
-    """Whether Python's own hash has 64 bits, and nobody can know beforehand which.
+    """Whether Python's own hash has 64 bits that nobody can predict.
 
-    On some platforms it has 32, and a *seed* in ``PYTHONHASHSEED`` makes it the same for all.
+    On some platforms it has 32 bits. With a *seed* in ``PYTHONHASHSEED`` anybody can compute it.
     """
     is_random = seed in ("", "random")
     return info.width == 64 and info.algorithm.startswith("siphash") and is_random
@@ -55,23 +54,23 @@ class MemorySeen(Seen):
 
     A new key is wrongly taken as seen when all 72 bits equal those of another. The chance that
     this happens even once while 100 million keys are added is 1 in a million (the birthday
-    bound, n * n / 2 / 2**72), for keys whose first byte is as good as random, as that of a
-    fingerprint is; 1 in 3,700 for keys that all begin alike.
+    bound, n * n / 2 / 2**72). That is so for keys with a random first byte, as fingerprints have;
+    for keys that all begin alike the chance is 1 in 3,700.
 
-    The hashes lie packed in buckets. The first byte of a key and the low bits of its hash say in
-    which. As keys come in, one bucket after the other is split in four (linear hashing: Litwin
-    1980, "Linear hashing: a new tool for file and table addressing"), so no add ever waits for a
-    table to be rebuilt.
+    The hashes lie packed in buckets. The first byte of a key and the low bits of its hash choose
+    the bucket. As keys are added, one bucket after the other is split into four (linear hashing:
+    Litwin 1980, "Linear hashing: a new tool for file and table addressing"), so no add ever waits
+    for a table to be rebuilt.
     """
 
     name = "the store in memory"
 
     def __init__(self) -> None:
-        # A round splits the first quarter of the list into all of it.
+        # The first quarter of the list is in use. A round of splits spreads it over the whole list.
         self._buckets = [b""] * (4 * _PARTS)
         self._mask = _PARTS - 1  # of addresses in the first quarter
         self._new_mask = 4 * _PARTS - 1
-        self._split_count = 0  # in this round; these are the first ones
+        self._split_count = 0  # buckets split in this round, from the first one on
         self._room = _PARTS * _KEYS_A_BUCKET  # keys to go until the next split
 
     def add(self, key: bytes) -> bool:
@@ -92,7 +91,7 @@ class MemorySeen(Seen):
         return True
 
     def _find(self, key: bytes) -> tuple[int, int]:
-        """Return the bucket of *key* and where in it the key is, -1 if nowhere."""
+        """Return the number of the bucket of *key*, and the position of the key there or -1."""
         hashed = _hash(key)
         address = hashed & self._mask ^ key[0]
         if address < self._split_count:
@@ -116,12 +115,12 @@ class MemorySeen(Seen):
         return in_use * _KEYS_A_BUCKET - self._room
 
     def _split(self) -> None:
-        """Spread one bucket over four."""
+        """Spread the next bucket over four."""
         buckets = self._buckets
         at = self._split_count
         size = self._mask + 1
         bucket = buckets[at]
-        bit = self._mask.bit_length()  # this one and the next, of the hash, say which of the four
+        bit = self._mask.bit_length()  # this bit of the hash and the next choose one of the four
         byte = bit >> 3 if sys.byteorder == "little" else 7 - (bit >> 3)
         deciding = bucket[byte::8]
         entries = unpack("8s" * len(deciding), bucket)
@@ -138,7 +137,11 @@ class MemorySeen(Seen):
 
 
 def _position(bucket: bytes, entry: bytes, start: int = 0) -> int:
-    """Return where *entry* stands in *bucket*; bytes of two neighbours do not count."""
+    """Return the position of *entry* in *bucket* from *start* on, or -1.
+
+    Only multiples of 8 count: elsewhere its bytes are the end of one entry and the
+    beginning of the next.
+    """
     at = bucket.find(entry, start)
     while at & 7 and at >= 0:
         at = bucket.find(entry, at + 1)

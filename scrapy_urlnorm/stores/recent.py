@@ -1,4 +1,4 @@
-"""A store that does not ask another one again what that said a moment ago."""
+"""Caches the recent answers of a slow store."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.stores.witnesses import SharedWitnesses
 
-SECONDS = 3.0  #: so long a key is remembered at least; at most twice as long
-MAX_KEYS = 50_000  #: remembered in each of two halves, some 10 MB in all
+SECONDS = 3.0  #: a key is remembered at least so long, and at most twice as long
+MAX_KEYS = 50_000  #: remembered in each of two sets, some 10 MB in all
 
 
 class SeenRecently(Seen):
-    """Remembers keys that *store*, which takes a round trip to ask, has just been found to have.
+    """Remembers for some seconds which keys *store* has, so that it need not be asked again.
 
-    Most links of a page stand on the pages around it too, so most questions were answered not
-    long ago. A key that is in a store stays there unless somebody else takes it out or its time
-    to live ends: that is noticed some seconds later.
+    Every question to *store* takes a round trip. Most links of a page are also on the pages around
+    it, so most questions were asked a moment ago. A key stays in a store unless another crawler
+    takes it out or its time to live ends: this class notices that some seconds later.
     """
 
     def __init__(self, store: Seen) -> None:
@@ -56,7 +56,7 @@ class SeenRecently(Seen):
     def _remembers(self, key: bytes) -> bool:
         now = monotonic()
         if now >= self._turn or len(self._new) >= MAX_KEYS:
-            # After a pause the newer half is too old as well.
+            # After a long pause the newer set is too old as well.
             self._old = self._new if now < self._turn + SECONDS else set()
             self._new = set()
             self._turn = now + SECONDS

@@ -30,16 +30,16 @@ class RedisSeen(Seen):
     that the store has) equal those of another. The chance that this happens even once while 100
     million keys are added is 1 in 100,000 (the birthday bound, n * n / 2 / 2**69).
 
-    Every check is one script, run by Redis as one step, and one round trip: of many crawlers
-    that add a key, one is told that it is new. Nothing is deleted when a crawl ends.
+    Every check is one round trip: Redis runs one script as one step. When many crawlers add a
+    key at once, one of them is told that it is new. Nothing is deleted when a crawl ends.
 
-    With a time to live (*ttl*, whole seconds) a key is forgotten between one and two times as
-    long after it was added; without, never.
+    With a time to live (*ttl*, whole seconds) Redis forgets a key between one and two times as
+    long after it was added; without one, never.
 
-    While Redis does not answer, an operation is tried again for *wait* seconds; then it is a
+    While Redis does not answer, an operation is tried again for *wait* seconds; then it raises
     `StoreUnavailableError`. When the answer to an add was lost, the key counts as new: its page
-    may be fetched twice, and is not lost. A Redis that has lost keys (restarted without
-    persistence, flushed, or short of memory and set to throw keys away) is a `StoreError` too.
+    may be fetched twice, but is not lost. A Redis that has lost keys (restarted without
+    persistence, flushed, or short of memory and set to throw keys away) raises `StoreError` too.
     """
 
     is_shared = True
@@ -50,7 +50,7 @@ class RedisSeen(Seen):
         self._groups = RedisGroups(place, identity, prefix=prefix, ttl=ttl, wait=wait)
         self.name = self._groups.name
         self._notes = f"{prefix}:notes"
-        self._unreadable: set[bytes] = set()  # names of notes
+        self._unreadable: set[bytes] = set()  # names of notes that the log has warned of
 
     def open(self) -> None:
         if self._groups.open():
@@ -70,7 +70,7 @@ class RedisSeen(Seen):
         return sum(map(sum, map(self._add_some, _chunks(keys))))
 
     def _add_some(self, keys: list[bytes]) -> list[bool]:
-        """Add *keys* in one round trip; of each, whether it was new."""
+        """Add *keys* in one round trip; return for each whether it was new."""
         calls = [self._call("add", key) for key in keys]
         return [self._new(*answer) for answer in self._groups.ask_many(_SEEN, calls)]
 
@@ -105,7 +105,7 @@ class RedisSeen(Seen):
         return {name: note for name, note in notes.items() if name is not None and note is not None}
 
     def _decoded(self, name: bytes, text: bytes) -> str | None:
-        """Return *text* of the note *name*; what is no text is not ours, and is said once."""
+        """Return *text* of the note *name* as text; ``None``, with one warning, if it is none."""
         try:
             return text.decode()
         except UnicodeDecodeError as error:
@@ -123,10 +123,10 @@ class RedisSeen(Seen):
 
 
 class RedisWitnesses(SharedWitnesses):
-    """In the groups of a `RedisSeen`, in hashes that Redis packs: about 20 bytes and the value.
+    """The witnesses in the groups of a `RedisSeen`: about 20 bytes an entry, and its value.
 
-    It keeps the same 69 bits of a key as that store does, and an entry for as long as that keeps
-    a key: between one and two times the time to live, without one for ever.
+    Redis packs the hashes that hold them. Of a key the same 69 bits are kept as by that store. An
+    entry lives as long as a key there: between one and two times the time to live, or for ever.
     """
 
     def __init__(self, groups: RedisGroups) -> None:

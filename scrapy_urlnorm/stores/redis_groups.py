@@ -1,4 +1,4 @@
-"""RedisGroups: where the keys of a store in Redis lie, and how Redis is asked about them."""
+"""RedisGroups: the parts of a store in Redis, and the connection that asks Redis about them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-GROUPS = 32  #: parts of a crawl's keys, each in a slot of its own in a cluster
-LEAST_TIMEOUT = 1.0  #: seconds that Redis has to answer, however short the time to wait is
+GROUPS = 32  #: parts of a crawl's keys; in a cluster each has a slot of its own
+LEAST_TIMEOUT = 1.0  #: seconds that Redis has at least to answer, however short the wait is
 
-_LOST = -1  # what a script says of a group that is not there, or is another one
-_MAKING = b"making "  # before an identity whose groups are being made
+_LOST = -1  # a script's answer when the group is gone, or another crawler made it anew
+_MAKING = b"making "  # begins an identity record while its groups are being made
 _NO_ANSWER = (exceptions.ConnectionError, exceptions.TimeoutError, OSError)
 _FAILING_OVER = (
     exceptions.ReadOnlyError,
@@ -40,12 +40,12 @@ class Script(NamedTuple):
     """A script on a group, for Redis to run as one step."""
 
     text: str
-    sha: str  #: what Redis knows it by once it has it
-    answers: tuple[type, ...]  #: what it returns
+    sha: str  #: by which Redis finds the script once it has it
+    answers: tuple[type, ...]  #: types of the values that it returns
 
     @classmethod
     def load(cls, *names: str, answers: tuple[type, ...] = (int,)) -> Script:
-        """Read it from files of this package, one after the other."""
+        """Read a script from files of this package, joined in this order."""
         folder = files(__package__)
         text = "".join(folder.joinpath(name).read_text("ascii") for name in names)
         return cls(text, sha1(text.encode("ascii"), usedforsecurity=False).hexdigest(), answers)
@@ -55,7 +55,7 @@ _MAKE = Script.load("group.lua")
 
 
 class Call(NamedTuple):
-    """An operation of a script on a group, by its number."""
+    """One operation of a script, on the group with this number."""
 
     group: int
     operation: str
@@ -65,13 +65,14 @@ class Call(NamedTuple):
 class RedisGroups:
     """The groups of one store, each a part of its keys, and a connection to their Redis.
 
-    With the store a salt is made, which its identity record carries. Keys are hashed with it, and
-    from it each group has a mark that is in the group itself too. So a group that Redis has lost
-    is told from one that another crawler has made since under the same name.
+    A new store gets a salt, which its identity record holds. Keys are hashed with the salt. Each
+    group has a mark that is made of the salt and also stands in the group itself. By the mark a
+    crawler notices that Redis has lost a group, even if another crawler has made a new one of the
+    same name.
 
-    Whatever Redis cannot do is a `StoreError`. While it does not answer, it is asked again for
-    *wait* seconds. An attempt has half of that time first, then what is left of it, but at least
-    `LEAST_TIMEOUT`; then it is a `StoreUnavailableError`.
+    Every failure of Redis is a `StoreError`. While Redis does not answer, it is asked again for
+    *wait* seconds, then a `StoreUnavailableError` is raised. The first attempt has half of that
+    time, the next ones what is left of it, but never less than `LEAST_TIMEOUT`.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class RedisGroups:
         self._wait = wait
         self._is_open = False
         self._client: Any = None
-        self._timeout = 0.0  # of a client that is made
+        self._timeout = 0.0  # seconds; for the next client
         self._salt = b""
         self._groups = [(f"{prefix}:{{{number:02x}}}", "") for number in range(GROUPS)]  # and marks
 
     def open(self) -> bool:
-        """Connect, and make the groups unless they are there; False if that was done before."""
+        """Connect, and make the groups of a new store; return False if it is open already."""
         if self._is_open:
             return False
         self._is_open = True
@@ -104,12 +105,12 @@ class RedisGroups:
         return True
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._is_open = False
         self._disconnect()
 
     def locate(self, key: bytes) -> tuple[int, int]:
-        """Return the number of the group of *key*, and the integer that stands for it there."""
+        """Return the number of the group of *key*, and the integer for *key* in that group."""
         data = key if key else key_bytes(key)
         digest = blake2b(data, digest_size=9, key=self._salt).digest()
         return digest[8] % GROUPS, int.from_bytes(digest[:8], "big", signed=True)
@@ -122,9 +123,9 @@ class RedisGroups:
         self._adopt(record)
 
     def _make(self, client: Any, place: str) -> bytes:
-        """Make a new store, or help another crawler to; its identity record.
+        """Make a new store, or complete one that a crawler began; return its identity record.
 
-        Whoever finds that it is begun ends it, so a crawler may be killed at any moment.
+        Every crawler that finds a store begun completes it, so one may be killed at any moment.
         """
         new = b"%b\n%d" % (self._identity.salted().to_bytes(), self._ttl)
         client.set(place, _MAKING + new, nx=True)
@@ -138,14 +139,14 @@ class RedisGroups:
             pipeline.execute_command("EVAL", _MAKE.text, 1, group, mark, self._ttl)
         if not all(pipeline.execute()):
             raise StoreError(
-                f"{self.name} has keys, but what says how they were made is gone: delete all "
+                f"{self.name} has keys, but the record of how they were made is gone: delete all "
                 f"that begins with {self.prefix!r}, or name another prefix"
             )
         client.set(place, record)
         return record
 
     def _adopt(self, record: bytes) -> None:
-        """Take over what an identity record says, if it fits."""
+        """Use the salt of an identity record; raise `StoreMismatchError` if it does not fit."""
         line, _, ttl = record.partition(b"\n")
         anew = f"name another prefix, or delete all that begins with {self.prefix!r}"
         found = Identity.from_bytes(line, self.name)
@@ -160,7 +161,7 @@ class RedisGroups:
 
     def _check_eviction(self, client: Any) -> None:
         """Warn when Redis would throw keys away rather than refuse new ones."""
-        with suppress(exceptions.ResponseError, AttributeError):  # not everybody may ask
+        with suppress(exceptions.ResponseError, AttributeError):  # INFO may be forbidden
             memory = client.info("memory")
             policy = memory.get("maxmemory_policy", "noeviction")
             if memory.get("maxmemory") and (
@@ -174,16 +175,16 @@ class RedisGroups:
                 )
 
     def ask(self, script: Script, call: Call) -> tuple[Any, bool]:
-        """Run *script* as *call* says; its result, and whether it was run just once."""
+        """Run *script* for *call*; return its result, and whether it surely ran only once."""
         return self.do(lambda client: self._run(client, script, call))
 
     def ask_many(self, script: Script, calls: Sequence[Call]) -> list[tuple[Any, bool]]:
-        """Return of each of *calls* what `ask` does, in one round trip for all."""
+        """Return for each of *calls* what `ask` returns, in one round trip for all."""
         if len(calls) == 1:
             return [self.ask(script, calls[0])]
         results, is_sure = self.do(lambda client: self._run_many(client, script, calls))
         return [
-            # The script is not loaded there yet, or it is an error that comes again.
+            # Redis has not loaded the script yet, or the error comes again and `ask` raises it.
             self.ask(script, call)
             if isinstance(result, Exception)
             else (self._checked(script, result), is_sure)
@@ -214,7 +215,7 @@ class RedisGroups:
         return 1, group, call.operation, mark, self._ttl, *call.arguments
 
     def _checked(self, script: Script, result: Any) -> Any:
-        """Return what *script* answered, if a store can answer so."""
+        """Return *result*; raise `StoreError` if it is no answer of *script* on a whole store."""
         if result == _LOST:
             raise StoreError(
                 f"{self.name} has lost its keys, or some of them (was Redis restarted without "
@@ -226,9 +227,9 @@ class RedisGroups:
         return result
 
     def do(self, work: Callable[[Any], Any]) -> tuple[Any, bool]:
-        """Do *work* with the client until Redis answers.
+        """Do *work* with the client, again and again until Redis answers.
 
-        Returns its result, and whether it was done just once.
+        Returns the result of *work*, and whether Redis surely did it only once.
         """
         if not self._is_open:
             raise StoreError(f"{self.name} is not open")
@@ -253,7 +254,7 @@ class RedisGroups:
                     ) from error
             except StoreError:
                 raise
-            except Exception as error:  # noqa: BLE001 - what is no Redis ends in anything there
+            except Exception as error:  # noqa: BLE001 - another server may cause any error there
                 self._fail(error)
             else:
                 if not is_first:
@@ -271,7 +272,7 @@ class RedisGroups:
     def _reconnect(self, timeout: float) -> None:
         """Connect anew before the next attempt, for answers within *timeout* seconds."""
         self._timeout = max(timeout, LEAST_TIMEOUT)
-        if self._place.is_alone:  # other clients look for a server that answers by themselves
+        if self._place.is_alone:  # clients of a cluster or of sentinels find another server
             self._disconnect()
 
     def _disconnect(self) -> None:
@@ -293,7 +294,7 @@ class RedisGroups:
 
 
 def _mark(group: str, salt: bytes) -> str:
-    """Return what tells *group* from any other; nothing in a store without a salt."""
+    """Return the mark of *group*, which no other group has; "" in a store without a salt."""
     if not salt:
         return ""
     digest = blake2b(group.encode(), digest_size=8, key=salt).digest()

@@ -1,4 +1,4 @@
-"""Where a Redis is: URLs, and the options in their query strings."""
+"""URLs of a store in Redis, and the options in their query strings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 SPIDER = "%(spider)s"  #: stands in a prefix for the name of the spider, as in scrapy-redis's keys
 DEFAULT_PREFIX = f"{SPIDER}:urlnorm"
 DEFAULT_WAIT = 5.0
-DEFAULT_TIMEOUT = 5.0  #: seconds, if there is so much left of the time to wait
+DEFAULT_TIMEOUT = 5.0  #: seconds, or what is left of the time to wait if that is less
 _SENTINEL_PORT = 26379
 
 _TIMEOUTS = ("socket_connect_timeout", "socket_timeout")
 
-#: Options of redis-py that make sense here, beside those that begin with ``ssl_``.
+#: Options of redis-py that a store takes, besides those that begin with ``ssl_``.
 _REDIS_PY = frozenset(
     ("client_name", "db", "health_check_interval", "max_connections", "password", "protocol",
      "socket_connect_timeout", "socket_keepalive", "socket_timeout", "username")
@@ -35,11 +35,11 @@ _REDIS_PY = frozenset(
 
 @dataclass(frozen=True)
 class Place:
-    """A Redis: how to name it (no password in that), and how to connect to it."""
+    """A Redis: its name for messages, without a password, and how to connect to it."""
 
     name: str
-    connect: Callable[[float], Any]  #: a client that waits so many seconds for an answer, at most
-    is_alone: bool = True  #: a single server: its client does not look for another one
+    connect: Callable[[float], Any]  #: makes a client that waits at most so many seconds
+    is_alone: bool = True  #: a single server, whose client does not look for another one
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Options:
 def parse_redis(
     spec: str, options: Mapping[str, object], spider: str | None = None
 ) -> tuple[Place, Options]:
-    """Read the URL of a Redis store; *options* go over those in its query string.
+    """Read the URL of a Redis store; *options* take precedence over its query string.
 
-    ``%(spider)s`` in a prefix stands for *spider*. The query is percent-decoded, which leaves
-    that as it is and makes the same of ``%25(spider)s``; no other ``%`` means anything.
+    ``%(spider)s`` in a prefix stands for *spider*. The query is percent-decoded: ``%(spider)s``
+    is no escape and stays, ``%25(spider)s`` becomes the same. No other ``%`` has a meaning.
 
     ``redis://``, ``rediss://`` and ``unix://`` are as redis-py takes them; ``redis+cluster://``
     and ``rediss+cluster://`` name any node of a cluster, and
@@ -129,7 +129,7 @@ def _prefix(prefix: object, name: str, spider: str | None) -> str:
 def _place(parts: SplitResult, name: str, timeouts: Mapping[str, float]) -> Place:
     kind = parts.scheme.partition("+")[2]
     url = f"{parts.scheme.partition('+')[0]}://{parts.netloc}{parts.path}?{parts.query}"
-    # We try again ourselves: an add that was done twice must be known to have been.
+    # `RedisGroups` tries again itself: it has to know whether an add may have been done twice.
     never: dict[str, Any] = {"retry": Retry(NoBackoff(), 0)}
 
     def within(seconds: float) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _place(parts: SplitResult, name: str, timeouts: Mapping[str, float]) -> Plac
             is_alone=False,
         )
     if kind == "cluster":
-        if int(redis.__version__.partition(".")[0]) < 6:  # since then *retry* says it
+        if int(redis.__version__.partition(".")[0]) < 6:  # from 6 on *retry* is enough
             never["cluster_error_retry_attempts"] = 0
         return Place(
             name,
@@ -157,7 +157,7 @@ def _place(parts: SplitResult, name: str, timeouts: Mapping[str, float]) -> Plac
         return redis.Redis.from_url(url, **never, **within(seconds))
 
     try:
-        connect(DEFAULT_TIMEOUT)  # only when it is used: this is to see the URL
+        connect(DEFAULT_TIMEOUT)  # this checks the URL; a client connects at its first command
     except ValueError as error:
         raise ConfigError(f"the store {name}: {error}") from error
     return Place(name, connect)
@@ -166,7 +166,7 @@ def _place(parts: SplitResult, name: str, timeouts: Mapping[str, float]) -> Plac
 def _sentinels(
     parts: SplitResult, name: str
 ) -> tuple[list[tuple[str, int]], str, dict[str, object]]:
-    """Return where the sentinels are, what service they are asked for, and options of its."""
+    """Return the sentinels' hosts and ports, the name of the service, and its options."""
     service, _, db = parts.path.strip("/").partition("/")
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     nodes = []

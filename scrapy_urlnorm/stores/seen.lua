@@ -2,8 +2,8 @@
 -- The entries of the table are the keys, each bucket is a set.
 -- ARGV[4]  the key
 --
--- Each bucket has the mark as one entry more, from when it is made. So where that is missing,
--- Redis has lost the bucket (or thrown it away when memory was short): then -1 is returned too.
+-- Each new bucket gets the mark as one more entry. If the mark is missing, Redis has lost the bucket
+-- (or thrown it away when memory was short): then the script returns -1 too.
 
 local entry = ARGV[4]
 local current, before, expires = periods(group)
@@ -15,7 +15,7 @@ local function is_whole(bucket)
   return whole
 end
 
--- The tables of the last two periods in which keys were added are noted in the group.
+-- The group has the names of the tables of the last two periods in which keys were added.
 local function buckets_left(name)
   local buckets = buckets_of(name)
   if buckets == 0 and mark ~= '' then

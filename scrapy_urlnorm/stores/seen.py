@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 class Seen(ABC):
     """A set of keys that a crawl has seen. A key is bytes, at least one.
 
-    Whatever the store cannot do is a `StoreError`; a store never says "new" or "seen" in its
-    place. After an error the same call may be made again.
+    A store that cannot answer raises `StoreError`. It never guesses. After an error the caller may
+    make the same call again.
     """
 
     name: str  #: the store in words, for messages: kind and place, no password
     is_shared = False  #: whether other crawlers may use it at the same time
 
     def open(self) -> None:  # noqa: B027 - a store may have nothing to open
-        """Connect or read what is there.
+        """Connect to the store, or read it. The second of two calls does nothing.
 
-        Raises `StoreMismatchError` when what is there was made with other rules, and another
+        Raises `StoreMismatchError` when the store was made with other rules, and another
         `StoreError` when it cannot be used.
         """
 
     @abstractmethod
     def add(self, key: bytes) -> bool:
-        """Put *key* in; whether it was new.
+        """Add *key*; return whether it was new.
 
-        Atomic: of several that add a key at once, one is told that it is new.
+        Atomic: when several crawlers add a key at once, one of them is told that it is new.
         """
 
     def add_many(self, keys: Iterable[bytes]) -> int:
-        """Put *keys* in, as fast as the store can; how many were new."""
+        """Add *keys*, as fast as the store can; return how many were new."""
         return sum(map(self.add, keys))
 
     @abstractmethod
@@ -52,30 +52,36 @@ class Seen(ABC):
 
     @abstractmethod
     def forget(self, key: bytes) -> bool:
-        """Take *key* out; whether it was in."""
+        """Take *key* out; return whether the store had it."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     def leave_notes(self, notes: Mapping[str, str]) -> None:  # noqa: B027 - nobody to read them
-        """Leave *notes* for the other crawlers at a shared store; one of the same name goes."""
+        """Leave *notes*, text by name, for the other crawlers at a shared store.
+
+        A note replaces an older one of the same name.
+        """
 
     def notes(self) -> dict[str, str]:
-        """Return the notes that all crawlers left at a shared store."""
+        """Return the notes, text by name, that all crawlers left at a shared store."""
         return {}
 
     def witness_table(self) -> SharedWitnesses:
         """Return the witnesses of all crawlers at a shared store.
 
-        Raises `StoreError` when this one is not shared.
+        Raises `StoreError` when this store is not shared.
         """
         raise StoreError(f"{self.name} is not shared, so it has no witnesses of other crawlers")
 
     def flush(self) -> None:  # noqa: B027 - a store may write at once
-        """Write what is not written yet."""
+        """Write the keys that are not written yet."""
 
-    def close(self) -> None:  # noqa: B027 - or to let go
-        """Write what is not written yet and let go. Deletes nothing; twice is harmless."""
+    def close(self) -> None:  # noqa: B027 - or to close
+        """Write the keys that are not written yet, and free the store for other processes.
+
+        Deletes nothing. The second of two calls does nothing.
+        """
 
     def __enter__(self) -> Self:
         self.open()
@@ -91,7 +97,7 @@ class Seen(ABC):
 
 
 def key_bytes(key: object) -> bytes:
-    """Return *key* as bytes; raises `TypeError` or `ValueError` for what is not a key."""
+    """Return *key* as bytes; raise `TypeError` or `ValueError` if it is not a key."""
     if not isinstance(key, bytes):
         raise TypeError(f"a key is bytes, not {key!r}")
     if not key:
@@ -106,12 +112,12 @@ SALTED = 2  #: the format of a store that hashes keys with a salt of its own
 
 
 class Identity(NamedTuple):
-    """What the keys of a lasting store were made with; the store carries it."""
+    """The rules and formats that a lasting store was made with. The store keeps them with its keys."""
 
     digest: str  #: of the normalizer: rules, options, lists, site rules
     key_version: int = 1  #: of this package's keys
     format: int = 1  #: of the store's own layout
-    salt: bytes = b""  #: of the store's hashes: nobody can search for two URLs with one hash
+    salt: bytes = b""  #: of the store's hashes, so that nobody can make two URLs with one hash
 
     def salted(self) -> Identity:
         """Return the identity of a new store with a salt that no other store has."""
@@ -126,7 +132,7 @@ class Identity(NamedTuple):
 
     @classmethod
     def from_bytes(cls, line: bytes, where: str) -> Identity:
-        """Read what `to_bytes` wrote; anything else is a `StoreMismatchError` naming *where*."""
+        """Read a line of `to_bytes`; raise `StoreMismatchError`, naming *where*, for any other."""
         # Hostile JSON can be nested too deep, or name a number that is too large.
         with suppress(ValueError, KeyError, TypeError, RecursionError, OverflowError):
             if line.startswith(_MARK):
@@ -145,8 +151,8 @@ class Identity(NamedTuple):
     def require(self, found: Identity, where: str, anew: str) -> None:
         """Raise `StoreMismatchError` unless *found*, read from *where*, fits this one.
 
-        The salt is the store's own, and older formats than this one's are read too. *anew* says
-        how to start anew there.
+        The salts may differ, and the format found may be an older one. *anew* tells the user how
+        to start anew with an empty store.
         """
         if found[:2] == self[:2] and 1 <= found.format <= self.format:
             return

@@ -1,14 +1,14 @@
--- What every script on a group begins with: a linear hash table of small Redis values, which Redis
+-- The beginning of every script on a group: a linear hash table of small Redis values, which Redis
 -- packs. Its entries are signed 64-bit integers, written in decimal.
 --
--- KEYS[1]  the group: a hash with the fields mark, keys and buckets. It also makes the names of all
---          that belongs to it, which lies in the same slot of a cluster because of the {..} in it.
--- ARGV     operation, mark, seconds to live or 0, then what the operation needs
+-- KEYS[1]  the group: a hash with the fields mark, keys and buckets. The names of its buckets begin
+--          with its name, so that they lie in the same slot of a cluster because of the {..} in it.
+-- ARGV     operation, mark, seconds to live or 0, then the arguments of the operation
 --
--- The mark is an integer that no group of another store has, nor another group of this one; an old
--- store has none, it is empty there.
+-- The mark is an integer that no other group has, of this store or another. In an old store it is
+-- empty.
 --
--- Returns -1 when the group is not there, or another one is: Redis has lost it.
+-- Returns -1 when the group is gone, or has another mark: Redis has lost it.
 --
 -- A table begins with one bucket and splits one bucket whenever it has LOAD entries for each, so
 -- that a bucket has between LOAD / 2 and 2 * LOAD, whatever the number of entries. Redis packs a
@@ -22,8 +22,8 @@ local group, operation, mark, ttl = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local found = redis.call('HMGET', group, 'buckets', 'mark')
 if not found[1] or (found[2] or '') ~= mark then return LOST end
 
--- Bits of an entry that say where it belongs. Lua's numbers are exact up to 2^53 only: without
--- the low bits, an entry always gives the same.
+-- The bits of an entry that choose its bucket. Lua's numbers are exact up to 2^53 only: without
+-- its low bits an entry always gives the same number.
 local function spread(entry)
   return math.floor(tonumber(entry) / 4096)
 end
@@ -49,8 +49,9 @@ local function periods(name)
   return name .. ':' .. period, name .. ':' .. (period - 1), (period + 2) * ttl
 end
 
--- Count one entry more, which is in *bucket*, one of *buckets*, already. When they are full, one is
--- split: move(from, to, belongs) takes over what belongs there, unless it returns false.
+-- Count one entry more, which is in *bucket* already. *buckets* is the number of buckets. When they
+-- are full, one is split: move(from, to, belongs) moves the entries that belong to the new one. It
+-- returns false if it could not.
 local function grow(name, buckets, bucket, expires, move)
   local entries = redis.call('HINCRBY', name, 'keys', 1)
   if expires then

@@ -1,7 +1,7 @@
 -- One operation on the witnesses of a group (see table.lua): put, get, drop. The entries of the
--- table are learned keys, each bucket is a hash from these to what is known of the page.
--- ARGV[4]  the learned key; of drop, all others follow
--- ARGV[5]  of put, the value
+-- table are learned keys, each bucket is a hash from learned keys to values.
+-- ARGV[4]  the learned key; for drop, more keys follow
+-- ARGV[5]  for put, the value
 --
 -- get returns the value, or nil when there is none.
 

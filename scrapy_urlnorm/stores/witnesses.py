@@ -1,4 +1,4 @@
-"""SharedWitnesses: which pages arrived under a learned key, told by all crawlers of a store."""
+"""SharedWitnesses: pages that arrived under learned keys, shared by all crawlers of a store."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ MAX_VALUE = 48  #: bytes of a value: a key of 20, and the digest of a content
 
 
 class SharedWitnesses(ABC):
-    """Maps a learned key to what is known of a page that arrived under it.
+    """Maps a learned key to a few bytes about a page that arrived under it.
 
-    Each call is one round trip. Whatever the store cannot do is a `StoreError`; what it has lost,
-    or thrown away when memory was short, is no witness.
+    Each call is one round trip. A store that cannot answer raises `StoreError`. An entry that the
+    store has lost, or thrown away when memory was short, counts as no witness.
     """
 
     @abstractmethod
     def put(self, key: bytes, value: bytes) -> None:
-        """Say that a page arrived under *key*. What another crawler said of it goes.
+        """Record that a page arrived under *key*, in place of another crawler's record.
 
         Raises `ValueError` for a *value* of more than `MAX_VALUE` bytes.
         """
 
     @abstractmethod
     def get(self, key: bytes) -> bytes | None:
-        """Return what was put under *key*, by any crawler; ``None`` when nothing was."""
+        """Return the value that any crawler put under *key*; ``None`` when none did."""
 
     @abstractmethod
     def drop(self, keys: Iterable[bytes]) -> None:

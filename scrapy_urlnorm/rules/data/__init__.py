@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 #: The tables, in the order in which :func:`lists_digest` reads them.
 TABLES = ("index_names", "path_sessions", "session_params", "tracking_params")
 
-#: How sure it is that a row is no content. Who takes the likely rows takes the sure ones too.
+#: How sure it is that a parameter is no content. "likely" includes the rows that are "sure".
 STRENGTHS = ("sure", "likely")
 
-#: What values are made of, as expressions for one whole value. All are linear: a class of
-#: characters, and at most three looks ahead.
+#: Kinds of values, as expressions for a whole value. Each takes linear time: it is a class of
+#: characters after at most three look-aheads.
 _MIXED = "(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])"
 _DIGITS_ALL_OVER = "(?=[^0-9]*[0-9]+[^0-9]+[0-9]+[^0-9]+[0-9])(?=[^A-Za-z]*[A-Za-z])"
 ALPHABETS = {
@@ -203,9 +203,9 @@ def path_sessions() -> tuple[PathSession, ...]:
     )
 
 
-#: The index that servers look for first and mostly alone (the defaults of Apache, nginx, of static
-#: hosts and of site generators). Two names of one folder may be two pages, so that only one name
-#: can be the folder without a word from those who know the site.
+#: The index that most servers look for first, and often alone (the defaults of Apache, nginx, static
+#: hosts and site generators). Two index names in one folder may be two pages: without knowledge of
+#: the site only one name can stand for the folder.
 USUAL_INDEX_NAME = "index.html"
 
 
@@ -217,10 +217,10 @@ def index_names() -> frozenset[str]:
 
 @cache
 def lists_digest() -> str:
-    """Return 16 hex digits that change with whatever of the lists decides about a URL.
+    """Return 16 hex digits that change when a part of the lists changes that decides about a URL.
 
-    Vendors, sources, reasons and comments are left out: to correct one must not make stored keys
-    stale.
+    Vendors, sources, reasons and comments are left out: a correction of these must not make
+    stored keys invalid.
     """
     told = {"vendor", "source", "server", "why"}
     content = [

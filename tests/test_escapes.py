@@ -1,0 +1,52 @@
+"""Escape expressions find the escapes that their names promise, and no other."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from scrapy_urlnorm.rules import escapes
+
+UNRESERVED = set((string.ascii_letters + string.digits + "-._~").encode())
+RESERVED = set(range(256)) - UNRESERVED
+HEX_PAIRS = [a + b for a in string.hexdigits for b in string.hexdigits]
+
+
+@pytest.mark.parametrize(
+    ("expression", "characters"),
+    [
+        (escapes.ESCAPE, RESERVED),
+        (escapes.ESCAPE_IN_PATH, RESERVED - set(b":@!$&'()*+,=[]")),
+        (escapes.ESCAPE_IN_FORM, RESERVED - {0x20}),
+    ],
+)
+def test_an_expression_matches_its_escapes_in_upper_case(
+    expression: str, characters: set[int]
+) -> None:
+    """Of all pairs of hex digits exactly those in upper case that stand for the characters."""
+    matched = {pair for pair in HEX_PAIRS if re.fullmatch(expression, f"%{pair}")}
+    assert matched == {f"{byte:02X}" for byte in characters}
+
+
+def test_every_untidy_escape_is_found() -> None:
+    """An escape is untidy if upper case or decoding would change it, and only then."""
+    for pair in HEX_PAIRS:
+        text = f"%{pair}"
+        tidy = escapes.without_unreserved_escapes(escapes.with_upper_case_escapes(text))
+        assert (escapes.UNTIDY_ESCAPE.search(text) is not None) == (tidy != text), pair
+
+
+def test_decoding_is_by_the_character() -> None:
+    """Each function decodes the escapes of its characters, in both cases, and leaves the rest."""
+    for pair in HEX_PAIRS:
+        text, byte = f"%{pair}", int(pair, 16)
+        decoded = chr(byte)
+        assert escapes.without_unreserved_escapes(text) == (decoded if byte in UNRESERVED else text)
+        assert escapes.without_reserved_escapes(text) == (
+            decoded if byte in escapes.DECODED_IN_PATH else text
+        )
+        assert escapes.token_bytes(text) == bytes([byte])
+        assert re.fullmatch(escapes.FORM_TOKEN, escapes.form_encoded_token(text))
+        assert escapes.decode_token(escapes.form_encoded_token(text)) == escapes.decode_token(text)
