@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import replace
 from functools import cache
 from hashlib import blake2b, shake_256
 from typing import TYPE_CHECKING
@@ -25,11 +24,9 @@ from scrapy_urlnorm.url import join, split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from scrapy_urlnorm.site_rules import SiteRule
-
     Mask = Callable[[str], str]
 
-__all__ = ["KEY_BYTES", "mask_url", "masked", "placeholders"]
+__all__ = ["KEY_BYTES", "mask_url", "placeholders"]
 
 KEY_BYTES = 32
 
@@ -85,18 +82,6 @@ def placeholders(urls: Iterable[str]) -> list[str]:
     """
     seen: dict[str, int] = {}
     return [_masked(url, lambda value: _numbered(value, seen)) for url in urls]
-
-
-def masked(rule: SiteRule) -> SiteRule:
-    """Return *rule* with `placeholders` in its examples, so that it may be stored or sent.
-
-    A rule that a person wrote is returned as it is.
-    """
-    if rule.source == "user" or not rule.examples:
-        return rule
-    urls = placeholders(url for pair in rule.examples for url in pair)
-    pairs = tuple(zip(urls[::2], urls[1::2], strict=True))
-    return rule if pairs == rule.examples else replace(rule, examples=pairs)
 
 
 def _masked(url: str, mask: Mask) -> str:

@@ -16,12 +16,12 @@ from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules
 from scrapy_urlnorm.rules.data import lists_digest
 from scrapy_urlnorm.rules.escapes import UNTIDY_ESCAPE
 from scrapy_urlnorm.rules.host import canonical_host
-from scrapy_urlnorm.site_rules import RulesByDomain, compile_site_rules
+from scrapy_urlnorm.site_rules import RulesByDomain, RuleSet
 from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.fast_key import FastKey, PlainUrls
-    from scrapy_urlnorm.site_rules import CompiledSiteRules, SiteRule
+    from scrapy_urlnorm.site_rules import SiteRule
 
 KEY_VERSION = 2
 """Goes up when the same rules give another key for any URL; part of every digest."""
@@ -29,7 +29,6 @@ KEY_VERSION = 2
 #: Two passes are enough for nearly every URL. One that needs more was made to keep us busy.
 _MAX_PASSES = 8
 
-_KEY_ONLY_KINDS = {"ignore-value", "keep-number"}
 _CACHED_HOSTS = 65_536
 _PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
 _UNSETTLED_REASON = (
@@ -96,7 +95,7 @@ ConfigError` for an unknown profile, rule or option.
     _fast_key: FastKey | None  # the fast path by catalogue and site rules
     _has_site_rules: BoundedCache[bool]  # by host; only with site rules
     _plain_urls: PlainUrls | None
-    _site: CompiledSiteRules | None
+    _site: RuleSet | None
     digest: str
     profile: str
     site_rules: tuple[SiteRule, ...]
@@ -107,10 +106,19 @@ ConfigError` for an unknown profile, rule or option.
         rules: Mapping[str, object] | None = None,
         site_rules: Iterable[SiteRule] = (),
     ) -> None:
-        catalogue = Catalogue(effective_rules(profile, rules or {}))
+        self._build(profile, rules or {}, site_rules)
+
+    def _build(
+        self,
+        profile: str,
+        rules: Mapping[str, object],
+        site_rules: Iterable[SiteRule],
+        told: set[frozenset[SiteRule]] | None = None,
+    ) -> None:
+        catalogue = Catalogue(effective_rules(profile, rules))
         plain = catalogue.plain()
         urls = None if plain is None else plain_urls(plain)
-        self._set_up(profile, catalogue, urls, site_rules)
+        self._set_up(profile, catalogue, urls, site_rules, told)
 
     def _set_up(
         self,
@@ -118,9 +126,10 @@ ConfigError` for an unknown profile, rule or option.
         catalogue: Catalogue,
         urls: PlainUrls | None,
         site_rules: Iterable[SiteRule],
+        told: set[frozenset[SiteRule]] | None,
     ) -> None:
         site_rules = tuple(site_rules)
-        site = compile_site_rules(site_rules) if site_rules else None
+        site = RuleSet(site_rules, told) if site_rules else None
         has_site_rules = None
         if site is not None:
             has_site_rules = BoundedCache(
@@ -167,7 +176,7 @@ ConfigError` for an unknown profile, rule or option.
         imitate how stock Scrapy compares URLs, and site rules that write a placeholder.
         """
         rules = self._catalogue.all_options() | {r.name: False for r in RULES if r.key_only}
-        site_rules = [rule for rule in self.site_rules if rule.kind not in _KEY_ONLY_KINDS]
+        site_rules = [rule for rule in self.site_rules if not rule.operation.key_only]
         return Normalizer(self.profile, rules, site_rules)
 
     @property
@@ -175,11 +184,27 @@ ConfigError` for an unknown profile, rule or option.
         """The rules that are on, in the order in which they run, with their options."""
         return dict(self._catalogue.options)
 
+    @property
+    def rules_left_out(self) -> int:
+        """How many keys were made without site rules that undo each other on the URL."""
+        return 0 if self._site is None else self._site.rules_left_out
+
     def replace_site_rules(self, site_rules: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue and other site rules."""
         made = object.__new__(Normalizer)
-        made._set_up(self.profile, self._catalogue, self._plain_urls, site_rules)
+        made._set_up(self.profile, self._catalogue, self._plain_urls, site_rules, self._told)
         return made
+
+    def replace_rules(self, rules: Mapping[str, object]) -> Normalizer:
+        """Return a normalizer with the same profile and site rules and other options."""
+        made = object.__new__(Normalizer)
+        made._build(self.profile, rules, self.site_rules, self._told)
+        return made
+
+    @property
+    def _told(self) -> set[frozenset[SiteRule]] | None:
+        """The circles of site rules that were logged: a copy of this normalizer is silent."""
+        return None if self._site is None else self._site.told
 
     def for_site(self, domain: str, learned: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue that is made for the hosts of *domain*.
@@ -289,7 +314,7 @@ ConfigError` for an unknown profile, rule or option.
             url = new
         return url, is_last
 
-    def _catalogue_of(self, site: CompiledSiteRules, host: str) -> Catalogue:
+    def _catalogue_of(self, site: RuleSet, host: str) -> Catalogue:
         """Return the catalogue for *host*, for which rules of *site* may change some options."""
         host = canonical_host(host)
         if self._has_site_rules[host] and (options := site.catalogue_options(host)):
@@ -316,9 +341,8 @@ ConfigError` for an unknown profile, rule or option.
             return None
         result = join(new)
         assert self._catalogue_key is not None
-        if self._catalogue_key(result) == result and site.apply(new, None) is new:
-            return result
-        return None
+        # No site rule acts on what came out of all of them.
+        return result if self._catalogue_key(result) == result else None
 
 
 def _refuse_other_than_text(url: object) -> None:

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scrapy_urlnorm.cli import main
-from scrapy_urlnorm.site_rules.kinds import KINDS
-from scrapy_urlnorm.site_rules.model import FIELDS
+from scrapy_urlnorm.site_rules.operations import WORDS as KINDS
+from scrapy_urlnorm.site_rules.rule import FIELDS
 
 # Bytes as lists and rule files have them, with what breaks readers strewn in.
 PIECES = st.one_of(

@@ -7,12 +7,8 @@ from collections import Counter
 import pytest
 
 from scrapy_urlnorm import Normalizer, SiteRule
-from scrapy_urlnorm.learning.audit import Pair, audited
-from scrapy_urlnorm.learning.emit import site_rule
-from scrapy_urlnorm.learning.ops import Drop
+from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.risk import Limits
-from scrapy_urlnorm.learning.rules import Learned
-from scrapy_urlnorm.learning.trials import Count
 
 PLAIN = Normalizer("default")
 #: Kind and option of a rule of the catalogue, and two URLs of a page that it makes one.
@@ -25,17 +21,8 @@ SWITCHES = [
 ]
 
 
-def learned(rule: SiteRule) -> Pair:
-    """Return a rule as the audit gets it; what the learner holds does not matter there."""
-    return Learned(Drop(("q:x",)), (), Count(30.0, 0, 60)), rule
-
-
-def noise() -> Pair:
-    """Return the rule that drops ``x``, which is right in these tests."""
-    mine = Learned(Drop(("q:x",)), (), Count(30.0, 0, 60))
-    rule = site_rule(mine, "a.example")
-    assert rule is not None
-    return mine, rule
+#: The rule that drops ``x``, which is right in these tests.
+NOISE = SiteRule(site="a.example", kind="drop-param", param="x")
 
 
 @pytest.mark.parametrize("site", ["a.example", "*.a.example"])
@@ -50,9 +37,9 @@ def test_a_switch_that_merges_different_pages_is_taken_back(
         urls[other.format(n)] = Counter({2 * n + 1: 1})
         urls[f"http://a.example/alone{n}"] = Counter({100 + n: 1})
         urls[f"http://a.example/alone{n}?x=1"] = Counter({100 + n: 1})
-    pairs = [learned(SiteRule(site=site, kind=kind, option=option)), noise()]
-    kept, keys = audited((), pairs, urls, PLAIN.normalize, Limits())
-    assert (kept, keys) == (pairs[1:], 120)
+    rules = [SiteRule(site=site, kind=kind, option=option), NOISE]
+    kept, keys = audited((), rules, urls, PLAIN.normalize, Limits())
+    assert (kept, keys) == (rules[1:], 120)
 
 
 @pytest.mark.parametrize(("kind", "option", "one", "other"), SWITCHES)
@@ -63,9 +50,9 @@ def test_a_switch_that_merges_equal_pages_stays(
     urls = {}
     for n in range(40):
         urls[one.format(n)] = urls[other.format(n)] = Counter({n: 1})
-    pairs = [learned(SiteRule(site="a.example", kind=kind, option=option)), noise()]
-    kept, keys = audited((), pairs, urls, PLAIN.normalize, Limits())
-    assert (kept, keys) == (pairs, 40)
+    rules = [SiteRule(site="a.example", kind=kind, option=option), NOISE]
+    kept, keys = audited((), rules, urls, PLAIN.normalize, Limits())
+    assert (kept, keys) == (rules, 40)
 
 
 def test_a_switch_of_another_host_is_not_blamed() -> None:
@@ -76,9 +63,8 @@ def test_a_switch_of_another_host_is_not_blamed() -> None:
         urls[f"http://a.a.example/page{n}"] = Counter({2 * n + 1: 1})
         urls[f"http://b.a.example/Page{n}"] = Counter({100 + n: 1})
         urls[f"http://b.a.example/page{n}"] = Counter({100 + n: 1})
-    pairs = [
-        learned(SiteRule(site=f"{host}.a.example", kind="lowercase-path", option=True))
-        for host in "ab"
+    rules = [
+        SiteRule(site=f"{host}.a.example", kind="lowercase-path", option=True) for host in "ab"
     ]
-    kept, keys = audited((), pairs, urls, PLAIN.normalize, Limits())
-    assert (kept, keys) == (pairs[1:], 120)
+    kept, keys = audited((), rules, urls, PLAIN.normalize, Limits())
+    assert (kept, keys) == (rules[1:], 120)

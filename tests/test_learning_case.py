@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
-from scrapy_urlnorm import Normalizer, SiteRule
-from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import Observation
 
@@ -35,7 +36,7 @@ def wiki(form: str) -> list[Observation]:
 def test_pairs_of_first_letters_prove_only_that(form: str, slot: str) -> None:
     """``dec`` and ``Dec`` are one page; whether ``AEGIS`` and ``Aegis`` are, nobody has seen."""
     rules = [rule for rule in mine(wiki(form)) if rule.active]
-    assert [(rule.kind, rule.slots) for rule in rules] == [("lowercase-first", (slot,))]
+    assert [(rule.edit, rule.slots) for rule in rules] == [("lowercase-first", (slot,))]
     normalize = Normalizer("default", site_rules=rules).normalize
     assert normalize(form.format("Ghost")) == normalize(form.format("ghost"))
     assert normalize(form.format("AEGIS")) != normalize(form.format("Aegis"))
@@ -79,11 +80,11 @@ def test_a_parameter_is_no_exception() -> None:
     """Of a parameter, too, first letters prove nothing about the others."""
     rows = [page(f"http://a.example/?q={t}", t) for t in TITLES * 2]
     rows += [page(f"http://a.example/?q={t.capitalize()}", t) for t in TITLES]
-    kinds = {rule.kind for rule in mine(rows)}
-    assert "lowercase-first" in kinds
-    assert "lowercase-param" not in kinds
+    edits = {rule.edit for rule in mine(rows)}
+    assert "lowercase-first" in edits
+    assert "lowercase" not in edits
     rows += [page(f"http://a.example/?q={t.upper()}", t) for t in TITLES]
-    assert "lowercase-param" in {rule.kind for rule in mine(rows)}
+    assert "lowercase" in {rule.edit for rule in mine(rows)}
 
 
 def test_first_letters_that_matter_are_kept() -> None:
@@ -93,7 +94,29 @@ def test_first_letters_that_matter_are_kept() -> None:
     assert normalize("http://wiki.example/wiki/Dec") != normalize("http://wiki.example/wiki/dec")
 
 
-def test_a_token_without_a_value_has_no_first_letter() -> None:
-    """The kind is for segments and values."""
-    with pytest.raises(SiteRuleError, match="slots = '\\?' is not accepted"):
-        SiteRule(site="a.example", kind="lowercase-first", slots="?")
+def test_accents_that_make_no_difference_are_folded() -> None:
+    """Where ``caf\u00e9`` and ``cafe`` are one page, so are other names; a letter is another one."""
+    names = (
+        "caf\u00e9",
+        "cr\u00eape",
+        "na\u00efve",
+        "ma\u00f1ana",
+        "\u00e9t\u00e9",
+        "se\u00f1or",
+        "d\u00e9j\u00e0",
+    )
+    plain = ("cafe", "crepe", "naive", "manana", "ete", "senor", "deja")
+    url = "http://a.example/?name={}&n={}".format
+    rows = [page(url(quote(name), n), f"{name} {n}") for name in names for n in range(4)]
+    rows += [
+        page(url(other, n), f"{name} {n}")
+        for name, other in zip(names, plain, strict=True)
+        for n in range(4)
+    ]
+    rules = [rule for rule in mine(rows) if rule.active]
+    assert [(rule.edit, rule.slots) for rule in rules] == [("fold-accents", ("q:name",))]
+    normalize = Normalizer("default", site_rules=rules).normalize
+    assert normalize(url("ber%C3%A9t", 9)) == url("beret", 9).replace(
+        "name=beret&n=9", "n=9&name=beret"
+    )
+    assert normalize(url("berot", 9)) != normalize(url("beret", 9))

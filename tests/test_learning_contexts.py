@@ -11,11 +11,12 @@ from scrapy_urlnorm.learning.contexts import Vocabulary
 from scrapy_urlnorm.learning.corpus import Corpus, Item
 from scrapy_urlnorm.learning.cover import cover, earned
 from scrapy_urlnorm.learning.evidence import gather, items_of
-from scrapy_urlnorm.learning.ops import Drop
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.slots import Hasher
 from scrapy_urlnorm.learning.trials import trials_of
 from scrapy_urlnorm.logs import Observation
+from scrapy_urlnorm.site_rules.context import No
+from scrapy_urlnorm.site_rules.operations import DropParam
 
 PLAIN = Normalizer("default")
 
@@ -44,7 +45,7 @@ def test_a_conjunction_found_by_chance_is_none(seed: int) -> None:
         different = " and more" if number < 4 else ""
         rows.append(page(f"{url}&x={number % 9}", f"{number}{different}"))
     corpus, items = corpus_of(rows)
-    op = Drop(("q:x",))
+    op = DropParam(("q:x",))
     assert not cover(op, trials_of(op, corpus), (), Vocabulary(items), Limits())
 
 
@@ -58,9 +59,9 @@ def test_a_context_that_explains_the_failures_is_found() -> None:
             matters = f" {number % 9}" if "list" in given else ""
             rows.append(page(f"{url}&x={number % 9}", f"{number} {given}{matters}"))
     corpus, items = corpus_of(rows)
-    op = Drop(("q:x",))
+    op = DropParam(("q:x",))
     (found,) = cover(op, trials_of(op, corpus), (), Vocabulary(items), Limits())
-    assert found.context == (("no", "q:list"),)
+    assert found.context == (No("q:list"),)
 
 
 def test_each_name_of_a_joint_set_has_evidence_of_its_own() -> None:
@@ -71,7 +72,7 @@ def test_each_name_of_a_joint_set_has_evidence_of_its_own() -> None:
         rows.append(page(f"http://h.example/{number}?a={number % 7}&b={number % 5}", f"{number}"))
     rows.append(page("http://h.example/0?a=1&b=2&q=3", "0"))
     corpus, _ = corpus_of(rows)
-    op = Drop(("q:a", "q:b", "q:q"))
+    op = DropParam(("q:a", "q:b", "q:q"))
     trials = trials_of(op, corpus)
     assert earned(op, trials, Limits()) == ("q:a", "q:b")
-    assert earned(Drop(("q:q",)), trials, Limits()) == ("q:q",)
+    assert earned(DropParam(("q:q",)), trials, Limits()) == ("q:q",)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import simulator
 
-from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine, survey
 from scrapy_urlnorm.learning.audit import audited
-from scrapy_urlnorm.learning.emit import site_rule
-from scrapy_urlnorm.learning.ops import Drop
 from scrapy_urlnorm.learning.risk import Limits
-from scrapy_urlnorm.learning.rules import Learned
-from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules import load_site_rules, save_site_rules
 
@@ -105,7 +100,7 @@ def test_reports_say_what_was_found_and_what_is_missing() -> None:
     assert proposed.note == "4 contents agree and none differs; 7 would do"
     assert second.missing == ()
     assert len(proposed.examples) == 3
-    normalize = Normalizer("default", site_rules=[replace(proposed, status="active")]).normalize
+    normalize = Normalizer("default", site_rules=[proposed.replace(status="active")]).normalize
     assert all(normalize(one) == normalize(other) for one, other in proposed.examples)
 
 
@@ -212,14 +207,9 @@ def test_the_audit_takes_back_what_merges_different_pages() -> None:
     for n in range(40):
         urls[f"http://a.example/?id={n}"] = Counter({n: 1})
         urls[f"http://a.example/?id={n}&x=1"] = Counter({n: 1})
-    pairs = []
-    for name in ("q:x", "q:id"):
-        learned = Learned(Drop((name,)), (), Count(30.0, 0, 60))
-        rule = site_rule(learned, "a.example")
-        assert rule is not None
-        pairs.append((learned, rule))
-    kept, keys = audited((), pairs, urls, PLAIN.normalize, Limits())
-    assert (kept, keys) == (pairs[:1], 40)
+    rules = [SiteRule(site="a.example", kind="drop-param", param=name) for name in ("x", "id")]
+    kept, keys = audited((), rules, urls, PLAIN.normalize, Limits())
+    assert (kept, keys) == (rules[:1], 40)
 
 
 # --- poor evidence ------------------------------------------------------------------------------

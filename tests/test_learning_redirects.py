@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from scrapy_urlnorm.domains import registrable_domain
@@ -307,7 +305,7 @@ def test_what_another_crawler_rejected_stays_rejected():
     learner = RedirectLearner(BASE)
     assert learner.adopt([rule]) == ([rule], [])
     assert learner.adopt([rule]) == ([], [])
-    rejected = replace(rule, status="rejected")
+    rejected = rule.replace(status="rejected")
     assert learner.adopt([rejected]) == ([], [rejected])
     assert learner.adopt([rule]) == ([], [])
     assert learner.active(DOMAIN) == ()

@@ -15,7 +15,6 @@ import simulator
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine
 from scrapy_urlnorm.learning.audit import compiled
-from scrapy_urlnorm.learning.emit import site_rule
 from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.risk import Limits
@@ -149,17 +148,12 @@ def test_users_get_what_was_learned(kind: str) -> None:
     pages = simulator.site(kind)
     hasher = Hasher()
     evidence = gather(list(simulator.observations(pages)), PLAIN.normalize)
-    miner = Miner(items_of(evidence, PLAIN.normalize, hasher), hasher, Limits())
-    rules = miner.run()
-    hosts = {item.slots["host"] for item in miner.first.items}
+    items = items_of(evidence, PLAIN.normalize, hasher)
+    hosts = {item.slots["host"] for item in items}
     scope = f"*.{min(hosts, key=len)}" if len(hosts) > 1 else next(iter(hosts))
-    pairs = []
-    for rule in rules:
-        emitted = site_rule(rule, scope)
-        assert emitted is not None, rule
-        pairs.append((rule, emitted))
-    normalizer, kept = compiled((), pairs)
-    assert kept == pairs
+    rules = Miner(items, hasher, Limits(), scope).run()
+    normalizer, kept = compiled((), rules)
+    assert kept == rules
     inside: defaultdict[int, set[str]] = defaultdict(set)
     outside: defaultdict[str, set[str]] = defaultdict(set)
     for page in pages:

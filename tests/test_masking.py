@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import string
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import Observation
-from scrapy_urlnorm.masking import KEY_BYTES, mask_url, masked, placeholders
+from scrapy_urlnorm.masking import KEY_BYTES, mask_url, placeholders
 from scrapy_urlnorm.rules import data
 from scrapy_urlnorm.url import split
 
@@ -204,9 +203,9 @@ def test_a_rule_file_that_is_written_again_stays(tmp_path):
 
 def test_rules_of_people_stay_as_they_are():
     """Who wrote an example by hand meant it."""
-    rule = replace(RULE, source="user")
-    assert masked(rule) is rule
-    assert masked(masked(RULE)) == masked(RULE) != RULE
+    rule = RULE.replace(source="user")
+    assert rule.masked() is rule
+    assert RULE.masked().masked() == RULE.masked() != RULE
 
 
 def shop(mask):
@@ -222,7 +221,7 @@ def shop(mask):
 
 def learned(rows):
     """The rules that are mined from rows, without the examples."""
-    return [replace(rule, examples=()) for rule in mine(rows)]
+    return [rule.replace(examples=()) for rule in mine(rows)]
 
 
 @pytest.mark.parametrize("name", ["sesskey", "visit_token"])

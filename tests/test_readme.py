@@ -12,7 +12,7 @@ from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli import VERBS
 from scrapy_urlnorm.crawl.settings import META, SETTINGS, STATS
 from scrapy_urlnorm.rules import PROFILES, RULES
-from scrapy_urlnorm.site_rules.kinds import KINDS
+from scrapy_urlnorm.site_rules.operations import WORDS
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -58,7 +58,7 @@ def verb_rows() -> list[str]:
 
 def kind_names() -> list[str]:
     """Return the kinds of site rules, as the README lists them."""
-    return [", ".join(f"`{kind}`" for kind in KINDS)]
+    return [", ".join(f"`{kind}`" for kind in WORDS)]
 
 
 TABLES = {

@@ -46,7 +46,7 @@ class CountsWork:
     def update_settings(self, settings: Any) -> None:
         for module, name in (
             (settings_module, "load_site_rules"),
-            (normalizer, "compile_site_rules"),
+            (normalizer, "RuleSet"),
         ):
             patch = mock.patch.object(module, name, wraps=getattr(module, name))
             self.patches.append((name, patch, patch.start()))
@@ -73,7 +73,7 @@ def test_a_crawl_reads_and_compiles_its_rules_once(tmp_path, more):
         result = crawl(site, [HOME], settings)
     assert result.pages == ["home", "a"]
     assert result.stats["calls/load_site_rules"] == 1
-    assert result.stats["calls/compile_site_rules"] == 1
+    assert result.stats["calls/RuleSet"] == 1
 
 
 def test_two_crawlers_share_nothing():

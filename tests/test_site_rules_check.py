@@ -95,7 +95,10 @@ def test_an_unreadable_file_is_one_error(tmp_path: Path) -> None:
     [
         (rule(kind="drop-param", param=["a", "b"]), rule(kind="drop-default", default={"a": "1"})),
         (rule(kind="drop-param", param="a"), rule(kind="drop-param", param="a", path="/x/**")),
-        (rule(kind="drop-param", param="a"), rule(kind="lowercase-param", param="a")),
+        (
+            rule(kind="drop-param", param="a"),
+            rule(kind="edit-value", edit="lowercase", slots="q:a"),
+        ),
         (
             rule(site="*.shop.example", kind="drop-param", param="a"),
             rule(site="en.shop.example", kind="drop-param", param="a"),
@@ -208,7 +211,7 @@ def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
     }
     assert found.rows == 12
     reasons = sorted(why for _, why in found.skipped)
-    assert reasons[0].startswith("a drop-segment rule needs 'path'")
+    assert reasons[0].startswith("a drop-segment rule has slots like 's0' and a path")
     assert reasons[1:] == [
         "a pattern that is not a host and whole segments",
         "a pattern that is not a host and whole segments",

@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.site_rules import SiteRule, compile_site_rules
+from scrapy_urlnorm.site_rules import RuleSet, SiteRule
 from scrapy_urlnorm.url import join, split
 
 
@@ -53,14 +53,6 @@ LOOPS: list[list[SiteRule]] = [
         rule(kind="host-alias", host="shop.example", by="a.shop.example"),
     ],
     [
-        rule(kind="host-alias", host="a.shop.example", by="b.shop.example"),
-        rule(
-            kind="replace",
-            old={"host": "b.shop.example", "q:x": "1"},
-            new={"host": "a.shop.example"},
-        ),
-    ],
-    [
         SiteRule(site="*.shop.example", kind="prefix-alias", prefix="/a", by="/b"),
         rule(kind="prefix-alias", prefix="/b", by="/a"),
     ],
@@ -69,38 +61,97 @@ LOOPS: list[list[SiteRule]] = [
 
 @pytest.mark.parametrize("rules", LOOPS)
 def test_rules_that_go_round_are_refused(rules: list[SiteRule]) -> None:
-    """A set that may never end is refused, in any order, and two of its rules are named."""
+    """A set that goes round for ever is refused, in any order, and its rules are named."""
     for ordered in (rules, rules[::-1]):
-        with pytest.raises(SiteRuleError) as caught:
-            compile_site_rules(ordered)
-        assert sum(str(each) in str(caught.value) for each in rules) == 2
+        with pytest.raises(SiteRuleError, match="for ever") as caught:
+            RuleSet(ordered)
+        assert all(str(each) in str(caught.value) for each in rules)
 
 
 @pytest.mark.parametrize("rules", LOOPS)
 def test_inactive_rules_are_no_part_of_a_loop(rules: list[SiteRule]) -> None:
     """A proposed rule cannot make a set fail that is fine without it."""
     fields = {**rules[0].as_dict(), "status": "proposed"}
-    compile_site_rules([SiteRule(**fields), *rules[1:]])
+    RuleSet([SiteRule(**fields), *rules[1:]])
 
 
-@pytest.mark.parametrize(
-    "alone",
-    [
-        rule(kind="prefix-alias", prefix="/a", by="/a/b"),
-        rule(kind="prefix-alias", prefix="/", by="/en"),
-    ],
-)
-def test_a_rule_that_feeds_itself_is_refused(alone: SiteRule) -> None:
-    """A rule that acts on its own result for ever is refused by its name."""
+@pytest.mark.parametrize(("prefix", "by"), [("/a", "/a/b"), ("/", "/en")])
+def test_a_rule_that_feeds_itself_is_refused(prefix: str, by: str) -> None:
+    """A rule that acts on its own result for ever is refused when it is made."""
     with pytest.raises(SiteRuleError, match="its own result for ever"):
-        compile_site_rules([alone])
+        rule(kind="prefix-alias", prefix=prefix, by=by)
+
+
+# The example URLs of these rules do not show that they go round: they meet on other URLs.
+HIDDEN: list[tuple[list[SiteRule], str]] = [
+    (
+        [
+            rule(kind="replace", old={"q:a": "1"}, new={"q:b": "1"}, when={"has": "x"}),
+            rule(kind="replace", old={"q:b": "1"}, new={"q:a": "1"}, when={"has": "y"}),
+            rule(kind="drop-param", param="sid"),
+        ],
+        "http://shop.example/?a=1&x=1&y=1",
+    ),
+    (
+        [
+            rule(kind="prefix-alias", prefix="/a", by="/b", when={"has": "x"}),
+            rule(kind="prefix-alias", prefix="/b", by="/c"),
+            rule(kind="prefix-alias", prefix="/c", by="/a", when={"has": "y"}),
+            rule(kind="drop-param", param="sid"),
+        ],
+        "http://shop.example/c/d?x=1&y=1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "url"), HIDDEN)
+def test_a_circle_that_a_crawl_meets_drops_its_own_rules_only(
+    rules: list[SiteRule], url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rules that go round on some URLs are left out there; others act, and it is logged once."""
+    for ordered in (rules, rules[::-1]):
+        caplog.clear()
+        compiled = RuleSet(ordered)
+        assert compiled.rules_left_out == 0
+        for sid in "12":
+            result = compiled.apply(split(f"{url}&sid={sid}"))
+            assert join(result) == url
+            assert compiled.apply(result) == result
+        assert join(compiled.apply(split("http://shop.example/b/d?sid=1"))) in (
+            "http://shop.example/b/d",
+            "http://shop.example/c/d",
+        )
+        (record,) = caplog.records
+        assert sum(str(each) in record.message for each in rules) == len(rules) - 1
+        assert compiled.rules_left_out == 4
+
+
+def test_what_is_left_out_of_a_circle_leaves_keys_their_own() -> None:
+    """A URL that came out without the rules of a circle is its own key, whatever acts on it."""
+    rules = [
+        rule(kind="replace", old={"q:a": "1"}, new={"q:b": "1"}, when={"has": "x"}),
+        rule(kind="replace", old={"q:b": "1"}, new={"q:a": "1"}, when={"has": "y"}),
+        rule(kind="drop-param", param="y", when={"has": "z"}),
+    ]
+    compiled = RuleSet(rules)
+    for url in ("?a=1&x=1&y=1", "?b=1&x=1&y=1", "?a=1&x=1&y=1&z=1", "?b=1&x=1&y=1&z=1"):
+        result = compiled.apply(split(f"http://shop.example/{url}"))
+        assert compiled.apply(result) == result
 
 
 ENDING: list[list[SiteRule]] = [
     [
+        rule(kind="host-alias", host="a.shop.example", by="b.shop.example"),
+        rule(
+            kind="replace",
+            old={"host": "b.shop.example", "q:x": "1"},
+            new={"host": "a.shop.example"},
+        ),
+    ],
+    [
         rule(kind="prefix-alias", prefix="/python/latest", by="/python/3"),
         rule(kind="prefix-alias", prefix="/python/3", by="/python/3.11"),
-        rule(kind="strip-suffix", slot="s-1", suffix=".html", slash=True),
+        rule(kind="edit-value", slots="s-1", edit="strip-suffix", text=".html", slash=True),
         rule(kind="strip-tail", tail="/index/", by="/"),
     ],
     [
@@ -112,8 +163,8 @@ ENDING: list[list[SiteRule]] = [
             kind="replace", old={"q:do": "index"}, new={"q:idx": "{namespace}"}, prefix="/doku.php"
         ),
         rule(kind="ignore-value", slots=["q:rev"]),
-        rule(kind="keep-number", slot="q:page", side="before"),
-        rule(kind="lowercase-param", param=["page", "rev"]),
+        rule(kind="edit-value", slots="q:page", edit="number-before"),
+        rule(kind="edit-value", edit="lowercase", slots=["q:page", "q:rev"]),
     ],
     [
         rule(kind="trailing-slash", option="add", path="/blog/**"),
@@ -124,9 +175,7 @@ ENDING: list[list[SiteRule]] = [
     [
         rule(kind="strip-segment", prefix="/", segment="en"),
         rule(kind="strip-tail", tail="/print", by=""),
-        rule(kind="replace-text", slot="s0", text="_", by="-"),
-        rule(kind="drop-path-param", param="sid"),
-        rule(kind="dedupe-param", param="a"),
+        rule(kind="edit-value", edit="replace-text", slots="s0", text="_", by="-"),
         rule(kind="keep-param", param=["a", "b"]),
         rule(kind="sort-query", option=True, path="/a"),
     ],
@@ -135,8 +184,8 @@ ENDING: list[list[SiteRule]] = [
 
 @pytest.mark.parametrize("rules", ENDING)
 def test_sets_that_people_write_are_not_refused(rules: list[SiteRule]) -> None:
-    """The proof is strong enough for the rule files of real applications."""
-    compile_site_rules(rules)
+    """The check of example URLs takes the rule files of real applications."""
+    RuleSet(rules)
 
 
 @pytest.mark.parametrize(
@@ -156,13 +205,13 @@ def test_a_rule_stays_in_its_registrable_domain(site: str, host: str, by: str) -
         rule(site=site, kind="replace", old={"host": host}, new={"host": by}),
     ):
         with pytest.raises(SiteRuleError, match=re.escape(f"({each})")):
-            compile_site_rules([each])
+            RuleSet([each])
 
 
 def test_a_public_suffix_is_no_site() -> None:
     """*.co.uk would hold for the sites of everybody there."""
     with pytest.raises(SiteRuleError, match="public suffix"):
-        compile_site_rules([rule(site="*.co.uk", kind="drop-param", param="a")])
+        RuleSet([rule(site="*.co.uk", kind="drop-param", param="a")])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +233,7 @@ def test_rules_that_contradict_each_other_are_refused(one: SiteRule, other: Site
     """One question with two answers is refused, and both rules are named, in any order."""
     for rules in ([one, other], [other, one]):
         with pytest.raises(SiteRuleError, match="contradict") as caught:
-            compile_site_rules(rules)
+            RuleSet(rules)
         assert str(one) in str(caught.value)
         assert str(other) in str(caught.value)
 
@@ -204,17 +253,15 @@ def test_a_long_way_of_aliases_is_no_circle() -> None:
         )
         for i in range(19)
     ]
-    compiled = compile_site_rules(rules)
+    compiled = RuleSet(rules)
     assert join(compiled.apply(split(f"http://{names[0]}/a"))) == f"http://{names[19]}/a"
-    with pytest.raises(SiteRuleError, match="circle"):
-        compile_site_rules(
-            [*rules, SiteRule(site=names[19], kind="host-alias", host=names[19], by=names[7])]
-        )
+    with pytest.raises(SiteRuleError, match="for ever"):
+        RuleSet([*rules, SiteRule(site=names[19], kind="host-alias", host=names[19], by=names[7])])
 
 
 def test_switches_are_options_of_the_catalogue_for_one_site() -> None:
     """A rule of the catalogue without context is a switch, for its site only."""
-    rules = compile_site_rules(
+    rules = RuleSet(
         [
             rule(kind="www", option="keep"),
             rule(kind="remove-fragment", option=False),
@@ -275,7 +322,7 @@ def test_a_rule_and_the_catalogue_do_not_undo_each_other(
     """What a rule says of a scheme, a slash or www the aggressive profile does not take away."""
     normalize = Normalizer("aggressive", site_rules=[the_rule]).normalize
     assert normalize(url) == normalize(key) == key
-    options = compile_site_rules([the_rule]).catalogue_options("shop.example")
+    options = RuleSet([the_rule]).catalogue_options("shop.example")
     assert list(options.values()) == [False]
 
 
@@ -290,7 +337,7 @@ def test_a_rule_and_the_catalogue_do_not_undo_each_other(
 )
 def test_other_rules_leave_the_catalogue_as_it_is(the_rule: SiteRule) -> None:
     """A site's rules switch nothing off that they do not contradict."""
-    rules = compile_site_rules([the_rule])
+    rules = RuleSet([the_rule])
     for host in ("shop.example", "www.shop.example"):
         assert rules.catalogue_options(host) == {}
 
@@ -349,13 +396,11 @@ def test_the_digest_covers_active_rules_in_any_order() -> None:
 
 def test_a_hostile_url_is_worked_off_in_no_time() -> None:
     """Thousands of tokens that each call for a rule end in the same few passes."""
-    rules = compile_site_rules(
+    rules = RuleSet(
         [
             rule(kind="strip-segment", prefix="/", segment="en"),
-            rule(kind="drop-path-param", param="sid"),
-            rule(kind="dedupe-param", param="a"),
-            rule(kind="replace-text", slot="q:t", text="ab", by=""),
-            rule(kind="strip-suffix", slot="s-1", suffix="-1"),
+            rule(kind="edit-value", edit="replace-text", slots="q:t", text="ab", by=""),
+            rule(kind="edit-value", slots="s-1", edit="strip-suffix", text="-1"),
             rule(kind="split-segment", separator=":", prefix="/x"),
         ]
     )
@@ -372,4 +417,4 @@ def test_a_hostile_url_is_worked_off_in_no_time() -> None:
     assert len(passes) < 20
     assert join(rules.apply(result)) == join(result)
     assert "/en" not in result.path
-    assert result.query == "a=1&t="
+    assert result.query == "a=1&" * 2000 + "t="

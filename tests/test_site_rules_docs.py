@@ -10,16 +10,17 @@ import pytest
 import scrapy_urlnorm.site_rules
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import load_site_rules
-from scrapy_urlnorm.site_rules.index import order
-from scrapy_urlnorm.site_rules.kinds import KINDS, SHAPES, SOURCES, STATUSES, SYMBOLS, WHEN_KEYS
-from scrapy_urlnorm.site_rules.model import FIELDS, SiteRule
+from scrapy_urlnorm.site_rules.context import SYMBOLS, WHEN_KEYS
+from scrapy_urlnorm.site_rules.operations import EDITS, KINDS, WORDS, CatalogueRule
+from scrapy_urlnorm.site_rules.operations.paths import SHAPES
+from scrapy_urlnorm.site_rules.rule import FIELDS, SOURCES, STATUSES
 
 TEXT = (Path(scrapy_urlnorm.site_rules.__file__).parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```toml\n(.*?)```\n((?:- [^\n]*\n)+)", TEXT, re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "word", [*KINDS, *FIELDS, *WHEN_KEYS, *SHAPES, *SOURCES, *STATUSES, *SYMBOLS]
+    "word", [*WORDS, *EDITS, *FIELDS, *WHEN_KEYS, *SHAPES, *SOURCES, *STATUSES, *SYMBOLS]
 )
 def test_every_word_of_the_language_is_there(word: str) -> None:
     """No kind, key or value of the language goes without a word of documentation."""
@@ -47,16 +48,6 @@ def test_every_toml_block_has_lines_that_are_tried() -> None:
 def test_the_order_of_the_kinds_is_the_one_that_is_told() -> None:
     """The order of application in the text is that of the code."""
     told = TEXT[TEXT.index("the order is that of the kinds") :].partition(".")[0]
-    kinds = re.findall(r"`([a-z-]+)`", told)
-    assert kinds == list(KINDS)
-    before = told[: told.index("rules of the catalogue")]
-    sorting = SiteRule(site="a.b", kind="sort-query", option=True, path="/a")
-    places = {kind: order(SiteRule(**fields))[0] for kind, fields in NEIGHBOURS.items()}
-    assert places["strip-tail"] < order(sorting)[0] < places["strip-suffix"]
-    assert re.findall(r"`([a-z-]+)`", before)[-1] == "strip-tail"
-
-
-NEIGHBOURS: dict[str, dict[str, object]] = {
-    "strip-tail": {"site": "a.b", "kind": "strip-tail", "tail": "/a", "by": ""},
-    "strip-suffix": {"site": "a.b", "kind": "strip-suffix", "slot": "s0", "suffix": "a"},
-}
+    kinds = re.findall(r"`([a-z-]+)`|(rules of the catalogue)", told)
+    words = ["" if kind is CatalogueRule else kind.kind for kind in KINDS]
+    assert [word for word, _ in kinds] == words

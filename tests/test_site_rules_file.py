@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,14 +13,14 @@ from hypothesis import strategies as st
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules import (
+    RuleSet,
     SiteRule,
-    compile_site_rules,
     load_site_rules,
     save_site_rules,
 )
 from scrapy_urlnorm.site_rules.file import table_of
-from scrapy_urlnorm.site_rules.kinds import KINDS
-from scrapy_urlnorm.site_rules.model import FIELDS, rule_from_dict
+from scrapy_urlnorm.site_rules.operations import WORDS as KINDS
+from scrapy_urlnorm.site_rules.rule import FIELDS, rule_from_dict
 from scrapy_urlnorm.site_rules.toml import read_blocks, write_block
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def test_only_the_lines_that_changed_change(path: Path) -> None:
     """New evidence goes into the line where it stands; comments and spelling stay."""
     session, alias, defaults = load_site_rules(path)
     save_site_rules(
-        path, [replace(session, status="active", support=9, conflicts=0), alias, defaults]
+        path, [session.replace(status="active", support=9, conflicts=0), alias, defaults]
     )
     expected = REVIEWED.replace(
         'status = "proposed"  # wait for the other team\nsupport = 3\n',
@@ -107,7 +106,7 @@ def test_only_the_lines_that_changed_change(path: Path) -> None:
 def test_a_comment_behind_a_changed_value_stays(path: Path) -> None:
     """What somebody noted beside a value is still there when the value is another."""
     session, *others = load_site_rules(path)
-    save_site_rules(path, [replace(session, status="rejected"), *others])
+    save_site_rules(path, [session.replace(status="rejected"), *others])
     assert 'status = "rejected"  # wait for the other team' in path.read_text(encoding="utf-8")
 
 
@@ -134,11 +133,11 @@ def test_new_rules_come_last_in_the_order_given(path: Path) -> None:
 def test_a_changed_value_over_several_lines_keeps_the_comments_of_the_block(path: Path) -> None:
     """Where a value cannot be changed in its line the table is written anew, with its comments."""
     session, alias, defaults = load_site_rules(path)
-    save_site_rules(path, [session, replace(alias, examples=()), replace(defaults, support=4)])
+    save_site_rules(path, [session, alias.replace(examples=()), defaults.replace(support=4)])
     assert load_site_rules(path) == (
         session,
-        replace(alias, examples=()),
-        replace(defaults, support=4),
+        alias.replace(examples=()),
+        defaults.replace(support=4),
     )
     text = path.read_text(encoding="utf-8")
     assert "# Joint defaults." in text
@@ -319,10 +318,41 @@ MEANT = st.one_of(
 def test_any_table_is_a_rule_or_a_site_rule_error(kind: str, table: dict[str, object]) -> None:
     """Whatever a file says, it is a rule that compiles, or an error of the documented kind."""
     with contextlib.suppress(SiteRuleError):
-        compile_site_rules([rule_from_dict({"site": "shop.example", "kind": kind, **table})])
+        RuleSet([rule_from_dict({"site": "shop.example", "kind": kind, **table})])
 
 
 def test_a_table_has_no_defaults() -> None:
     """A written rule shows what it says and nothing else."""
     rule = SiteRule(site="a.example", kind="drop-param", param="x")
     assert table_of(rule) == {"site": "a.example", "kind": "drop-param", "param": "x"}
+
+
+OLDER = {
+    'kind = "strip-suffix"\nslot = "s-1"\nsuffix = ".html"\nslash = true': {
+        "edit": "strip-suffix", "slots": ("s-1",), "text": ".html", "slash": True,
+    },
+    'kind = "replace-text"\nslot = "q:t"\ntext = " "\nby = "_"': {
+        "edit": "replace-text", "slots": ("q:t",), "text": " ", "by": "_",
+    },
+    'kind = "keep-number"\nslot = "s0"\nside = "after"': {"edit": "number-after", "slots": ("s0",)},
+    'kind = "lowercase-first"\nslots = ["s1", "q:t"]': {
+        "edit": "lowercase-first", "slots": ("s1", "q:t"),
+    },
+    'kind = "dedupe-param"\nparam = "q"': {"edit": "drop-repeats", "slots": ("q:q",)},
+    'kind = "lowercase-param"\nparam = "q"': {"edit": "lowercase", "slots": ("q:q",)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("older", "operands"), OLDER.items())
+def test_older_words_are_read_and_written_anew(
+    older: str, operands: dict[str, object], path: Path
+) -> None:
+    """A rule file of an older version is read; a rewrite has today's words, and the comments."""
+    path.write_text(f'[[rule]]\n# why\nsite = "shop.example"\n{older}\nsupport = 3 # seen\n')
+    (rule,) = load_site_rules(path)
+    assert rule == SiteRule(site="shop.example", kind="edit-value", support=3, **operands)
+    save_site_rules(path, [rule])
+    assert load_site_rules(path) == (rule,)
+    text = path.read_text()
+    assert 'kind = "edit-value"' in text
+    assert "# why" in text

@@ -7,16 +7,15 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_urlnorm.cli.check_rules import _OF_ONE_PARAM, _shadowed
+from scrapy_urlnorm.cli.check_rules import _shadowed, own_params
 from scrapy_urlnorm.site_rules import SiteRule
-from scrapy_urlnorm.site_rules.context import own_params
 
 SITES = ("*.a.example", "a.example", "x.a.example", "*.x.a.example", "ya.example")
 NAMES = st.lists(st.sampled_from("pq"), min_size=1, unique=True)
 WHAT = st.one_of(
     st.builds(lambda p: {"kind": "drop-param", "param": p}, NAMES),
     st.builds(lambda p, s: {"kind": "drop-param", "param": p, "slash": s}, NAMES, st.booleans()),
-    st.builds(lambda p: {"kind": "lowercase-param", "param": p}, NAMES),
+    st.builds(lambda p: {"kind": "edit-value", "edit": "lowercase", "slots": f"q:{p}"}, NAMES),
     st.builds(lambda p: {"kind": "keep-param", "param": p}, NAMES),
     st.builds(lambda p: {"kind": "drop-default", "default": dict.fromkeys(p, "1")}, NAMES),
     st.builds(lambda t: {"kind": "strip-tail", "tail": t, "by": ""}, st.sampled_from(["/t", "/u"])),
@@ -44,9 +43,9 @@ def covers(other, rule):
     if other.path or other.when or not holds_for(other.site, rule.site):
         return False
     mine, theirs = json.loads(rule.identity), json.loads(other.identity)
-    if other.kind == "drop-param" and rule.kind in _OF_ONE_PARAM:
-        own = own_params(rule)
-        return own <= {*other.param} and not rule.slash and mine != theirs
+    own = own_params(rule.operation)
+    if other.kind == "drop-param" and (own or rule.kind == "drop-param"):
+        return bool(own) and own <= {f"q:{name}" for name in other.param} and mine != theirs
     outside = dict.fromkeys(("site", "path", "when"))
     return bool(rule.path or rule.when) and mine | outside == theirs | outside
 

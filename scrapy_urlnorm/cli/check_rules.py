@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.site_rules.compile import compile_site_rules
-from scrapy_urlnorm.site_rules.context import own_params
 from scrapy_urlnorm.site_rules.file import load_site_rules
+from scrapy_urlnorm.site_rules.operations import DropParam, EditValue, IgnoreValue, Replace
+from scrapy_urlnorm.site_rules.rule_set import RuleSet
 from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_urlnorm.site_rules.model import SiteRule
-
-_OF_ONE_PARAM = ("drop-param", "drop-default", "lowercase-param", "dedupe-param", "ignore-value",
-                 "strip-suffix", "replace-text", "keep-number", "lowercase-first")  # fmt: skip
+    from scrapy_urlnorm.site_rules.operations import Operation
+    from scrapy_urlnorm.site_rules.rule import SiteRule
 
 
 @dataclass
@@ -80,7 +78,7 @@ def check_site_rules(path: str | os.PathLike[str], profile: str = "default") -> 
 def _check_domain(rules: list[SiteRule], profile: str, report: Report) -> None:
     active = [rule for rule in rules if rule.active]
     try:
-        compile_site_rules(rules)
+        RuleSet(rules)
     except SiteRuleError as error:
         report.errors.append(str(error))
     else:
@@ -102,7 +100,7 @@ def _check_examples(
         if not rule.active:
             try:
                 normalizer = Normalizer(
-                    profile, site_rules=[*active, replace(rule, status="active")]
+                    profile, site_rules=[*active, rule.replace(status="active")]
                 )
             except SiteRuleError as error:
                 report.warnings.append(f"could not be active beside the others: {error}")
@@ -133,35 +131,42 @@ def _twice(rules: Iterable[SiteRule]) -> list[str]:
 
 
 def _shadowed(rules: Sequence[SiteRule]) -> list[str]:
-    """Return a warning for each rule that a more general rule makes superfluous.
+    """Return a line for each rule that changes nothing that a more general one does not.
 
     Only a rule without a context is more general. Such rules are looked up by their site and
     operation: a file of many thousand rules is not compared rule by rule.
     """
-    dropping: dict[tuple[str, str], dict[str, int]] = {}  # (site, parameter): rules by identity
+    dropping: dict[tuple[str, str], dict[str, int]] = {}  # (site, slot): rules by identity
     saying: dict[tuple[str, str], int] = {}  # (site, operation): the first rule
     for at, rule in enumerate(rules):
-        if rule.path is None and not rule.when:
+        if not rule.context:
             saying.setdefault((rule.site, _said(rule)), at)
-            for name in rule.param if rule.kind == "drop-param" else ():
-                dropping.setdefault((rule.site, name), {}).setdefault(rule.identity, at)
+            for slot in rule.operation.slots if isinstance(rule.operation, DropParam) else ():
+                dropping.setdefault((rule.site, slot), {}).setdefault(rule.identity, at)
     found = []
     for rule in rules:
-        is_on_params = rule.kind in _OF_ONE_PARAM
-        is_on_params = is_on_params and not (rule.slash or rule.semicolons or rule.bare)
-        own = own_params(rule) if is_on_params else frozenset()
+        own = own_params(rule.operation)
         others = []
         for site in _covering(rule.site):
             if own:
-                dropped = min((dropping.get((site, name), {}) for name in own), key=len)
+                dropped = min((dropping.get((site, slot), {}) for slot in own), key=len)
                 found_at = (at for identity, at in dropped.items() if identity != rule.identity)
-                others += [at for at in found_at if own <= set(rules[at].param)]
+                others += [at for at in found_at if own <= rules[at].operation.slots]
             same = (site, _said(rule))
-            if rule.kind != "drop-param" and (rule.path or rule.when) and same in saying:
+            if not isinstance(rule.operation, DropParam) and rule.context and same in saying:
                 others.append(saying[same])
         if others:
             found.append(f"({rule}) is superfluous beside ({rules[min(others)]})")
     return found
+
+
+def own_params(operation: Operation) -> frozenset[str]:
+    """Return the parameters that *operation* is about; none where it is about more than these."""
+    on_values = isinstance(operation, (DropParam, EditValue, IgnoreValue))
+    if not on_values and not (isinstance(operation, Replace) and operation.is_default):
+        return frozenset()
+    slots = operation.slots
+    return slots if all(slot[:2] == "q:" for slot in slots) else frozenset()
 
 
 def _covering(site: str) -> Iterator[str]:
@@ -175,28 +180,27 @@ def _covering(site: str) -> Iterator[str]:
 
 
 def _said(rule: SiteRule) -> str:
-    """Return the operation of a rule, without its site and context, as text to compare."""
+    """Return what a rule does, wherever it does it."""
     said = {
         name: sorted(value) if isinstance(value, tuple) else value
-        for name, value in rule.operation().items()
-        if name not in ("site", "path", "when")
+        for name, value in rule.operation.write().items()
     }
-    return json.dumps(said, sort_keys=True, default=list)
+    return rule.kind + json.dumps(said, sort_keys=True, default=list)
 
 
 def _ambiguous(rules: Sequence[SiteRule]) -> list[str]:
-    """Return a warning for each two rules that do different things to the same operand."""
+    """Return a line for each two rules that give one thing two meanings in two contexts."""
     found = []
-    meanings: dict[str, list[SiteRule]] = {}
+    meanings: dict[tuple[str, str, object], list[SiteRule]] = {}
     for rule in rules:
-        what = rule.old or rule.default or rule.prefix or rule.tail or rule.host
-        if rule.kind in ("replace", "prefix-alias", "host-alias", "strip-tail"):
-            meanings.setdefault(f"{rule.site} {rule.kind} {what!r}", []).append(rule)
+        key = rule.operation.key
+        if key is not None:
+            meanings.setdefault((rule.site, rule.kind, key), []).append(rule)
     for same in meanings.values():
         for at, rule in enumerate(same):
             found += [
                 f"where both hold, the first of these decides: ({rule}) and ({other})"
                 for other in same[at + 1 :]
-                if (rule.new, rule.by) != (other.new, other.by)
+                if rule.operation != other.operation
             ]
     return found

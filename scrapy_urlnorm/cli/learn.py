@@ -26,7 +26,6 @@ from scrapy_urlnorm.cli.verb import (
     say,
 )
 from scrapy_urlnorm.learning import evaluate, survey
-from scrapy_urlnorm.masking import masked
 from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.text import counted
@@ -221,7 +220,7 @@ def _as_dict(report: SiteReport) -> dict[str, Any]:
         "contents": report.contents,
         "redundant": report.redundant,
         "merged": report.merged,
-        "rules": [masked(rule).as_dict() for rule in report.rules],
+        "rules": [rule.masked().as_dict() for rule in report.rules],
         "missing": list(report.missing),
     }
 

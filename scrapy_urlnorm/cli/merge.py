@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules import compile_site_rules, load_site_rules, save_site_rules
+from scrapy_urlnorm.site_rules import RuleSet, load_site_rules, save_site_rules
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -58,7 +58,7 @@ def merge(old: Sequence[SiteRule], rules: Sequence[SiteRule], mined: Container[s
             kept.append(rule)
         elif found is not None:
             status = "active" if rule.active else found.status
-            kept.append(replace(found, status=status, note=rule.note or found.note))
+            kept.append(found.replace(status=status, note=rule.note or found.note))
         elif domain_of(rule) not in mined:
             kept.append(rule)
     added = [rule for identity, rule in new.items() if identity not in known]
@@ -79,17 +79,17 @@ def merge(old: Sequence[SiteRule], rules: Sequence[SiteRule], mined: Container[s
 def _compatible(old: list[SiteRule], new: list[SiteRule]) -> list[SiteRule]:
     """Return the new rules of one domain, proposed where they cannot be active with the old."""
     try:
-        compile_site_rules([*old, *new])
+        RuleSet([*old, *new])
     except SiteRuleError:
-        compile_site_rules(old)  # raises if the rules of the file are wrong by themselves
+        RuleSet(old)  # raises if the rules of the file are wrong by themselves
     else:
         return new
     accepted: list[SiteRule] = []
     for rule in new:
         try:
-            compile_site_rules([*old, *accepted, rule])
+            RuleSet([*old, *accepted, rule])
         except SiteRuleError as error:  # noqa: PERF203  # each rule is tried by itself
-            accepted.append(replace(rule, status="proposed", note=str(error)))
+            accepted.append(rule.replace(status="proposed", note=str(error)))
         else:
             accepted.append(rule)
     return accepted

@@ -63,7 +63,8 @@ class UrlNormRequestFingerprinter:
         self._warned: set[str] = set()
         self._stats: StatsCollector | None = None
         self.counts = dict.fromkeys(
-            ("processed", "changed", "left_alone", "bad_meta", "fallback_errors"), 0
+            ("processed", "changed", "left_alone", "bad_meta", "fallback_errors", "rules_left_out"),
+            0,
         )
         self.normalizer = normalizer
 
@@ -226,6 +227,7 @@ class UrlNormRequestFingerprinter:
     def spider_closed(self) -> None:
         """Write the counts to the statistics: to add each at once would cost more than the work."""
         if self._stats is not None:
+            self.counts["rules_left_out"] = self.normalizer.rules_left_out
             for name, count in self.counts.items():
                 if count:
                     self._stats.set_value(f"urlnorm/requests/{name}", count)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from w3lib.url import canonicalize_url
 
 from scrapy_urlnorm.crawl.sites import site_of
-from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import RULE_NAMES
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
 
 #: Of so many keys the URL seen first is remembered, to name it when a duplicate is filtered.
@@ -140,7 +140,7 @@ def _is_one_without(name: str, normalizer: Normalizer, first: str, url: str) -> 
 @lru_cache(maxsize=256)
 def _without(normalizer: Normalizer, name: str) -> Normalizer:
     options = {each: normalizer.rules.get(each, False) for each in RULE_NAMES}
-    return Normalizer(normalizer.profile, options | {name: False}, normalizer.site_rules)
+    return normalizer.replace_rules(options | {name: False})
 
 
 def in_words(first: str | None, rules: Iterable[str]) -> str:

@@ -117,6 +117,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/requests/changed": "of these, requests whose key differs from their URL",
     "urlnorm/requests/left_alone": "of these, requests that asked for it in their meta",
     "urlnorm/requests/unparsable": "requests sent whose URL cannot be parsed: it is its own key",
+    "urlnorm/requests/rules_left_out": "keys made without site rules that undo each other on the URL",
     "urlnorm/requests/bad_meta": "of these, requests whose meta names an unknown profile",
     "urlnorm/requests/fallback_errors": "of these, requests on which the fallback fingerprinter "
     "raised: their URL as it stands was taken",

@@ -1,7 +1,12 @@
 """Audit: what the rules do to the log, through the normalizer that users run.
 
-The rules of a site run there in fixed strata, over and over, not in the order in which they were
-learned; so the last word is that of the product itself on every URL of the log.
+There rules run in the order of their kinds, over and over. The miner tried each on what the rules
+before it had left, so a set of rules may do what no trial saw. The audit runs all of them over
+every URL of the log whose content is known, and takes back, one by one, the rule with the largest
+share of wrong merges. It knows the log only: what is wrong elsewhere it cannot see.
+
+Needed by test_the_audit_takes_back_what_merges_different_pages, test_learning_audit and
+test_names_without_end_do_not_hide_what_is_redundant.
 """
 
 from __future__ import annotations
@@ -13,52 +18,53 @@ from scrapy_urlnorm.exceptions import ConfigError, UrlNormError
 from scrapy_urlnorm.learning.corpus import most_common
 from scrapy_urlnorm.learning.risk import expected_noise
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.site_rules.catalogue import is_switch
-from scrapy_urlnorm.site_rules.compile import reason
+from scrapy_urlnorm.site_rules.rule_set import is_switch, reason
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.learning.risk import Limits
-    from scrapy_urlnorm.learning.rules import Learned
     from scrapy_urlnorm.normalizer import Trace
     from scrapy_urlnorm.site_rules import SiteRule
 
+#: A rule may put this share of the URLs that it changes beside other contents: twice the rate of
+#: accidents that `risk` expects (a choice).
 _TOLERATED = 0.004
+#: A URL that does not come to rest weighs more than all wrong merges.
 _RESTLESS = 1_000_000
 
-Pair = tuple["Learned", "SiteRule"]
 
-
-def compiled(base: Sequence[SiteRule], pairs: Sequence[Pair]) -> tuple[Normalizer, list[Pair]]:
+def compiled(
+    base: Sequence[SiteRule], rules: Sequence[SiteRule]
+) -> tuple[Normalizer, list[SiteRule]]:
     """Compile as many rules as go together, in the order in which they were learned."""
     try:
-        return Normalizer("default", site_rules=[*base, *(r for _, r in pairs)]), list(pairs)
+        return Normalizer("default", site_rules=[*base, *rules]), list(rules)
     except (ConfigError, UrlNormError):
-        kept: list[Pair] = []
-    for pair in pairs:
+        kept: list[SiteRule] = []
+    for rule in rules:
         try:
-            Normalizer("default", site_rules=[*base, *(rule for _, rule in [*kept, pair])])
+            Normalizer("default", site_rules=[*base, *kept, rule])
         except (ConfigError, UrlNormError):
             continue
-        kept.append(pair)
-    return Normalizer("default", site_rules=[*base, *(rule for _, rule in kept)]), kept
+        kept.append(rule)
+    return Normalizer("default", site_rules=[*base, *kept]), kept
 
 
 def audited(
     base: Sequence[SiteRule],
-    pairs: Sequence[Pair],
+    rules: Sequence[SiteRule],
     urls: Mapping[str, Counter[int]],
     key: Callable[[str], str],
     limits: Limits,
-) -> tuple[list[Pair], int]:
+) -> tuple[list[SiteRule], int]:
     """Return the rules without those that merge what differs, or never come to rest.
 
     *key* is the normalizer with *base* only. The number is that of the keys of all URLs whose
     content was seen.
     """
-    kept = list(pairs)
+    kept = list(rules)
     contents = {url: content for url, of in urls.items() if (content := most_common(of)) >= 0}
     while True:
         normalizer, kept = compiled(base, kept)
@@ -75,13 +81,13 @@ def audited(
 
 def _worst(
     normalizer: Normalizer,
-    pairs: Sequence[Pair],
+    rules: Sequence[SiteRule],
     groups: Mapping[str, Sequence[str]],
     contents: Mapping[str, int],
     plain: Callable[[str], str],
     limits: Limits,
-) -> Pair | None:
-    blame = _Blame(rule for _, rule in pairs)
+) -> SiteRule | None:
+    blame = _Blame(rules)
     used: Counter[int] = Counter()
     bad: Counter[int] = Counter()
     for key, members in groups.items():
@@ -109,7 +115,7 @@ def _worst(
         for i in bad
         if bad[i] > max(_TOLERATED * used[i], expected_noise(3 * limits.noise, used[i]))
     ]
-    return pairs[max(failing)[1]] if failing else None
+    return rules[max(failing)[1]] if failing else None
 
 
 class _Blame:

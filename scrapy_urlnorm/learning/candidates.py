@@ -8,42 +8,60 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from scrapy_urlnorm.learning import structure
-from scrapy_urlnorm.learning.ops import Drop, Op, Subst, Wild
-from scrapy_urlnorm.learning.slots import OTHER, Slots, is_param, is_segment
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.slots import OTHER
 from scrapy_urlnorm.learning.symbols import directed, symbolic
+from scrapy_urlnorm.site_rules.form import Slots, is_param, is_segment
+from scrapy_urlnorm.site_rules.operations import (
+    KINDS,
+    DropParam,
+    HostAlias,
+    IgnoreValue,
+    Operation,
+    Replace,
+)
+from scrapy_urlnorm.site_rules.operations.base import Twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from scrapy_urlnorm.learning.contexts import Vocabulary
     from scrapy_urlnorm.learning.corpus import Corpus, Item
+    from scrapy_urlnorm.learning.symbols import Exchange
 
-_Op = TypeVar("_Op", bound=Op)
+_Key = TypeVar("_Key")
 
+#: Of a content with many URLs so many simple ones and so many others are compared (a choice).
 _SAMPLE = 6
+#: A difference in more slots, or an exchange of more on a side, is no candidate (a choice).
 _MAX_SLOTS, _MAX_SIDE = 5, 3
-_CAPS = {"sets": 80, "substs": 200, "structure": 60}
-_BIG = 20
+#: Candidates tried in a round, those that most contents support (a choice, for the time it takes).
+_CAPS = {"sets": 80, "exchanges": 200, "structure": 60}
+#: A content with so many URLs is evidence alone, if so many pairs of them differ in a set.
+_BIG, _BIG_PAIRS = 20, 5
 _NEVER = {"port", "userinfo", OTHER}
+_SERVER = {"host", "scheme"}
 
 
 class Candidates(NamedTuple):
-    """What is worth a trial this round."""
+    """What is worth a trial this round.
+
+    ``sets`` are names of slots, to be dropped or ignored together.
+    """
 
     sets: list[tuple[str, ...]]
-    substs: list[Subst]
-    structure: list[Op]
+    exchanges: list[HostAlias | Replace]
+    structure: list[Operation]
 
 
 def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
     """Collect what at least two contents (or many URLs of one) differ in."""
     sets: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
     in_big: Counter[tuple[str, ...]] = Counter()
-    substs: defaultdict[Subst, set[int]] = defaultdict(set)
-    structural: defaultdict[Op, set[int]] = defaultdict(set)
+    exchanges: defaultdict[Exchange, set[int]] = defaultdict(set)
+    structure: defaultdict[Operation, set[int]] = defaultdict(set)
     for content, items in corpus.by_content.items():
         if len(items) < 2:
             continue
@@ -51,29 +69,38 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
             names = _difference(one.slots, other.slots)
             if not names or names & _NEVER:
                 continue
-            in_path = [name for name in names if is_segment(name)]
+            in_path = any(map(is_segment, names))
             if len(names) == 1 or (len(names) <= _MAX_SLOTS and not in_path):
                 key = tuple(sorted(names))
                 sets[key].add(content)
-                if len(items) >= _BIG:
-                    in_big[key] += 1
-            for subst in _substs(one.slots, other.slots, names, vocabulary):
-                substs[subst].add(content)
-            if in_path or len(names) == 1:
-                for op in structure.candidates(one.slots, other.slots, names):
-                    structural[op].add(content)
-    kept = [key for key in sets if len(sets[key]) >= 2 or in_big[key] >= 5]
+                in_big[key] += len(items) >= _BIG
+            for exchange in _exchanges(one.slots, other.slots, names, vocabulary):
+                exchanges[exchange].add(content)
+            if (in_path or len(names) == 1) and names != {"sep"} and not names & _SERVER:
+                twins = Twins.of(one.slots, other.slots, names)
+                for kind in KINDS:
+                    for op in kind.between(twins):
+                        structure[op].add(content)
+    kept = [key for key in sets if len(sets[key]) >= 2 or in_big[key] >= _BIG_PAIRS]
     kept.sort(key=lambda key: (len(key), -len(sets[key]), key))
+    best = _best(exchanges, _CAPS["exchanges"])
     return Candidates(
-        kept[: _CAPS["sets"]], _best(substs, _CAPS["substs"]), _best(structural, _CAPS["structure"])
+        kept[: _CAPS["sets"]],
+        [made for exchange in best if (made := operation_of(exchange)) is not None],
+        _best(structure, _CAPS["structure"]),
     )
 
 
-def _best(found: Mapping[_Op, set[int]], cap: int) -> list[_Op]:
-    """Return the operations that most contents support."""
-    kept = [op for op, contents in found.items() if len(contents) >= 2]
-    kept.sort(key=lambda op: (-len(found[op]), op.order))
+def _best(found: Mapping[_Key, set[int]], cap: int) -> list[_Key]:
+    """Return the operations that most contents support, and at least two."""
+    kept = [key for key, contents in found.items() if len(contents) >= 2]
+    kept.sort(key=lambda key: (-len(found[key]), order(key)))
     return kept[:cap]
+
+
+def order(op: Any) -> tuple[str, str]:
+    """Return what puts operations in an order, the same in every run."""
+    return type(op).__name__, repr(op)
 
 
 def _sampled(items: list[Item]) -> list[Item]:
@@ -89,12 +116,14 @@ def _sampled(items: list[Item]) -> list[Item]:
 def _difference(one: Slots, other: Slots) -> set[str]:
     """Return the names of the slots that differ; the separator only if nothing else does."""
     names = {name for name, _ in one.items() ^ other.items()}
-    if len(names) > 1 and any(is_param(name) for name in names):
+    if len(names) > 1 and any(map(is_param, names)):
         names.discard("sep")
     return names
 
 
-def _substs(one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary) -> Iterator[Subst]:
+def _exchanges(
+    one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary
+) -> Iterator[Exchange]:
     if "?" in names or "sep" in names or names == {"slash"}:
         return
     left = tuple(sorted((name, one[name]) for name in names if name in one))
@@ -102,18 +131,39 @@ def _substs(one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary) -
     if max(len(left), len(right)) > _MAX_SIDE:
         return
     for name in names:
-        if (is_segment(name) or name in ("host", "scheme")) and not (name in one and name in other):
+        if (is_segment(name) or name in _SERVER) and not (name in one and name in other):
             return
     yield directed(left, right)
     yield from symbolic(one, left, right, vocabulary)
 
 
-def set_ops(names: tuple[str, ...]) -> list[Op]:
-    """Return what may be done with slots that vary: drop them, or ignore their values."""
-    if any(is_segment(name) for name in names):
-        return [Wild(names)]
-    if any(name in ("host", "scheme") for name in names):
+def operation_of(exchange: Exchange) -> HostAlias | Replace | None:
+    """Return the operation that makes an exchange; None if no rule may hold it."""
+    old, new, path_text = exchange
+    try:
+        if len(old) == 1 and old[0][0] == "host":
+            return HostAlias((old[0][1],), new[0][1])
+        return Replace(old, new, path_text)
+    except SiteRuleError:  # a host with odd characters
+        return None
+
+
+def of_server(op: Operation) -> bool:
+    """Whether the operation exchanges hosts or schemes, and nothing else."""
+    if isinstance(op, Replace):
+        return all(name in _SERVER for name, _ in op.old)
+    return isinstance(op, HostAlias)
+
+
+def drops(names: tuple[str, ...]) -> list[DropParam]:
+    """Return what drops these slots, where that is possible."""
+    if any(is_segment(name) or name in _SERVER for name in names):
         return []
-    if all(is_param(name) and name != "?" for name in names):
-        return [Drop(names), Wild(names)]
-    return [Drop(names)]
+    return [DropParam(names)]
+
+
+def wilds(names: tuple[str, ...]) -> list[IgnoreValue]:
+    """Return what ignores the value of a slot. Those of several together only `forms` ignores."""
+    if len(names) > 1 or not (is_segment(names[0]) or names[0][:2] == "q:"):
+        return []
+    return [IgnoreValue(names)]

@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning.corpus import Corpus
 from scrapy_urlnorm.learning.evidence import gather, items_of
-from scrapy_urlnorm.learning.ops import Drop
 from scrapy_urlnorm.learning.priors import is_listed
 from scrapy_urlnorm.learning.risk import wrong
-from scrapy_urlnorm.learning.slots import Hasher, is_param, slots_of
+from scrapy_urlnorm.learning.slots import Hasher, slots_of
 from scrapy_urlnorm.learning.trials import count, trials_of
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
+from scrapy_urlnorm.site_rules.form import is_param
+from scrapy_urlnorm.site_rules.operations import DropParam
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.learning.risk import Limits
+    from scrapy_urlnorm.learning.trials import Count
     from scrapy_urlnorm.logs import Observation
 
+#: How likely a listed parameter is noise before the site has said anything, as in `priors`.
 _LISTED = 0.95
 _WITHOUT_LIST = Normalizer("default", rules={"drop-params": False})
 _BARE = Normalizer("default", rules={"drop-params": False, "remove-session-ids": False})
@@ -35,7 +38,8 @@ def exceptions(
 ) -> list[SiteRule]:
     """Return rules that keep the parameters which the catalogue would drop wrongly.
 
-    *key* is that of the plain catalogue.
+    *key* is that of the plain catalogue. Needed by
+    test_a_parameter_that_the_catalogue_drops_wrongly_is_kept.
     """
     suspects = [row for row in rows if is_suspect(row.url)]
     dropped = _dropped({row.url for row in suspects}, key)
@@ -46,35 +50,39 @@ def exceptions(
     concerned = [row for row in rows if key(row.url) in keys]
     items = items_of(gather(concerned, _BARE.normalize), _BARE.normalize, hasher)
     corpus = Corpus(items, hasher)
-    listed: list[str] = []
-    sessions: list[str] = []
-    clean = conflicts = 0
+    refuted: dict[str, Count] = {}
     for name in sorted(dropped):
-        counted = count(trials_of(Drop((name,)), corpus))
-        if limits.tolerates(counted.conflicts, counted.compared):
-            continue
-        if wrong(counted.support, counted.conflicts, _LISTED) > 0.5:
-            (listed if dropped[name] else sessions).append(name[2:])
-            clean += int(counted.support)
-            conflicts += counted.conflicts
+        counted = count(trials_of(DropParam((name,)), corpus))
+        tolerated = limits.tolerates(counted.conflicts, counted.compared)
+        if not tolerated and wrong(counted.support, counted.conflicts, _LISTED) > 0.5:
+            refuted[name] = counted
     hosts = {item.slots["host"] for item in items}
-    scope = next(iter(hosts)) if len(hosts) == 1 else f"*.{site}"
-    found: list[tuple[str, object]] = []
+    return _switches(next(iter(hosts)) if len(hosts) == 1 else f"*.{site}", refuted, dropped)
+
+
+def _switches(
+    scope: str, refuted: Mapping[str, Count], by_list: Mapping[str, bool]
+) -> list[SiteRule]:
+    """Return rules that keep the parameters *refuted*; *by_list* says which a list drops."""
+    listed = [name[2:] for name in refuted if by_list[name]]
+    sessions = [name[2:] for name in refuted if not by_list[name]]
+    options: dict[str, object] = {}
     if listed:
-        found.append(("drop-params", {"except": listed}))
+        options["drop-params"] = {"except": listed}
     if sessions:
-        found.append(("remove-session-ids", False))
+        options["remove-session-ids"] = False
+    alone = ", ".join(listed + sessions)
     return [
         SiteRule(
             site=scope,
             kind=kind,
             option=option,
             source="content",
-            support=conflicts,
-            conflicts=clean,
-            note=f"different pages differ in these alone: {', '.join(listed + sessions)}",
+            support=sum(counted.conflicts for counted in refuted.values()),
+            conflicts=sum(int(counted.support) for counted in refuted.values()),
+            note=f"different pages differ in these alone: {alone}",
         )
-        for kind, option in found
+        for kind, option in options.items()
     ]
 
 

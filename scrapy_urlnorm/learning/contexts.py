@@ -1,36 +1,57 @@
-"""Where a rule holds: conjunctions of literals, read on a URL without the slots of the rule.
+"""What is worth naming in the URLs of a site: candidates for the conditions of a rule.
 
-Literals: ``("path", template)``, ``("has", slot)``, ``("no", slot)``, ``("is", slot, value)``,
-``("among", slot, values)`` on a slot of the rule itself, ``("first", values)`` for the first path
-segment, ``("rest", pairs)`` for exactly one URL.
-A template holds literal segments, ``#`` (digits) and ``*`` (any), each with an extension perhaps.
+The conditions are those of :mod:`scrapy_urlnorm.site_rules.context`. A path template holds
+literal segments, ``#`` (digits) and ``*`` (any), each with an extension perhaps.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.learning.slots import REPEAT, Slots, is_param, is_segment, segments
+from scrapy_urlnorm.site_rules.context import Has, Is
+from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_segment, segments
+from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from scrapy_urlnorm.learning.corpus import Item
-
-Literal = tuple[Any, ...]
-Context = tuple[Literal, ...]
+    from scrapy_urlnorm.site_rules.context import Condition
 
 _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z]\w{0,4}$", re.ASCII)
+#: Parameters that conditions may name: the most frequent (a choice, for time).
 _MAX_NAMES = 48
-#: Which literal is the most general, for equal support.
-_GENERALITY = {"has": 0, "is": 1, "no": 2, "path": 3}
+#: Values counted of one parameter, and queries noted of one path (choices, for memory).
+_MAX_VALUES, _MAX_QUERIES = 5_000, 10
+#: A parameter with no more values than this selects among kinds; others may be named only at
+#: values that stand on a share of the URLs (choices).
+_FEW_VALUES, _OFTEN, _SHARE = 40, 5, 0.005
+#: A directory is a segment on this share of the different paths, among so many neighbours. Paths
+#: are counted, not URLs (measured: a slug with many queries was taken for a directory, and hid
+#: nine pages that refute a rule).
+_DIRECTORY_SHARE, _SURROUNDINGS = 0.003, 5
+#: Which condition is the most general, for equal support.
+_GENERALITY = {"has": 0, "is": 1, "no": 2, "slash": 2, "path": 3}
 
 
-def generality(literal: Literal) -> int:
-    """Rank a literal: the lower, the more general."""
-    return _GENERALITY.get(literal[0], 4)
+def generality(condition: Condition) -> int:
+    """Rank a condition: the lower, the more general."""
+    return _GENERALITY[condition.kind]
+
+
+@lru_cache(maxsize=4096)
+def has(slot: str) -> Has:
+    """Return the condition that a URL has *slot*, the same object each time."""
+    return Has(slot)
+
+
+@lru_cache(maxsize=65_536)
+def equals(slot: str, value: str) -> Is:
+    """Return the condition that *slot* has this value, the same object each time."""
+    return Is(slot, (value,))
 
 
 class Vocabulary:
@@ -53,23 +74,24 @@ class Vocabulary:
                     self._colons[slot] += ":" in value
                     self._slashes[slot] += "/" in value
                     counted = values[slot]
-                    if len(counted) <= 5_000 or value in counted:
+                    if len(counted) <= _MAX_VALUES or value in counted:
                         counted[value] += 1
                 elif slot in ("host", "scheme"):
                     values[slot][value] += 1
             queries = paths.setdefault(tuple(segments(item.slots)), set())
-            if len(queries) < 10:
+            if len(queries) < _MAX_QUERIES:
                 queries.add(tuple(query))
         ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
         self.names = frozenset(name for name, _ in ranked[:_MAX_NAMES])
         self.directories = _directories(paths)
-        often = max(5, 0.005 * len(items))
+        often = max(_OFTEN, _SHARE * len(items))
         self.dispatch = _dispatching(items, values)
         self.values = {
             slot: frozenset(
                 value
                 for value, count in counted.items()
-                if slot == "host" or (count >= 3 and (len(counted) <= 40 or count >= often))
+                if slot == "host"
+                or (count >= 3 and (len(counted) <= _FEW_VALUES or count >= often))
             )
             for slot, counted in values.items()
             if slot in self.names or slot in ("host", "scheme")
@@ -79,7 +101,7 @@ class Vocabulary:
         """Return what separates the parts of a parameter's values: ``:``, or ``/``."""
         return "/" if self._slashes[slot] > self._colons[slot] else ":"
 
-    def template(self, slots: Slots, ignored: frozenset[str]) -> Literal:
+    def template(self, slots: Slots, ignored: frozenset[str]) -> Path:
         """Return the template of a path; segments of the rule itself are ``*``."""
         directories = self.directories
         found: list[tuple[str, str]] = []
@@ -94,23 +116,26 @@ class Vocabulary:
                 body = segment[: -len(extension)] if extension else segment
                 kind = "#" if body.isascii() and body.isdigit() else "*"
                 found.append((kind, extension))
-        return ("path", tuple(found), "slash" in slots if "slash" not in ignored else None)
+        return Path(tuple(found), None, "slash" in slots if "slash" not in ignored else None)
 
-    def literals(self, slots: Slots, ignored: frozenset[str]) -> list[Literal]:
-        """Return the literals that hold on *slots* without those ignored, but for "no"."""
-        found = [self.template(slots, ignored)]
+    def conditions(self, slots: Slots, ignored: frozenset[str]) -> list[Condition]:
+        """Return the conditions that hold on *slots* and say nothing of those *ignored*.
+
+        Without those about what a URL does not have.
+        """
+        found: list[Condition] = [self.template(slots, ignored)]
         last = f"s{len(segments(slots)) - 1}" if "s-1" in ignored else ""
         for slot, value in slots.items():
             if slot in ignored or slot == last:
                 continue
             if is_segment(slot):
                 if (int(slot[1:]), value) in self.directories:
-                    found.append(("is", slot, value))
+                    found.append(equals(slot, value))
                 continue
             if slot in self.names:
-                found.append(("has", slot))
+                found.append(has(slot))
             if value in self.values.get(slot, ()):
-                found.append(("is", slot, value))
+                found.append(equals(slot, value))
         return found
 
 
@@ -122,7 +147,7 @@ def _dispatching(items: Sequence[Item], values: dict[str, Counter[str]]) -> froz
     few = {
         slot
         for slot, counted in values.items()
-        if is_param(slot) and 2 <= len(counted) <= 40 and not any(map(_has_digit, counted))
+        if is_param(slot) and 2 <= len(counted) <= _FEW_VALUES and not any(map(_has_digit, counted))
     }
     always: dict[str, dict[str, set[str]]] = {slot: {} for slot in few}
     for item in items:
@@ -157,54 +182,12 @@ def _directories(paths: dict[tuple[str, ...], set[Any]]) -> frozenset[tuple[int,
             place = (i, segment)
             counted[place] += 1
             surroundings = around[place]
-            if len(surroundings) < 5:
+            if len(surroundings) < _SURROUNDINGS:
                 surroundings.add((path[i - 1] if i else "", path[i + 1 : i + 3]))
-        if path and len(queries) >= 10 and "." in path[-1].strip("."):
+        if path and len(queries) >= _MAX_QUERIES and "." in path[-1].strip("."):
             found.add((len(path) - 1, path[-1]))
-    often = max(5, 0.003 * len(paths))
-    found.update(p for p, count in counted.items() if count >= often and len(around[p]) >= 5)
+    often = max(_OFTEN, _DIRECTORY_SHARE * len(paths))
+    found.update(
+        p for p, count in counted.items() if count >= often and len(around[p]) >= _SURROUNDINGS
+    )
     return frozenset(found)
-
-
-def holds(literal: Literal, slots: Slots, ignored: frozenset[str]) -> bool:
-    """Whether *literal* holds on *slots* without those ignored."""
-    kind = literal[0]
-    if kind == "has":
-        return bool(literal[1] in slots)
-    if kind == "no":
-        return bool(literal[1] not in slots)
-    if kind == "is":
-        return bool(slots.get(literal[1]) == literal[2])
-    if kind == "first":
-        return slots.get("s0") in literal[1]
-    if kind == "among":
-        return bool(slots.get(literal[1], literal[2][0]) in literal[2])
-    if kind == "path":
-        return _matches(literal, slots)
-    return {pair for pair in slots.items() if pair[0] not in ignored} == set(literal[1])
-
-
-def all_hold(context: Iterable[Literal], slots: Slots, ignored: frozenset[str]) -> bool:
-    """Whether all literals of *context* hold."""
-    return all(holds(literal, slots, ignored) for literal in context)
-
-
-def _matches(template: Literal, slots: Slots) -> bool:
-    _, wanted, slash = template
-    if slash is not None and ("slash" in slots) is not slash:
-        return False
-    path = segments(slots)
-    if len(path) != len(wanted):
-        return False
-    for segment, (kind, text) in zip(path, wanted, strict=True):
-        if kind == "=":
-            if segment != text:
-                return False
-            continue
-        if text:
-            if not segment.endswith(text) or len(segment) == len(text):
-                return False
-            segment = segment[: -len(text)]
-        if kind == "#" and not (segment.isascii() and segment.isdigit()):
-            return False
-    return True

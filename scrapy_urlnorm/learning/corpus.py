@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.site_rules.form import parts
+
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable
 
-    from scrapy_urlnorm.learning.slots import Hasher, Slots
+    from scrapy_urlnorm.learning.slots import Hasher
+    from scrapy_urlnorm.site_rules.form import Slots
 
 
 @dataclass(slots=True)
@@ -68,7 +71,7 @@ class Corpus:
         return found
 
     def with_pair(self, slot: str, value: str) -> list[Item]:
-        """The items that have a slot at a value."""
+        """The items that have a slot at a value, or this value among several of the slot."""
         return self._by_pair(slot).get(value, [])
 
     def _by_pair(self, slot: str) -> dict[str, list[Item]]:
@@ -76,7 +79,8 @@ class Corpus:
         if found is None:
             found = self._pairs[slot] = {}
             for item in self.by_slot.get(slot, []):
-                found.setdefault(item.slots[slot], []).append(item)
+                for value in sorted(set(parts(item.slots[slot]))):
+                    found.setdefault(value, []).append(item)
         return found
 
     @cached_property

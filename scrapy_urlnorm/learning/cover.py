@@ -11,31 +11,36 @@ from collections import Counter, defaultdict
 from math import log1p
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.learning.contexts import (
-    Context,
-    Literal,
-    Vocabulary,
-    all_hold,
-    generality,
-    holds,
-)
+from scrapy_urlnorm.learning.contexts import equals, generality
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import Limits, accepted, by_chance, risk, support_needed
 from scrapy_urlnorm.learning.trials import Count, Trial, count
+from scrapy_urlnorm.site_rules.context import Condition, Context, Has, No, Slash, all_hold
+from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_urlnorm.learning.ops import Drop, Op, Wild
-    from scrapy_urlnorm.learning.slots import Slots
+    from scrapy_urlnorm.learning.contexts import Vocabulary
+    from scrapy_urlnorm.site_rules.form import Slots
+    from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation
 
+_NO_SLASH = Slash(False)
+#: Contexts of one operation, and conditions of one context, at most (a choice: each deeper one has
+#: to pay for more that stood open).
 _MAX_CONTEXTS, _MAX_DEPTH = 8, 3
+#: How likely chance may explain what a search found (the usual five per cent).
 _SIGNIFICANT = 0.05
+#: Of contexts nearly as wide as the widest, the most general is taken (a choice).
 _NEARLY_AS_WIDE = 0.95
-#: Share of the URLs an operation touches that may lie outside of the one template tried.
+#: Share of the URLs an operation touches that may lie outside of the one template tried (a choice).
 _GUARD = 0.1
-#: More trials than this are not searched for contexts; what is found is checked on all.
+#: More trials than this are not searched for contexts; what is found is checked on all
+#: (a choice, for time).
 _SEARCHED = 4_000
+#: So few conflicts are accidents, where no context explains them: twice the rate of accidents that
+#: `risk` expects (a choice).
+_ACCIDENTS = 0.004
 
 
 class Found(NamedTuple):
@@ -46,13 +51,13 @@ class Found(NamedTuple):
     risk: float
 
 
-def risk_of(op: Op, context: Context, counted: Count, limits: Limits) -> float:
+def risk_of(op: Operation, context: Context, counted: Count, limits: Limits) -> float:
     """Return the share of wrong merges to expect of *op* in *context*."""
     tolerated = limits.tolerates(counted.conflicts, counted.compared)
     return risk(counted.support, 0 if tolerated else counted.conflicts, prior(op, context))
 
 
-def passes(op: Op, context: Context, counted: Count, limits: Limits) -> bool:
+def passes(op: Operation, context: Context, counted: Count, limits: Limits) -> bool:
     """Whether the evidence carries *op* in *context*."""
     conflicts = counted.conflicts
     if limits.tolerates(conflicts, counted.compared):
@@ -60,7 +65,7 @@ def passes(op: Op, context: Context, counted: Count, limits: Limits) -> bool:
     return accepted(counted.support, conflicts, prior(op, context), limits.risk)
 
 
-def earned(op: Drop | Wild, trials: Sequence[Trial], limits: Limits) -> tuple[str, ...]:
+def earned(op: DropParam | IgnoreValue, trials: Sequence[Trial], limits: Limits) -> tuple[str, ...]:
     """Return the names of a joint set that have evidence of their own.
 
     A name that hardly ever varies between URLs that agree rides on the evidence of the others.
@@ -77,7 +82,7 @@ def earned(op: Drop | Wild, trials: Sequence[Trial], limits: Limits) -> tuple[st
 
 
 def cover(
-    op: Op,
+    op: Operation,
     trials: Sequence[Trial],
     base: Context,
     vocabulary: Vocabulary,
@@ -100,16 +105,16 @@ def cover(
         context = _search(op, todo, base, vocabulary, limits)
         if context is None:
             break
-        inside = [t for t in todo if all_hold(context, t.slots, op.slots)]
+        inside = [t for t in todo if all_hold(context, t.slots)]
         counted = count(inside)
         if counted.conflicts or not passes(op, context, counted, limits):
             break
         found.append(Found(context, counted, risk_of(op, context, counted, limits)))
         covered += counted.support
-        todo = [t for t in todo if not all_hold(context, t.slots, op.slots)]
+        todo = [t for t in todo if not all_hold(context, t.slots)]
     if (
         covered < total.support / 2
-        and total.conflicts <= 0.004 * total.support
+        and total.conflicts <= _ACCIDENTS * total.support
         and passes(op, base, total, limits)
     ):
         return [Found(base, total, risk_of(op, base, total, limits))]
@@ -117,7 +122,7 @@ def cover(
 
 
 def guarded(
-    op: Op,
+    op: Operation,
     trials: Sequence[Trial],
     base: Context,
     vocabulary: Vocabulary,
@@ -125,108 +130,126 @@ def guarded(
 ) -> Context:
     """Stay with the one kind of page that the trials know, if *op* would reach far beyond.
 
-    The kind is the path template, and the value of a parameter such as ``route``.
+    The kind is the path template, and the value of a parameter such as ``route``. Needed by
+    opencart_aliado (a false merge without).
     """
-    if not touched or not trials or any(literal[0] == "path" for literal in base):
+    if not touched or not trials or any(isinstance(condition, Path) for condition in base):
         return base
     ignored = op.slots
     template = vocabulary.template(trials[0].slots, ignored)
-    kinds: list[Literal] = [
-        ("is", name, value)
+    kinds: list[Condition] = [
+        equals(name, value)
         for name in sorted(vocabulary.dispatch - ignored)
         if (value := trials[0].slots.get(name)) is not None
     ]
     if all(vocabulary.template(t.slots, ignored) == template for t in trials[1:]):
         kinds.append(template)
     for kind in kinds:
-        if all(holds(kind, t.slots, ignored) for t in trials):
-            outside = sum(not holds(kind, slots, ignored) for slots in touched)
+        if all(kind.holds(t.slots) for t in trials):
+            outside = sum(not kind.holds(slots) for slots in touched)
             if outside > _GUARD * len(touched):
                 base = (*base, kind)
-                touched = [slots for slots in touched if holds(kind, slots, ignored)]
+                touched = [slots for slots in touched if kind.holds(slots)]
     return base
 
 
+#: Of each condition: support, conflicts, and trials without a conflict.
+_Scores = dict[Condition, tuple[float, int, int]]
+
+
 def _search(
-    op: Op, todo: list[Trial], base: Context, vocabulary: Vocabulary, limits: Limits
+    op: Operation, todo: list[Trial], base: Context, vocabulary: Vocabulary, limits: Limits
 ) -> Context | None:
     """Find the widest context that has no failure, passes the test and explains the failures.
 
-    The significance is shared out among the kinds of literals, then among those of a kind
-    (weighted Bonferroni): the few path templates need not pay for the many parameters. A
-    conjunction was chosen among all of its length: it pays for the product of what stood open
-    at each depth.
+    Needed by test_a_context_that_explains_the_failures_is_found, app_cgit and app_wiki.
     """
     failures = sum(trial.bad > 0 for trial in todo)
     if not failures or failures == len(todo):
         return None
-    step = -(-len(todo) // _SEARCHED)
-    current = todo[::step]
+    current = todo[:: -(-len(todo) // _SEARCHED)]
     failures = sum(trial.bad > 0 for trial in current)
-    size = len(current)
+    described = [(trial, _described(trial.slots, op.slots, vocabulary)) for trial in current]
     conjunctions = 1
-    ignored = op.slots
-    described = [(trial, _described(trial.slots, ignored, vocabulary)) for trial in current]
     context = base
     for _ in range(_MAX_DEPTH):
-        scores = _scores(described)
-        looked = Counter(literal[0] for literal in scores)
-        paid = conjunctions * len(looked)
+        scores = {c: score for c, score in _scores(described).items() if c not in context}
+        explaining = _explaining(scores, len(current), failures, conjunctions)
         good = [
-            (literal, support)
-            for literal, (support, bad, clean) in scores.items()
-            if not bad
-            and literal not in context
-            and paid * looked[literal[0]] * by_chance(size, failures, clean) <= _SIGNIFICANT
-            and accepted(support, 0, prior(op, (*context, literal)), limits.risk)
+            (condition, scores[condition][0])
+            for condition in explaining
+            if accepted(scores[condition][0], 0, prior(op, (*context, condition)), limits.risk)
         ]
         if good:
             widest = max(support for _, support in good)
             near = [item for item in good if item[1] >= _NEARLY_AS_WIDE * widest]
-            literal, _ = min(near, key=lambda item: (generality(item[0]), -item[1], repr(item)))
-            return (*context, literal)
+            best, _ = min(near, key=lambda item: (generality(item[0]), -item[1], repr(item)))
+            return (*context, best)
         refined = [
-            ((support + 1) / (support + bad + 2) * log1p(support), literal)
-            for literal, (support, bad, _) in scores.items()
-            if bad and support >= 2 and literal not in context
+            ((support + 1) / (support + bad + 2) * log1p(support), condition)
+            for condition, (support, bad, _) in scores.items()
+            if bad and support >= 2
         ]
         if not refined:
             return None
-        _, literal = max(refined, key=lambda item: (item[0], repr(item[1])))
-        context = (*context, literal)
+        _, best = max(refined, key=lambda item: (item[0], repr(item[1])))
+        context = (*context, best)
         conjunctions *= len(refined)
-        described = [(t, known) for t, known in described if literal in known]
+        described = [(trial, known) for trial, known in described if best in known]
     return None
 
 
-def _described(slots: Slots, ignored: frozenset[str], vocabulary: Vocabulary) -> set[Literal]:
-    known = set(vocabulary.literals(slots, ignored))
-    known.add(("no", "slash") if "slash" not in slots and "slash" not in ignored else ("all",))
+def _explaining(scores: _Scores, size: int, failures: int, conjunctions: int) -> list[Condition]:
+    """Return the conditions that avoid all *failures* of *size* trials, and hardly by chance.
+
+    The significance is shared out among the kinds of conditions, then among those of a kind
+    (weighted Bonferroni): the few path templates need not pay for the many parameters. A
+    conjunction was chosen among all of its length: it pays for the product of what stood open
+    at each depth, *conjunctions*. Needed by test_a_conjunction_found_by_chance_is_none.
+    """
+    looked = Counter(map(_group, scores))
+    paid = conjunctions * len(looked)
+    return [
+        condition
+        for condition, (_, bad, clean) in scores.items()
+        if not bad
+        and paid * looked[_group(condition)] * by_chance(size, failures, clean) <= _SIGNIFICANT
+    ]
+
+
+def _group(condition: Condition) -> str:
+    """Return the kind of a condition, as far as the search pays for it."""
+    return "no" if condition.kind == "slash" else condition.kind
+
+
+def _described(slots: Slots, ignored: frozenset[str], vocabulary: Vocabulary) -> set[Condition]:
+    known = set(vocabulary.conditions(slots, ignored))
+    if "slash" not in ignored and _NO_SLASH.holds(slots):
+        known.add(_NO_SLASH)
     return known
 
 
 def _scores(
-    described: list[tuple[Trial, set[Literal]]],
-) -> dict[Literal, tuple[float, int, int]]:
-    """Return support, conflicts and clean trials of every literal."""
-    names = {literal[1] for _, known in described for literal in known if literal[0] == "has"}
-    votes: defaultdict[Literal, dict[int, float]] = defaultdict(dict)
-    bad: defaultdict[Literal, int] = defaultdict(int)
-    clean: defaultdict[Literal, int] = defaultdict(int)
+    described: list[tuple[Trial, set[Condition]]],
+) -> _Scores:
+    """Return support, conflicts and clean trials of every condition that holds on some trial."""
+    names = {c.slot for _, known in described for c in known if isinstance(c, Has)}
+    absences = [(name, No(name)) for name in names]
+    votes: defaultdict[Condition, dict[int, float]] = defaultdict(dict)
+    bad: defaultdict[Condition, int] = defaultdict(int)
+    clean: defaultdict[Condition, int] = defaultdict(int)
     for trial, known in described:
-        known.update(("no", name) for name in names if ("has", name) not in known)
-        known.discard(("all",))
-        for literal in known:
+        known.update([absence for name, absence in absences if name not in trial.slots])
+        for condition in known:
             if trial.bad:
-                bad[literal] += trial.bad
+                bad[condition] += trial.bad
                 continue
-            clean[literal] += 1
+            clean[condition] += 1
             if trial.content is not None:
-                of = votes[literal]
+                of = votes[condition]
                 if of.get(trial.content, 0.0) < trial.weight:
                     of[trial.content] = trial.weight
-    literals = {*votes, *bad}
     return {
-        literal: (sum(votes[literal].values()), bad[literal], clean[literal])
-        for literal in literals
+        condition: (sum(votes[condition].values()), bad[condition], clean[condition])
+        for condition in {*votes, *bad}
     }

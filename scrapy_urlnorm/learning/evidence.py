@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.learning.corpus import Item, most_common
-from scrapy_urlnorm.learning.slots import OTHER, is_param, slots_of
+from scrapy_urlnorm.learning.slots import OTHER, slots_of
+from scrapy_urlnorm.site_rules.form import is_param
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
-    from scrapy_urlnorm.learning.slots import Hasher, Slots
+    from scrapy_urlnorm.learning.slots import Hasher
     from scrapy_urlnorm.logs import Observation
+    from scrapy_urlnorm.site_rules.form import Slots
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
-#: A page to which more URLs redirect than this says nothing about them (login, home).
+#: A page to which more URLs redirect than this says nothing about them: it is a login page or
+#: the home page (a choice).
 _MAX_FAN_IN = 20
+#: Redirects followed one after the other (a choice).
 _MAX_HOPS = 5
-#: So many URLs must have been fetched twice to say how many pages change by themselves.
-_MIN_REVISITS = 100
-_MAX_NOISE = 0.03
-#: A site with more parameter names makes them up; the rarest say nothing.
+#: So many URLs must have been fetched twice to say how many pages change by themselves: of fewer,
+#: a rate of one per cent would not show. More noise than _MAX_NOISE is not believed: it would
+#: tolerate what is wrong (test_noise_that_was_not_told_merges_nothing_wrong goes up to it).
+_MIN_REVISITS, _MAX_NOISE = 100, 0.03
+#: A site with more parameter names makes them up; the rarest say nothing (a choice, for memory).
 _MAX_NAMES = 2_000
 
 
@@ -38,9 +43,9 @@ class Evidence:
     target of a redirect (they may agree, but never disagree).
     """
 
-    urls: dict[str, Counter[int]] = field(default_factory=dict)
-    pages: int = 0
-    redirects: int = 0
+    urls: dict[str, Counter[int]]
+    pages: int
+    redirects: int
 
     def noise(self, told: float) -> float:
         """Return the share of pages that change by themselves, from those fetched twice.
@@ -63,11 +68,9 @@ def gather(
     With *canonical*, what a page declares as its canonical URL stands for its content. The
     order of rows decides nothing: contents are numbered by their names.
     """
-    found = Evidence()
-    urls: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    by_key: defaultdict[str, Counter[int]] = defaultdict(Counter)
     pages: list[tuple[str, str]] = []
     redirects: dict[str, str] = {}
+    count = 0
     for row in rows:
         content = row.content if row.is_page else None
         if canonical and row.canonical is not None and row.location is None:
@@ -75,20 +78,38 @@ def gather(
             pages.append((row.canonical, content))
         if content is not None:
             pages.append((row.url, content))
-            found.pages += 1
+            count += 1
         elif row.status in _REDIRECTS and row.location:
             redirects[row.url] = min(row.location, redirects.get(row.url, row.location))
     names = sorted({content for _, content in pages})
     numbers = {name: number for number, name in enumerate(names)}
+    urls: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for url, content in pages:
         urls[url][numbers[content]] += 1
-        by_key[key(url)][numbers[content]] += 1
-    seen = frozenset(urls)
+    followed = _follow(redirects, urls, {site_of(row.url) for row in rows}, key)
+    for url, shared in followed:
+        urls[url][shared] += 1
+    return Evidence(dict(urls), count, sum(url in redirects for url, _ in followed))
+
+
+def _follow(
+    redirects: Mapping[str, str],
+    urls: Mapping[str, Counter[int]],
+    sites: Container[str],
+    key: Callable[[str], str],
+) -> list[tuple[str, int]]:
+    """Return the redirected URLs with the contents of their targets.
+
+    A target that was not seen gets a number below 0, and is returned with it, too.
+    """
+    by_key: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for url, contents in urls.items():
+        by_key[key(url)].update(contents)
     fan_in = Counter(redirects.values())
-    here = {site_of(row.url) for row in rows}
-    targets: dict[str, int] = {}
+    unseen: dict[str, int] = {}
+    found = []
     for source, location in sorted(redirects.items()):
-        if source in seen or fan_in[location] > _MAX_FAN_IN or site_of(location) not in here:
+        if source in urls or fan_in[location] > _MAX_FAN_IN or site_of(location) not in sites:
             continue
         target, end = key(location), location
         if target == key(source):
@@ -98,15 +119,10 @@ def gather(
             end = redirects[end]
             target, hops = key(end), hops + 1
         if target in by_key:
-            shared = most_common(by_key[target])
-        elif site_of(end) in here:
-            shared = -1 - targets.setdefault(target, len(targets))
-            urls[end][shared] += 1
-        else:
-            continue
-        urls[source][shared] += 1
-        found.redirects += 1
-    found.urls = dict(urls)
+            found.append((source, most_common(by_key[target])))
+        elif site_of(end) in sites:
+            content = -1 - unseen.setdefault(target, len(unseen))
+            found += [(end, content), (source, content)]
     return found
 
 

@@ -2,6 +2,8 @@
 
 All of it is one content and so one vote: what holds for a whole site can never be learned from
 it. Here the distinct values are the sample, and the rule holds for that one page only.
+
+Needed by app_wiki (its share is 0.84 with this, 0 without) and app_cgit.
 """
 
 from __future__ import annotations
@@ -10,29 +12,39 @@ from collections import defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.learning.candidates import order
+from scrapy_urlnorm.learning.contexts import equals
 from scrapy_urlnorm.learning.cover import Found
-from scrapy_urlnorm.learning.ops import Drop, Op, Wild
 from scrapy_urlnorm.learning.priors import RETURNS, prior, returns
 from scrapy_urlnorm.learning.risk import accepted, risk
-from scrapy_urlnorm.learning.slots import OTHER, Slots, is_param
+from scrapy_urlnorm.learning.slots import OTHER
 from scrapy_urlnorm.learning.trials import Count
+from scrapy_urlnorm.site_rules.context import context_text, rest_of
+from scrapy_urlnorm.site_rules.form import Slots, is_param
+from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.learning.contexts import Context, Literal, Vocabulary
+    from scrapy_urlnorm.learning.contexts import Vocabulary
     from scrapy_urlnorm.learning.corpus import Corpus, Item
     from scrapy_urlnorm.learning.risk import Limits
+    from scrapy_urlnorm.site_rules.context import Context
+    from scrapy_urlnorm.site_rules.paths import Path
 
+#: URLs of one page, and different values of each parameter, that a rule needs; rules a round, and
+#: parameters of a rule, at most (choices).
 _MIN_ITEMS, _MIN_VALUES, _MAX_RULES, _MAX_NAMES = 20, 5, 60, 3
-#: Enough where the parameters only say where to go afterwards.
+#: So many URLs are enough where the parameters only say where to go afterwards (a choice).
 _MIN_RETURNS = 8
-#: Different paths from which a page must have been called.
+#: Different paths from which a page must have been called (a choice).
 _MIN_CALLED = 40
 
 
-def candidates(corpus: Corpus, vocabulary: Vocabulary, limits: Limits) -> list[tuple[Op, Found]]:
+def candidates(
+    corpus: Corpus, vocabulary: Vocabulary, limits: Limits
+) -> list[tuple[Operation, Found]]:
     """Return form rules, the widest first."""
     sets = _varying_sets(corpus)
-    found: list[tuple[int, Op, Found]] = []
+    found: list[tuple[int, Operation, Found]] = []
     for names in sets:
         buckets: defaultdict[int, list[Item]] = defaultdict(list)
         for item in corpus.by_slot.get(names[0], ()):
@@ -47,7 +59,7 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary, limits: Limits) -> list[t
             result = _form_rule(corpus, form, items, names, failing, vocabulary, limits)
             if result is not None:
                 found.append((len(items), *result))
-    found.sort(key=lambda entry: (-entry[0], entry[1].order, repr(entry[2].context)))
+    found.sort(key=lambda entry: (-entry[0], order(entry[1]), context_text(entry[2].context)))
     return [(op, result) for _, op, result in found[:_MAX_RULES]]
 
 
@@ -96,7 +108,7 @@ def _form_rule(
     failing: set[object],
     vocabulary: Vocabulary,
     limits: Limits,
-) -> tuple[Op, Found] | None:
+) -> tuple[Operation, Found] | None:
     returning = all(_returns(name, items) for name in names)
     if (
         len(items) < (_MIN_RETURNS if returning else _MIN_ITEMS)
@@ -115,49 +127,53 @@ def _form_rule(
     other = corpus.by_form.get(form)
     if other is not None and other.content not in (items[0].content,) and other.content >= 0:
         other = None
-    op: Op = Drop(names) if other is not None else Wild(names)
-    rest = tuple(sorted((n, v) for n, v in slots.items() if n not in names))
-    literal: Literal = ("rest", rest)
-    return _found(op, (literal,), len(items), RETURNS if returning else prior(op), limits)
+    op: Operation = DropParam(names) if other is not None else IgnoreValue(names)
+    context: Context = (rest_of(slots, op.slots),)
+    if len(vocabulary.values["host"]) > 1:
+        context = (*context, equals("host", slots["host"]))
+    return _found(op, context, len(items), RETURNS if returning else prior(op), limits)
 
 
 def _found(
-    op: Op, context: Context, values: int, likely: float, limits: Limits
-) -> tuple[Op, Found] | None:
+    op: Operation, context: Context, values: int, likely: float, limits: Limits
+) -> tuple[Operation, Found] | None:
     """Return the rule if so many values, each a witness here, carry it."""
     if not accepted(values, 0, likely, limits.risk):
         return None
     return op, Found(context, Count(float(values), 0, values), risk(values, 0, likely))
 
 
-def selectors(corpus: Corpus, vocabulary: Vocabulary, limits: Limits) -> list[tuple[Op, Found]]:
+def selectors(
+    corpus: Corpus, vocabulary: Vocabulary, limits: Limits
+) -> list[tuple[Operation, Found]]:
     """Return rules for one page that a parameter calls from anywhere: ``/ANY/PAGE?do=login``.
 
-    All pages of one path template with exactly these parameters have to show one content.
+    All pages of one path template with exactly these parameters have to show one content. Needed
+    by test_what_is_redundant_is_found[farm].
     """
-    groups: defaultdict[tuple[Literal, tuple[tuple[str, str], ...]], list[Item]]
+    groups: defaultdict[tuple[Path, tuple[tuple[str, str], ...]], list[Item]]
     groups = defaultdict(list)
     for item in corpus.items:
         query = tuple(sorted(pair for pair in item.slots.items() if is_param(pair[0])))
         if 0 < len(query) <= _MAX_NAMES and _calls(query, vocabulary):
             groups[vocabulary.template(item.slots, frozenset()), query].append(item)
-    found: list[tuple[int, Op, Found]] = []
+    found: list[tuple[int, Operation, Found]] = []
     for (template, query), items in groups.items():
         if len(items) < _MIN_CALLED or len({item.content for item in items}) > 1:
             continue
-        names = tuple(f"s{i}" for i, (kind, _) in enumerate(template[1]) if kind != "=")
+        names = tuple(f"s{i}" for i, (kind, _) in enumerate(template.before) if kind != "=")
         paths = {tuple(item.slots[name] for name in names) for item in items}
         if not names or len(paths) < _MIN_CALLED:
             continue
-        op = Wild(names)
-        context = (
+        op = IgnoreValue(names)
+        context: Context = (
             vocabulary.template(items[0].slots, op.slots),
-            *(("is", name, value) for name, value in query),
+            *(equals(name, value) for name, value in query),
         )
         result = _found(op, context, len(items), prior(op), limits)
         if result is not None:
             found.append((len(items), *result))
-    found.sort(key=lambda entry: (-entry[0], entry[1].order, repr(entry[2].context)))
+    found.sort(key=lambda entry: (-entry[0], order(entry[1]), context_text(entry[2].context)))
     return [(op, result) for _, op, result in found[:_MAX_RULES]]
 
 

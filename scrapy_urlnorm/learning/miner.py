@@ -2,59 +2,63 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, TypeVar
+from collections import Counter
+from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import forms, pools, tenants
-from scrapy_urlnorm.learning.candidates import Candidates, candidates, set_ops
-from scrapy_urlnorm.learning.contexts import Context, Vocabulary, all_hold
+from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, tenants
+from scrapy_urlnorm.learning.candidates import Candidates, candidates, drops, of_server, wilds
+from scrapy_urlnorm.learning.contexts import Vocabulary, equals
 from scrapy_urlnorm.learning.corpus import Corpus, Item
 from scrapy_urlnorm.learning.cover import Found, cover, earned, guarded, passes, risk_of
-from scrapy_urlnorm.learning.ops import Drop, Op, Subst, Wild
-from scrapy_urlnorm.learning.priors import is_listed
-from scrapy_urlnorm.learning.risk import Limits, by_chance, expected_noise
-from scrapy_urlnorm.learning.rules import Learned, examples_of, settle
-from scrapy_urlnorm.learning.slots import Hasher, Slots, is_segment
-from scrapy_urlnorm.learning.trials import absent_contents, count, sources, trials_of
+from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
+from scrapy_urlnorm.learning.slots import in_order
+from scrapy_urlnorm.learning.trials import count, enough_absent, sources, trials_of
+from scrapy_urlnorm.site_rules.context import Has, Is, No, all_hold
+from scrapy_urlnorm.site_rules.form import is_segment
+from scrapy_urlnorm.site_rules.operations import DropParam, HostAlias, IgnoreValue, Replace
+from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from scrapy_urlnorm.learning.risk import Limits
+    from scrapy_urlnorm.learning.slots import Hasher
     from scrapy_urlnorm.learning.trials import Count, Trial
+    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.site_rules.context import Context
+    from scrapy_urlnorm.site_rules.form import Slots
+    from scrapy_urlnorm.site_rules.operations import Operation
 
+#: Rounds at most (a choice, against logs without end).
 _ROUNDS = 14
-#: Distinct values that must have been tried before all values are taken as meaningless.
-_DROP_VALUES, _WILD_VALUES, _SEGMENT_VALUES, _EDITED_VALUES = 3, 4, 8, 6
-#: Where so many values, and this share of those known, were tried, the rest may be like them.
-_OPEN_VALUES, _OPEN_SHARE = 8, 0.8
-_SIGNIFICANT = 0.05
-#: An operation with more sources than this is looked at in a sample first.
-_LARGE, _SAMPLE = 4_000, 1_500
-_HOPELESS = 0.95
+#: An operation with more sources than _LARGE is looked at in a sample of about _SAMPLE first; where
+#: this share of at least _LEAST trials fails, no context could be wide enough (choices, for time).
+_LARGE, _SAMPLE, _LEAST, _HOPELESS = 4_000, 1_500, 100, 0.95
 #: Where this share of trials fails and no context helps, the operation is left alone until the
-#: rules have merged more than a tenth of the items.
+#: rules have merged more than a tenth of the items (choices, for time).
 _REFUTED, _CHANGED = 0.2, 0.9
-
-
-_Set = TypeVar("_Set", Drop, Wild)
-_Families = defaultdict[object, list[tuple[int, int, int]]]
 
 
 class Miner:
     """Learns the rules of one site from its items."""
 
-    def __init__(self, items: Sequence[Item], hasher: Hasher, limits: Limits) -> None:
+    def __init__(self, items: Sequence[Item], hasher: Hasher, limits: Limits, site: str) -> None:
+        self.site = site
         self.corpus = self.first = Corpus(items, hasher)
         self.limits = limits
-        self.rules: list[Learned] = []
+        self.rules: list[SiteRule] = []
         self.vocabulary = Vocabulary(self.corpus.items)
         #: Operations that failed, and how many items there were.
-        self._refuted: dict[Op, int] = {}
+        self._refuted: dict[Operation, int] = {}
         #: Operations without a conflict whose evidence is too small, and that evidence.
-        self.open: dict[Op, Count] = {}
+        self.open: dict[Operation, Count] = {}
 
-    def run(self) -> list[Learned]:
-        """Learn until nothing more is accepted."""
+    def run(self) -> list[SiteRule]:
+        """Learn until nothing more is accepted.
+
+        The first stage that accepts something ends the round: the next one starts from what the
+        new rules left. A stage that destroys values comes after those that compare them.
+        """
         for _ in range(_ROUNDS):
             self.vocabulary = Vocabulary(self.corpus.items)
             found = candidates(self.corpus, self.vocabulary)
@@ -62,7 +66,7 @@ class Miner:
                 self._hosts,
                 self._drops,
                 self._structure,
-                self._substs,
+                self._exchanges,
                 self._pools,
                 self._wilds,
                 self._forms,
@@ -74,59 +78,28 @@ class Miner:
     # --- stages: each returns whether it accepted something ---------------------------------
 
     def _hosts(self, found: Candidates) -> bool:
-        return self._exchange([op for op in found.substs if op.stage == "host"])
+        return self._try_siblings([op for op in found.exchanges if of_server(op)])
 
     def _drops(self, found: Candidates) -> bool:
-        accepted = False
-        for op in self._set_ops(found, Drop):
-            accepted |= self._try_set(op)
-        return accepted
-
-    def _wilds(self, found: Candidates) -> bool:
-        accepted = False
-        for op in self._set_ops(found, Wild):
-            accepted |= self._try_set(op)
-        return accepted
+        return self._try_sets([op for names in found.sets for op in drops(names)])
 
     def _structure(self, found: Candidates) -> bool:
-        families: _Families = defaultdict(list)
-        tested = [(op, self._trials(op)) for op in found.structure]
-        for op, trials in tested:
-            families[op.family].append(_record(trials))
-        accepted = False
-        for op, trials in tested:
-            if accepted:
-                trials = self._trials(op)
-            for result in self._cover(op, trials):
-                if self._stands_among_siblings(result, families[op.family]):
-                    accepted |= self._accept(op, self._apart(op, result))
-        return accepted
+        return self._try_siblings(found.structure)
 
-    def _apart(self, op: Op, result: Found) -> Found:
-        """Leave alone what an earlier rule drops: its turn comes later in a normalizer."""
-        apart = set()
-        for rule in self.rules:
-            if op.slots & rule.op.slots:
-                where = [literal for literal in rule.context if literal[0] != "first"]
-                if len(where) == 1 and where[0][0] == "has":
-                    apart.add(("no", where[0][1]))
-        return result._replace(context=(*result.context, *sorted(apart)))
-
-    def _substs(self, found: Candidates) -> bool:
-        return self._exchange([op for op in found.substs if op.stage != "host"])
+    def _exchanges(self, found: Candidates) -> bool:
+        return self._try_siblings([op for op in found.exchanges if not of_server(op)])
 
     def _pools(self, found: Candidates) -> bool:
         accepted = False
-        pooled = [
-            *pools.defaults(found, self._trials, self.limits),
-            *pools.determined(found, self._trials, self.vocabulary, self.limits),
-        ]
-        for op, result in pooled:
+        for op, result in list(pools.defaults(found, self._trials, self.limits)):
             trials = self._trials(op, result.context)
             if not count(trials).conflicts:
                 context = guarded(op, trials, result.context, self.vocabulary, self._touched(op))
                 accepted |= self._accept(op, result._replace(context=context))
         return accepted
+
+    def _wilds(self, found: Candidates) -> bool:
+        return self._try_sets([op for names in found.sets for op in wilds(names)])
 
     def _forms(self, _: Candidates) -> bool:
         accepted = False
@@ -139,30 +112,29 @@ class Miner:
                 accepted |= self._accept(op, result)
         return accepted
 
-    # --- drop and wild ----------------------------------------------------------------------
+    # --- sets of slots that mean nothing ----------------------------------------------------
 
-    @staticmethod
-    def _set_ops(found: Candidates, kind: type[_Set]) -> list[_Set]:
-        return [op for names in found.sets for op in set_ops(names) if isinstance(op, kind)]
+    def _try_sets(self, ops: Iterable[DropParam | IgnoreValue]) -> bool:
+        accepted = False
+        for op in ops:
+            accepted |= self._try_set(op)
+        return accepted
 
-    def _try_set(self, op: Drop | Wild) -> bool:
+    def _try_set(self, op: DropParam | IgnoreValue) -> bool:
+        """Accept *op* wherever it stands; what has no evidence of its own leaves the set."""
         accepted = False
         if self._still_refuted(op):
             return False
         trials = self._trials(op)
-        if not trials:
-            return False
         for result in self._cover(op, trials):
-            inside = [t for t in trials if all_hold(result.context, t.slots, op.slots)]
+            inside = [t for t in trials if all_hold(result.context, t.slots)]
             names = earned(op, inside, self.limits)
             if names != op.names:
                 accepted |= bool(names) and self._try_set(type(op)(names))
                 continue
-            if isinstance(op, Drop):
-                needed = max(1.0, min(5.0, result.evidence.support / 10))
-                if absent_contents(inside) < needed:
-                    continue
-            closed = self._closed_world(op, result.context)
+            if not enough_absent(op, inside, result.evidence.support):
+                continue
+            closed = closed_world.closed(op, result.context, self.corpus, self.vocabulary)
             if closed is None:
                 continue
             if closed != result.context:
@@ -173,105 +145,61 @@ class Miner:
             accepted |= self._accept(op, result)
         return accepted
 
-    def _still_refuted(self, op: Op) -> bool:
+    def _still_refuted(self, op: Operation) -> bool:
         """Whether *op* failed already, and too little has changed since to look again."""
         items = self._refuted.get(op)
         return items is not None and len(self.corpus.items) > _CHANGED * items
 
-    def _closed_world(self, op: Drop | Wild, context: Context) -> Context | None:
-        """Shut out values that the log has but no trial saw; None if too few were tried."""
-        names = [n for n in sorted(op.slots) if n not in ("slash", "sep", "?")]
-        if not names or all(is_listed(name[2:]) for name in names):
-            return context
-        seen = self._tried_values(op, names, context)
-        if any(map(is_segment, names)):
-            wanted = _SEGMENT_VALUES
-        else:
-            wanted = _WILD_VALUES if isinstance(op, Wild) else _DROP_VALUES
-        if len(seen) < wanted:
-            return None
-        for at, name in enumerate(names):
-            tried = {values[at] for values in seen} - {None}
-            if not tried:
-                return None
-            known = self.vocabulary.values.get(name)
-            if not known or known <= tried or len(self._values(name)) > 40:
-                continue
-            if len(known & tried) < max(_OPEN_VALUES, _OPEN_SHARE * len(known)):
-                context = (*context, ("among", name, tuple(sorted(tried))))
-        return context
+    # --- operations with siblings -----------------------------------------------------------
 
-    def _values(self, name: str) -> set[str]:
-        return {item.slots[name] for item in self.corpus.by_slot.get(name, ())}
-
-    def _tried_values(
-        self, op: Op, names: Sequence[str], context: Context
-    ) -> set[tuple[str | None, ...]]:
-        """Return the values of the slots, together, that stood in some comparison."""
-        wild = isinstance(op, Wild)
-        buckets: defaultdict[int, list[Item]] = defaultdict(list)
-        hasher, by_form = self.corpus.hasher, self.corpus.by_form
-        for item in sources(op, self.corpus):
-            if all_hold(context, item.slots, op.slots):
-                image = op.image(item.slots)
-                if image is not None:
-                    buckets[hasher.of(image)].append(item)
-        values: set[tuple[str | None, ...]] = set()
-        for form, items in buckets.items():
-            if len(items) > 1 or (not wild and form in by_form):
-                values.update(tuple(map(item.slots.get, names)) for item in items)
-        return values
-
-    # --- exchanges --------------------------------------------------------------------------
-
-    def _exchange(self, ops: Sequence[Subst]) -> bool:
-        """Test all of them, then accept one by one: those on the same slots are siblings."""
-        tested = []
-        families: _Families = defaultdict(list)
-        for op in ops:
-            trials = self._trials(op)
-            if not trials:
-                continue
-            tested.append((op, trials))
-            families[op.family].append(_record(trials))
+    def _try_siblings(self, ops: Iterable[Operation]) -> bool:
+        """Test all of them, then accept one by one, judged by the record of their families."""
+        tested = [(op, trials) for op in ops if (trials := self._trials(op))]
+        families = siblings.families(tested)
         accepted = False
         for op, trials in tested:
+            family = families[op.family]
             if accepted:
                 trials = self._trials(op)
             found = self._cover(op, trials)
-            if any(bad for _, bad, _ in families[op.family]):
+            if any(record.failed for record in family):
                 self.open.pop(op, None)
             for result in found:
-                inside = [t for t in trials if all_hold(result.context, t.slots, op.slots)]
-                if not self._stands_among_siblings(result, families[op.family]):
-                    continue
-                context = self._with_shared_prefix(op, result.context, inside)
-                accepted |= self._accept(op, result._replace(context=context))
+                if siblings.stands(result.evidence.support, family, self.limits):
+                    inside = [t for t in trials if all_hold(result.context, t.slots)]
+                    context = self._placed(op, result.context, inside)
+                    accepted |= self._accept(op, result._replace(context=context))
         return accepted
 
-    def _stands_among_siblings(self, result: Found, family: Sequence[tuple[int, int, int]]) -> bool:
-        """Whether its clean record is more than luck, seeing how others on its slots fail."""
-        total = sum(n for n, _, _ in family)
-        bad = sum(b for _, b, _ in family)
-        compared = sum(c for _, _, c in family)
-        if bad <= expected_noise(3 * self.limits.noise, compared):
-            return True
-        chance = by_chance(total, bad, int(result.evidence.support))
-        return len(family) * chance <= _SIGNIFICANT
-
-    def _with_shared_prefix(self, op: Op, context: Context, trials: Sequence[Trial]) -> Context:
-        """Tie an exchange of segments to the literal segments before it that all trials share."""
+    def _placed(self, op: Operation, context: Context, trials: Sequence[Trial]) -> Context:
+        """Tie an exchange of segments to the segments before it that all trials share."""
         changed = [int(name[1:]) for name in op.slots if is_segment(name)]
-        if not changed:
-            return context
+        if not isinstance(op, Replace) or not changed:
+            return self._apart(op, context)
         for i in range(min(changed)):
             shared = {trial.slots.get(f"s{i}") for trial in trials}
             value = next(iter(shared)) if len(shared) == 1 else None
             if value is not None:
-                context = (*context, ("is", f"s{i}", value))
+                context = (*context, equals(f"s{i}", value))
         return context
 
-    def proposal(self, op: Op) -> Learned | None:
+    def _apart(self, op: Operation, context: Context) -> Context:
+        """Exclude URLs that an earlier rule changes in the slots of *op*.
+
+        *op* was tried on what that rule left, but a normalizer may run *op* first: rules run in the
+        order of their kinds. Known of an earlier rule is what its context asks for, one parameter.
+        Needed by test_users_get_what_was_learned[wiki]: a page is not moved into the path where
+        ``oldid`` makes its title meaningless.
+        """
+        apart = set()
+        for rule in self.rules:
+            if not isinstance(op, (HostAlias, Replace)) and op.slots & rule.operation.slots:
+                where = [c for c in rule.context if not _is_section(c)]
+                if len(where) == 1 and isinstance(where[0], Has):
+                    apart.add(No(where[0].slot))
+        return (*context, *sorted(apart))
+
+    def proposal(self, op: Operation, note: str) -> SiteRule | None:
         """Return the rule for an open operation, in the sections of the host it was seen in.
 
         None where the accepted rules leave nothing to do for it.
@@ -281,26 +209,27 @@ class Miner:
             return None
         agreeing = (trial.slots for trial in self._trials(op) if trial.content is not None)
         kept = tenants.sections(op, (), agreeing)
-        context = () if kept is None else tenants.context(kept)
+        context = () if kept is None else tenants.narrowed((), kept)
         counted = self.open[op]
-        rule = Learned(op, context, counted, risk=risk_of(op, (), counted, self.limits))
-        rule.examples = examples_of(rule, items, self.corpus, self.rules)
-        return rule
+        risk = risk_of(op, (), counted, self.limits)
+        evidence = evidence_of(counted, risk, status="proposed", note=note)
+        rule = said(self.site, op, context, evidence)
+        return rule and rule.replace(examples=examples_of(rule, items, self.corpus, self.rules))
 
     # --- common ---------------------------------------------------------------------------
 
-    def _trials(self, op: Op, context: Context = ()) -> list[Trial]:
-        plain = isinstance(op, (Drop, Wild, Subst))
+    def _trials(self, op: Operation, context: Context = ()) -> list[Trial]:
+        """Run *op* over the corpus; none where a sample says that it is hopeless."""
         noisy = self.limits.noise > 0
-        if isinstance(op, (Drop, Wild)) and not context:
-            size = len(sources(op, self.corpus))
-            if size > _LARGE:
-                sample = trials_of(op, self.corpus, noisy=noisy, sample=size // _SAMPLE)
-                if self._hopeless(sample):
-                    self._refuted[op] = 0
-                    return []
-        trials = trials_of(op, self.corpus, context, None if plain else self._settle, noisy=noisy)
-        if isinstance(op, Subst) and self.rules and trials:
+        if isinstance(op, (DropParam, IgnoreValue)):
+            if not context and self._is_hopeless(op):
+                self._refuted[op] = 0
+                return []
+            return trials_of(op, self.corpus, context, noisy=noisy)
+        if not isinstance(op, (HostAlias, Replace)):
+            return trials_of(op, self.corpus, context, self._settle, noisy=noisy)
+        trials = trials_of(op, self.corpus, context, noisy=noisy)
+        if self.rules and trials:
             # Rules do not run in the order in which they were learned: what the first URLs
             # refute stays refuted, even if an earlier rule has taken the case away.
             known = {id(trial.slots) for trial in trials if trial.bad}
@@ -308,20 +237,25 @@ class Miner:
             trials += [t for t in first if t.bad and id(t.slots) not in known]
         return trials
 
-    @staticmethod
-    def _hopeless(sample: Sequence[Trial]) -> bool:
+    def _is_hopeless(self, op: DropParam | IgnoreValue) -> bool:
         """Whether most of a sample fails: no context could be wide enough to matter."""
+        size = len(sources(op, self.corpus))
+        if size <= _LARGE:
+            return False
+        noisy = self.limits.noise > 0
+        sample = trials_of(op, self.corpus, noisy=noisy, sample=size // _SAMPLE)
         bad = sum(t.bad > 0 for t in sample)
-        return len(sample) >= 100 and bad > _HOPELESS * len(sample)
+        return len(sample) >= _LEAST and bad > _HOPELESS * len(sample)
 
     def _settle(self, slots: Slots) -> Slots:
         return settle(slots, self.rules)
 
-    def _cover(self, op: Op, trials: Sequence[Trial]) -> list[Found]:
+    def _cover(self, op: Operation, trials: Sequence[Trial]) -> list[Found]:
+        """Return where *op* holds; remember what is open and what is refuted."""
         if not trials:
             return []
         touched = self._touched(op)
-        if not _enough_values(op, touched):
+        if not closed_world.enough_values(op, touched):
             return []
         found = cover(op, trials, (), self.vocabulary, self.limits, touched)
         if not found:
@@ -332,14 +266,14 @@ class Miner:
                 self._refuted[op] = len(self.corpus.items)
         return found
 
-    def _touched(self, op: Op) -> list[Slots]:
-        """Return the URLs that *op* would change."""
+    def _touched(self, op: Operation) -> list[Slots]:
+        """Return the URLs that *op* would change: the guard looks how far it would reach."""
         touched = [item.slots for item in sources(op, self.corpus)]
-        if isinstance(op, (Drop, Wild)):
+        if isinstance(op, (DropParam, IgnoreValue)):
             return touched
         return [slots for slots in touched if op.image(slots) is not None]
 
-    def _accept(self, op: Op, result: Found) -> bool:
+    def _accept(self, op: Operation, result: Found) -> bool:
         """Accept *op* where it was found, in the sections of the host that it was seen in."""
         trials = self._trials(op, result.context)
         agreeing = (trial.slots for trial in trials if trial.content is not None)
@@ -353,14 +287,16 @@ class Miner:
         for part in (kept - {None}, kept & {None}):
             counted = count(t for t in trials if tenants.first_of(t.slots) in part)
             if part == kept or passes(op, result.context, counted, self.limits):
-                where = (*result.context, *tenants.context(part))
+                where = tenants.narrowed(result.context, part)
                 risk = risk_of(op, result.context, counted, self.limits)
                 accepted |= self._rewrite(op, Found(where, counted, risk))
         return accepted
 
-    def _rewrite(self, op: Op, result: Found) -> bool:
-        """Rewrite the items; a rule that changes none is no rule."""
-        rule = Learned(op, result.context, result.evidence, risk=result.risk)
+    def _rewrite(self, op: Operation, result: Found) -> bool:
+        """Rewrite the items; a rule that changes none, or that no file can hold, is no rule."""
+        rule = said(self.site, op, result.context, evidence_of(result.evidence, result.risk))
+        if rule is None:
+            return False
         changed = 0
         items = []
         rules = [*self.rules, rule]
@@ -372,31 +308,20 @@ class Miner:
             if image is None or image == item.slots:
                 items.append(item)
                 continue
-            image = settle(image, rules)
+            image = in_order(settle(image, rules))
             form = hasher.of(image)
             changed += 1
             items.append(Item(image, form, Counter(item.contents), item.content, item.url))
         if not changed:
             return False
-        rule.examples = examples_of(rule, concerned, self.corpus, rules)
-        self.rules.append(rule)
+        examples = examples_of(rule, concerned, self.corpus, rules)
+        self.rules.append(rule.replace(examples=examples))
         self.corpus = Corpus(items, hasher)
         return True
 
 
-def _record(trials: Sequence[Trial]) -> tuple[int, int, int]:
-    """Return how many trials there were, how many failed, and how many URLs they compared."""
-    return len(trials), sum(t.bad > 0 for t in trials), sum(t.compared for t in trials)
-
-
-def _enough_values(op: Op, touched: Sequence[Slots]) -> bool:
-    """Whether an edit was seen on enough different values (a version may end in ``.11``)."""
-    from scrapy_urlnorm.learning.ops import Number, Suffix
-
-    if not isinstance(op, (Number, Suffix)):
-        return True
-    if op.slot == "s-1":
-        values = {slots[max(s for s in slots if is_segment(s))] for slots in touched}
-    else:
-        values = {slots[op.slot] for slots in touched}
-    return len(values) >= _EDITED_VALUES
+def _is_section(condition: object) -> bool:
+    """Whether a condition keeps a rule to sections of its host, see `tenants.narrowed`."""
+    if isinstance(condition, Path):
+        return condition.after == () and len(condition.before) == 1
+    return isinstance(condition, Is) and condition.slot == "s0"

@@ -9,25 +9,26 @@ from zlib import crc32
 
 from scrapy_urlnorm.learning import catalogue, proposals
 from scrapy_urlnorm.learning.audit import audited
+from scrapy_urlnorm.learning.candidates import of_server
 from scrapy_urlnorm.learning.corpus import most_common
-from scrapy_urlnorm.learning.emit import site_rule
 from scrapy_urlnorm.learning.evidence import gather, items_of, site_of
 from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.risk import Limits
-from scrapy_urlnorm.learning.rules import settle
+from scrapy_urlnorm.learning.rules import said, settle
 from scrapy_urlnorm.learning.slots import Hasher
 from scrapy_urlnorm.learning.trials import trials_of
 from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules.context import Is
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.learning.evidence import Evidence
-    from scrapy_urlnorm.learning.rules import Learned
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
+#: A rule that was tried on more hosts than this names none of them (a choice).
 _MAX_HOSTS = 100
 _PLAIN = Normalizer("default")
 #: Two observations that agree are the least that could prove anything.
@@ -113,6 +114,7 @@ def _run(jobs: Sequence[_Job], processes: int) -> Iterator[SiteReport]:
     if processes <= 1 or len(jobs) < 2:
         yield from map(_mine_site, jobs)
         return
+    # Loading it takes longer than learning from a small log.
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(min(processes, len(jobs))) as pool:
@@ -200,15 +202,11 @@ def _learn(
     items = items_of(evidence, key, hasher)
     hosts = {item.slots["host"] for item in items}
     scope = _scope(site, hosts)
-    miner = Miner(items, hasher, limits)
-    learned = miner.run()
-    pairs = []
-    for rule in learned:
-        emitted = site_rule(rule, scope, hosts=_hosts_of(rule, miner), source=source)
-        if emitted is not None:
-            pairs.append((rule, emitted))
-    pairs, keys = audited(exceptions, pairs, evidence.urls, key, limits)
-    proposed = proposals.unproven(miner, scope)
+    miner = Miner(items, hasher, limits, scope)
+    learned = [rule.replace(source=source) for rule in miner.run()]
+    kept = [rule for each in learned if (rule := _on_its_hosts(each, miner)) is not None]
+    kept, keys = audited(exceptions, kept, evidence.urls, key, limits)
+    proposed = proposals.unproven(miner)
     contents = [most_common(of) for of in evidence.urls.values()]
     urls = sum(content >= 0 for content in contents)
     distinct = len({content for content in contents if content >= 0})
@@ -218,7 +216,7 @@ def _learn(
         contents=distinct,
         redundant=urls - distinct,
         merged=urls - keys,
-        rules=(*exceptions, *(emitted for _, emitted in pairs), *proposed),
+        rules=(*exceptions, *kept, *proposed),
     )
 
 
@@ -227,13 +225,22 @@ def _scope(site: str, hosts: Collection[str]) -> str:
     return next(iter(hosts)) if len(hosts) == 1 else f"*.{site}"
 
 
-def _hosts_of(rule: Learned, miner: Miner) -> list[str]:
-    """Return the hosts on which a rule was tried, where these are not all; else nothing."""
+def _on_its_hosts(rule: SiteRule, miner: Miner) -> SiteRule | None:
+    """Return *rule* for the hosts on which it was tried, where these are not all."""
+    hosts = _hosts_of(rule, miner)
+    said_already = any(isinstance(c, Is) and c.slot == "host" for c in rule.context)
+    if not hosts or said_already:
+        return rule
+    context = (*rule.context, Is("host", hosts))
+    return said(rule.site, rule.operation, context, rule.evidence)
+
+
+def _hosts_of(rule: SiteRule, miner: Miner) -> tuple[str, ...]:
     hosts = {item.slots["host"] for item in miner.corpus.items}
-    if len(hosts) < 2 or rule.op.stage == "host":
-        return []
+    if len(hosts) < 2 or of_server(rule.operation):
+        return ()
     everywhere = {item.slots["host"] for item in miner.first.items}
-    trials = trials_of(rule.op, miner.first, rule.context)
+    trials = trials_of(rule.operation, miner.first, rule.context)
     agreeing = [trial.slots for trial in trials if trial.content is not None]
     if not agreeing:  # it builds on other rules: where it acts has to do
         agreeing = [i.slots for i in miner.first.items if rule.image(i.slots) is not None]
@@ -243,12 +250,12 @@ def _hosts_of(rule: Learned, miner: Miner) -> list[str]:
         for slots in agreeing
     }
     if not tried or everywhere <= tried or len(tried) > _MAX_HOSTS:
-        return []
-    return sorted(tried)
+        return ()
+    return tuple(sorted(tried))
 
 
 def _proposed(rule: SiteRule) -> SiteRule:
-    return replace(rule, status="proposed") if rule.active else rule
+    return rule.replace(status="proposed") if rule.active else rule
 
 
 def _proven_by_redirects(rule: SiteRule) -> bool:

@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.learning.candidates import order
 from scrapy_urlnorm.learning.corpus import Corpus, Item
-from scrapy_urlnorm.learning.emit import site_rule
-from scrapy_urlnorm.learning.ops import Drop, Op, Subst, Tail
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import support_needed
-from scrapy_urlnorm.learning.rules import Learned, examples_of
+from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said
 from scrapy_urlnorm.learning.slots import Hasher, slots_of
 from scrapy_urlnorm.learning.trials import Count, sources, trials_of
+from scrapy_urlnorm.site_rules.operations import (
+    DropParam,
+    HostAlias,
+    Operation,
+    Replace,
+    StripTail,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,8 +31,8 @@ if TYPE_CHECKING:
 
 _NONE: Counter[int] = Counter()
 _UNSEEN = 0  # the content of every URL of a list
-_MAX = 20
-_MAX_NAMES = 200
+#: Proposals for one site, and parameters looked at for them, at most (choices).
+_MAX, _MAX_NAMES = 20, 200
 #: Contents that must agree before anybody need look.
 _WORTH = 3
 #: Parameters less likely to be noise than this are not proposed from URLs alone.
@@ -34,22 +40,19 @@ _LIKELY = 0.6
 _INDEX = ("index.html", "index.php", "index.htm", "default.aspx", "index.jsp")
 
 
-def unproven(miner: Miner, site: str) -> list[SiteRule]:
+def unproven(miner: Miner) -> list[SiteRule]:
     """Return rules for what no URL refutes and too few prove; their notes say what they lack."""
-    done = {rule.op for rule in miner.rules}
+    done = {rule.operation for rule in miner.rules}
     rules: list[SiteRule] = []
-    ranked = sorted(miner.open.items(), key=lambda pair: (-pair[1].support, pair[0].order))
+    ranked = sorted(miner.open.items(), key=lambda pair: (-pair[1].support, order(pair[0])))
     for op, counted in ranked:
         if op in done or len(rules) >= _MAX:
             continue
         needed = support_needed(prior(op), miner.limits.risk)
         if not max(_WORTH, needed / 2) <= counted.support < needed:
             continue  # hardly begun; or refused for another reason: siblings, too few values
-        learned = miner.proposal(op)
-        if learned is None:
-            continue
         note = f"{int(counted.support)} contents agree and none differs; {needed} would do"
-        rule = site_rule(learned, site, status="proposed", note=note)
+        rule = miner.proposal(op, note)
         if rule is not None:
             rules.append(rule)
     return rules
@@ -74,32 +77,29 @@ def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list
     rules = []
     for op in _likely(corpus):
         twins = [trial for trial in trials_of(op, corpus) if trial.compared > 1]
-        if isinstance(op, Drop):
+        if isinstance(op, DropParam):
             twins = [trial for trial in twins if trial.absent]
         if len(twins) < 2:
             continue
         note = f"{len(twins)} URLs have a twin in the list; no contents were compared"
-        learned = Learned(op, (), Count(float(len(twins)), 0, 0))
-        learned.examples = examples_of(learned, sources(op, corpus), corpus)
-        rule = site_rule(learned, site, status="proposed", source="url-list", note=note)
+        counted = Count(float(len(twins)), 0, 0)
+        evidence = evidence_of(counted, None, status="proposed", source="url-list", note=note)
+        rule = said(site, op, (), evidence)
         if rule is not None:
-            rules.append(rule)
+            examples = examples_of(rule, sources(op, corpus), corpus)
+            rules.append(rule.replace(examples=examples))
     return rules[:_MAX]
 
 
-def _likely(corpus: Corpus) -> list[Op]:
+def _likely(corpus: Corpus) -> list[Operation]:
     names = sorted(corpus.by_slot, key=lambda name: (-len(corpus.by_slot[name]), name))
-    ops: list[Op] = [
-        Drop((name,))
+    ops: list[Operation] = [
+        DropParam((name,))
         for name in names[:_MAX_NAMES]
-        if name[:2] == "q:" and prior(Drop((name,))) >= _LIKELY
+        if name[:2] == "q:" and prior(DropParam((name,))) >= _LIKELY
     ]
     hosts = {item.slots["host"] for item in corpus.items}
-    ops += [
-        Subst((("host", f"www.{host}"),), (("host", host),))
-        for host in sorted(hosts)
-        if f"www.{host}" in hosts
-    ]
-    ops.append(Subst((("scheme", "https"),), (("scheme", "http"),)))
-    ops += [Tail((name,), False, True) for name in _INDEX]
+    ops += [HostAlias((f"www.{host}",), host) for host in sorted(hosts) if f"www.{host}" in hosts]
+    ops.append(Replace((("scheme", "https"),), (("scheme", "http"),)))
+    ops += [StripTail((name,), False, True) for name in _INDEX]
     return ops

@@ -1,9 +1,7 @@
-"""A URL as a set of slots, and the hash of a set of slots.
+"""The slots of a key, as learning compares them, and hashes of slots.
 
-The learner works on the slots that site rules act on (see
-:mod:`scrapy_urlnorm.site_rules.form`), as a plain dictionary: ``scheme``, ``host``, ``s0``,
-``s1``…, ``slash`` (``"1"`` or absent; the root never has it), ``q:NAME``, ``?`` (tokens without
-a value, such as ``?thread-423``) and ``sep`` (``";"`` where that separates the parameters).
+Slots are those of :mod:`scrapy_urlnorm.site_rules.form`; here the values of a repeated parameter
+are in order, since their order never tells two pages apart.
 """
 
 from __future__ import annotations
@@ -11,24 +9,24 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.site_rules.form import Form
-from scrapy_urlnorm.site_rules.operations import is_bare
+from scrapy_urlnorm.site_rules.form import (
+    REPEAT,
+    Form,
+    Slots,
+    count_params,
+    is_segment,
+)
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Slots = dict[str, str]
-
 #: The slot of parameters that are too rare to have one each; no rule ever touches it.
 OTHER = "other"
-#: Between the values of one parameter that is given more than once.
-REPEAT = "\x01"
-#: What a URL may have at most to be learned from; the rest is left alone.
+#: A URL with more than this is not learned from (a choice: no page of the logs has as much).
 MAX_SEGMENTS, MAX_PARAMS, MAX_LENGTH = 24, 40, 2_048
 #: Hashes are numbers of 64 bits.
 MASK = (1 << 64) - 1
-_SEGMENT_NAMES = tuple(f"s{i}" for i in range(MAX_SEGMENTS))
 
 
 def slots_of(key: str) -> Slots | None:
@@ -38,87 +36,31 @@ def slots_of(key: str) -> Slots | None:
     url = split(key)
     if url.host is None:
         return None
-    form = Form(url)
-    if len(form.segments) > MAX_SEGMENTS or len(form.params) > MAX_PARAMS:
+    slots = Form(url).slots
+    if count_params(slots) > MAX_PARAMS or sum(map(is_segment, slots)) > MAX_SEGMENTS:
         return None
-    slots = {"scheme": form.scheme, "host": form.host}
-    if url.port is not None:
-        slots["port"] = url.port
-    if url.userinfo is not None:
-        slots["userinfo"] = url.userinfo
-    slots.update(zip(_SEGMENT_NAMES, form.segments, strict=False))
-    if form.slash and form.segments:
-        slots["slash"] = "1"
-    repeated: dict[str, list[str]] = {}
-    for name, value, _ in form.params:
-        slot = "?" if is_bare(name, value) else f"q:{name}"
-        repeated.setdefault(slot, []).append(name if slot == "?" else value)
-    for slot, values in repeated.items():
-        slots[slot] = values[0] if len(values) == 1 else REPEAT.join(sorted(values))
-    if form.semicolons and len(form.params) > 1:
-        slots["sep"] = ";"
-    return slots
+    return in_order(slots)
 
 
-def segments(slots: Slots) -> list[str]:
-    """Return the path segments in order."""
-    found = []
-    for name in _SEGMENT_NAMES:
-        value = slots.get(name)
-        if value is None:
-            break
-        found.append(value)
-    return found
-
-
-def with_segments(slots: Slots, path: list[str], *, slash: bool) -> Slots | None:
-    """Return the slots with another path; None if it is too long or a segment would vanish."""
-    if len(path) > MAX_SEGMENTS:
-        return None
-    new = {name: value for name, value in slots.items() if not is_path(name)}
-    new.update(zip(_SEGMENT_NAMES, path, strict=False))
-    if slash and path:
-        new["slash"] = "1"
-    return new
-
-
-def is_segment(slot: str) -> bool:
-    """Whether *slot* is a path segment."""
-    return slot[0] == "s" and slot[1:].isdigit()
-
-
-def is_path(slot: str) -> bool:
-    """Whether *slot* is a path segment or the final slash."""
-    return slot == "slash" or is_segment(slot)
-
-
-def is_param(slot: str) -> bool:
-    """Whether *slot* is part of the query."""
-    return slot == "?" or slot[:2] == "q:"
-
-
-def count_params(slots: Slots) -> int:
-    """Count the parameters, repeated ones as often as they stand there."""
-    return sum(value.count(REPEAT) + 1 for name, value in slots.items() if is_param(name))
-
-
-def without(slots: Slots, names: Iterable[str]) -> Slots:
-    """Return the slots without those named; one parameter alone has no separator."""
-    new = {name: value for name, value in slots.items() if name not in names}
-    if "sep" in new and count_params(new) < 2:
-        del new["sep"]
-    return new
+def in_order(slots: Slots) -> Slots:
+    """Return the slots with the values of each repeated parameter in order."""
+    repeated = [slot for slot, value in slots.items() if REPEAT in value]
+    if not repeated:
+        return slots
+    return slots | {slot: REPEAT.join(sorted(slots[slot].split(REPEAT))) for slot in repeated}
 
 
 class Hasher(dict[tuple[str, str], int]):
     """64-bit hashes of (slot, value), remembered; that of a URL is their sum.
 
     A sum, so that taking a slot away or exchanging it costs one operation, whatever the length
-    of the URL.
+    of the URL. The order of the values of a repeated parameter does not count.
     """
 
     def __missing__(self, pair: tuple[str, str]) -> int:
         name, value = pair
+        if REPEAT in value:
+            value = "\1".join(sorted(value.split(REPEAT)))
         text = f"{name}\0{value}".encode("utf-8", "surrogatepass")
         found = self[pair] = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
         return found

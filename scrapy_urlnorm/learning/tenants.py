@@ -5,6 +5,8 @@ that it was seen in, until enough others agree. What parameters mean, some secti
 themselves alone, however many they are: homes (``/~ann``) and programs (``/view.php``), and every
 section where the parameter selects a page by its name (``id``). The host and the scheme belong to
 the whole server.
+
+Needed by test_learning_tenants: no log holds a server of several people.
 """
 
 from __future__ import annotations
@@ -12,20 +14,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning.ops import ANY, Cut, Prefix, Split, Subst, ToPath, Wild
+from scrapy_urlnorm.learning.candidates import of_server
 from scrapy_urlnorm.learning.priors import selects
-from scrapy_urlnorm.learning.slots import is_param
+from scrapy_urlnorm.site_rules.context import Is, Rest
+from scrapy_urlnorm.site_rules.form import is_param
+from scrapy_urlnorm.site_rules.operations import ANY, IgnoreValue, ParamToPath, Replace
+from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy_urlnorm.learning.contexts import Context
-    from scrapy_urlnorm.learning.ops import Op
-    from scrapy_urlnorm.learning.slots import Slots
+    from scrapy_urlnorm.site_rules.context import Context
+    from scrapy_urlnorm.site_rules.form import Slots
+    from scrapy_urlnorm.site_rules.operations import Operation
 
-#: So many first segments must agree before the others are taken to be like them.
+#: So many first segments must agree before the others are taken to be like them (a choice).
 ENOUGH = 3
-#: A rule that would have to name more of them is not learned.
+#: A rule that would have to name more of them is not learned (a choice, for the rule file).
 MOST = 1_000
 _PROGRAM = re.compile(
     r"\.(?:php\d?|phtml|aspx?|ashx|jspx?|jsf|do|action|cgi|fcgi|pl|py|rb|cfm|dll|exe)\Z",
@@ -40,7 +45,7 @@ def first_of(slots: Slots) -> First:
     return slots.get("s0")
 
 
-def sections(op: Op, context: Context, agreeing: Iterable[Slots]) -> frozenset[First] | None:
+def sections(op: Operation, context: Context, agreeing: Iterable[Slots]) -> frozenset[First] | None:
     """Return the first segments that *op* keeps to; None if it holds for all of the host.
 
     *agreeing* are URLs for which the operation was right.
@@ -59,30 +64,33 @@ def sections(op: Op, context: Context, agreeing: Iterable[Slots]) -> frozenset[F
     return frozenset(found)
 
 
-def context(kept: frozenset[First]) -> Context:
-    """Return the literal that holds in these sections; the root alone has a path of its own."""
+def narrowed(context: Context, kept: frozenset[First]) -> Context:
+    """Return *context* for these sections alone; the root alone has a path of its own."""
     if kept == {None}:
-        return (("path", (), None),)
-    return (("first", tuple(sorted(first for first in kept if first is not None))),)
+        return (*context, Path(()))
+    values = tuple(sorted(first for first in kept if first is not None))
+    if len(values) == 1 and not any(isinstance(condition, Path) for condition in context):
+        return (*context, Path((("=", values[0]),), ()))
+    return (*context, Is("s0", values))
 
 
-def _is_placed(op: Op, context: Context) -> bool:
+def _is_placed(op: Operation, context: Context) -> bool:
     """Whether the operation or its context names the first segment already, or is about it."""
-    for literal in context:
-        if literal[0] == "rest" or literal[:2] == ("is", "s0"):
+    for condition in context:
+        if isinstance(condition, Rest) or (isinstance(condition, Is) and condition.slot == "s0"):
             return True
-        if literal[0] == "path" and (not literal[1] or literal[1][0][0] == "="):
+        if isinstance(condition, Path) and (not condition.before or condition.before[0][0] == "="):
             return True
-    if isinstance(op, Subst) and (op.stage == "host" or op.prefix):
+    if of_server(op) or isinstance(op, ParamToPath):
         return True
-    if isinstance(op, Split) and op.prefix:
+    if isinstance(op, (Replace, IgnoreValue)) and "s0" in op.slots:
         return True
-    if isinstance(op, (Subst, Wild)) and "s0" in op.slots:
+    if isinstance(op, Replace) and op.path_text is not None and op.path_text.prefix:
         return True
-    return isinstance(op, (Cut, Prefix, ToPath))
+    return any(slot == "s0" for slot, _ in op.pairs())
 
 
-def _is_alone(first: First, op: Op) -> bool:
+def _is_alone(first: First, op: Operation) -> bool:
     """Whether a section speaks for no other one about what *op* changes."""
     params = [slot for slot in op.slots if is_param(slot)]
     if not params:

@@ -9,17 +9,23 @@ from __future__ import annotations
 from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.learning.contexts import Context, Literal, all_hold
-from scrapy_urlnorm.learning.ops import NAMESPACE, PAGE, Drop, Op, Subst, Wild
-from scrapy_urlnorm.learning.slots import MASK, Slots, count_params
+from scrapy_urlnorm.learning.slots import MASK
+from scrapy_urlnorm.site_rules.context import Is, Rest, all_hold
+from scrapy_urlnorm.site_rules.form import REPEAT, Slots, count_params
+from scrapy_urlnorm.site_rules.operations import ANY, DropParam, IgnoreValue, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item
+    from scrapy_urlnorm.learning.slots import Hasher
+    from scrapy_urlnorm.site_rules.context import Context
+    from scrapy_urlnorm.site_rules.operations import Operation
 
-#: Of the share of a bucket that agrees, when noise is expected, for its majority to vote.
+#: The share of a bucket that has to agree, when noise is expected, for its majority to vote
+#: (a choice).
 _MAJORITY = 0.6
+#: A content under many URLs has the vote of two (measured: with one, a share of 0.004 is lost).
 _MAX_WEIGHT = 2.0
 
 
@@ -59,13 +65,19 @@ def count(trials: Iterable[Trial]) -> Count:
     return Count(sum(votes.values()), bad, compared)
 
 
-def absent_contents(trials: Iterable[Trial]) -> int:
-    """Count the contents that agree with a URL that has none of the slots."""
-    return len({trial.content for trial in trials if trial.absent and trial.content is not None})
+def enough_absent(op: DropParam | IgnoreValue, trials: Iterable[Trial], support: float) -> bool:
+    """Whether URLs without the slots agree often enough for *op* to drop them.
+
+    A tenth of the contents that support it has to, but one at least, and five will do (a choice).
+    """
+    if isinstance(op, IgnoreValue):
+        return True
+    absent = {trial.content for trial in trials if trial.absent and trial.content is not None}
+    return len(absent) >= max(1.0, min(5.0, support / 10))
 
 
 def trials_of(
-    op: Op,
+    op: Operation,
     corpus: Corpus,
     context: Context = (),
     settle: Callable[[Slots], Slots] | None = None,
@@ -78,10 +90,8 @@ def trials_of(
     *settle* applies the rules accepted so far to the image of an operation that is not a mere
     drop or exchange.
     """
-    if isinstance(op, Drop):
-        return _bucket_trials(op, corpus, context, noisy=noisy, wild=False, sample=sample)
-    if isinstance(op, Wild):
-        return _bucket_trials(op, corpus, context, noisy=noisy, wild=True, sample=sample)
+    if isinstance(op, (DropParam, IgnoreValue)):
+        return _bucket_trials(op, corpus, context, noisy=noisy, sample=sample)
     return _image_trials(op, corpus, context, settle, noisy=noisy)
 
 
@@ -96,30 +106,11 @@ def _with_any(corpus: Corpus, names: tuple[str, ...]) -> list[Item]:
 
 
 def _bucket_trials(
-    op: Drop | Wild, corpus: Corpus, context: Context, *, noisy: bool, wild: bool, sample: int
+    op: DropParam | IgnoreValue, corpus: Corpus, context: Context, *, noisy: bool, sample: int
 ) -> list[Trial]:
-    names, ignored, hasher = op.names, op.slots, corpus.hasher
-    buckets: dict[int, list[Item]] = {}
-    single = names[0] if len(names) == 1 else None
-    star = hasher[names[0], "*"] if wild else 0
-    for item in sources(op, corpus, context):
-        slots = item.slots
-        if context and not all_hold(context, slots, ignored):
-            continue
-        if single is not None:
-            form = (item.form - hasher[single, slots[single]] + star) & MASK
-        else:
-            form = hasher.moved(item.form, slots, names)
-            if wild:
-                form = hasher.exchanged(form, (), [(n, "*") for n in names if n in slots])
-        if wild:
-            pass
-        elif "sep" in slots and "sep" not in ignored:
-            gone = sum(slots[n].count("\x01") + 1 for n in names if n in slots)
-            if count_params(slots) - gone < 2:
-                form = hasher.exchanged(form, [("sep", ";")], ())
-        if form % sample == 0:
-            buckets.setdefault(form, []).append(item)
+    """Compare URLs that are equal without the slots; no image is made, hashes are subtracted."""
+    names, wild = op.names, isinstance(op, IgnoreValue)
+    buckets = _buckets(op, sources(op, corpus, context), context, corpus.hasher, sample)
     by_form = corpus.by_form
     trials = []
     joint = names if len(names) > 1 else ()
@@ -131,6 +122,34 @@ def _bucket_trials(
             if other is not None:
                 trials.append(_with_varied(_against(other, items), [other, *items], joint))
     return trials
+
+
+def _buckets(
+    op: DropParam | IgnoreValue, items: list[Item], context: Context, hasher: Hasher, sample: int
+) -> dict[int, list[Item]]:
+    """Return the items by the hash of what the operation makes of them."""
+    names, wild = op.names, isinstance(op, IgnoreValue)
+    keeps_separator = "sep" not in names
+    buckets: dict[int, list[Item]] = {}
+    single = names[0] if len(names) == 1 else None
+    star = hasher[names[0], ANY] if wild else 0
+    for item in items:
+        slots = item.slots
+        if context and not all_hold(context, slots):
+            continue
+        if single is not None:
+            form = (item.form - hasher[single, slots[single]] + star) & MASK
+        else:
+            form = hasher.moved(item.form, slots, names)
+            if wild:
+                form = hasher.exchanged(form, (), [(n, ANY) for n in names if n in slots])
+        if not wild and keeps_separator and "sep" in slots:
+            gone = sum(slots[n].count(REPEAT) + 1 for n in names if n in slots)
+            if count_params(slots) - gone < 2:
+                form = hasher.exchanged(form, [("sep", ";")], ())
+        if form % sample == 0:
+            buckets.setdefault(form, []).append(item)
+    return buckets
 
 
 def _with_varied(trial: Trial, items: list[Item], joint: tuple[str, ...]) -> Trial:
@@ -183,17 +202,17 @@ def _weight(agreeing: int) -> float:
 
 
 def _image_trials(
-    op: Op,
+    op: Operation,
     corpus: Corpus,
     context: Context,
     settle: Callable[[Slots], Slots] | None,
     *,
     noisy: bool,
 ) -> list[Trial]:
-    ignored, hasher, by_form = op.slots, corpus.hasher, corpus.by_form
+    hasher, by_form = corpus.hasher, corpus.by_form
     images: dict[int, list[Item]] = {}
     for item in sources(op, corpus, context):
-        if context and not all_hold(context, item.slots, ignored):
+        if context and not all_hold(context, item.slots):
             continue
         image = op.image(item.slots)
         if image is None:
@@ -211,31 +230,27 @@ def _image_trials(
     return trials
 
 
-def _if_told(trial: Trial, op: Op, items: list[Item]) -> Trial:
+def _if_told(trial: Trial, op: Operation, items: list[Item]) -> Trial:
     """Take the vote from URLs that agree, but say nothing of all that *op* does."""
     if trial.content is None:
         return trial
-    if op.told_by(item.slots for item in items if item.content == trial.content):
+    if op.told_by([item.slots for item in items if item.content == trial.content]):
         return trial
     return trial._replace(content=None, weight=0.0)
 
 
-def sources(op: Op, corpus: Corpus, context: Context = ()) -> list[Item]:
+def sources(op: Operation, corpus: Corpus, context: Context = ()) -> list[Item]:
     """Return the items that *op* may act on in *context* (others it certainly does not)."""
-    pairs = [pair for literal in context for pair in _required(literal)]
-    if isinstance(op, Subst):
-        pairs += [pair for pair in op.old if pair[1] not in (NAMESPACE, PAGE)]
-    slots = tuple(sorted(slot for slot in op.slots if slot != "s-1"))
+    pairs = [pair for pair in op.pairs() if pair[0] != "s-1"]
+    for condition in context:
+        if isinstance(condition, Rest):
+            pairs += condition.pairs()
+        elif isinstance(condition, Is) and len(condition.values) == 1 and not condition.symbols:
+            pairs.append((condition.slot, condition.values[0]))
+    slots = op.any_of() or tuple(sorted(op.slots - {"s-1", "slash"}))
     if not pairs:
         return _with_any(corpus, slots) if slots else corpus.items
     narrow = min((corpus.with_pair(*pair) for pair in pairs), key=len)
-    if isinstance(op, Subst) or not slots:
+    if isinstance(op, Replace) or not slots:
         return narrow
     return [item for item in narrow if any(slot in item.slots for slot in slots)]
-
-
-def _required(literal: Literal) -> list[tuple[str, str]]:
-    """Return the pairs that a URL has wherever *literal* holds."""
-    if literal[0] == "is":
-        return [(literal[1], literal[2])]
-    return list(literal[1]) if literal[0] == "rest" else []

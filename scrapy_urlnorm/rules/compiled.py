@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.rules import Rule
     from scrapy_urlnorm.url import Url
 
-    Step = tuple[Callable[[Url, Any], Url], Any, Rule, bool]
+    Active = tuple[Callable[[Url, Any], Url], Any, Rule, bool]
 
 _MOST_SITES = 1_024  # sites whose own catalogue is kept
 _LONGEST_OPTIONS = 65_536  # characters of JSON
@@ -48,7 +48,7 @@ class Catalogue:
                 self.options[rule.name], self.compiled[rule.name] = rule.compile(option)
             except ConfigError as error:
                 raise ConfigError(f"rule {rule.name!r}: {error}") from None
-        self.steps: dict[tuple[bool, ...], tuple[Step, ...]] = {
+        self.steps: dict[tuple[bool, ...], tuple[Active, ...]] = {
             present: tuple(
                 (rule.apply, self.compiled[rule.name], rule, rule.settles)
                 for rule in RULES

@@ -7,21 +7,20 @@ TOML tables.
 from __future__ import annotations
 
 from scrapy_urlnorm.site_rules.by_domain import RulesByDomain
-from scrapy_urlnorm.site_rules.compile import CompiledSiteRules, compile_site_rules
 from scrapy_urlnorm.site_rules.file import load_site_rules, save_site_rules
 from scrapy_urlnorm.site_rules.importers import (
     Imported,
     export_duplicate_url_discarder,
     import_rules,
 )
-from scrapy_urlnorm.site_rules.model import SiteRule
+from scrapy_urlnorm.site_rules.rule import SiteRule
+from scrapy_urlnorm.site_rules.rule_set import RuleSet
 
 __all__ = [
-    "CompiledSiteRules",
     "Imported",
+    "RuleSet",
     "RulesByDomain",
     "SiteRule",
-    "compile_site_rules",
     "export_duplicate_url_discarder",
     "import_rules",
     "load_site_rules",

@@ -10,7 +10,7 @@ from scrapy_urlnorm.domains import MAX_HOST
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy_urlnorm.site_rules.model import SiteRule
+    from scrapy_urlnorm.site_rules.rule import SiteRule
 
 
 class RulesByDomain:

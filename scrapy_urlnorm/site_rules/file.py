@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError, naming
-from scrapy_urlnorm.masking import masked
-from scrapy_urlnorm.site_rules.model import SiteRule, rule_from_dict
+from scrapy_urlnorm.site_rules.operations import is_older
+from scrapy_urlnorm.site_rules.rule import LISTS, SiteRule, rule_from_dict, with_origin
 from scrapy_urlnorm.site_rules.toml import (
     Block,
     TomlError,
@@ -21,8 +21,6 @@ from scrapy_urlnorm.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-_LISTS = ("param", "host", "slots")
 
 
 def load_site_rules(path: str | os.PathLike[str]) -> tuple[SiteRule, ...]:
@@ -39,7 +37,7 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
     """Make the file hold exactly *rules*, changing no more of its text than that takes.
 
     A rule that the file has already keeps its place, its comments and its spelling; where its
-    evidence or status changed, only those lines do. A rule that is gone goes with the comment
+    evidence or status changed, only those lines do. A word of an older version is written anew. A rule that is gone goes with the comment
     directly above it. New rules come last, in the order given. The file is replaced in one step:
     a reader, or a crash, sees either the old or the new one. A new file is for its owner only
     (mode 0600), one that is there keeps its mode; the examples of learned rules are masked.
@@ -57,7 +55,8 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
         found = wanted.get(old.identity)
         if found:
             new = found.pop(0)
-            lines += block.above + (block.lines if new == old else _updated(block, old, new))
+            same = new == old and not is_older(block.table)
+            lines += block.above + (block.lines if same else _updated(block, old, new))
         else:
             lines += block.above[: len(block.above) - len(block.comments)]
             _close_gap(lines)
@@ -81,8 +80,8 @@ def table_of(rule: SiteRule) -> dict[str, Any]:
 
     What a rule was learned from is shown without secrets.
     """
-    table = masked(rule).as_dict()
-    for name in _LISTS:
+    table = rule.masked().as_dict()
+    for name in LISTS:
         if len(table.get(name, ())) == 1:
             table[name] = table[name][0]
     return table
@@ -90,6 +89,8 @@ def table_of(rule: SiteRule) -> dict[str, Any]:
 
 def _updated(block: Block, old: SiteRule, new: SiteRule) -> list[str]:
     before, after = table_of(old), table_of(new)
+    if is_older(block.table):
+        return update_lines(block.lines, block.table, after)
     changed = {key for key in {**before, **after} if before.get(key) != after.get(key)}
     # What the file spells out although it is the default, or in another way, may stay.
     table = {key: value for key, value in block.table.items() if key not in changed}
@@ -120,8 +121,7 @@ def _rule(path: str | os.PathLike[str], block: Block, number: int) -> SiteRule:
             f"{os.fspath(path)}, line {block.line}, rule {number} ({shown}): "
             f"{shortened(str(error))}"
         ) from None
-    object.__setattr__(rule, "origin", f"{os.fspath(path)}:{block.line}")
-    return rule
+    return with_origin(rule, f"{os.fspath(path)}:{block.line}")
 
 
 def _replace_file(path: Path, text: str) -> None:

@@ -1,36 +1,45 @@
-"""Form: a URL as the slots that site rules act on.
+"""The slots of a URL: the one representation that site rules read, for a crawl and for learning.
 
-Slots are the scheme, the host, the path segments, the final slash and the parameters. Each
-segment and parameter is kept both raw and decoded: rules compare decoded tokens, and whatever a
-rule does not touch goes back into the URL byte for byte. Tokens that a rule makes are encoded
-as the default profile encodes them.
+Slots are a plain dictionary from names to decoded texts:
+
+``scheme``, ``host``, ``port``, ``userinfo``   as in the URL, where it has them
+``s0``, ``s1``, ...   the path segments
+``slash``             ``"1"`` where the path ends in a slash (the root never has it)
+``q:NAME``            a parameter; the values of a repeated one are joined by `REPEAT`
+``?``                 tokens that stand alone, such as ``?thread-423`` (see `is_bare`)
+``sep``               ``";"`` where that separates the parameters
+
+A rule makes new slots out of old ones. `Form` remembers the text that every slot came from: a
+slot that no rule changed goes back into the URL byte for byte.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from scrapy_urlnorm.url import Url
+
+Slots = dict[str, str]
+
+#: Between the values of one parameter that is given more than once. No URL can bring this
+#: character along: bytes decode to characters below U+D800 or to U+DC80..U+DCFF (PEP 383).
+REPEAT = "\ud800"
+#: A segment with one of these texts would be resolved away or vanish; no rule makes one.
+DOT_SEGMENTS = ("", ".", "..")
 
 # RFC 3986, section 3.3: a segment holds unreserved characters, sub-delims, ":" and "@".
 _SEGMENT_SAFE = "!$&'()*+,;=:@-._~"
 _SEMICOLON = re.compile(r"[&;]|%3B", re.IGNORECASE)
 _EQUALS = re.compile(r"=|%3D", re.IGNORECASE)
-#: What would be resolved away or vanish as a path segment; no rule ever makes one of them.
-DOT_SEGMENTS = ("", ".", "..")
+_NAMES = tuple(f"s{i}" for i in range(64))
 
 
-class Param(NamedTuple):
-    """One parameter: name and value decoded, and the piece of the query they came from."""
-
-    name: str
-    value: str
-    raw: str
+# --- tokens ---------------------------------------------------------------------------------
 
 
 def decode(token: str) -> str:
@@ -43,174 +52,281 @@ def encode_segment(token: str) -> str:
     return quote(token, safe=_SEGMENT_SAFE, errors="surrogateescape")
 
 
+def encode_query(token: str) -> str:
+    """Write *token* as a name or a value, as :func:`w3lib.url.canonicalize_url` does."""
+    return quote_plus(token, errors="surrogateescape")
+
+
 def _decode_query(token: str) -> str:
     if "+" in token:
         token = token.replace("+", " ")
     return unquote(token, errors="surrogateescape") if "%" in token else token
 
 
-def new_param(name: str, value: str) -> Param:
-    """Make a parameter, form-encoded as :func:`w3lib.url.canonicalize_url` does."""
-    raw = f"{_encode_query(name)}={_encode_query(value)}"
-    return Param(name, value, raw)
+def is_bare(name: str, value: str) -> bool:
+    """Whether a parameter is a token on its own, such as ``?12345`` or ``?thread-423``."""
+    return not value and any("0" <= character <= "9" for character in name)
 
 
-def _encode_query(token: str) -> str:
-    return quote_plus(token, errors="surrogateescape")
+# --- slots ----------------------------------------------------------------------------------
+
+
+def is_segment(slot: str) -> bool:
+    """Whether *slot* is a path segment counted from the first."""
+    return slot[0] == "s" and slot[1:].isdigit()
+
+
+def is_path(slot: str) -> bool:
+    """Whether *slot* is a path segment or the final slash."""
+    return slot == "slash" or is_segment(slot)
+
+
+def is_param(slot: str) -> bool:
+    """Whether *slot* is part of the query."""
+    return slot == "?" or slot[:2] == "q:"
+
+
+def segment_slots(count: int) -> Sequence[str]:
+    """Return the slots of the first *count* path segments: ``s0``, ``s1``, ..."""
+    if count <= len(_NAMES):
+        return _NAMES[:count]
+    return [f"s{number}" for number in range(count)]
+
+
+def segments(slots: Slots) -> list[str]:
+    """Return the path segments in order."""
+    found: list[str] = []
+    for name in _NAMES:
+        value = slots.get(name)
+        if value is None:
+            return found
+        found.append(value)
+    while (value := slots.get(f"s{len(found)}")) is not None:
+        found.append(value)
+    return found
+
+
+def place(slots: Slots, slot: str) -> str:
+    """Return the slot that *slot* names here: ``s-1`` is the last segment, ``s-2`` that before.
+
+    ``"s-1"`` itself comes back where the path is too short.
+    """
+    if slot[:2] != "s-":
+        return slot
+    number = len(segments(slots)) + int(slot[1:])
+    return f"s{number}" if number >= 0 else slot
+
+
+def with_segments(slots: Slots, path: Sequence[str], *, slash: bool) -> Slots:
+    """Return the slots with another path."""
+    new = {name: value for name, value in slots.items() if not is_path(name)}
+    new.update(zip(segment_slots(len(path)), path, strict=True))
+    if slash and path:
+        new["slash"] = "1"
+    return new
+
+
+def parts(value: str) -> list[str]:
+    """Return the values of a slot: several for a parameter that is given more than once."""
+    return value.split(REPEAT) if REPEAT in value else [value]
+
+
+def count_params(slots: Slots) -> int:
+    """Count the parameters, repeated ones as often as they stand there."""
+    return sum(value.count(REPEAT) + 1 for name, value in slots.items() if is_param(name))
+
+
+def without(slots: Slots, names: Container[str]) -> Slots:
+    """Return the slots without those named; one parameter alone has no separator."""
+    new = {name: value for name, value in slots.items() if name not in names}
+    if "sep" in new and count_params(new) < 2:
+        del new["sep"]
+    return new
+
+
+# --- from a URL and back --------------------------------------------------------------------
+
+
+#: One parameter: its slot, its value there, and the piece of the query they came from.
+_Param = tuple[str, str, str]
 
 
 class Form:
-    """The slots of one URL, to be edited in place; `to_url` puts them together again.
+    """A URL as ``slots``; immutable. `changed` gives it other slots, `to_url` its text."""
 
-    ``segments`` and ``params`` are read freely and changed through the methods only.
-    ``semicolons`` says that the query separates its parameters by ``;``.
-    """
+    __slots__ = ("_named", "_old", "_params", "_texts", "_url", "slots")
 
-    __slots__ = (
-        "_path_changed",
-        "_query_changed",
-        "_raw",
-        "_url",
-        "host",
-        "params",
-        "scheme",
-        "segments",
-        "semicolons",
-        "slash",
-    )
+    def __init__(self, url: Url, named: Container[str] = ()) -> None:
+        """Take *url* apart.
 
-    def __init__(self, url: Url) -> None:
+        *named* are parameters that rules name: these have a slot of their own even where they
+        stand alone like a token.
+        """
         self._url = url
-        self.scheme = url.scheme or ""
-        self.host = url.host or ""
-        raw = url.path.split("/")[1:]
-        self.slash = bool(raw) and not raw[-1]
-        if self.slash:
-            del raw[-1]
-        self._raw = raw
-        self.segments: Sequence[str] = raw if "%" not in url.path else list(map(decode, raw))
-        self.params: list[Param] = []
-        self.semicolons = False
-        query = url.query
-        if query:
-            if ";" in query or "%3B" in query or "%3b" in query:
-                self.semicolons = self._split_at_semicolons(query)
-            if not self.semicolons:
-                for piece in query.split("&"):
-                    name, _, value = piece.partition("=")
-                    self.params.append(Param(_decode_query(name), _decode_query(value), piece))
-        self._path_changed = self._query_changed = False
+        self._named = named
+        texts = url.path.split("/")
+        del texts[0]
+        slots = {"scheme": url.scheme or "", "host": url.host or ""}
+        if url.port is not None:
+            slots["port"] = url.port
+        if url.userinfo is not None:
+            slots["userinfo"] = url.userinfo
+        if texts:
+            slash = not texts[-1]
+            if slash:
+                del texts[-1]
+            names = _NAMES if len(texts) <= len(_NAMES) else segment_slots(len(texts))
+            decoded = map(decode, texts) if "%" in url.path else texts
+            slots.update(zip(names, decoded, strict=False))
+            if slash and texts:
+                slots["slash"] = "1"
+        self._texts = texts
+        self._params: list[_Param] = []
+        if url.query:
+            self._read_query(url.query, slots)
+        self.slots = self._old = slots
 
-    def _split_at_semicolons(self, query: str) -> bool:
-        """Read ``a=1;b=2``, which form encoding may have made ``a=1%3Bb%3D2``.
-
-        Only where every piece is one ``name=value``: ``q=tl;dr`` is one parameter.
-        """
-        params = []
-        for piece in _SEMICOLON.split(query):
-            halves = _EQUALS.split(piece)
-            if len(halves) != 2:
-                return False
-            name, value = halves
-            params.append(Param(_decode_query(name), _decode_query(value), f"{name}={value}"))
-        self.params = params
-        return True
-
-    # --- reading --------------------------------------------------------------------------
-
-    def values(self, name: str) -> list[str]:
-        """All values of the parameter *name*, in order."""
-        return [param.value for param in self.params if param.name == name]
-
-    def slots(self) -> Iterator[tuple[str, str]]:
-        """Every slot with its value; a repeated parameter comes once for each value."""
-        yield "scheme", self.scheme
-        yield "host", self.host
-        yield from ((f"s{i}", segment) for i, segment in enumerate(self.segments))
-        if self.slash:
-            yield "slash", "1"
-        yield from ((f"q:{param.name}", param.value) for param in self.params)
-
-    # --- editing --------------------------------------------------------------------------
-
-    def replace_segments(self, start: int, stop: int, tokens: Sequence[str]) -> bool:
-        """Put decoded *tokens* in place of some segments; ``False`` if one would vanish."""
-        if any(token in DOT_SEGMENTS for token in tokens):
-            return False
-        segments = list(self.segments)
-        raw = list(self._raw)
-        segments[start:stop] = tokens
-        raw[start:stop] = map(encode_segment, tokens)
-        self.segments, self._raw = segments, raw
-        if not segments:
-            self.slash = True  # the root is "/", whatever was taken away
-        self._path_changed = True
-        return True
-
-    def replace_each(self, replacements: Mapping[int, Sequence[str]]) -> bool:
-        """Put decoded tokens in place of single segments, by their index, all in one go.
-
-        A segment of which a token would vanish stays. Return whether one was replaced.
-        """
-        segments: list[str] = []
-        raw: list[str] = []
-        changed = False
-        for i, segment in enumerate(self.segments):
-            tokens = replacements.get(i)
-            if tokens is None or any(token in DOT_SEGMENTS for token in tokens):
-                segments.append(segment)
-                raw.append(self._raw[i])
+    def _read_query(self, query: str, slots: Slots) -> None:
+        """Put the parameters into *slots*."""
+        pieces = _semicolon_pieces(query)
+        if pieces is not None:
+            slots["sep"] = ";"
+        params = self._params
+        size = len(slots)
+        for piece in query.split("&") if pieces is None else pieces:
+            name, _, value = piece.partition("=")
+            if "%" in piece or "+" in piece:
+                name, value = _decode_query(name), _decode_query(value)
+            if not value and is_bare(name, value) and name not in self._named:
+                slot, value = "?", name
             else:
-                segments += tokens
-                raw += map(encode_segment, tokens)
-                changed = True
-        if changed:
-            self.segments, self._raw = segments, raw
-            self._path_changed = True
-        return changed
+                slot = f"q:{name}"
+            params.append((slot, value, piece))
+            slots[slot] = value
+        if len(slots) < size + len(params):  # a parameter is repeated
+            values: dict[str, list[str]] = {}
+            for slot, value, _ in params:
+                values.setdefault(slot, []).append(value)
+            slots.update((slot, REPEAT.join(found)) for slot, found in values.items())
 
-    def set_slash(self, slash: bool) -> bool:
-        """Add or remove the final slash; that of the root stays."""
-        slash = slash or not self.segments
-        if slash == self.slash:
-            return False
-        self.slash = slash
-        self._path_changed = True
-        return True
+    def changed(self, slots: Slots) -> Form:
+        """Return the form with other slots."""
+        new = object.__new__(Form)
+        new._url, new._named, new._old = self._url, self._named, self._old
+        new._texts, new._params = self._texts, self._params
+        new.slots = slots
+        return new
 
-    def set_params(self, params: list[Param]) -> None:
-        """Replace the parameters; a ``;`` needs two of them to stand between."""
-        self.params = params
-        self._query_changed = True
-        if len(params) < 2:
-            self.semicolons = False
+    def of(self, url: Url) -> Form:
+        """Take another URL apart in the same way."""
+        return Form(url, self._named)
 
-    def set_value(self, index: int, value: str) -> None:
-        """Give the parameter at *index* another value."""
-        self.params[index] = new_param(self.params[index].name, value)
-        self._query_changed = True
-
-    def rename(self, index: int, name: str) -> None:
-        """Give the parameter at *index*, which has no value, another name."""
-        equals = "=" if "=" in self.params[index].raw else ""
-        self.params[index] = Param(name, "", _encode_query(name) + equals)
-        self._query_changed = True
-
-    def join_by_ampersand(self) -> None:
-        """Separate the parameters by ``&``."""
-        self.semicolons = False
-        self._query_changed = True
+    def last_segment(self) -> str | None:
+        """Return the last path segment of the URL that the form was made of."""
+        return self._old[f"s{len(self._texts) - 1}"] if self._texts else None
 
     def to_url(self) -> Url:
-        """Return the URL of these slots, with the text of every slot that did not change."""
-        url = self._url
-        if self._path_changed:
-            path = "".join(["/" + raw for raw in self._raw]) + ("/" if self.slash else "")
-            url = url._replace(path=path)
-        if self._query_changed:
-            separator = ";" if self.semicolons else "&"
-            query = separator.join([param.raw for param in self.params])
-            url = url._replace(query=query if self.params else None)
-        if self.host != (url.host or "") or self.scheme != (url.scheme or ""):
-            url = url._replace(host=self.host, scheme=self.scheme)
-        return url
+        """Return the URL of the slots, with the text of every slot that did not change."""
+        url, old, slots = self._url, self._old, self.slots
+        if slots is old:
+            return url
+        changed = [slot for slot, value in slots.items() if old.get(slot) != value]
+        touched = changed + [slot for slot in old if slot not in slots]
+        kinds = {slot[0] if slot != "scheme" else slot for slot in touched}
+        new: dict[str, Any] = {}
+        if "s" in kinds:
+            new["path"] = self._new_path()
+        if "q" in kinds or "?" in kinds or "sep" in touched:
+            new["query"] = self._new_query(changed)
+        if "h" in kinds or "scheme" in kinds:
+            new |= {"host": slots["host"], "scheme": slots["scheme"]}
+        return url._replace(**new)
+
+    def _new_path(self) -> str:
+        texts = _segment_texts(segments(self._old), self._texts, segments(self.slots))
+        end = "/" if "slash" in self.slots or not texts else ""
+        return "".join(["/" + text for text in texts]) + end
+
+    def _new_query(self, changed: Iterable[str]) -> str | None:
+        slots = self.slots
+        values = {slot: parts(slots[slot]) for slot in changed if is_param(slot)}
+        pieces = _new_pieces(self._params, slots, values)
+        return (";" if "sep" in slots else "&").join(pieces) if pieces else None
+
+
+def _semicolon_pieces(query: str) -> list[str] | None:
+    """Return the parameters of ``a=1;b=2``, which form encoding may have made ``a=1%3Bb%3D2``.
+
+    ``None`` unless every piece is one ``name=value``: ``q=tl;dr`` is one parameter.
+    """
+    if ";" not in query and "%3B" not in query and "%3b" not in query:
+        return None
+    found = []
+    for piece in _SEMICOLON.split(query):
+        halves = _EQUALS.split(piece)
+        if len(halves) != 2:
+            return None
+        found.append("=".join(halves))
+    return found
+
+
+def _segment_texts(before: list[str], texts: list[str], path: list[str]) -> list[str]:
+    """Return the text of each segment of *path*; known ones are spelled as in the URL."""
+    shared = min(len(before), len(path))
+    start = 0
+    while start < shared and before[start] == path[start]:
+        start += 1
+    end = 0
+    while end < shared - start and before[-1 - end] == path[-1 - end]:
+        end += 1
+    known = dict(zip(before, texts, strict=True))
+    middle = (known.get(token) or encode_segment(token) for token in path[start : len(path) - end])
+    return [*texts[:start], *middle, *texts[len(texts) - end :]]
+
+
+def _new_pieces(params: list[_Param], slots: Slots, changed: dict[str, list[str]]) -> list[str]:
+    """Return the parameters of *slots* as text; *changed* are the slots with other values.
+
+    The values of a slot take the places of those it had. What is new stands where the first
+    parameter went that is no longer there, or at the end.
+    """
+    if not changed:
+        return [raw for slot, _, raw in params if slot in slots]
+    known = {slot for slot, _, _ in params}
+    added = [
+        _new_raw(s, value) for s, found in changed.items() if s not in known for value in found
+    ]
+    pieces: list[str] = []
+    last = {slot: at for at, (slot, _, _) in enumerate(params)}
+    for at, (slot, value, raw) in enumerate(params):
+        if slot not in slots:
+            pieces += added
+            added = []
+        elif slot not in changed:
+            pieces.append(raw)
+        else:
+            values = changed[slot]
+            taken = values if at == last[slot] else values[:1]
+            pieces += [raw if text == value else _new_raw(slot, text, raw) for text in taken]
+            changed[slot] = values[len(taken) :]
+    return pieces + added
+
+
+def _new_raw(slot: str, value: str, raw: str = "=") -> str:
+    if slot == "?":
+        return encode_query(value) + ("=" if "=" in raw else "")
+    return f"{encode_query(slot[2:])}={encode_query(value)}"
+
+
+def path_and_query(slots: Slots) -> str:
+    """Write path and query of *slots*, with every token encoded anew."""
+    path = "".join(["/" + encode_segment(segment) for segment in segments(slots)])
+    query = [
+        _new_raw(slot, part)
+        for slot, value in slots.items()
+        if is_param(slot)
+        for part in parts(value)
+    ]
+    text = path + ("/" if "slash" in slots or not path else "")
+    separator = ";" if "sep" in slots else "&"
+    return f"{text}?{separator.join(query)}" if query else text

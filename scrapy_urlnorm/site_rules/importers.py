@@ -15,10 +15,10 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.exceptions import SiteRuleError, naming
-from scrapy_urlnorm.site_rules.model import SiteRule
+from scrapy_urlnorm.site_rules.rule import SiteRule
 from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def export_duplicate_url_discarder(
             processor, args = "subpathRemoval", [int(slot[1:]) for slot in rule.slots]
         else:
             processor = "queryRemoval" if rule.kind == "drop-param" else "queryRemovalExcept"
-            args = sorted(rule.param)  # type: ignore[arg-type]
+            args = sorted(rule.param)
         row = {"order": 0, "processor": processor, "urlPattern": {"include": [host + path]}}
         rows.append(row | ({"args": args} if args else {}))
     return json.dumps(rows, ensure_ascii=False, indent=2, sort_keys=True) + "\n", left_out
@@ -242,7 +242,17 @@ def read_clearurls(data: Mapping[str, Any], source: str) -> Imported:
 
 # --- AdGuard --------------------------------------------------------------------------------
 
+_MORE_THAN_PLAIN = "more than a host, segments and a name"
 _ADGUARD = re.compile(r"(@@)?(?:\|\|([a-z0-9.-]+)(/[^*^|$]*)?\^?)?\$(.*)")
+
+
+class _Removal(NamedTuple):
+    """One row of an AdGuard list: the parameter, and the hosts and the path where it goes."""
+
+    name: str
+    hosts: list[str]
+    path: str | None
+    is_exception: bool = False
 
 
 def read_adguard(text: str, source: str) -> Imported:
@@ -251,41 +261,56 @@ def read_adguard(text: str, source: str) -> Imported:
     A name for which the list has any exception is not taken for all sites.
     """
     found = Imported(source)
-    by_site: dict[tuple[str, str | None], list[str]] = {}
-    everywhere: list[tuple[str, str]] = []
-    excepted: set[tuple[str | None, str]] = set()
+    rows: list[tuple[str, _Removal]] = []
     for line in map(str.strip, text.splitlines()):
         if not line or line[0] in "![" or "removeparam" not in line:
             continue
         found.rows += 1
-        match = _ADGUARD.fullmatch(line)
-        options = dict(part.partition("=")[::2] for part in match[4].split(",")) if match else {}
-        name = options.pop("removeparam", "")
-        domains = [d for d in options.pop("domain", "").split("|") if d]
-        if match is not None and match[1]:
-            excepted.add((match[2], name))
-            found.skipped.append((line, "an exception"))
-        elif match is None or options or any("~" in d or "*" in d for d in domains):
-            found.skipped.append((line, "more than a host, segments and a name"))
-        elif not _PLAIN_NAME.fullmatch(name):
-            found.skipped.append((line, "a name that is an expression, or no name"))
-        elif match[3] and not match[3].endswith("/"):
-            found.skipped.append((line, "a path that may end inside a segment"))
-        elif match[2] is None and not domains:
-            everywhere.append((name, line))
+        row = _adguard_row(line)
+        if isinstance(row, str):
+            found.skipped.append((line, row))
         else:
-            path = f"{match[3].replace('#', '%23')}**" if match[3] else None
-            for host in [match[2]] if match[2] else domains:
-                by_site.setdefault((host, path), []).append(name)
-    except_names = {name for _, name in excepted}
-    names = [name for name, _ in everywhere if name not in except_names]
-    found.skipped += [(row, "has exceptions") for name, row in everywhere if name in except_names]
-    if names:
-        found.options["drop-params"] = {"add": sorted(set(names))}
-    for (host, path), listed in by_site.items():
-        kept = sorted({name for name in listed if (host, name) not in excepted})
-        if kept:
-            found.rules.append(
-                SiteRule(site=f"*.{host}", kind="drop-param", param=tuple(kept), path=path)
-            )
+            rows.append((line, row))
+    exceptions = {(host, row.name) for _, row in rows if row.is_exception for host in row.hosts}
+    excepted = {name for _, name in exceptions}
+    excepted |= {row.name for _, row in rows if row.is_exception}
+    everywhere = set()
+    by_place: dict[tuple[str, str | None], set[str]] = {}
+    for line, row in rows:
+        if row.is_exception:
+            found.skipped.append((line, "an exception"))
+        elif row.hosts:
+            for host in row.hosts:
+                if (host, row.name) not in exceptions:
+                    by_place.setdefault((host, row.path), set()).add(row.name)
+        elif row.name in excepted:
+            found.skipped.append((line, "has exceptions"))
+        else:
+            everywhere.add(row.name)
+    if everywhere:
+        found.options["drop-params"] = {"add": sorted(everywhere)}
+    for (host, path), names in by_place.items():
+        param = tuple(sorted(names))
+        found.rules.append(SiteRule(site=f"*.{host}", kind="drop-param", param=param, path=path))
     return found
+
+
+def _adguard_row(line: str) -> _Removal | str:
+    """Read one row; a text says why it is not taken."""
+    match = _ADGUARD.fullmatch(line)
+    if match is None:
+        return _MORE_THAN_PLAIN
+    is_exception, host, path, rest = match.groups()
+    options = dict(part.partition("=")[::2] for part in rest.split(","))
+    name = options.pop("removeparam", "")
+    domains = [domain for domain in options.pop("domain", "").split("|") if domain]
+    if is_exception:
+        return _Removal(name, [host] if host else [], None, is_exception=True)
+    if options or any("~" in domain or "*" in domain for domain in domains):
+        return _MORE_THAN_PLAIN
+    if not _PLAIN_NAME.fullmatch(name):
+        return "a name that is an expression, or no name"
+    if path and not path.endswith("/"):
+        return "a path that may end inside a segment"
+    below = f"{path.replace('#', '%23')}**" if path else None
+    return _Removal(name, [host] if host else domains, below)

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.site_rules.model import rule_from_dict
+from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -28,7 +28,7 @@ from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.sites import domain_of, site_of
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.learning.redirects import RedirectLearner
-from scrapy_urlnorm.masking import masked
+from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.merges import Behind
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.logs.page_identity import Identity
-    from scrapy_urlnorm.site_rules import SiteRule
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ class LiveRules:
         self._register = Register(fingerprinter)
         self._audits = Audits()
         store = dupefilter.keys.store
-        self._exchange = Exchange(store, masked)
+        self._exchange = Exchange(store, SiteRule.masked)
         self._shared_pages = SharedPages(store)
         self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self._failed)
         self._file = LearnedFile(config.learned_path, lambda: self._learner.rules, crawler.spider)

@@ -1,0 +1,180 @@
+"""The kinds of site rules, each one class; see :class:`~.base.Operation`.
+
+A new kind is a class in one of these modules and a line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules.operations.base import Operation, read_operands
+from scrapy_urlnorm.site_rules.operations.catalogue import CATALOGUE_NAMES, CatalogueRule
+from scrapy_urlnorm.site_rules.operations.exchange import Replace
+from scrapy_urlnorm.site_rules.operations.hosts import HostAlias
+from scrapy_urlnorm.site_rules.operations.into_path import ParamToPath, SplitSegment
+from scrapy_urlnorm.site_rules.operations.params import DropParam, KeepParam
+from scrapy_urlnorm.site_rules.operations.paths import (
+    DropSegment,
+    PrefixAlias,
+    StripSegment,
+    StripTail,
+)
+from scrapy_urlnorm.site_rules.operations.values import ANY, EDITS, EditValue, IgnoreValue
+from scrapy_urlnorm.site_rules.paths import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "ANY",
+    "CATALOGUE_NAMES",
+    "EDITS",
+    "KINDS",
+    "OLDER_OPERANDS",
+    "OPERANDS",
+    "WORDS",
+    "CatalogueRule",
+    "DropParam",
+    "DropSegment",
+    "EditValue",
+    "HostAlias",
+    "IgnoreValue",
+    "KeepParam",
+    "Operation",
+    "ParamToPath",
+    "PrefixAlias",
+    "Replace",
+    "SplitSegment",
+    "StripSegment",
+    "StripTail",
+    "is_older",
+    "order",
+    "owns_path",
+    "read_operation",
+]
+
+#: The kinds in the order in which their rules run. Kinds that make slots alike come before kinds
+#: that compare them, and `IgnoreValue`, which destroys a value, comes last.
+KINDS: tuple[type[Operation], ...] = (
+    HostAlias,
+    PrefixAlias,
+    ParamToPath,
+    SplitSegment,
+    StripSegment,
+    DropSegment,
+    StripTail,
+    CatalogueRule,
+    EditValue,
+    Replace,
+    DropParam,
+    KeepParam,
+    IgnoreValue,
+)
+_BY_WORD = {cls.kind: cls for cls in KINDS if cls is not CatalogueRule}
+_STRATUM = {cls: number for number, cls in enumerate(KINDS)}
+#: Words for one form of a kind, with the operand that a file has in its place.
+_SUGAR = {"drop-default": (Replace, "default")}
+#: The words for the kinds in a rule file, without those of the catalogue.
+WORDS = (*_BY_WORD, *_SUGAR)
+#: Kinds of older rule files: they are read, and written in today's words.
+_OLDER_EDITS = {
+    "strip-suffix": {"suffix": "text"},
+    "replace-text": {},
+    "keep-number": {},
+    "lowercase-first": {},
+    "lowercase-param": {},
+    "dedupe-param": {},
+}
+_OF_PARAM = {"lowercase-param": "lowercase", "dedupe-param": "drop-repeats"}
+#: All operands, in the order in which a rule file has them.
+OPERANDS = (
+    "param",
+    "default",
+    "old",
+    "new",
+    "host",
+    "slots",
+    "edit",
+    "text",
+    "prefix",
+    "segment",
+    "shape",
+    "min_length",
+    "tail",
+    "by",
+    "separator",
+    "slash",
+    "semicolons",
+    "bare",
+    "option",
+)
+
+
+#: Operands of older rule files.
+OLDER_OPERANDS = frozenset(("slot", "suffix", "side"))
+
+
+def owns_path(kind: object) -> bool:
+    """Whether ``path`` is an operand of *kind* and no condition."""
+    return isinstance(kind, str) and kind in _BY_WORD and _BY_WORD[kind].owns_path
+
+
+def read_operation(kind: object, table: Mapping[str, Any]) -> Operation:
+    """Make the operation of a table of a rule file; `SiteRuleError` names what is wrong."""
+    if isinstance(kind, str):
+        if kind in _OLDER_EDITS:
+            return EditValue.read(read_operands(EditValue, _read_older(kind, table)))
+        if kind in _SUGAR:
+            return _read_sugar(kind, table)
+        if kind in _BY_WORD:
+            cls = _BY_WORD[kind]
+            return cls.read(read_operands(cls, table))
+        if kind in CATALOGUE_NAMES:
+            operands = read_operands(_named(kind), table)
+            return CatalogueRule(kind, operands["option"])
+    raise refuse("kind", kind, ", ".join((*WORDS, *CATALOGUE_NAMES)))
+
+
+def _named(word: str) -> type[Operation]:
+    """Return the class of a rule of the catalogue under its own name, for messages."""
+    return type(word, (CatalogueRule,), {"kind": word})
+
+
+def _read_sugar(kind: str, table: Mapping[str, Any]) -> Operation:
+    cls, operand = _SUGAR[kind]
+    for name in table:
+        if name != operand:
+            raise SiteRuleError(f"a {kind} rule has no {name!r}; it has: {operand}, path, when")
+    if not table.get(operand):
+        raise SiteRuleError(
+            f"a {kind} rule needs {operand!r} (these parameters, all at these values, are void)"
+        )
+    return cls.read(table)
+
+
+def _read_older(kind: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table of an edit-value rule that does what an older word says."""
+    new = {_OLDER_EDITS[kind].get(name, name): value for name, value in table.items()}
+    if "slot" in new:
+        new["slots"] = new.pop("slot")
+    if kind in _OF_PARAM:
+        names = new.pop("param", ())
+        names = (names,) if isinstance(names, str) else names
+        return new | {"slots": [f"q:{name}" for name in names], "edit": _OF_PARAM[kind]}
+    if kind == "keep-number":
+        side = new.pop("side", None)
+        if side not in ("before", "after"):
+            raise refuse("side", side, "'before', 'after'")
+        return new | {"edit": f"number-{side}"}
+    return new | {"edit": kind}
+
+
+def is_older(table: Mapping[str, Any]) -> bool:
+    """Whether a table of a rule file has a word that is no longer written."""
+    return table.get("kind") in _OLDER_EDITS
+
+
+def order(operation: Operation) -> tuple[int, int]:
+    """Return the place of an operation in the order of application."""
+    return _STRATUM[type(operation)], operation.rank

@@ -1,0 +1,118 @@
+"""The steps of learning one rule, as `scrapy_urlnorm.learning` tells them; and new edits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_urlnorm import Normalizer, SiteRule
+from scrapy_urlnorm.learning import mine
+from scrapy_urlnorm.learning.candidates import candidates
+from scrapy_urlnorm.learning.contexts import Vocabulary
+from scrapy_urlnorm.learning.corpus import Corpus
+from scrapy_urlnorm.learning.cover import cover
+from scrapy_urlnorm.learning.evidence import gather, items_of
+from scrapy_urlnorm.learning.priors import prior
+from scrapy_urlnorm.learning.risk import Limits, by_chance, support_needed
+from scrapy_urlnorm.learning.slots import Hasher
+from scrapy_urlnorm.learning.trials import count, trials_of
+from scrapy_urlnorm.logs import Observation
+from scrapy_urlnorm.site_rules.context import Is
+from scrapy_urlnorm.site_rules.operations import EDITS, DropParam
+from scrapy_urlnorm.site_rules.operations.values import Edit, each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def page(url: str, content: str) -> Observation:
+    """Return a row of a page."""
+    return Observation(url, 200, content, mime="text/html")
+
+
+def forum() -> Iterator[Observation]:
+    """Yield the log of the example: ``pos`` means nothing on a topic, and a part of a list."""
+    for n in range(1, 13):
+        yield page(f"http://forum.example/topic/{n}", f"topic {n}")
+        yield page(f"http://forum.example/topic/{n}?pos={n % 4}", f"topic {n}")
+    for n in range(1, 6):
+        yield page(f"http://forum.example/forum/{n}", f"forum {n}")
+        for part in range(1, 4):
+            yield page(f"http://forum.example/forum/{n}?pos={part}", f"forum {n}, {part}")
+
+
+def test_the_steps_of_one_rule() -> None:
+    """All numbers of the example are those of the learner."""
+    rows = list(forum())
+    assert len(rows) == 44
+    hasher = Hasher()
+    plain = Normalizer("default").normalize
+    items = items_of(gather(rows, plain), plain, hasher)
+    corpus, vocabulary = Corpus(items, hasher), Vocabulary(items)
+    assert candidates(corpus, vocabulary).sets == [("q:pos",)]
+    op = DropParam(("q:pos",))
+    trials = trials_of(op, corpus)
+    assert (len(trials), sum(trial.bad > 0 for trial in trials)) == (22, 10)
+    assert count(trials)[:2] == (12.0, 25)
+    (found,) = cover(op, trials, (), vocabulary, Limits())
+    assert found.context == (Is("s0", ("topic",)),)
+    assert round(1 / by_chance(22, 10, 12)) == 646_646
+    assert (prior(op), round(prior(op, found.context), 2)) == (0.4, 0.27)
+    assert support_needed(prior(op, found.context), Limits().risk) == 9
+    (rule,) = mine(rows)
+    expected = SiteRule(
+        site="forum.example", kind="drop-param", param="pos", when={"segments": {"0": "topic"}}
+    )
+    assert rule.identity == expected.identity
+    assert (rule.support, rule.conflicts, rule.false_merge_upper) == (12, 0, 0.0127)
+
+
+def test_a_new_edit_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function in the table of edits is all that it takes."""
+
+    def fold(value: str, text: str, by: str) -> str:
+        return value.replace("é", "e").replace("ü", "u")
+
+    monkeypatch.setitem(EDITS, "fold-accents", Edit(each(fold), (), "é"))
+    rows = []
+    for n in range(15):
+        rows.append(page(f"http://a.example/w?title=Entr%C3%A9e-{n}&x=1", f"{n}"))
+        rows.append(page(f"http://a.example/w?title=Entree-{n}&x=1", f"{n}"))
+    (rule,) = (rule for rule in mine(rows) if rule.active)
+    assert (rule.kind, rule.edit, rule.slots) == ("edit-value", "fold-accents", ("q:title",))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "edit"),
+    [
+        ("Main+Page_{}", "Main_Page_{}", "replace-text"),
+        ("{}-any-words", "{}-others", "number-before"),
+        ("any-words-{}", "others-{}", "number-after"),
+    ],
+)
+def test_edits_of_titles_are_learned(one: str, other: str, edit: str) -> None:
+    """A wiki's blanks are underscores; of ``12-any-words`` a shop reads the number."""
+    rows = [
+        page(f"http://a.example/w?title={text.format(100 + n)}", f"{n}")
+        for n in range(20)
+        for text in (one, other)
+    ]
+    assert edit in {rule.edit for rule in mine(rows) if rule.active}
+
+
+def test_the_end_of_a_version_is_no_suffix() -> None:
+    """Where ``/2.7.11/`` is ``/2.7/`` on 40 pages, ``/3.2.11/`` need not be ``/3.2/``."""
+    rows = [
+        page(f"http://docs.example/python/{version}/page{n}", f"{n}")
+        for n in range(40)
+        for version in ("2.7", "2.7.11")
+    ]
+    rules = mine(rows)
+    normalize = Normalizer("default", site_rules=rules).normalize
+    assert normalize("http://docs.example/python/2.7.11/new") == (
+        "http://docs.example/python/2.7/new"
+    )
+    assert normalize("http://docs.example/python/3.2.11/page1") == (
+        "http://docs.example/python/3.2.11/page1"
+    )
