@@ -144,6 +144,9 @@ def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
     settings = {
         **ADDON,
         "CONCURRENT_REQUESTS": 1,  # with more, the order is that of the answers
+        # No request leaves the queue before the links of the last page are in it: how many
+        # Scrapy takes from a callback at a time depends on the clock.
+        "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
         DISK: f"scrapy.squeues.Pickle{order}DiskQueue",
         "SCHEDULER_PRIORITY_QUEUE": f"scrapy.pqueues.{queues}",
     }
