@@ -126,6 +126,17 @@ def test_a_circle_that_a_crawl_meets_drops_its_own_rules_only(
         assert compiled.rules_left_out == 4
 
 
+def test_a_circle_is_found_as_soon_as_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL that comes round costs a few passes, not as many as one that grows for ever."""
+    rules, url = HIDDEN[0]
+    compiled = RuleSet(rules)
+    passes = []
+    one_pass = RuleSet._pass
+    monkeypatch.setattr(RuleSet, "_pass", lambda *args: passes.append(1) or one_pass(*args))
+    compiled.apply(split(url))
+    assert 2 < len(passes) < 20
+
+
 def test_what_is_left_out_of_a_circle_leaves_keys_their_own() -> None:
     """A URL that came out without the rules of a circle is its own key, whatever acts on it."""
     rules = [
