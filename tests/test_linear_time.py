@@ -12,6 +12,8 @@ from url_shapes import SHAPES, rule_sets
 
 from scrapy_urlnorm import fast_key
 from scrapy_urlnorm.rules import escapes, query
+from scrapy_urlnorm.site_rules.form import Form
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,6 +88,16 @@ def test_time_grows_as_the_length_on_python_3_10(
     monkeypatch.setattr(fast_key, "MANY", "*")
     monkeypatch.setattr(fast_key, "FORM_TOKEN", fast_key.FORM_TOKEN.replace("*+", "*"))
     assert too_slow(rule_sets()[rules]) == {}
+
+
+def test_a_parameter_that_is_repeated_is_written_in_linear_time() -> None:
+    """Each of thousands of values takes the place of the one that it had."""
+
+    def written(url: str) -> None:
+        form = Form(split(url * 4))
+        form.changed(form.slots | {"q:a": form.slots["q:a"].lower()}).to_url()
+
+    assert growth(written, SHAPES["one name, capital values"]) < BOUND
 
 
 def test_the_measure_tells_linear_from_quadratic() -> None:

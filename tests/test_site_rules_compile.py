@@ -429,3 +429,19 @@ def test_a_hostile_url_is_worked_off_in_no_time() -> None:
     assert join(rules.apply(result)) == join(result)
     assert "/en" not in result.path
     assert result.query == "a=1&" * 2000 + "t="
+
+
+def test_a_path_of_too_many_segments_is_left_alone() -> None:
+    """It takes no time, and is its own key, also where rules made it so long."""
+    rules = RuleSet(
+        [
+            rule(kind="strip-segment", prefix="/", segment="en"),
+            rule(kind="split-segment", separator=":", prefix="/x"),
+        ]
+    )
+    just, more = (split(f"http://shop.example{'/en' * n}/a") for n in (3_999, 4_000))
+    assert rules.apply(just).path == "/a"
+    assert rules.apply(more) is more
+    grown = rules.apply(split(f"http://shop.example/x/{'a:' * 5_000}b"))
+    assert grown.path == f"/x/{'a/' * 5_000}b"
+    assert rules.apply(grown) == grown

@@ -42,6 +42,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "escapes of letters": run(PATH, "%41"),
     "escapes of reserved characters": run(PATH, "%2C%3a"),
     "escapes in names": run(QUERY, "%75tm_x=%41&"),
+    "one name, capital values": run(QUERY, "a=A&"),
     # paths
     "slashes": run(PATH, "/"),
     "dots": run(PATH, "."),

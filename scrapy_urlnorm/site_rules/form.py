@@ -16,6 +16,7 @@ slot that no rule changed goes back into the URL byte for byte.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -298,6 +299,7 @@ def _new_pieces(params: list[_Param], slots: Slots, changed: dict[str, list[str]
     ]
     pieces: list[str] = []
     last = {slot: at for at, (slot, _, _) in enumerate(params)}
+    rest = {slot: iter(values) for slot, values in changed.items()}
     for at, (slot, value, raw) in enumerate(params):
         if slot not in slots:
             pieces += added
@@ -305,10 +307,8 @@ def _new_pieces(params: list[_Param], slots: Slots, changed: dict[str, list[str]
         elif slot not in changed:
             pieces.append(raw)
         else:
-            values = changed[slot]
-            taken = values if at == last[slot] else values[:1]
+            taken = rest[slot] if at == last[slot] else islice(rest[slot], 1)
             pieces += [raw if text == value else _new_raw(slot, text, raw) for text in taken]
-            changed[slot] = values[len(taken) :]
     return pieces + added
 
 

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 _NONE: frozenset[SiteRule] = frozenset()
 #: A URL on which rules still act after so many passes grows for ever.
 _MAX_PASSES = 64
+#: A path with more segments was made to keep us busy: no site rule acts on it.
+_MAX_SEGMENTS = 4_000
 #: How often rules may act again on what came out without the rules of a circle.
 _MAX_ROUNDS = 4
 
@@ -160,7 +162,7 @@ class RuleSet:
     def _pass(self, url: Url, left_out: frozenset[SiteRule], steps: list[Acted]) -> Url:
         """Apply each rule of the host once, in order; the same `Url` if none acted."""
         site = self.site(url.host or "")
-        if site is None:
+        if site is None or url.path.count("/") > _MAX_SEGMENTS:
             return url
         form = site.form(url)
         acted = False
