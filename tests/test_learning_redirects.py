@@ -463,3 +463,18 @@ def test_a_surrogate_in_a_url_does_not_get_into_a_rule():
     for number in range(MANY):
         learner.redirect(f"{HOST}/\ud800/{number}", f"https://www.shop.test/\ud800/{number}")
     assert learner.rules == ()
+
+
+def test_a_rule_that_reaches_another_domain_is_not_taken_over():
+    """Another client of the store may have written it; it takes no other rule of the site along."""
+    foreign = SiteRule(
+        site="shop.test", kind="host-alias", host=("other.example",), by="shop.test",
+        source="redirect", support=99,
+    )  # fmt: skip
+    good = SiteRule(
+        site="www.shop.test", kind="host-alias", host=("shop.test",), by="www.shop.test",
+        source="redirect", support=3,
+    )  # fmt: skip
+    learner = RedirectLearner(Normalizer("default"))
+    assert learner.adopt([foreign, good]) == ([good], [])
+    assert learner.active("shop.test") == (good,)

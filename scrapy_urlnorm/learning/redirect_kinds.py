@@ -140,6 +140,9 @@ def difference_of(rule: SiteRule) -> Difference | None:
             return None
         segment = segments["0"]
     if rule.kind == "host-alias" and len(rule.host) == 1 and rule.by:
+        domain = registrable_domain(rule.by)
+        if not domain or registrable_domain(rule.host[0]) != domain:
+            return None  # anybody may have written the rule: `differences` finds no such one
         return Difference(rule.by, rule.kind, rule.host[0], segment)
     if rule.kind in ("force-scheme", "trailing-slash") and isinstance(rule.option, str):
         return Difference(rule.site, rule.kind, rule.option, segment)
