@@ -61,7 +61,7 @@ class Parts:
         self.database.close()
         self.dupefilter.close()
 
-    def count(self, stat: str) -> None:
+    def count(self, stat: str, number: float = 1) -> None:
         self.stats[stat.removeprefix("urlnorm/learned/")] += 1
 
     async def _download(self, request: Request) -> HtmlResponse:
