@@ -113,7 +113,7 @@ class Parts:
         """See redirects in eight first path segments, which is enough for any kind of rule."""
         for number in range(first, first + 8):
             request = Request(f"{source}/w{number}")
-            self.rules.redirect(request, f"{target}/w{number}", is_permanent=True)
+            self.rules.redirect(request, f"{target}/w{number}", status=301)
         self.rules.work()
 
     def in_force(self, site: str = SITE) -> tuple[SiteRule, ...]:
