@@ -58,7 +58,8 @@ def _mine(job: Job) -> tuple[SiteRule, ...]:
         Observation(url, status, content, location=target)
         for url, status, content, target in job.rows
     ]
-    found = (rule for report in survey(rows) for rule in report.active)
+    reports = survey(rows, accepted=job.accepted, banned=job.banned)
+    found = (rule for report in reports for rule in report.active)
     # Pages that the catalogue takes for one are fetched once: too late to tell them apart.
     return tuple(rule for rule in found if not catalogue.is_exception(rule))
 
