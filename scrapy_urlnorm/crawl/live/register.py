@@ -31,7 +31,7 @@ class Keys(NamedTuple):
 class _Site:
     """The rules in force for one site, and the numbers of those that act on a URL."""
 
-    __slots__ = ("_blame", "acting", "normalizer", "rules", "salt")
+    __slots__ = ("_blame", "acting", "key_of", "normalizer", "rules", "salt")
 
     def __init__(self, rules: tuple[SiteRule, ...], normalizer: Normalizer) -> None:
         self.rules = rules
@@ -39,6 +39,8 @@ class _Site:
         text = json.dumps(sorted(rule.identity for rule in rules))
         self.salt = blake2b(text.encode(), digest_size=16).digest()
         self._blame = Blame(rules)
+        #: By URL: a request is asked about when it leaves the queue and when its page arrives.
+        self.key_of = BoundedCache(normalizer.normalize, most=4_096, longest=2_000)
         #: By URL: a page that others stand behind is asked for with each of them.
         self.acting = BoundedCache(self._acting, most=1_000, longest=2_000)
 
@@ -56,6 +58,7 @@ class Register:
     def __init__(self, fingerprinter: UrlNormRequestFingerprinter) -> None:
         self._fingerprinter = fingerprinter
         self._base = fingerprinter.normalizer
+        self._key_of = BoundedCache(self._base.normalize, most=4_096, longest=2_000)
         self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
         self._sites: dict[str, _Site] = {}
 
@@ -93,9 +96,11 @@ class Register:
         found = self._sites.get(site)
         if found is None:
             return None
-        fingerprint = self._fingerprinter.fingerprint_with(request, found.normalizer)
+        fingerprint = self._fingerprinter.fingerprint_with(request, found.key_of.__getitem__)
         learned = blake2b(fingerprint, key=found.salt, digest_size=16).digest()
-        return Keys(site, self._fingerprinter.fingerprint_with(request, self._base), learned)
+        return Keys(
+            site, self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__), learned
+        )
 
     @property
     def by_url(self) -> bool:
@@ -114,11 +119,11 @@ class Register:
         found = self._sites.get(site_of(request.url))
         if found is None or not self.by_url:
             return None
-        return self.own_key(Request(found.normalizer.normalize(request.url)))
+        return self.own_key(Request(found.key_of[request.url]))
 
     def own_key(self, request: Request) -> bytes:
         """Return the key of *request* under what the user configured."""
-        return self._fingerprinter.fingerprint_with(request, self._base)
+        return self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__)
 
     def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
         """Return the rules in force that make the two URLs one.
