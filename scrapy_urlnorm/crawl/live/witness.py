@@ -164,7 +164,7 @@ class Witnesses:
 
     def _audit(self, keys: Keys, witness: Page, request: Request) -> Audit | None:
         rules = self._register.between(request.url, witness.url)
-        if not self._audits.is_due(rules, request.url, witness.vote):
+        if not self._audits.is_due(rules, request.url, witness.vote, witness.url):
             return None
         self._frontier.count("learned/audited")
         return Audit(keys, witness, rules, None)
