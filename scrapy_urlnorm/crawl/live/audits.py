@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from math import log2
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.redirects import prior
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.crawl.merges import Reason
 
 #: What a lost page costs, in fetches: C of the law.
 COST_OF_A_LOSS = 20
@@ -44,20 +45,25 @@ class _Record:
 
     support: int
     doubt: float  #: k of the law, from how likely a rule of this kind is right
+    rate: float  #: the share of what it withholds that is audited at least
     withheld: int = 0  #: requests that it would withhold, audits included: M of the law
     agreed: int = 0
     under_way: int = 0
     votes: set[int] = field(default_factory=set)  #: contents that agreed: each has one vote
+    asked: set[int] = field(default_factory=set)  #: contents of which an audit was sent
     sections: set[int] = field(default_factory=set)
 
-    def is_due(self, content: int) -> bool:
-        """Return whether one more audit is needed, and *content* has not voted yet."""
+    def is_due(self, content: int, support: int | None) -> bool:
+        """Return whether one more audit is needed, and *content* was not asked for its vote yet.
+
+        The *support* of a rule is what it was when the rule came; that of a pattern grows.
+        """
         audits = self.agreed + self.under_way
-        if audits < max(1, log2(1 + self.withheld) - 1):
+        if audits < max(1, log2(1 + self.withheld) - 1, self.rate * self.withheld):
             return True
-        witnesses = self.support + len(self.votes) + self.under_way
+        witnesses = max(support or 0, self.support + len(self.votes)) + self.under_way
         wanted = (2 * COST_OF_A_LOSS * self.doubt * self.withheld) ** (1 / 3)
-        return witnesses < wanted and content not in self.votes
+        return witnesses < wanted and content not in self.asked
 
     def is_new(self, section: str) -> bool:
         """Return whether this is the first request of a section that has to be audited."""
@@ -75,7 +81,7 @@ class Audits:
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}
 
-    def is_due(self, rules: Sequence[SiteRule], url: str, content: object) -> bool:
+    def is_due(self, rules: Sequence[Reason], url: str, content: object) -> bool:
         """Count a request that *rules* would withhold. Return whether to send it as an audit.
 
         *content* is that of the page it would stand behind. After ``True``, the caller has to
@@ -86,30 +92,33 @@ class Audits:
         for rule in rules:
             record = self._record(rule)
             record.withheld += 1
-            due |= record.is_new(section) or record.is_due(hash(content))
+            due |= record.is_new(section) or record.is_due(hash(content), rule.support)
         if due:
-            self._begin(rules)
+            self._begin(rules, content)
         return due
 
-    def is_owed(self, rules: Sequence[SiteRule], content: object) -> bool:
+    def is_owed(self, rules: Sequence[Reason], content: object) -> bool:
         """Return whether to send a withheld request as an audit, when the crawl is idle.
 
         That is, if one of *rules* had fewer audits than it needs. The request was counted before.
         """
-        owed = any(self._record(rule).is_due(hash(content)) for rule in rules)
+        owed = any(self._record(rule).is_due(hash(content), rule.support) for rule in rules)
         if owed:
-            self._begin(rules)
+            self._begin(rules, content)
         return owed
 
-    def owes(self, rule: SiteRule) -> bool:
+    def owes(self, rule: Reason) -> bool:
         """Return whether *rule* had fewer audits than it needs."""
-        return self._record(rule).is_due(hash(None))
+        return self._record(rule).is_due(hash(None), rule.support)
 
-    def _begin(self, rules: Iterable[SiteRule]) -> None:
+    def _begin(self, rules: Iterable[Reason], content: object) -> None:
         for rule in rules:
-            self._record(rule).under_way += 1
+            record = self._record(rule)
+            record.under_way += 1
+            if len(record.asked) < _MAX_VOTES:
+                record.asked.add(hash(content))
 
-    def agreed(self, rules: Iterable[SiteRule], content: object) -> None:
+    def agreed(self, rules: Iterable[Reason], content: object) -> None:
         """Take note of an audit that agreed with *rules*. Both pages have *content*."""
         for rule in rules:
             record = self._end(rule)
@@ -117,33 +126,36 @@ class Audits:
             if len(record.votes) < _MAX_VOTES:
                 record.votes.add(hash(content))
 
-    def undecided(self, rules: Iterable[SiteRule]) -> None:
+    def undecided(self, rules: Iterable[Reason]) -> None:
         """Take note of an audit that ended without an answer: it counts as not sent."""
         for rule in rules:
             self._end(rule)
 
-    def _end(self, rule: SiteRule) -> _Record:
+    def _end(self, rule: Reason) -> _Record:
         record = self._record(rule)
         record.under_way = max(0, record.under_way - 1)
         return record
 
-    def to_blame(self, rules: Sequence[SiteRule]) -> SiteRule:
+    def to_blame(self, rules: Sequence[Reason]) -> Reason:
         """Return which of *rules* to reject when an audit disagrees: the one with least support."""
         return min(rules, key=self._support)
 
-    def _support(self, rule: SiteRule) -> int:
+    def _support(self, rule: Reason) -> int:
         record = self._record(rule)
         return record.support + len(record.votes)
 
-    def forget(self, rule: SiteRule) -> None:
+    def forget(self, rule: Reason) -> None:
         """Forget a rule that is no longer in force."""
         self._records.pop(rule.identity, None)
 
-    def _record(self, rule: SiteRule) -> _Record:
+    def _record(self, rule: Reason) -> _Record:
         record = self._records.get(rule.identity)
         if record is None:
-            probability = prior(rule)
-            record = _Record(rule.support or 0, (1 - probability) / probability)
+            if isinstance(rule, Pattern):
+                probability, rate = rule.prior, rule.audit_rate
+            else:
+                probability, rate = prior(rule), 0.0
+            record = _Record(rule.support or 0, (1 - probability) / probability, rate)
             self._records[rule.identity] = record
         return record
 
