@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: in the download statistics (850) and no answer from the HTTP cache (900).
 PRIORITY = 610
 
+#: Statuses that ask to try again later: request timeout, too early, too many requests.
+_NOT_NOW = (408, 425, 429)
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +114,7 @@ class UrlNormDownloaderMiddleware:
         parts.put(live_rules)
         self._dupefilter.consult(live_rules)
         crawler.signals.connect(self._idle, signals.spider_idle)
+        crawler.signals.connect(self._answer_received, signals.response_received)
         if parts.find(UrlNormSpiderMiddleware) is None:
             crawler.signals.connect(self._response_received, signals.response_received)
 
@@ -126,6 +129,12 @@ class UrlNormDownloaderMiddleware:
         assert self._live_rules is not None
         if self._live_rules.idle():
             raise DontCloseSpider
+
+    def _answer_received(self, response: Response, request: Request) -> None:
+        """Tell of an answer that says that there is no such page, or none for this visitor."""
+        assert self._live_rules is not None
+        if 400 <= response.status < 500 and response.status not in _NOT_NOW:
+            self._live_rules.missing(request)
 
     def _response_received(self, response: Response, request: Request) -> None:
         """Tell of a page where our spider middleware is missing.

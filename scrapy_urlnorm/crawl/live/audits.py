@@ -30,7 +30,7 @@ from scrapy_urlnorm.learning import priors, redirects
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.crawl.merges import Reason
 
 #: What a lost page costs, in fetches: C of the law.
 COST_OF_A_LOSS = 20
@@ -76,6 +76,7 @@ class _Record:
     agreed: int = 0
     under_way: int = 0
     votes: set[int] = field(default_factory=set)  #: contents that agreed: each has one vote
+    asked: set[int] = field(default_factory=set)  #: contents of which an audit was sent
     places: set[int] = field(default_factory=set)  #: neighbourhoods that audits were sent to
     known: Known = field(default_factory=Known)
 
@@ -110,7 +111,7 @@ class _Record:
         """Return whether one more audit is needed, and *content* can still say something."""
         if self.agreed + self.under_way < self._least:
             return True
-        if self.witnesses + self.under_way < self._wanted and content not in self.votes:
+        if self.witnesses + self.under_way < self._wanted and content not in self.asked:
             return True
         return place is not None and self._spread < self._wanted and place not in self.places
 
@@ -131,7 +132,7 @@ class Audits:
         self._records: dict[str, _Record] = {}
         self._sites: dict[str, _Site] = {}
 
-    def is_due(self, rules: Sequence[SiteRule], url: str, content: object, twin: str = "") -> bool:
+    def is_due(self, rules: Sequence[Reason], url: str, content: object, twin: str = "") -> bool:
         """Count a request that *rules* would withhold. Return whether to send it as an audit.
 
         *content* is that of the page it would stand behind, *twin* the URL. After ``True``, the
@@ -145,12 +146,12 @@ class Audits:
             if not due and record.is_due(hash(content), where.neighbourhood(record.about)):
                 due = record.site.has_room_for(record)
         if due:
-            self._begin(rules, where)
+            self._begin(rules, content, where)
         else:
             self._record(rules[0]).site.withheld += 1
         return due
 
-    def is_owed(self, rules: Sequence[SiteRule], content: object) -> bool:
+    def is_owed(self, rules: Sequence[Reason], content: object) -> bool:
         """Return whether to send a withheld request as an audit, when the crawl is idle.
 
         That is, if one of *rules* had fewer audits than it needs. The request was counted before.
@@ -158,30 +159,32 @@ class Audits:
         records = map(self._record, rules)
         owed = any(each.is_due(hash(content)) and not each.is_too_small for each in records)
         if owed:
-            self._begin(rules)
+            self._begin(rules, content)
             self._record(rules[0]).site.withheld -= 1
         return owed
 
-    def owes(self, rule: SiteRule) -> bool:
+    def owes(self, rule: Reason) -> bool:
         """Return whether *rule* had fewer audits than it needs, and has to have them."""
         record = self._record(rule)
         return bool(record.missing) and not record.is_too_small
 
-    def too_small(self, rules: Iterable[SiteRule]) -> list[SiteRule]:
+    def too_small(self, rules: Iterable[Reason]) -> list[Reason]:
         """Return those of *rules* that should give back what they withheld, without a ban.
 
         Such a rule needs audits for which the site has no room, and it withheld little.
         """
         return [rule for rule in rules if self._record(rule).is_too_small]
 
-    def _begin(self, rules: Sequence[SiteRule], where: Place | None = None) -> None:
+    def _begin(self, rules: Sequence[Reason], content: object, where: Place | None = None) -> None:
         self._record(rules[0]).site.audits += 1
         for record in map(self._record, rules):
             record.under_way += 1
+            if len(record.asked) < _MAX_VOTES:
+                record.asked.add(hash(content))
             if where is not None and len(record.places) < _MAX_VOTES:
                 record.places.add(where.neighbourhood(record.about))
 
-    def agreed(self, rules: Iterable[SiteRule], content: object) -> None:
+    def agreed(self, rules: Iterable[Reason], content: object) -> None:
         """Take note of an audit that agreed with *rules*. Both pages have *content*."""
         for rule in rules:
             record = self._end(rule)
@@ -189,7 +192,7 @@ class Audits:
             if len(record.votes) < _MAX_VOTES:
                 record.votes.add(hash(content))
 
-    def undecided(self, rules: Iterable[SiteRule], url: str = "", twin: str = "") -> None:
+    def undecided(self, rules: Iterable[Reason], url: str = "", twin: str = "") -> None:
         """Take note of an audit that ended without an answer: it counts as not sent."""
         where = Place(url, twin) if url else None
         for rule in rules:
@@ -198,16 +201,16 @@ class Audits:
                 record.known.discard(where.strata(record.about))
                 record.places.discard(where.neighbourhood(record.about))
 
-    def _end(self, rule: SiteRule) -> _Record:
+    def _end(self, rule: Reason) -> _Record:
         record = self._record(rule)
         record.under_way = max(0, record.under_way - 1)
         return record
 
-    def to_blame(self, rules: Sequence[SiteRule]) -> SiteRule:
+    def to_blame(self, rules: Sequence[Reason]) -> Reason:
         """Return which of *rules* to reject when an audit disagrees: the one with least support."""
         return min(rules, key=lambda rule: self._record(rule).witnesses)
 
-    def forget(self, rule: SiteRule) -> None:
+    def forget(self, rule: Reason) -> None:
         """Forget a rule that is no longer in force."""
         record = self._records.pop(rule.identity, None)
         if record is not None:
@@ -215,7 +218,7 @@ class Audits:
             if not record.site.records:
                 del self._sites[record.site.name]
 
-    def _record(self, rule: SiteRule) -> _Record:
+    def _record(self, rule: Reason) -> _Record:
         record = self._records.get(rule.identity)
         support = rule.support or 0
         if record is None:

@@ -15,6 +15,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.engine import ask_again
+from scrapy_urlnorm.crawl.live.alias_doubts import AliasDoubts, is_by_alias
 from scrapy_urlnorm.crawl.live.audit_results import AuditResults
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.comparing import content_of
@@ -29,6 +30,7 @@ from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
 from scrapy_urlnorm.crawl.live.learners import Learners
 from scrapy_urlnorm.crawl.live.ledger import Ledger
 from scrapy_urlnorm.crawl.live.mining import Mining
+from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.rows import Row, Rows
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
@@ -36,6 +38,7 @@ from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.redirects import PERMANENT
 from scrapy_urlnorm.crawl.sites import domain_of, site_of
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
+from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.logs.page_identity import identity_of
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -49,7 +52,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.crawl.live.frontier import Audit
-    from scrapy_urlnorm.crawl.merges import Behind
+    from scrapy_urlnorm.crawl.live.ledger import Page
+    from scrapy_urlnorm.crawl.merges import Behind, Reason
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.learning.worker import Mined
     from scrapy_urlnorm.logs.page_identity import Identity
@@ -115,14 +119,24 @@ class LiveRules:
         )
         for site in self._learners.sites():
             self._put_in_force(site)
+        ledger = Ledger(database)
+        self._aliases = PageAliases(
+            self._register,
+            ledger,
+            count=self._frontier.count,
+            on_dead=self._pattern_is_dead,
+            on_contested=lambda keys: self._witnesses.contested(keys),
+        )
         self._witnesses = Witnesses(
             self._register,
-            Ledger(database),
+            ledger,
             self._audits,
             self._frontier,
+            self._aliases,
             max_pages=config.max_witnesses,
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
         )
+        self._doubts = AliasDoubts(self._register, self._aliases, self._witnesses, self._results)
         self._has_asking_queue = False
         self._is_queue_shared = False
         self._failures: set[str] = set()
@@ -192,6 +206,7 @@ class LiveRules:
     def _give_up(self, what: str, error: Exception) -> None:
         """Apply no rules any more and send all that is kept back: something is wrong with it."""
         self._failed(what, error)
+        self._aliases.forget_all()
         for site in self._register.sites():
             self._register.replace(site, ())
         self._witnesses.release_all()
@@ -209,12 +224,17 @@ class LiveRules:
         is_permanent = status in PERMANENT
         self._take_news()
         onto = Request(target)
-        audit = self._witnesses.audit_of(request)
-        if audit is not None:
-            self._witnesses.close_audit(audit)
-            self._results.redirect(audit, onto)
         own = self._register.own_key(onto)
         is_known = own != self._register.own_key(request) and self._dupefilter.keys.knows(own)
+        audit = self._witnesses.audit_of(request)
+        if audit is not None and is_by_alias(audit):
+            self._doubts.redirected(audit, onto, is_known=is_known)
+        elif audit is not None:
+            self._witnesses.close_audit(audit)
+            self._results.redirect(audit, onto)
+        elif is_known and (page := self._aliases.page_at(own)) is not None:
+            doubts = self._aliases.ended_elsewhere(request, page.content)
+            self._doubts.examine(doubts, page.content)
         self._witnesses.redirected(request, onto, is_known=is_known)
         if may_be_kept_back(request):
             self._add_row(Row(request.url, status, None, target))
@@ -231,9 +251,11 @@ class LiveRules:
             return
         site = site_of(request.url)
         rules_here = self._register.rules(site)
+        said = self._aliases.read(request, response)
         learns_here = self._mining is not None and isinstance(response, HtmlResponse)
-        content = identity_of(response) if learns_here else content_of(response, rules_here)
-        audit = self._witnesses.audit_of(request) if rules_here else None
+        is_compared = said.counts or learns_here
+        content = identity_of(response) if is_compared else content_of(response, rules_here)
+        audit = self._witnesses.audit_of(request) if self._register.has_keys(site) else None
         if audit is not None:
             self._witnesses.close_audit(audit)
             self._results.page(audit, content)
@@ -241,8 +263,18 @@ class LiveRules:
             self._take_back(rules)
         if learns_here and content is not None and may_be_witness(request):
             self._add_row(Row(request.url, response.status, content.name, None))
+        page = None
         if self._stands_for_others(request, response, content):
-            self._arrived(request, content)
+            page = self._arrived(request, content)
+        doubts = self._aliases.arrived(said, content, page)
+        examined = () if audit is None else audit.rules
+        self._doubts.examine(doubts, content, keys=said.keys, examined=examined)
+
+    @_safely(None)
+    def missing(self, request: Request) -> None:
+        """Learn that a site answered *request* with a status that says that there is no page."""
+        if may_be_evidence(request) and self._witnesses.audit_of(request) is None:
+            self._doubts.examine(self._aliases.ended_elsewhere(request, None), None)
 
     def _stands_for_others(
         self, request: Request, response: Response, content: Identity | None
@@ -255,11 +287,16 @@ class LiveRules:
         asked, answered = map(self._register.keys_of, (request.url, response.url))
         return asked is not None and answered is not None and asked.learned == answered.learned
 
-    def _arrived(self, request: Request, content: Identity | None) -> None:
+    def _arrived(self, request: Request, content: Identity | None) -> Page | None:
         page = self._witnesses.page(request, content)
         keys = self._register.keys(request) if page is not None else None
-        if page is not None and keys is not None:
+        if page is not None and keys is not None and not keys.is_plain:
             self._shared_pages.tell(keys, page)
+        return page
+
+    def _pattern_is_dead(self, pattern: Pattern) -> None:
+        self._audits.forget(pattern)
+        self._witnesses.rules_changed(pattern.site)
 
     @_safely(None)
     def _judge(self, audit: Audit, content: Identity | None, again: Identity | None) -> None:
@@ -333,7 +370,10 @@ class LiveRules:
             self._audits.forget(rule)
         self._changed(rules, "learned/retracted", message)
 
-    def _reject(self, rule: SiteRule, note: str) -> None:
+    def _reject(self, rule: Reason, note: str) -> None:
+        if isinstance(rule, Pattern):
+            self._aliases.reject(rule, note)
+            return
         rejected = self._learners.reject(rule, note)
         if rejected is not None:
             self._take_back([rejected])

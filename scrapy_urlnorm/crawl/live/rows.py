@@ -122,9 +122,7 @@ class Rows:
     def unmined(self) -> list[str]:
         """Return the sites with enough new events for a last look."""
         return [
-            name
-            for name, site in self._sites.items()
-            if site.events - site.events_mined >= LEAST
+            name for name, site in self._sites.items() if site.events - site.events_mined >= LEAST
         ]
 
     def take(self, name: str) -> list[Row]:
