@@ -29,11 +29,11 @@ from scrapy_urlnorm.crawl.live.exchange import Exchange
 from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
 from scrapy_urlnorm.crawl.live.learners import Learners
 from scrapy_urlnorm.crawl.live.ledger import Ledger
-from scrapy_urlnorm.crawl.live.mining import Mining
 from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
-from scrapy_urlnorm.crawl.live.rows import Row, Rows
+from scrapy_urlnorm.crawl.live.rows import Rows
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
+from scrapy_urlnorm.crawl.live.site_mining import SiteMining
 from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.redirects import PERMANENT
 from scrapy_urlnorm.crawl.sites import domain_of, site_of
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.database import Database
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.live.content import Change
     from scrapy_urlnorm.crawl.live.frontier import Audit
     from scrapy_urlnorm.crawl.live.ledger import Page
     from scrapy_urlnorm.crawl.merges import Behind, Reason
     from scrapy_urlnorm.crawl.settings import Config
-    from scrapy_urlnorm.learning.worker import Mined
     from scrapy_urlnorm.logs.page_identity import Identity
 
 logger = logging.getLogger(__name__)
@@ -96,18 +96,15 @@ class LiveRules:
     ) -> None:
         self._crawler = crawler
         self._dupefilter = dupefilter
-        learns_from_content = config.learn == "content"
-        rows = Rows(database) if learns_from_content else None
+        rows = Rows(database) if config.learn == "content" else None
         self._learners = Learners(config.normalizer, config.learned, rows)
-        self._mining: Mining | None = None
-        if (content := self._learners.content) is not None:
-            self._mining = Mining(content.job, self._mined)
         self._register = Register(fingerprinter)
         self._audits = Audits()
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
         self._shared_pages = SharedPages(store)
         self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self._failed)
+        self._mining = self._new_mining()
         self._file = LearnedFile(config.learned_path, lambda: self._learners.rules, crawler.spider)
         self._results = AuditResults(
             crawler,
@@ -140,6 +137,16 @@ class LiveRules:
         self._has_asking_queue = False
         self._is_queue_shared = False
         self._failures: set[str] = set()
+
+    def _new_mining(self) -> SiteMining | None:
+        if self._learners.content is None:
+            return None
+        return SiteMining(
+            self._learners.content,
+            count=self._frontier.count,
+            on_change=self._mined,
+            on_error=lambda error: self._failed("mining", RuntimeError(error)),
+        )
 
     # --- decisions about requests -----------------------------------------------------------
 
@@ -191,7 +198,7 @@ class LiveRules:
         mined, or keys that are made anew.
         """
         self._take_news(at_once=True)
-        if self._results.is_waiting or self._is_mining():
+        if self._results.is_waiting or (self._mining is not None and self._mining.look_again()):
             return True
         self.work()
         if self._witnesses.is_working:  # one slice at a time: the event loop has its turn
@@ -236,8 +243,8 @@ class LiveRules:
             doubts = self._aliases.ended_elsewhere(request, page.content)
             self._doubts.examine(doubts, page.content)
         self._witnesses.redirected(request, onto, is_known=is_known)
-        if may_be_kept_back(request):
-            self._add_row(Row(request.url, status, None, target))
+        if self._mining is not None and may_be_kept_back(request):
+            self._mining.redirect(request, target, status)
         if is_permanent and may_be_kept_back(request):
             rules = self._learners.redirects.redirect(request.url, target)
             if rules:
@@ -261,8 +268,8 @@ class LiveRules:
             self._results.page(audit, content)
         elif rules := self._learners.redirects.page(request.url):
             self._take_back(rules)
-        if learns_here and content is not None and may_be_witness(request):
-            self._add_row(Row(request.url, response.status, content.name, None))
+        if self._mining is not None and learns_here and content and may_be_witness(request):
+            self._mining.page(request, response, content)
         page = None
         if self._stands_for_others(request, response, content):
             page = self._arrived(request, content)
@@ -302,35 +309,9 @@ class LiveRules:
     def _judge(self, audit: Audit, content: Identity | None, again: Identity | None) -> None:
         self._results.judge(audit, content, again)
 
-    # --- evidence of contents ---------------------------------------------------------------
-
-    def _add_row(self, row: Row) -> None:
-        """Write an answer down for the miner; begin to mine its site when that is worth it."""
-        content = self._learners.content
-        if content is None or self._mining is None:
-            return
-        site = site_of(row.url)
-        if content.add(site, row):
-            self._mining.request(site)
-
-    def _is_mining(self) -> bool:
-        """Return whether sites are being mined; begin with those that wait for a last look."""
-        content = self._learners.content
-        if content is None or self._mining is None:
-            return False
-        for site in content.unmined():
-            self._mining.request(site)
-        return self._mining.is_working
-
     @_safely(None)
-    def _mined(self, mined: Mined) -> None:
-        content = self._learners.content
-        assert content is not None
-        self._frontier.count("learned/minings")
-        self._frontier.count("learned/mining_seconds", mined.seconds)
-        if mined.error is not None:
-            self._failed("mining", RuntimeError(mined.error))
-        change = content.mined(mined)
+    def _mined(self, site: str, change: Change) -> None:
+        """Take note of what mining *site* has changed."""
         for rule in change.gone:
             self._audits.forget(rule)
         if change.gone:
@@ -339,7 +320,7 @@ class LiveRules:
         if change.came:
             self._changed(change.came, "learned/rules", "Learned from equal pages: %(rule)s")
         elif not change.gone:
-            self._put_in_force(mined.site)
+            self._put_in_force(site)  # with the evidence that they have now
         ask_again(self._crawler)
 
     # --- rules that come and go -------------------------------------------------------------
