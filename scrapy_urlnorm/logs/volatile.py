@@ -15,6 +15,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["MAX_SEARCHED", "without_volatile"]
 
@@ -147,6 +151,12 @@ are. No honest page has so many; a page made to be slow takes half a second."""
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Compile a row when the first page needs it: to compile all takes a fifth of a second."""
     return re.compile(pattern, re.IGNORECASE)
+
+
+def rows() -> Iterator[tuple[str, re.Pattern[str]]]:
+    """Yield every word of the table, in small letters, with its expression."""
+    for word, _, pattern in _ROWS:
+        yield word, _compiled(pattern)
 
 
 def without_volatile(lines: list[str]) -> list[str]:
