@@ -217,7 +217,7 @@ class Crawl:
     def waits_here(self, own: bytes) -> bool:
         return own in self.known and own not in self.elsewhere
 
-    def count(self, stat: str) -> None:
+    def count(self, stat: str, number: float = 1) -> None:
         self.stats[stat] += 1
 
     def shared_witness(self, keys: Keys) -> Page | None:

@@ -123,15 +123,6 @@ def test_the_rules_between_two_urls(register, name):
     assert list(register.between(url, other)) == rules
 
 
-def test_what_a_rule_does_alone_is_forgotten_with_it(register):
-    """A rule that is gone leaves nothing behind."""
-    register.replace(SITE, [HTTPS])
-    register.between("http://shop.test/a", "https://shop.test/a")
-    assert register._alone
-    register.replace(SITE, [])
-    assert not register._alone
-
-
 def test_the_key_of_the_url_that_the_rules_make(register):
     """It is the own key of that URL; where a URL alone makes no key there is none."""
     assert register.own_of_learned(Request("http://shop.test/a")) is None

@@ -15,7 +15,7 @@ from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redi
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
 from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
-from scrapy_urlnorm.crawl.redirects import PERMANENT, REDIRECTS, target_of
+from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.url import parse
@@ -92,7 +92,7 @@ class UrlNormDownloaderMiddleware:
         ):
             return
         pending = parts.find(PendingRequests)
-        learns = self._config.learn == "redirects"
+        learns = self._config.learn != "off"
         if not learns and pending is None:
             return
         try:
@@ -172,8 +172,7 @@ class UrlNormDownloaderMiddleware:
             and (target := target_of(response, request.url))
             and target.startswith(("http://", "https://"))
         ):
-            is_permanent = response.status in PERMANENT
-            self._live_rules.redirect(request, target, is_permanent=is_permanent)
+            self._live_rules.redirect(request, target, status=response.status)
         return response
 
     def _is_followed(self, request: Request, status: int) -> bool:

@@ -40,7 +40,7 @@ CRAWL_LOG = "URLNORM_CRAWL_LOG"
 CRAWL_LOG_SECRETS = "URLNORM_CRAWL_LOG_SECRETS"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
-LEARN_MODES = ("off", "redirects")
+LEARN_MODES = ("off", "redirects", "content")
 LEARNED_FILE = "urlnorm-rules.toml"
 
 
@@ -62,8 +62,9 @@ SETTINGS: Mapping[str, Setting] = {
     LEARN: Setting(
         "redirects",
         ", ".join(LEARN_MODES),
-        "redirects: apply to a host what its permanent redirects prove during the crawl. With "
-        "the safe profile the default is off",
+        "redirects: apply to a host what its permanent redirects prove during the crawl. content: "
+        "apply to a site what equal pages under different URLs prove, too. With the safe profile "
+        "the default is off",
     ),
     LEARNED_PATH: Setting(
         None, "a path", f"where learned rules are kept; {LEARNED_FILE} in JOBDIR when that is set"
@@ -135,6 +136,8 @@ STATS: Mapping[str, str] = {
     "urlnorm/store/errors": "failures of the store",
     "urlnorm/learned/rules": "rules learned in this crawl and applied",
     "urlnorm/learned/shared": "rules taken over from another crawler at the same store",
+    "urlnorm/learned/minings": "times that the pages of a site were searched for rules",
+    "urlnorm/learned/mining_seconds": "processor time that this took, in a process of its own",
     "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
     "urlnorm/learned/withheld": "requests withheld behind a page that arrived under another URL",
     "urlnorm/learned/parked": "requests that waited for the end of another one with their key",
@@ -175,8 +178,6 @@ class Config:
             rule for path in _paths(settings, SITE_RULES) for rule in _load(path, SITE_RULES)
         )
         normalizer = _normalizer(profile, rules, site_rules)
-        if _text(settings, LEARN) == "content":
-            raise _bad(LEARN, "content", "learning from content while crawling is not there yet")
         learn = _choice(settings, LEARN, LEARN_MODES)
         learned_path = _learned_path(settings, jobdir)
         config = cls(

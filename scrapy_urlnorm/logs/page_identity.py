@@ -47,6 +47,11 @@ class Identity(NamedTuple):
     bag_digest: str | None = None
     kind: str | None = None
 
+    @property
+    def name(self) -> str:
+        """The digest that is nearest to what a reader sees."""
+        return self.bag_digest or self.digest
+
     def agrees(self, other: Identity) -> bool:
         """Whether both name one content: equal bytes, equal text or equal words are enough."""
         return any(

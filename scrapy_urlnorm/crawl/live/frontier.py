@@ -39,8 +39,8 @@ class Frontier(Protocol):
         own. That is no promise: the other crawler may die.
         """
 
-    def count(self, stat: str) -> None:
-        """Count one of the statistics; *stat* is its name after ``urlnorm/``."""
+    def count(self, stat: str, number: float = 1) -> None:
+        """Add *number* to one of the statistics; *stat* is its name after ``urlnorm/``."""
 
     def shared_witness(self, keys: Keys) -> Page | None:
         """Return a page that arrived at another crawler of the same frontier."""

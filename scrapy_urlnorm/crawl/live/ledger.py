@@ -35,7 +35,7 @@ class Page(NamedTuple):
     @property
     def vote(self) -> object:
         """The content, or the page if its content is not known: it votes once when audits agree."""
-        return self.own if self.content is None else self.content.bag_digest or self.content.digest
+        return self.own if self.content is None else self.content.name
 
 
 class Kept(NamedTuple):

@@ -14,20 +14,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
+from scrapy_urlnorm.crawl.engine import ask_again
 from scrapy_urlnorm.crawl.live.audit_results import AuditResults
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.comparing import content_of
 from scrapy_urlnorm.crawl.live.crawl_frontier import CrawlFrontier
-from scrapy_urlnorm.crawl.live.eligible import may_be_evidence, may_be_kept_back
+from scrapy_urlnorm.crawl.live.eligible import (
+    may_be_evidence,
+    may_be_kept_back,
+    may_be_witness,
+)
 from scrapy_urlnorm.crawl.live.exchange import Exchange
 from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
+from scrapy_urlnorm.crawl.live.learners import Learners
 from scrapy_urlnorm.crawl.live.ledger import Ledger
+from scrapy_urlnorm.crawl.live.mining import Mining
 from scrapy_urlnorm.crawl.live.register import Register
+from scrapy_urlnorm.crawl.live.rows import Row, Rows
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
 from scrapy_urlnorm.crawl.live.witness import Witnesses
+from scrapy_urlnorm.crawl.redirects import PERMANENT
 from scrapy_urlnorm.crawl.sites import domain_of, site_of
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
-from scrapy_urlnorm.learning.redirects import RedirectLearner
+from scrapy_urlnorm.logs.page_identity import identity_of
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
@@ -42,6 +51,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.frontier import Audit
     from scrapy_urlnorm.crawl.merges import Behind
     from scrapy_urlnorm.crawl.settings import Config
+    from scrapy_urlnorm.learning.worker import Mined
     from scrapy_urlnorm.logs.page_identity import Identity
 
 logger = logging.getLogger(__name__)
@@ -82,14 +92,19 @@ class LiveRules:
     ) -> None:
         self._crawler = crawler
         self._dupefilter = dupefilter
-        self._learner = RedirectLearner(config.normalizer, config.learned)
+        learns_from_content = config.learn == "content"
+        rows = Rows(database) if learns_from_content else None
+        self._learners = Learners(config.normalizer, config.learned, rows)
+        self._mining: Mining | None = None
+        if (content := self._learners.content) is not None:
+            self._mining = Mining(content.job, self._mined)
         self._register = Register(fingerprinter)
         self._audits = Audits()
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
         self._shared_pages = SharedPages(store)
         self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self._failed)
-        self._file = LearnedFile(config.learned_path, lambda: self._learner.rules, crawler.spider)
+        self._file = LearnedFile(config.learned_path, lambda: self._learners.rules, crawler.spider)
         self._results = AuditResults(
             crawler,
             self._register,
@@ -98,7 +113,7 @@ class LiveRules:
             on_disagreement=self._reject,
             judge=self._judge,
         )
-        for site in self._learner.sites():
+        for site in self._learners.sites():
             self._put_in_force(site)
         self._witnesses = Witnesses(
             self._register,
@@ -161,7 +176,7 @@ class LiveRules:
         Return ``True`` to wait a little longer, for a page that is fetched again.
         """
         self._take_news(at_once=True)
-        if self._results.is_waiting:
+        if self._results.is_waiting or self._is_mining():
             return True
         try:
             self._witnesses.idle()
@@ -184,8 +199,9 @@ class LiveRules:
     # --- evidence ---------------------------------------------------------------------------
 
     @_safely(None)
-    def redirect(self, request: Request, target: str, *, is_permanent: bool) -> None:
+    def redirect(self, request: Request, target: str, *, status: int) -> None:
         """Learn from a redirect to *target* that the redirect middleware will follow."""
+        is_permanent = status in PERMANENT
         self._take_news()
         onto = Request(target)
         audit = self._witnesses.audit_of(request)
@@ -195,8 +211,10 @@ class LiveRules:
         own = self._register.own_key(onto)
         is_known = own != self._register.own_key(request) and self._dupefilter.keys.knows(own)
         self._witnesses.redirected(request, onto, is_known=is_known)
+        if may_be_kept_back(request):
+            self._add_row(Row(request.url, status, None, target))
         if is_permanent and may_be_kept_back(request):
-            rules = self._learner.redirect(request.url, target)
+            rules = self._learners.redirects.redirect(request.url, target)
             if rules:
                 self._changed(rules, "learned/rules", "Learned from redirects: %(rule)s")
 
@@ -208,13 +226,16 @@ class LiveRules:
             return
         site = site_of(request.url)
         rules_here = self._register.rules(site)
-        content = content_of(response, rules_here)
+        learns_here = self._mining is not None and isinstance(response, HtmlResponse)
+        content = identity_of(response) if learns_here else content_of(response, rules_here)
         audit = self._witnesses.audit_of(request) if rules_here else None
         if audit is not None:
             self._witnesses.close_audit(audit)
             self._results.page(audit, content)
-        elif rules := self._learner.page(request.url):
+        elif rules := self._learners.redirects.page(request.url):
             self._take_back(rules)
+        if learns_here and content is not None and may_be_witness(request):
+            self._add_row(Row(request.url, response.status, content.name, None))
         if self._stands_for_others(request, response, content):
             self._arrived(request, content)
 
@@ -239,9 +260,51 @@ class LiveRules:
     def _judge(self, audit: Audit, content: Identity | None, again: Identity | None) -> None:
         self._results.judge(audit, content, again)
 
+    # --- evidence of contents ---------------------------------------------------------------
+
+    def _add_row(self, row: Row) -> None:
+        """Write an answer down for the miner; begin to mine its site when that is worth it."""
+        content = self._learners.content
+        if content is None or self._mining is None:
+            return
+        site = site_of(row.url)
+        if content.add(site, row):
+            self._mining.request(site)
+
+    def _is_mining(self) -> bool:
+        """Return whether sites are being mined; begin with those that wait for a last look."""
+        content = self._learners.content
+        if content is None or self._mining is None:
+            return False
+        for site in content.unmined():
+            self._mining.request(site)
+        return self._mining.is_working
+
+    @_safely(None)
+    def _mined(self, mined: Mined) -> None:
+        content = self._learners.content
+        assert content is not None
+        self._frontier.count("learned/minings")
+        self._frontier.count("learned/mining_seconds", mined.seconds)
+        if mined.error is not None:
+            self._failed("mining", RuntimeError(mined.error))
+        change = content.mined(mined)
+        for rule in change.gone:
+            self._audits.forget(rule)
+        if change.gone:
+            message = "Took back: %(rule)s (%(note)s)"
+            self._changed(change.gone, "learned/retracted", message, tell=False)
+        if change.came:
+            self._changed(change.came, "learned/rules", "Learned from equal pages: %(rule)s")
+        elif not change.gone:
+            self._put_in_force(mined.site)
+        ask_again(self._crawler)
+
     # --- rules that come and go -------------------------------------------------------------
 
-    def _changed(self, rules: Iterable[SiteRule], stat: str, message: str) -> None:
+    def _changed(
+        self, rules: Iterable[SiteRule], stat: str, message: str, *, tell: bool = True
+    ) -> None:
         """Put the rules of their sites in force, after *rules* came or went. Count and log them."""
         rules = list(rules)
         refused: list[SiteRule] = []
@@ -255,7 +318,8 @@ class LiveRules:
             arguments = {"rule": rule, "note": rule.note}
             logger.info(message, arguments, extra={"spider": self._crawler.spider})
         self._file.changed(len(rules))
-        self._exchange.tell(rules)
+        if tell:
+            self._exchange.tell(rules)
 
     def _take_back(
         self, rules: list[SiteRule], message: str = "Took back: %(rule)s (%(note)s)"
@@ -265,18 +329,18 @@ class LiveRules:
         self._changed(rules, "learned/retracted", message)
 
     def _reject(self, rule: SiteRule, note: str) -> None:
-        rejected = self._learner.reject(rule, note)
+        rejected = self._learners.reject(rule, note)
         if rejected is not None:
             self._take_back([rejected])
 
     def _put_in_force(self, site: str) -> list[SiteRule]:
         """Put the learned rules of *site* in force; return those that do not go with the rest."""
-        rules = list(self._learner.active(site))
+        rules = list(self._learners.active(site))
         refused: list[SiteRule] = []
         while (error := self._refusal(site, rules)) is not None:
             newest = rules.pop()
             refused.append(newest)
-            self._learner.reject(newest, str(error))
+            self._learners.reject(newest, str(error))
             logger.warning("A learned rule is not applied: %(error)s", {"error": error})
         return refused
 
@@ -295,7 +359,7 @@ class LiveRules:
         news = self._exchange.news(at_once=at_once)
         if not news:
             return
-        learned, retracted = self._learner.adopt(news)
+        learned, retracted = self._learners.adopt(news)
         if learned:
             self._changed(learned, "learned/shared", "Learned by another crawler: %(rule)s")
         # A rule of another crawler may also contradict a page that this crawler has seen.
@@ -311,7 +375,9 @@ class LiveRules:
 
     @_safely(None)
     def close(self) -> None:
-        """Write the file of learned rules."""
+        """End mining and write the file of learned rules."""
+        if self._mining is not None:
+            self._mining.close()
         self._file.close()
 
     def _failed(self, what: str, error: Exception) -> None:

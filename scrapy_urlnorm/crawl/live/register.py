@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request
 
+from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.sites import site_of
+from scrapy_urlnorm.learning.audit import Blame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,10 +28,22 @@ class Keys(NamedTuple):
     learned: bytes  #: made from the URL as the rules in force for the site change it further
 
 
-class _Site(NamedTuple):
-    rules: tuple[SiteRule, ...]
-    normalizer: Normalizer
-    salt: bytes
+class _Site:
+    """The rules in force for one site, and the numbers of those that act on a URL."""
+
+    __slots__ = ("_blame", "acting", "normalizer", "rules", "salt")
+
+    def __init__(self, rules: tuple[SiteRule, ...], normalizer: Normalizer) -> None:
+        self.rules = rules
+        self.normalizer = normalizer
+        text = json.dumps(sorted(rule.identity for rule in rules))
+        self.salt = blake2b(text.encode(), digest_size=16).digest()
+        self._blame = Blame(rules)
+        #: By URL: a page that others stand behind is asked for with each of them.
+        self.acting = BoundedCache(self._acting, most=1_000, longest=2_000)
+
+    def _acting(self, url: str) -> set[int]:
+        return self._blame.of(self.normalizer.explain(url))
 
 
 class Register:
@@ -44,7 +58,6 @@ class Register:
         self._base = fingerprinter.normalizer
         self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
         self._sites: dict[str, _Site] = {}
-        self._alone: dict[str, Normalizer] = {}  # by the one rule that each has
 
     def replace(self, site: str, rules: Iterable[SiteRule]) -> None:
         """Put *rules*, and no others, in force for *site*.
@@ -53,16 +66,10 @@ class Register:
         that do not go together.
         """
         rules = tuple(rules)
-        before = self._sites.get(site)
         if rules:
-            normalizer = self._base.for_site(site, rules)
-            text = json.dumps(sorted(rule.identity for rule in rules))
-            salt = blake2b(text.encode(), digest_size=16).digest()
-            self._sites[site] = _Site(rules, normalizer, salt)
+            self._sites[site] = _Site(rules, self._base.for_site(site, rules))
         else:
             self._sites.pop(site, None)
-        for rule in before.rules if before is not None else ():
-            self._alone.pop(rule.identity, None)
 
     def rules(self, site: str) -> tuple[SiteRule, ...]:
         """Return the rules in force for *site*."""
@@ -116,18 +123,13 @@ class Register:
     def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
         """Return the rules in force that make the two URLs one.
 
-        These are the rules that change one of the two, and not both. Where no rule does so by
-        itself, return all. *other* is "" where it is not known.
+        These are the rules that act on one of the two, and not on both. Where there are none,
+        return all. *other* is "" where it is not known.
         """
-        rules = self.rules(site_of(url))
-        if not other:
-            return tuple(rule for rule in rules if self._acts(rule, url)) or rules
-        found = tuple(rule for rule in rules if self._acts(rule, url) != self._acts(rule, other))
-        return found or rules
-
-    def _acts(self, rule: SiteRule, url: str) -> bool:
-        alone = self._alone.get(rule.identity)
-        if alone is None:
-            alone = self._base.for_site(site_of(url), (rule,))
-            self._alone[rule.identity] = alone
-        return alone.normalize(url) != self._base.normalize(url)
+        site = self._sites.get(site_of(url))
+        if site is None:
+            return ()
+        numbers = site.acting[url]
+        if other:
+            numbers = numbers ^ site.acting[other]
+        return tuple(site.rules[number] for number in sorted(numbers)) or site.rules
