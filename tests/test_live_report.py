@@ -15,6 +15,7 @@ from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.report import Saved, evidence_of, reason_of, summary
 from scrapy_urlnorm.crawl.live.savings import Savings
+from scrapy_urlnorm.crawl.merges import Behind
 from scrapy_urlnorm.site_rules import SiteRule
 
 SITE = "shop.test"
@@ -131,8 +132,13 @@ class Crawl:
         self.register = Register(fingerprinter)
         self.register.replace(SITE, [rule()])
 
-    def savings(self):
-        return Savings(self.ledger, self.register, pickle.loads)
+    def savings(self, unpack=pickle.loads):
+        return Savings(self.ledger, unpack, self.behind)
+
+    def behind(self, request):
+        keys = self.register.keys(request)
+        page = self.ledger.witness(keys.learned, keys.own)
+        return page and Behind(page.url, self.register.between(request.url, page.url))
 
     def page(self, url):
         keys = self.register.keys_of(url)
@@ -204,7 +210,7 @@ def test_of_a_large_site_a_sample_tells_the_rules(crawl, monkeypatch):
 
 def test_a_request_that_cannot_be_read_is_saved_all_the_same(crawl):
     """It is withheld, by whatever rule."""
-    counted = Savings(crawl.ledger, crawl.register, lambda _: None)
+    counted = crawl.savings(lambda _: None)
     crawl.page("http://shop.test/")
     crawl.withhold(URLS[0])
     assert counted.now() == Saved(1, {})

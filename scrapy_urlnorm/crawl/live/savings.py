@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.live.ledger import Kept, Ledger
-    from scrapy_urlnorm.crawl.live.register import Register
-    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.crawl.merges import Behind
 
 #: Sites of which a sample tells which rules withheld its requests: those that saved most.
 MAX_SITES = 20
@@ -30,15 +29,19 @@ class Savings:
     Scrapy takes for the same, unless it is the one that the request is withheld behind. What was
     put back is no longer there to be counted, and audits never were.
 
-    *unpack* returns the request that the ledger holds as bytes, or ``None``.
+    *unpack* returns the request that the ledger holds as bytes, or ``None``; *behind* says what a
+    request may be withheld behind now.
     """
 
     def __init__(
-        self, ledger: Ledger, register: Register, unpack: Callable[[bytes], Request | None]
+        self,
+        ledger: Ledger,
+        unpack: Callable[[bytes], Request | None],
+        behind: Callable[[Request], Behind | None],
     ) -> None:
         self._ledger = ledger
-        self._register = register
         self._unpack = unpack
+        self._behind = behind
         self._before = ledger.count_withheld()  # by earlier runs with this JOBDIR
 
     def now(self) -> Saved:
@@ -56,28 +59,21 @@ class Savings:
                 is_estimate |= new[site] > 0
                 continue
             sample = self._ledger.sample(site)
-            found = [rules for kept in sample if (rules := self._behind(kept)) is not None]
+            found = [why for kept in sample if (why := self._why(kept)) is not None]
             weight = new[site] / len(sample) if sample else 0.0
             is_estimate |= len(sample) != new[site]
             total += weight * len(found)
-            for rules in found:
-                by_rule.update({_in_words(rule): weight for rule in rules})
+            for why in found:
+                by_rule.update(dict.fromkeys(why, weight))
         rounded = {name: round(saved) for name, saved in by_rule.items() if round(saved)}
         return Saved(round(total), rounded, is_estimate)
 
-    def _behind(self, kept: Kept) -> tuple[SiteRule, ...] | None:
-        """Return the rules that withhold a request; ``None`` if stock Scrapy would not send it."""
+    def _why(self, kept: Kept) -> set[str] | None:
+        """Return what withholds a request, in words; ``None`` if stock Scrapy would not send it."""
         request = self._unpack(kept.request)
-        keys = None if request is None else self._register.keys(request)
-        if request is None or keys is None:
-            return ()
-        witness = self._ledger.witness(keys.learned, keys.own)
-        if witness is None:  # it arrived at another crawler
-            return self._register.between(request.url, "")
-        if witness.url and stock_key(witness.url) == stock_key(request.url):
+        behind = None if request is None else self._behind(request)
+        if request is None or behind is None:
+            return set()
+        if behind.url and stock_key(behind.url) == stock_key(request.url):
             return None
-        return self._register.between(request.url, witness.url)
-
-
-def _in_words(rule: SiteRule) -> str:
-    return shortened(str(rule), _LONGEST_RULE)
+        return {shortened(str(rule), _LONGEST_RULE) for rule in behind.rules}
