@@ -173,10 +173,15 @@ class LiveRules:
     def idle(self) -> bool:
         """Send the requests that stand behind no page: the crawl has nothing else to do.
 
-        Return ``True`` to wait a little longer, for a page that is fetched again.
+        Return ``True`` to wait a little longer: for a page that is fetched again, a site that is
+        mined, or keys that are made anew.
         """
         self._take_news(at_once=True)
         if self._results.is_waiting or self._is_mining():
+            return True
+        self.work()
+        if self._witnesses.is_working:  # one slice at a time: the event loop has its turn
+            ask_again(self._crawler)
             return True
         try:
             self._witnesses.idle()

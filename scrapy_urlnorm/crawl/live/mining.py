@@ -71,7 +71,10 @@ class Mining:
     def _ask(self, job: Job) -> Mined:
         """Wait for the answer to *job*. This runs in a thread, so it touches nothing else."""
         process = self._process
-        if process is None or process.poll() is not None:
+        if process is not None and process.poll() is not None:
+            _close_pipes(process)
+            process = None
+        if process is None:
             process = self._process = _started()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -79,9 +82,7 @@ class Mining:
             send(process.stdin, job)
             mined: Mined = receive(process.stdout)
         except BaseException:
-            for pipe in (process.stdin, process.stdout):
-                with suppress(OSError):
-                    pipe.close()
+            _close_pipes(process)
             raise
         return mined
 
@@ -115,10 +116,14 @@ class Mining:
         process.kill()
         process.wait()
         if self._current is None:  # else the thread that waits for the answer closes them
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with suppress(OSError):
-                        pipe.close()
+            _close_pipes(process)
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):  # what could not be written to it any more
+                pipe.close()
 
 
 def _started() -> subprocess.Popen[bytes]:
