@@ -13,7 +13,7 @@ from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live import savings
 from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
 from scrapy_urlnorm.crawl.live.register import Register
-from scrapy_urlnorm.crawl.live.report import Saved, evidence_of, reason_of, summary
+from scrapy_urlnorm.crawl.live.report import Saved, summary, why
 from scrapy_urlnorm.crawl.live.savings import Savings
 from scrapy_urlnorm.crawl.merges import Behind
 from scrapy_urlnorm.site_rules import SiteRule
@@ -50,18 +50,20 @@ def rule(**evidence):
         ),
         ({"source": "content"}, "no evidence"),
         ({"source": "user", "support": 3}, "no evidence"),
+        ({"source": "content", "support": 3, "status": "rejected", "note": "a page"}, "a page"),
+        ({"status": "rejected"}, "no reason is known"),
     ],
 )
 def test_evidence_in_words(evidence, words):
-    assert evidence_of(rule(**evidence)) == words
+    assert why(rule(**evidence)) == words
 
 
 def test_no_secret_is_said():
     """Neither by the examples of a rule nor by the note why it was taken back."""
     url = f"http://me:{SECRET}@shop.test/?sid={SECRET}"
-    said = evidence_of(rule(source="content", support=3, examples=[[url, "http://shop.test/"]]))
+    said = why(rule(source="content", support=3, examples=[[url, "http://shop.test/"]]))
     assert SECRET not in said
-    said = reason_of(rule(source="content", note=f"other content than {url}: {url}"))
+    said = why(rule(source="content", status="rejected", note=f"other content than {url}: {url}"))
     assert said.startswith("other content than http://")
     assert SECRET not in said
 

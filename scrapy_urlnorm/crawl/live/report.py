@@ -32,8 +32,14 @@ class Saved(NamedTuple):
     is_estimate: bool = False  #: whether the numbers by rule are estimated from a sample
 
 
-def evidence_of(rule: SiteRule) -> str:
-    """Say what speaks for *rule*, with two example URLs. Secrets in them are masked."""
+def why(rule: SiteRule) -> str:
+    """Say why *rule* is in force, or why it is not any more. Secrets in URLs are masked."""
+    if rule.active:
+        return _evidence(rule)
+    return " ".join(placeholders((rule.note or "no reason is known").split(" ")))
+
+
+def _evidence(rule: SiteRule) -> str:
     said = _EVIDENCE.get(rule.source, "")
     things = "permanent redirect" if rule.source == "redirect" else "page"
     words = [said.format(counted(rule.support, things)) if said and rule.support else "no evidence"]
@@ -43,11 +49,6 @@ def evidence_of(rule: SiteRule) -> str:
     if rule.false_merge_upper:
         words.append(f"; {rule.false_merge_upper:.1%} of what it merges may be wrong")
     return "".join(words)
-
-
-def reason_of(rule: SiteRule) -> str:
-    """Say why *rule* was taken back. Secrets in URLs are masked."""
-    return " ".join(placeholders((rule.note or "no reason is known").split(" ")))
 
 
 def summary(stats: Mapping[str, float], saved: Saved) -> str:
