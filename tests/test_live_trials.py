@@ -125,6 +125,16 @@ def test_crawlers_share_what_they_proved_and_refuted():
     assert other.active(SITE) == ()
 
 
+def test_only_robots_txt_is_read():
+    """Images and the like are downloaded without a callback, too."""
+    trials = Trials(Normalizer())
+    for url in (f"http://{HOST}/a/robots.txt", f"http://{HOST}/x.png", "robots.txt"):
+        trials.robots_txt(url, b"Clean-param: ref")
+        assert not trials.wants(f"http://{HOST}/")
+    trials.robots_txt(f"http://{HOST}:80/robots.txt", b"Clean-param: ref")
+    assert trials.wants(f"http://{HOST}/")
+
+
 def test_a_file_that_comes_twice_is_tried_once():
     """http and https have a robots.txt each."""
     trials = trials_of("ref")

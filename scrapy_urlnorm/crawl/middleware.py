@@ -13,6 +13,7 @@ from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
+from scrapy_urlnorm.crawl.live.report import Saved, summary
 from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
@@ -112,20 +113,40 @@ class UrlNormDownloaderMiddleware:
         parts.put(live_rules)
         self._dupefilter.consult(live_rules)
         crawler.signals.connect(self._idle, signals.spider_idle)
+        crawler.signals.connect(self._robots_txt_received, signals.response_received)
         if parts.find(UrlNormSpiderMiddleware) is None:
             crawler.signals.connect(self._response_received, signals.response_received)
 
     def spider_closed(self) -> None:
-        """Write the file of learned rules and close the database."""
-        if self._live_rules is not None:
-            self._live_rules.close()
+        """Write the file of learned rules, close the database, and say what was saved."""
+        saved, live_rules = Saved(), self._live_rules
+        if live_rules is not None:
+            saved = live_rules.saved()
+            live_rules.close()
         if self._database is not None:
             self._database.close()
+        stats = self._stats
+        if stats is None:
+            return
+        if live_rules is not None:
+            stats.set_value("urlnorm/learned/in_force", live_rules.in_force)
+        stats.set_value("urlnorm/saved", stats.get_value("urlnorm/merged", 0) + saved.total)
+        extra = {"spider": self._spider}
+        logger.info("%(summary)s", {"summary": summary(stats.get_stats(), saved)}, extra=extra)
 
     def _idle(self) -> None:
         assert self._live_rules is not None
         if self._live_rules.idle():
             raise DontCloseSpider
+
+    def _robots_txt_received(self, response: Response, request: Request) -> None:
+        """Tell of robots.txt, which RobotsTxtMiddleware downloads.
+
+        `process_response` would see it compressed.
+        """
+        assert self._live_rules is not None
+        if request.callback is NO_CALLBACK and response.status == 200:
+            self._live_rules.robots_txt(request, response)
 
     def _response_received(self, response: Response, request: Request) -> None:
         """Tell of a page where our spider middleware is missing.

@@ -7,9 +7,8 @@ No exception leaves it: whatever fails here is logged, counted, and ends in a re
 from __future__ import annotations
 
 import logging
-from functools import wraps
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.http import HtmlResponse
@@ -30,7 +29,10 @@ from scrapy_urlnorm.crawl.live.learners import Learners
 from scrapy_urlnorm.crawl.live.ledger import Ledger
 from scrapy_urlnorm.crawl.live.mining import Mining
 from scrapy_urlnorm.crawl.live.register import Register
+from scrapy_urlnorm.crawl.live.report import Saved, why
 from scrapy_urlnorm.crawl.live.rows import Row, Rows
+from scrapy_urlnorm.crawl.live.safely import safely
+from scrapy_urlnorm.crawl.live.savings import Savings
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
 from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.redirects import PERMANENT
@@ -40,7 +42,7 @@ from scrapy_urlnorm.logs.page_identity import identity_of
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -56,27 +58,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
 #: How long keys are made anew, and requests kept back, before the event loop has its turn.
 SLICE_SECONDS = 0.01
-
-
-def _safely(answer: object) -> Callable[[F], F]:
-    """Log and count whatever the method raises, and return *answer*, which sends the request."""
-
-    def decorate(method: F) -> F:
-        @wraps(method)
-        def call(self: LiveRules, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return method(self, *args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - in Scrapy it might end the crawl
-                self._failed(method.__name__, error)
-                return answer
-
-        return call  # type: ignore[return-value]
-
-    return decorate
 
 
 class LiveRules:
@@ -91,6 +74,7 @@ class LiveRules:
         database: Database,
     ) -> None:
         self._crawler = crawler
+        self._extra = {"spider": crawler.spider}  # for the logger
         self._dupefilter = dupefilter
         learns_from_content = config.learn == "content"
         rows = Rows(database) if learns_from_content else None
@@ -103,7 +87,7 @@ class LiveRules:
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
         self._shared_pages = SharedPages(store)
-        self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self._failed)
+        self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self.failed)
         self._file = LearnedFile(config.learned_path, lambda: self._learners.rules, crawler.spider)
         self._results = AuditResults(
             crawler,
@@ -115,14 +99,16 @@ class LiveRules:
         )
         for site in self._learners.sites():
             self._put_in_force(site)
+        ledger = Ledger(database)
         self._witnesses = Witnesses(
             self._register,
-            Ledger(database),
+            ledger,
             self._audits,
             self._frontier,
             max_pages=config.max_witnesses,
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
         )
+        self._savings = Savings(ledger, self._frontier.unpack, self._witnesses.behind)
         self._has_asking_queue = False
         self._is_queue_shared = False
         self._failures: set[str] = set()
@@ -144,32 +130,32 @@ class LiveRules:
         """Whether the queue asks `on_leaving`; if not, the downloader middleware has to."""
         return self._has_asking_queue
 
-    @_safely(None)
+    @safely(None)
     def on_arrival(self, request: Request) -> Behind | None:
         """Return what a request whose own key is new is withheld behind; ``None`` to queue it."""
         return None if self._is_queue_shared else self._witnesses.on_arrival(request)
 
-    @_safely(True)
+    @safely(True)
     def on_leaving(self, request: Request) -> bool:
         """Return whether a request that comes out of the queue is sent; if not, it is kept."""
         return self._witnesses.on_leaving(request)
 
-    @_safely(False)
+    @safely(False)
     def came_through_dupefilter(self, request: Request) -> bool:
         """Return whether a request was scheduled, and not sent by a component itself."""
         return self._dupefilter.keys.knows(self._register.own_key(request))
 
-    @_safely(None)
+    @safely(None)
     def work(self) -> None:
         """For a short while, look for requests that have ended, and make keys anew."""
         deadline = monotonic() + SLICE_SECONDS
         try:
             self._witnesses.look_around()
             self._witnesses.work(lambda: monotonic() > deadline)
-        except Exception as error:  # noqa: BLE001 - as in `_safely`
+        except Exception as error:  # noqa: BLE001 - as in `safely`
             self._give_up("work", error)
 
-    @_safely(False)
+    @safely(False)
     def idle(self) -> bool:
         """Send the requests that stand behind no page: the crawl has nothing else to do.
 
@@ -185,28 +171,27 @@ class LiveRules:
             return True
         try:
             self._witnesses.idle()
-        except Exception as error:  # noqa: BLE001 - as in `_safely`
+        except Exception as error:  # noqa: BLE001 - as in `safely`
             self._give_up("idle", error)
         return False
 
     def _give_up(self, what: str, error: Exception) -> None:
         """Apply no rules any more and send all that is kept back: something is wrong with it."""
-        self._failed(what, error)
+        self.failed(what, error)
         for site in self._register.sites():
             self._register.replace(site, ())
         self._witnesses.release_all()
 
-    @_safely(None)
+    @safely(None)
     def release_all(self) -> None:
         """Send everything that an earlier run kept back."""
         self._witnesses.release_all()
 
     # --- evidence ---------------------------------------------------------------------------
 
-    @_safely(None)
+    @safely(None)
     def redirect(self, request: Request, target: str, *, status: int) -> None:
         """Learn from a redirect to *target* that the redirect middleware will follow."""
-        is_permanent = status in PERMANENT
         self._take_news()
         onto = Request(target)
         audit = self._witnesses.audit_of(request)
@@ -218,12 +203,16 @@ class LiveRules:
         self._witnesses.redirected(request, onto, is_known=is_known)
         if may_be_kept_back(request):
             self._add_row(Row(request.url, status, None, target))
-        if is_permanent and may_be_kept_back(request):
-            rules = self._learners.redirects.redirect(request.url, target)
-            if rules:
-                self._changed(rules, "learned/rules", "Learned from redirects: %(rule)s")
+        if status in PERMANENT and may_be_kept_back(request):
+            if rules := self._learners.redirects.redirect(request.url, target):
+                self._changed(rules, "learned/rules", "Learned from redirects")
 
-    @_safely(None)
+    @safely(None)
+    def robots_txt(self, request: Request, response: Response) -> None:
+        """Try what robots.txt says. *response* is any with status 200 that no spider asked for."""
+        self._learners.robots.robots_txt(request.url, response.body)
+
+    @safely(None)
     def page(self, request: Request, response: Response) -> None:
         """Learn from a page with a 2xx status that is handed to the spider."""
         self._take_news()
@@ -231,7 +220,9 @@ class LiveRules:
             return
         site = site_of(request.url)
         rules_here = self._register.rules(site)
-        learns_here = self._mining is not None and isinstance(response, HtmlResponse)
+        robots = self._learners.robots
+        is_wanted = self._mining is not None or robots.wants(request.url)
+        learns_here = is_wanted and isinstance(response, HtmlResponse)
         content = identity_of(response) if learns_here else content_of(response, rules_here)
         audit = self._witnesses.audit_of(request) if rules_here else None
         if audit is not None:
@@ -241,6 +232,8 @@ class LiveRules:
             self._take_back(rules)
         if learns_here and content is not None and may_be_witness(request):
             self._add_row(Row(request.url, response.status, content.name, None))
+            if proven := robots.page(request.url, content):
+                self._changed(proven, "learned/rules", "Learned from robots.txt")
         if self._stands_for_others(request, response, content):
             self._arrived(request, content)
 
@@ -261,7 +254,7 @@ class LiveRules:
         if page is not None and keys is not None:
             self._shared_pages.tell(keys, page)
 
-    @_safely(None)
+    @safely(None)
     def _judge(self, audit: Audit, content: Identity | None, again: Identity | None) -> None:
         self._results.judge(audit, content, again)
 
@@ -285,22 +278,21 @@ class LiveRules:
             self._mining.request(site)
         return self._mining.is_working
 
-    @_safely(None)
+    @safely(None)
     def _mined(self, mined: Mined) -> None:
         content = self._learners.content
         assert content is not None
         self._frontier.count("learned/minings")
         self._frontier.count("learned/mining_seconds", mined.seconds)
         if mined.error is not None:
-            self._failed("mining", RuntimeError(mined.error))
+            self.failed("mining", RuntimeError(mined.error))
         change = content.mined(mined)
         for rule in change.gone:
             self._audits.forget(rule)
         if change.gone:
-            message = "Took back: %(rule)s (%(note)s)"
-            self._changed(change.gone, "learned/retracted", message, tell=False)
+            self._changed(change.gone, "learned/retracted", "Took back", tell=False)
         if change.came:
-            self._changed(change.came, "learned/rules", "Learned from equal pages: %(rule)s")
+            self._changed(change.came, "learned/rules", "Learned from equal pages")
         elif not change.gone:
             self._put_in_force(mined.site)
         ask_again(self._crawler)
@@ -308,7 +300,7 @@ class LiveRules:
     # --- rules that come and go -------------------------------------------------------------
 
     def _changed(
-        self, rules: Iterable[SiteRule], stat: str, message: str, *, tell: bool = True
+        self, rules: Iterable[SiteRule], stat: str, what: str, *, tell: bool = True
     ) -> None:
         """Put the rules of their sites in force, after *rules* came or went. Count and log them."""
         rules = list(rules)
@@ -320,18 +312,16 @@ class LiveRules:
             if rule in refused:
                 continue
             self._frontier.count(stat)
-            arguments = {"rule": rule, "note": rule.note}
-            logger.info(message, arguments, extra={"spider": self._crawler.spider})
+            arguments = {"what": what, "rule": rule, "why": why(rule)}
+            logger.info("%(what)s: %(rule)s (%(why)s)", arguments, extra=self._extra)
         self._file.changed(len(rules))
         if tell:
             self._exchange.tell(rules)
 
-    def _take_back(
-        self, rules: list[SiteRule], message: str = "Took back: %(rule)s (%(note)s)"
-    ) -> None:
+    def _take_back(self, rules: list[SiteRule], what: str = "Took back") -> None:
         for rule in rules:
             self._audits.forget(rule)
-        self._changed(rules, "learned/retracted", message)
+        self._changed(rules, "learned/retracted", what)
 
     def _reject(self, rule: SiteRule, note: str) -> None:
         rejected = self._learners.reject(rule, note)
@@ -366,26 +356,35 @@ class LiveRules:
             return
         learned, retracted = self._learners.adopt(news)
         if learned:
-            self._changed(learned, "learned/shared", "Learned by another crawler: %(rule)s")
+            self._changed(learned, "learned/shared", "Learned by another crawler")
         # A rule of another crawler may also contradict a page that this crawler has seen.
         theirs = [rule for rule in retracted if rule in news]
         ours = [rule for rule in retracted if rule not in news]
         if theirs:
-            self._take_back(theirs, "Taken back by another crawler: %(rule)s (%(note)s)")
+            self._take_back(theirs, "Taken back by another crawler")
         if ours:
-            message = "Learned by another crawler and not taken over: %(rule)s (%(note)s)"
-            self._take_back(ours, message)
+            self._take_back(ours, "Learned by another crawler and not taken over")
 
     # --- the end, and failures --------------------------------------------------------------
 
-    @_safely(None)
+    @safely(Saved())
+    def saved(self) -> Saved:
+        """Return what this run has saved. Ask at the end, while the database is open."""
+        return self._savings.at_end()
+
+    @property
+    def in_force(self) -> int:
+        """How many learned rules are in force."""
+        return sum(len(self._register.rules(site)) for site in self._register.sites())
+
+    @safely(None)
     def close(self) -> None:
         """End mining and write the file of learned rules."""
         if self._mining is not None:
             self._mining.close()
         self._file.close()
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def failed(self, what: str, error: Exception) -> None:
         self._frontier.count("learned/errors")
         kind = f"{what} {type(error).__name__}"
         if kind in self._failures:
@@ -395,7 +394,7 @@ class LiveRules:
             "Learning failed in %(what)s, the request is sent: %(error)r "
             "(further failures of this kind are only counted)",
             {"what": what, "error": error},
-            extra={"spider": self._crawler.spider},
+            extra=self._extra,
         )
         if not isinstance(error, StoreError):
             logger.debug("This is where learning failed", exc_info=error)

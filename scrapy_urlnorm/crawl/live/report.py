@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: Rules that the summary names, those that saved most.
 NAMED_RULES = 5
 
+_PREFIX = "urlnorm/"
 _MERGED = "urlnorm/merged"
 _EVIDENCE = {
     "redirect": "{} say so",
@@ -110,26 +111,26 @@ def _price(stats: Mapping[str, float]) -> list[str]:
     """Return sentences about what learning cost."""
 
     def number(name: str) -> int:
-        return int(stats.get(f"urlnorm/learned/{name}", 0))
+        return int(stats.get(_PREFIX + name, 0))
 
     sentences = []
-    if audits := number("audited"):
-        agreed, disagreed = number("audits_agreed"), number("audits_disagreed")
+    if audits := number("learned/audited"):
+        agreed, disagreed = number("learned/audits_agreed"), number("learned/audits_disagreed")
         sentences.append(
             f"To test what was learned, {counted(audits, 'request')} that could have been withheld "
             f"{'was' if audits == 1 else 'were'} sent: {agreed:,} found what the rules say, "
             f"{disagreed:,} did not."
         )
-    if retracted := number("retracted"):
+    if retracted := number("learned/retracted"):
         sentences.append(
             f"{counted(retracted, 'rule')} {'was' if retracted == 1 else 'were'} taken back."
         )
-    if put_back := number("put_back"):
+    if put_back := number("learned/put_back"):
         sentences.append(
             f"{counted(put_back, 'request')} that had been kept back "
             f"{'was' if put_back == 1 else 'were'} sent after all."
         )
-    if minings := number("minings"):
+    if minings := number("learned/minings"):
         seconds = stats.get("urlnorm/learned/mining_seconds", 0)
         sentences.append(f"Mining took {seconds:.1f} s in {counted(minings, 'run')}.")
     return sentences

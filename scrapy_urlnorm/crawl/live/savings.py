@@ -43,6 +43,13 @@ class Savings:
         self._unpack = unpack
         self._behind = behind
         self._before = ledger.count_withheld()  # by earlier runs with this JOBDIR
+        self._at_end: Saved | None = None
+
+    def at_end(self) -> Saved:
+        """Return what was saved at the first call of this method: the database may close then."""
+        if self._at_end is None:
+            self._at_end = self.now()
+        return self._at_end
 
     def now(self) -> Saved:
         """Return what is saved by now. Raises `StoreError` if the database cannot be read.

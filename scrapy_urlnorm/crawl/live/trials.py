@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_urlnorm.crawl.live.comparing import same_content
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.clean_param import clean_params
 from scrapy_urlnorm.site_rules.form import Form
 from scrapy_urlnorm.url import split
 
@@ -176,6 +177,12 @@ class Trials:
         return learned, retracted
 
     # --- candidates -------------------------------------------------------------------------
+
+    def robots_txt(self, url: str, body: bytes) -> None:
+        """Begin the trial of what a file says of its host, if *url* is that of a robots.txt."""
+        parts = split(url)
+        if parts.path == "/robots.txt" and parts.host:
+            self.propose(parts.host, clean_params(body, parts.host))
 
     def propose(self, host: str, candidates: Iterable[SiteRule]) -> None:
         """Begin the trial of *candidates* for *host*, without those that are decided already."""
