@@ -42,8 +42,6 @@ from scrapy_urlnorm.logs.page_identity import identity_of
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -203,9 +201,9 @@ class LiveRules:
         self._witnesses.redirected(request, onto, is_known=is_known)
         if may_be_kept_back(request):
             self._add_row(Row(request.url, status, None, target))
-        if status in PERMANENT and may_be_kept_back(request):
-            if rules := self._learners.redirects.redirect(request.url, target):
-                self._changed(rules, "learned/rules", "Learned from redirects")
+        is_evidence = status in PERMANENT and may_be_kept_back(request)
+        if is_evidence and (rules := self._learners.redirects.redirect(request.url, target)):
+            self._changed(rules, "learned/rules", "Learned from redirects")
 
     @safely(None)
     def robots_txt(self, request: Request, response: Response) -> None:
@@ -299,11 +297,8 @@ class LiveRules:
 
     # --- rules that come and go -------------------------------------------------------------
 
-    def _changed(
-        self, rules: Iterable[SiteRule], stat: str, what: str, *, tell: bool = True
-    ) -> None:
+    def _changed(self, rules: list[SiteRule], stat: str, what: str, *, tell: bool = True) -> None:
         """Put the rules of their sites in force, after *rules* came or went. Count and log them."""
-        rules = list(rules)
         refused: list[SiteRule] = []
         for site in {domain_of(rule.site) for rule in rules}:
             refused += self._put_in_force(site)
@@ -336,7 +331,7 @@ class LiveRules:
             newest = rules.pop()
             refused.append(newest)
             self._learners.reject(newest, str(error))
-            logger.warning("A learned rule is not applied: %(error)s", {"error": error})
+            logger.info("A learned rule is not applied: %(error)s", {"error": error})
         return refused
 
     def _refusal(self, site: str, rules: list[SiteRule]) -> SiteRuleError | None:
