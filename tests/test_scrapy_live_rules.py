@@ -295,6 +295,7 @@ def test_a_file_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path, ca
 
 def test_a_rule_that_does_not_go_with_the_users_is_not_applied(tmp_path, caplog):
     """Two options of one rule for one host cannot both hold: the user's stays, and it is said."""
+    caplog.set_level("INFO")
     own = tmp_path / "own.toml"
     own.write_text(
         '[[rule]]\nsite = "www.shop.test"\nkind = "remove-directory-index"\n'

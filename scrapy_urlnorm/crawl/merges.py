@@ -48,18 +48,18 @@ class Merges:
     ) -> None:
         self._explainer = explainer
         self._count = count
-        self._first_urls: OrderedDict[bytes, str] = OrderedDict()
+        self._first_urls: OrderedDict[bytes, tuple[str, bool]] = OrderedDict()
         self._beyond_scrapy = BeyondScrapy()
 
-    def remember(self, key: bytes, url: str) -> None:
-        """Remember *url* as the first one with *key*."""
-        self._first_urls[key] = url
+    def remember(self, key: bytes, url: str, *, is_queued: bool) -> None:
+        """Remember *url* as the first one with *key*, and whether it went into the queue."""
+        self._first_urls[key] = url, is_queued
         if len(self._first_urls) > REMEMBERED_URLS:
             self._first_urls.popitem(last=False)
 
-    def remembers(self, key: bytes) -> bool:
-        """Return whether the first URL with *key* is still remembered."""
-        return key in self._first_urls
+    def has_queued(self, key: bytes) -> bool:
+        """Return whether the first URL with *key* is still remembered, and went into the queue."""
+        return self._first_urls.get(key, ("", False))[1]
 
     def merged_by(
         self, request: Request, key: bytes, *, needs_rules: bool
@@ -70,7 +70,7 @@ class Merges:
         for a URL that is no longer remembered. *needs_rules* is false where they are of interest
         only if they are counted: to find them takes a while.
         """
-        first = self._first_urls.get(key)
+        first, _ = self._first_urls.get(key, (None, False))
         if first is None or first == request.url or self._explainer is None:
             return None, []
         self._first_urls.move_to_end(key)

@@ -13,6 +13,7 @@ from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
+from scrapy_urlnorm.crawl.live.report import Saved, summary
 from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
@@ -119,11 +120,21 @@ class UrlNormDownloaderMiddleware:
             crawler.signals.connect(self._response_received, signals.response_received)
 
     def spider_closed(self) -> None:
-        """Write the file of learned rules and close the database."""
-        if self._live_rules is not None:
-            self._live_rules.close()
+        """Write the file of learned rules, close the database, and say what was saved."""
+        saved, live_rules = Saved(), self._live_rules
+        if live_rules is not None:
+            saved = live_rules.saved()
+            live_rules.close()
         if self._database is not None:
             self._database.close()
+        stats = self._stats
+        if stats is None:
+            return
+        if live_rules is not None:
+            stats.set_value("urlnorm/learned/in_force", live_rules.in_force)
+        stats.set_value("urlnorm/saved", stats.get_value("urlnorm/merged", 0) + saved.total)
+        extra = {"spider": self._spider}
+        logger.info("%(summary)s", {"summary": summary(stats.get_stats(), saved)}, extra=extra)
 
     def _idle(self) -> None:
         assert self._live_rules is not None
@@ -131,9 +142,15 @@ class UrlNormDownloaderMiddleware:
             raise DontCloseSpider
 
     def _answer_received(self, response: Response, request: Request) -> None:
-        """Tell of an answer that says that there is no such page, or none for this visitor."""
+        """Tell of robots.txt, and of an answer that says that there is no such page, or not for us.
+
+        RobotsTxtMiddleware downloads robots.txt. `process_response` would see it compressed.
+        """
         assert self._live_rules is not None
-        if 400 <= response.status < 500 and response.status not in _NOT_NOW:
+        if request.callback is NO_CALLBACK:
+            if response.status == 200:
+                self._live_rules.robots_txt(request, response)
+        elif 400 <= response.status < 500 and response.status not in _NOT_NOW:
             self._live_rules.missing(request)
 
     def _response_received(self, response: Response, request: Request) -> None:

@@ -131,6 +131,9 @@ STATS: Mapping[str, str] = {
     "urlnorm/merged/{rule}": "of these, how many would not be duplicates without this rule",
     "urlnorm/merged_by_scrapy_too": "duplicates filtered under another URL than the one seen "
     "first, which stock Scrapy filters as well",
+    "urlnorm/saved": "requests that this crawl did not send and stock Scrapy would have: those "
+    "merged, and those withheld at its end. JOBDIR: of this run, below 0 where it sent what an "
+    "earlier one had withheld",
     "urlnorm/redirects/passed": "redirects followed although their key was that of the request "
     "they came from",
     "urlnorm/store/errors": "failures of the store",
@@ -139,6 +142,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/minings": "times that the pages of a site were searched for rules",
     "urlnorm/learned/mining_seconds": "processor time that this took, in a process of its own",
     "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
+    "urlnorm/learned/in_force": "learned rules in force at the end",
     "urlnorm/learned/withheld": "requests withheld behind a page that arrived under another URL",
     "urlnorm/learned/parked": "requests that waited for the end of another one with their key",
     "urlnorm/learned/put_back": "requests withheld or parked that were sent after all",

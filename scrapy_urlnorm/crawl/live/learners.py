@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.crawl.live.content import ContentLearner
+from scrapy_urlnorm.crawl.live.trials import SOURCE, Trials
 from scrapy_urlnorm.learning.redirect_kinds import difference_of
 from scrapy_urlnorm.learning.redirects import RedirectLearner
 
@@ -24,23 +25,26 @@ class Learners:
     """
 
     def __init__(self, base: Normalizer, rules: Iterable[SiteRule], rows: Rows | None) -> None:
-        of_redirects, of_contents = [], []
+        of_redirects, of_robots, of_contents = [], [], []
         self._others: list[SiteRule] = []
         for rule in rules:
             if difference_of(rule) is not None:
                 of_redirects.append(rule)
+            elif rule.source == SOURCE and rule.status != "proposed":
+                of_robots.append(rule)
             elif rows is None or rule.status == "proposed":
                 self._others.append(rule)
             else:
                 of_contents.append(rule)
         self.redirects = RedirectLearner(base, of_redirects)
+        self.robots = Trials(base, of_robots)
         self.content = None if rows is None else ContentLearner(rows, of_contents)
 
     @property
     def rules(self) -> tuple[SiteRule, ...]:
         """Everything worth keeping for the next crawl, in a fixed order."""
         contents = self.content.rules if self.content is not None else ()
-        return (*self._others, *self.redirects.rules, *contents)
+        return (*self._others, *self.redirects.rules, *self.robots.rules, *contents)
 
     def active(self, site: str) -> tuple[SiteRule, ...]:
         """Return the rules in force for *site*, a registrable domain; each only once.
@@ -49,20 +53,21 @@ class Learners:
         rules from contents hold for more of a site.
         """
         contents = self.content.active(site) if self.content is not None else ()
-        found = {rule.identity: rule for rule in (*contents, *self.redirects.active(site))}
+        others = (*self.robots.active(site), *self.redirects.active(site))
+        found = {rule.identity: rule for rule in (*contents, *others)}
         return tuple(found.values())
 
     def sites(self) -> list[str]:
         """Return the sites that have rules in force."""
         contents = self.content.sites() if self.content is not None else []
-        return list(dict.fromkeys([*self.redirects.sites(), *contents]))
+        return list(dict.fromkeys([*self.redirects.sites(), *self.robots.sites(), *contents]))
 
     def reject(self, rule: SiteRule, note: str) -> SiteRule | None:
         """Take back a rule that is in force; return what is kept of it.
 
         Both may have learned it: then both take it back.
         """
-        rejected = self.redirects.reject(rule, note)
+        rejected = self.redirects.reject(rule, note) or self.robots.reject(rule, note)
         if self.content is not None:
             rejected = self.content.reject(rule, note) or rejected
         return rejected
@@ -75,6 +80,9 @@ class Learners:
         """
         rules = list(rules)
         learned, retracted = self.redirects.adopt(rules)
+        change = self.robots.adopt(rule for rule in rules if rule.source == SOURCE)
+        learned, retracted = learned + change[0], retracted + change[1]
+        rules = [rule for rule in rules if rule.source != SOURCE]
         if self.content is not None:
             change = self.content.adopt(r for r in rules if difference_of(r) is None)
             learned += change.came

@@ -153,6 +153,11 @@ class Ledger:
         )
         return [Kept(*row) for row in rows if row[0] not in self._out]
 
+    def count_withheld(self) -> dict[str, int]:
+        """Return how many requests of each site are withheld."""
+        select = "SELECT site, count(*) FROM withheld WHERE NOT is_parked GROUP BY 1"
+        return dict(self._database.read(select))
+
     def all_kept(self) -> Iterator[Kept]:
         """Return all requests that are kept back."""
         return self._kept("1")

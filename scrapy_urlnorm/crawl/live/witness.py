@@ -132,6 +132,14 @@ class Witnesses:
         if claim is not None and claim.request is None and "redirect_urls" in request.meta:
             self._claim(keys, request)
 
+    def behind(self, request: Request) -> Behind | None:
+        """Return what *request* may be withheld behind now."""
+        keys = self._register.keys(request)
+        witness = None if keys is None else self._pages.witness(keys, request)
+        if witness is None:
+            return None
+        return Behind(witness.page.url, self._reasons(witness, request))
+
     def _send_or_park(self, keys: Keys, request: Request) -> bool:
         """Park *request* behind a claim, or give it the claim. Return whether it is sent."""
         if keys.is_plain:
