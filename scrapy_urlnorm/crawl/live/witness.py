@@ -33,7 +33,7 @@ from scrapy_urlnorm.crawl.live.rekeying import Rekeying
 from scrapy_urlnorm.crawl.merges import Behind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from scrapy import Request
 
@@ -167,7 +167,7 @@ class Witnesses:
         if not self._audits.is_due(rules, request.url, witness.vote, witness.url):
             return None
         self._frontier.count("learned/audited")
-        return Audit(keys, witness, rules, None)
+        return Audit(keys, witness, rules, request.url)
 
     def _withhold(self, keys: Keys, witness: Page, request: Request) -> Behind | None:
         if not self._kept_back.keep(keys, request, is_parked=False):
@@ -241,7 +241,7 @@ class Witnesses:
 
     def _close_undecided(self, audit: Audit) -> None:
         self.close_audit(audit)
-        self._audits.undecided(audit.rules)
+        self._audits.undecided(audit.rules, audit.url, audit.witness.url)
 
     # --- ends -------------------------------------------------------------------------------
 
@@ -305,7 +305,7 @@ class Witnesses:
         rules = self._register.between(request.url, witness.url)
         if self._audits.is_owed(rules, witness.vote):
             self._frontier.count("learned/audited")
-            self._open_audits[keys.own] = Audit(keys, witness, rules, None)
+            self._open_audits[keys.own] = Audit(keys, witness, rules, request.url)
             self._kept_back.put_back(kept, request)
 
     # --- other rules ------------------------------------------------------------------------
@@ -319,9 +319,19 @@ class Witnesses:
         for learned in [key for key, claim in self._claims.items() if claim.site == site]:
             del self._claims[learned]
             self._with_parked.discard(learned)
+        in_force = {rule.identity for rule in self._register.rules(site)}
         for audit in [each for each in self._open_audits.values() if each.keys.site == site]:
-            self._close_undecided(audit)
+            self._go_on_with(audit, in_force)
         self._rekeying.begin(site)
+
+    def _go_on_with(self, audit: Audit, in_force: Collection[str]) -> None:
+        """Keep an audit open if all rules that it tests are still in force; else close it."""
+        keys = self._register.keys_of(audit.url)
+        if keys is None or not all(rule.identity in in_force for rule in audit.rules):
+            self._close_undecided(audit)
+        else:
+            keys = audit.keys._replace(learned=keys.learned)
+            self._open_audits[keys.own] = audit._replace(keys=keys)
 
     def work(self, is_time_over: Callable[[], bool]) -> None:
         """Go on making keys anew until it is done or *is_time_over* says so."""
