@@ -279,6 +279,8 @@ class Miner:
 
     def _accept(self, op: Operation, result: Found) -> bool:
         """Accept *op* where it was found, in the sections of the host that it was seen in."""
+        if self.limits.wary and wary.is_coincidence(op, result.evidence.support):
+            return False
         trials = self._trials(op, result.context)
         agreeing = (trial.slots for trial in trials if trial.content is not None)
         kept = tenants.sections(op, result.context, agreeing)

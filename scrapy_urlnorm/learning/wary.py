@@ -8,6 +8,9 @@ lists before long ones. A rule learned from them acts on everything that comes. 
 - Values that count upward (page 1, 2, 3, or entry 20, 40, 60) say how far into a list a page is.
   That the second page of a short list is like the first says nothing of the tenth of a long one.
   So a rule holds for the values that were tried.
+- That one value of a parameter means the same as another, or the same as none, is often a
+  coincidence of what the site holds today, and of what was fetched of it: in a folder with one
+  file all orders agree. Such a rule needs more contents; not so for values that say "as usual".
 """
 
 from __future__ import annotations
@@ -16,18 +19,24 @@ from collections import defaultdict
 from math import gcd
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.learning.pools import NEUTRAL
 from scrapy_urlnorm.learning.trials import sources
 from scrapy_urlnorm.site_rules.context import all_hold
-from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue
+from scrapy_urlnorm.site_rules.form import is_param
+from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item
     from scrapy_urlnorm.site_rules.context import Context
+    from scrapy_urlnorm.site_rules.operations import Operation
 
 #: Contents in which a parameter alone has to vary, and the values it has there, together (choices).
 _CONTENTS, _VALUES = 3, 3
+#: Contents that have to agree before one value is taken for another (a choice: in the logs, rules
+#: of this kind that are right and worth their place have more).
+_EXCHANGED = 20
 #: Values count upward where the first is no more than _FIRST steps from nothing, and so many of
 #: the steps up to the last are there (choices).
 _FIRST, _DENSE = 3, 0.2
@@ -55,6 +64,16 @@ def alone(op: DropParam | IgnoreValue, context: Context, corpus: Corpus) -> tupl
         for name in op.names
         if len(contents[name]) >= _CONTENTS and len(values[name]) >= _wanted(name, op, corpus)
     )
+
+
+def is_coincidence(op: Operation, support: float) -> bool:
+    """Whether so many contents are too few for one value to be taken for another, or for none."""
+    if not isinstance(op, Replace) or support >= _EXCHANGED:
+        return False
+    names = {name for name, _ in op.old + op.new}
+    if not any(map(is_param, names)):
+        return False
+    return not (op.is_default and all(value in NEUTRAL for _, value in op.old))
 
 
 def _wanted(name: str, op: DropParam | IgnoreValue, corpus: Corpus) -> int:

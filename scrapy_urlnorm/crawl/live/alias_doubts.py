@@ -66,7 +66,9 @@ class AliasDoubts:
             if keys is not None and doubt.key not in keys:  # it arrived before
                 page = self._aliases.page_at(doubt.key)
                 found = None if page is None else page.content
-            self._results.page(Audit(names, witness, (doubt.pattern,), Request(doubt.url)), found)
+            self._results.page(
+                Audit(names, witness, (doubt.pattern,), doubt.url, Request(doubt.url)), found
+            )
 
     def redirected(self, audit: Audit, onto: Request, *, is_known: bool) -> None:
         """Have the audit of an alias go on with what arrives behind a redirect to *onto*.

@@ -106,8 +106,7 @@ class AuditResults:
         if answers_as_said(witness, content):
             self._agreed(audit)
         elif has_changed and (same_content(again, content) or not same_content(again, before)):
-            url = audit.request.url if audit.request is not None else ""
-            self._audits.undecided(audit.rules, url, audit.witness.url)
+            self._audits.undecided(audit.rules, audit.url, audit.witness.url)
         else:
             url = audit.request.url if audit.request is not None else "an audit"
             self._disagreed(audit, f"other content than {audit.witness.url}: {url}")

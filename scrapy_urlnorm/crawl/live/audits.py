@@ -28,7 +28,7 @@ from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.learning import priors, redirects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.crawl.merges import Reason
 
@@ -186,25 +186,25 @@ class Audits:
 
     def agreed(self, rules: Iterable[Reason], content: object) -> None:
         """Take note of an audit that agreed with *rules*. Both pages have *content*."""
-        for rule in rules:
-            record = self._end(rule)
+        for record in self._ended(rules):
             record.agreed += 1
             if len(record.votes) < _MAX_VOTES:
                 record.votes.add(hash(content))
 
     def undecided(self, rules: Iterable[Reason], url: str = "", twin: str = "") -> None:
-        """Take note of an audit that ended without an answer: it counts as not sent."""
-        where = Place(url, twin) if url else None
-        for rule in rules:
-            record = self._end(rule)
-            if where is not None:
-                record.known.discard(where.strata(record.about))
-                record.places.discard(where.neighbourhood(record.about))
+        """Take note of an audit of *url* without an answer: it counts as not sent."""
+        where = Place(url, twin)
+        for record in self._ended(rules):
+            record.known.discard(where.strata(record.about))
+            record.places.discard(where.neighbourhood(record.about))
 
-    def _end(self, rule: Reason) -> _Record:
-        record = self._record(rule)
-        record.under_way = max(0, record.under_way - 1)
-        return record
+    def _ended(self, rules: Iterable[Reason]) -> Iterator[_Record]:
+        """Count an audit as ended; yield the records of the rules that are still in force."""
+        for rule in rules:
+            record = self._records.get(rule.identity)
+            if record is not None:
+                record.under_way = max(0, record.under_way - 1)
+                yield record
 
     def to_blame(self, rules: Sequence[Reason]) -> Reason:
         """Return which of *rules* to reject when an audit disagrees: the one with least support."""

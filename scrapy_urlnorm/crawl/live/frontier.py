@@ -52,7 +52,8 @@ class Audit(NamedTuple):
     keys: Keys
     witness: Page
     rules: tuple[Reason, ...]
-    request: Request | None  #: ``None`` as long as it waits in the queue
+    url: str
+    request: Request | None = None  #: as long as it waits in the queue
 
 
 class Claim(NamedTuple):

@@ -34,7 +34,7 @@ from scrapy_urlnorm.crawl.live.rekeying import Rekeying
 from scrapy_urlnorm.crawl.merges import Behind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from scrapy import Request
 
@@ -188,7 +188,7 @@ class Witnesses:
         if not self._audits.is_due(reasons, request.url, page.vote, page.url):
             return None
         self._frontier.count("learned/audited")
-        return Audit(keys, witness.page, reasons, None)
+        return Audit(keys, page, reasons, request.url)
 
     def _withhold(self, keys: Keys, witness: Witness, request: Request) -> Behind | None:
         if not self._kept_back.keep(keys, request, is_parked=False):
@@ -279,7 +279,7 @@ class Witnesses:
     def close_undecided(self, audit: Audit) -> None:
         """Take note that an audit has ended without an answer."""
         self.close_audit(audit)
-        self._audits.undecided(audit.rules)
+        self._audits.undecided(audit.rules, audit.url, audit.witness.url)
 
     # --- ends -------------------------------------------------------------------------------
 
@@ -347,10 +347,10 @@ class Witnesses:
         reasons = self._reasons(witness, request)
         if self._audits.is_owed(reasons, witness.page.vote):
             self._frontier.count("learned/audited")
-            self._open_audits[keys.own] = Audit(keys, witness.page, reasons, None)
+            self._open_audits[keys.own] = Audit(keys, witness.page, reasons, request.url)
             self._kept_back.put_back(kept, request)
 
-    # --- other rules and aliases ------------------------------------------------------------------------
+    # --- other rules and aliases ------------------------------------------------------------
 
     def rules_changed(self, site: str) -> None:
         """Begin to make the learned keys of *site* anew, for other rules; `work` goes on with it.
@@ -361,9 +361,20 @@ class Witnesses:
         for learned in [key for key, claim in self._claims.items() if claim.site == site]:
             del self._claims[learned]
             self._with_parked.discard(learned)
+        in_force = {rule.identity for rule in self._register.rules(site)}
+        in_force |= {pattern.identity for pattern in self._aliases.accepted(site)}
         for audit in [each for each in self._open_audits.values() if each.keys.site == site]:
-            self.close_undecided(audit)
+            self._go_on_with(audit, in_force)
         self._rekeying.begin(site)
+
+    def _go_on_with(self, audit: Audit, in_force: Collection[str]) -> None:
+        """Keep an audit open if all rules that it tests are still in force; else close it."""
+        keys = self._register.keys_of(audit.url)
+        if keys is None or not all(rule.identity in in_force for rule in audit.rules):
+            self.close_undecided(audit)
+        else:
+            keys = audit.keys._replace(learned=keys.learned)
+            self._open_audits[keys.own] = audit._replace(keys=keys)
 
     def contested(self, keys: Keys) -> None:
         """Send what stands behind no page any more, since two pages claim a name with *keys*."""
