@@ -31,21 +31,25 @@ URLS = [
     f"http://{SITES[0]}/b?n=1&utm_source=x",
     f"http://{SITES[1]}/a",
     f"https://{SITES[1]}/a",
-    # Two topics, and what they name: posts, which are right, parts, which are not, and one name
-    # that both have.
-    *(f"http://{SITES[0]}/t?topic={topic}" for topic in (1, 2)),
+]
+#: Two topics, and what they name: posts, which are right, parts, of which one is not, and one name
+#: that both have. With two more spellings of the first.
+NAMES = [
     *(
-        f"http://{SITES[0]}/t?topic={topic}&{what}={topic}"
+        f"http://{SITES[0]}/t?topic={topic}{more}"
         for topic in (1, 2)
-        for what in ("post", "sub")
+        for more in ("", f"&post={topic}", f"&sub={topic}")
     ),
     f"http://{SITES[0]}/t?short=1",
+    f"https://{SITES[0]}/t?topic=1",
+    f"https://{SITES[0]}/t?topic=1&post=1",
+    f"http://{SITES[0]}/t?topic=1&post=1&utm_source=x",
 ]
 #: How requests end, or that they stay under way.
 FATES = ("page", "page", "page", "stay", "error", "retry")
+_urls = st.integers(0, len(URLS) - 1)
 #: A link to a URL, or the next request and its fate.
-EVENTS = (*URLS, *FATES, *FATES)
-_urls = st.sampled_from(URLS)
+EVENTS = (*range(len(URLS)), *FATES, *FATES)
 _rules = st.sampled_from([("https",), ("https", "www"), ("https", "number"), ("slash", "www"), ()])
 _sites = st.sampled_from(SITES)
 _which = st.integers(0, 5)
@@ -75,14 +79,19 @@ class Machine(RuleBasedStateMachine):
         shared=st.booleans(),
         has_audits=st.booleans(),
         rules=_rules,
+        urls=st.sampled_from((URLS, NAMES)),
     )
-    def begin(self, shared, has_audits, rules):
+    def begin(self, shared, has_audits, rules, urls):
+        self.urls = urls
         self.folder = tempfile.TemporaryDirectory() if self.on_disk else None
         path = Path(self.folder.name, "pending") if self.folder else None
         self.crawl = Crawl(path, has_audits=has_audits)
         self.crawl.shared = {} if shared else None
         self.crawl.change_rules(SITES[0], rules)
         self.changes = 0
+
+    def url(self, number):
+        return self.urls[number % len(self.urls)]
 
     def chosen(self, which):
         under_way = sorted(self.crawl.under, key=lambda request: request.url)
@@ -92,8 +101,8 @@ class Machine(RuleBasedStateMachine):
 
     def go_on(self, events):
         for event in events:
-            if event in URLS:
-                self.crawl.find(Request(event))
+            if isinstance(event, int):
+                self.crawl.find(Request(self.url(event)))
             elif (request := self.crawl.leave()) is not None:
                 self.end(request, event)
 
@@ -121,7 +130,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.crawl.under)
     @step(which=_which, url=_urls)
     def a_redirect_leads_elsewhere(self, which, url):
-        self.crawl.redirect(self.chosen(which), url)
+        self.crawl.redirect(self.chosen(which), self.url(url))
 
     @precondition(lambda self: self.crawl.under)
     @step(which=_which, www=st.booleans(), scheme=st.sampled_from(("http", "https")))
@@ -132,12 +141,12 @@ class Machine(RuleBasedStateMachine):
 
     @step(url=_urls)
     def a_page_arrives_at_another_crawler(self, url):
-        self.crawl.page_elsewhere(url)
+        self.crawl.page_elsewhere(self.url(url))
 
     @precondition(lambda self: self.crawl.shared is not None)
     @step(url=_urls)
     def another_crawler_asks(self, url):
-        self.crawl.asked_elsewhere(url)
+        self.crawl.asked_elsewhere(self.url(url))
 
     # --- rules, time, trouble ---------------------------------------------------------------
 
@@ -163,7 +172,7 @@ class Machine(RuleBasedStateMachine):
     @step(url=_urls, what=st.sampled_from(("free", "free", "free", "full", "unreadable")))
     def trouble(self, url, what):
         if what == "unreadable":
-            self.crawl.unreadable.add(url)
+            self.crawl.unreadable.add(self.url(url))
         else:
             self.crawl.database.refuses = what == "full"
 

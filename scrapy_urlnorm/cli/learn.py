@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from scrapy_urlnorm.learning import Evaluation, SiteReport
+    from scrapy_urlnorm.learning.offered import Offer
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
@@ -187,7 +188,7 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
     """Yield lines: for each site what was found and what is missing, others by their number."""
     silent: Counter[tuple[str, ...]] = Counter()
     for report in reports:
-        if not report.rules and not report.redundant:
+        if not report.rules and not report.redundant and not report.aliases:
             silent[report.missing] += 1
             continue
         line = f"{report.site}: {counted(report.urls, 'URL')}"
@@ -206,11 +207,18 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
             if rule.note and not rule.active:
                 evidence += f"; {rule.note}"
             yield f"  {rule.status}: {rule}{evidence}"
+        for offer in report.aliases:
+            yield f"  page alias: {_as_text(offer)}"
         for missing in report.missing:
             yield f"  missing: {missing}"
     for reasons, count in silent.items():
         sites = counted(count, "site")
         yield f"{sites} without redundant URLs" + "".join(f"; {why}" for why in reasons)
+
+
+def _as_text(offer: Offer) -> str:
+    text = f"{offer.pattern}; support {offer.support}, {counted(offer.merged, 'URL')} merged"
+    return text + (f", {offer.wrong:,} of them wrongly" if offer.wrong else "")
 
 
 def _as_dict(report: SiteReport) -> dict[str, Any]:
@@ -222,6 +230,7 @@ def _as_dict(report: SiteReport) -> dict[str, Any]:
         "merged": report.merged,
         "rules": [rule.masked().as_dict() for rule in report.rules],
         "missing": list(report.missing),
+        "aliases": [offer.as_dict() for offer in report.aliases],
     }
 
 

@@ -165,10 +165,10 @@ class Pattern:
         if self.look[0] == "shortlink":
             _, host, page, path, query = self.look
             return f"short links {host}{path}{query} of pages {page}"
-        _, host, same_path, *_, path, query, place = self.look
-        where = "the path of the page" if same_path == "same path" else path
-        often = "" if self.is_single else ", with places that many pages have"
-        return f"permalinks {place} on {host}, {where} and {query}{often}"
+        _, host, *_, path, query, place = self.look
+        of_page = " of the page itself" if "same path" in self.look else ""
+        often = "" if self.is_single else ", at places that many pages have"
+        return f"permalinks {host}{path}{query}{place}{of_page}{often}"
 
 
 class Claim(NamedTuple):

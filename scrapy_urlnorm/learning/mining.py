@@ -14,6 +14,7 @@ from scrapy_urlnorm.learning.corpus import most_common
 from scrapy_urlnorm.learning.evidence import gather, items_of, site_of, site_of_host
 from scrapy_urlnorm.learning.in_force import joined
 from scrapy_urlnorm.learning.miner import Miner
+from scrapy_urlnorm.learning.offered import offered
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.rules import said, settle
 from scrapy_urlnorm.learning.slots import Hasher
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.learning.evidence import Evidence
+    from scrapy_urlnorm.learning.offered import Offer
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
@@ -45,7 +47,8 @@ class SiteReport:
 
     ``redundant`` are its URLs beyond one for each content, ``merged`` those of them that the
     active rules (and the catalogue) find on the log itself. ``missing`` says in words what the
-    log lacks; what a proposed rule lacks, its note says.
+    log lacks; what a proposed rule lacks, its note says. ``aliases`` are what the pages of the site
+    rightly say about their other names: a crawl uses them, a rule file cannot hold them.
     """
 
     site: str
@@ -55,6 +58,7 @@ class SiteReport:
     merged: int
     rules: tuple[SiteRule, ...]
     missing: tuple[str, ...] = ()
+    aliases: tuple[Offer, ...] = ()
 
     @property
     def active(self) -> tuple[SiteRule, ...]:
@@ -156,14 +160,20 @@ class _Job(NamedTuple):
 
 def _run(jobs: Sequence[_Job], processes: int) -> Iterator[SiteReport]:
     if processes <= 1 or len(jobs) < 2:
-        yield from map(_mine_site, jobs)
+        yield from map(_report_on, jobs)
         return
     # Loading it takes longer than learning from a small log.
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(min(processes, len(jobs))) as pool:
         chunk = max(1, min(64, len(jobs) // (processes * 4)))
-        yield from pool.map(_mine_site, jobs, chunksize=chunk)
+        yield from pool.map(_report_on, jobs, chunksize=chunk)
+
+
+def _report_on(job: _Job) -> SiteReport:
+    site, rows, _ = job
+    report = _mine_site(job)
+    return replace(report, aliases=offered(site, rows, _PLAIN.normalize))
 
 
 def _mine_site(job: _Job) -> SiteReport:

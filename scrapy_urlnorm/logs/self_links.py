@@ -17,10 +17,15 @@ from html import unescape
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
+from lxml import etree  # type: ignore[import-untyped]  # ships no types
+from w3lib.html import get_base_url
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_NAMES", "SelfLink", "links_with_names", "on_page", "shortlink_of"]
+    from scrapy.http import HtmlResponse
+
+__all__ = ["MAX_NAMES", "SelfLink", "links_with_names", "names_of", "on_page", "shortlink_of"]
 
 #: Permalinks of a page that are read.
 MAX_NAMES = 60
@@ -42,6 +47,25 @@ class SelfLink(NamedTuple):
 
     url: str  #: absolute, without the name
     name: str  #: behind the ``#``
+
+
+def names_of(response: HtmlResponse) -> tuple[list[SelfLink], str | None]:
+    """Return the permalinks of a page, and its short link or None. Nothing is raised.
+
+    What is in a link to the URL of the page itself is returned too.
+    """
+    try:
+        text = response.text
+        base = get_base_url(text[:4096], response.url, response.encoding)
+        links = links_with_names(text, base)
+        if links:
+            links = on_page(links, response.selector.root)
+        headers = response.headers.getlist(b"Link")
+        if not headers and "shortlink" not in text:
+            return links, None
+        return links, shortlink_of(text, response.selector.root, base, headers)
+    except (ValueError, LookupError, etree.LxmlError, RecursionError):  # no page that can be read
+        return [], None
 
 
 def links_with_names(text: str, base: str) -> list[SelfLink]:

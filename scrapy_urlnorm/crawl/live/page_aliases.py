@@ -7,17 +7,14 @@ requests learn behind which page they may be withheld: the one that named them, 
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
-from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.crawl.sites import site_of
 from scrapy_urlnorm.learning.aliases import Link, SiteAliases, permalink, shortlink
 from scrapy_urlnorm.logs.page_identity import MAX_BYTES
-from scrapy_urlnorm.logs.self_links import links_with_names, on_page, shortlink_of
+from scrapy_urlnorm.logs.self_links import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,19 +100,10 @@ class PageAliases:
     def _links(self, page: str, site: str, response: Response) -> list[Link]:
         if not isinstance(response, HtmlResponse) or len(response.body) > MAX_BYTES:
             return []
-        links: list[Link] = []
-        with suppress(ValueError, LookupError, etree.LxmlError, RecursionError):
-            text, base = response.text, get_base_url(response)
-            found = links_with_names(text, base)
-            if found:
-                found = on_page(found, response.selector.root)
-            links = [permalink(page, url, name) for url, name in found if site_of(url) == site]
-            headers = response.headers.getlist(b"Link")
-            if headers or "shortlink" in text:
-                short = shortlink_of(text, response.selector.root, base, headers)
-                link = None if short is None else shortlink(page, short)
-                links += [] if link is None else [link]
-        return links
+        found, short = names_of(response)
+        links = [permalink(page, url, name) for url, name in found if site_of(url) == site]
+        link = None if short is None else shortlink(page, short)
+        return links if link is None else [*links, link]
 
     def _may_be_named(self, site: str, known: SiteAliases, link: Link) -> bool:
         """Return whether a page that names only itself may be named by one that comes later."""
