@@ -171,9 +171,8 @@ def _run(jobs: Sequence[_Job], processes: int) -> Iterator[SiteReport]:
 
 
 def _report_on(job: _Job) -> SiteReport:
-    site, rows, _ = job
-    report = _mine_site(job)
-    return replace(report, aliases=offered(site, rows, _PLAIN.normalize))
+    aliases = offered(job.site, job.rows, _PLAIN.normalize)
+    return replace(_mine_site(job), aliases=aliases)
 
 
 def _mine_site(job: _Job) -> SiteReport:
