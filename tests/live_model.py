@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter, deque
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -78,7 +79,7 @@ def learned_name(url: str, rules: Iterable[str]) -> str:
     scheme = "https" if "https" in rules else parts.scheme
     host = parts.netloc.removeprefix("www.") if "www" in rules else parts.netloc
     path = parts.path.rstrip("/") if "slash" in rules else parts.path
-    number = parts.query
+    number = parts.query.removesuffix("&utm_source=x")
     if not number.startswith("topic="):
         number = "" if "number" in rules else number.partition("&")[0]
     return f"{scheme} {host} {path} {number}"
@@ -95,6 +96,7 @@ def content_of(url: str) -> Identity:
     return Identity(f"bytes of {name}", None, name)
 
 
+@cache
 def named_by(url: str) -> list[Link]:
     """The permalinks of the page of *url*: right ones, wrong ones, and one of two topics."""
     topic = content_of(url).digest.partition("topic=")[2]
@@ -108,6 +110,14 @@ def named_by(url: str) -> list[Link]:
     ]
 
 
+@cache
+def response_of(url: str) -> HtmlResponse:
+    """A page with the permalinks that it has."""
+    body = "".join(f'<a id="{at}" href="{link}#{at}">' for link, _, at in named_by(url))
+    return HtmlResponse(url, body=body.encode(), encoding="utf-8")
+
+
+@cache
 def own_key(url: str) -> bytes:
     """The key of a URL under what the user configured."""
     return get_fingerprint(_BASE.normalize(url))
@@ -360,9 +370,7 @@ class Crawl:
         if page is not None:
             for link in links:
                 self.claims.setdefault(own_key(link.url), set()).add(content)
-        body = "".join(f'<a id="{at}" href="{url}#{at}">' for url, _, at in links)
-        response = HtmlResponse(request.url, body=body.encode(), encoding="utf-8")
-        said = self.aliases.read(request, response)
+        said = self.aliases.read(request, response_of(request.url))
         self._reject(self.aliases.arrived(said, content, page))
 
     def _reject(self, doubts: Iterable[Doubt]) -> None:

@@ -80,12 +80,8 @@ def links_with_names(text: str, base: str) -> list[SelfLink]:
             continue
         if len(found) >= _MAX_LINKS:
             break
-        start = text.rfind("=", max(0, at - _LONGEST_URL), at)
-        # The query of the URL has such signs too: the one that follows the word is looked for.
-        while start > 0 and text[start - 4 : start].lower() != "href":
-            stop = start
-            start = text.rfind("=", max(0, at - _LONGEST_URL), stop)
-        href = _HREF.fullmatch(text, start - 4, at) if start > 0 else None
+        before = text[max(0, at - _LONGEST_URL) : at]
+        href = _HREF.fullmatch(before, max(0, before.lower().rfind("href")))
         if href is None:
             continue
         with suppress(ValueError):  # a bad host in the link
