@@ -112,6 +112,9 @@ def trees(source: str):
 @given(st.lists(PARTS, max_size=30).map("".join))
 @example("<p>a\ufdd0b</p>" + _NONCHARACTERS[1:5])
 @example("<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0 Strict//EN' 'x'><script>a<b</script>c")
+@example("<p></body></html>one<p>two")
+@example("<html hidden>one")
+@example("<title hidden>one")
 @example("a<span hidden>b</span>c<div hidden>d</div>e<svg><svg/>f</svg>g")
 @example("<div><h2>Leave a reply to Ann</h2><form><textarea></textarea></form></div>")
 def test_it_reads_what_a_walk_reads(source):

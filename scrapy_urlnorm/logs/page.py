@@ -51,6 +51,9 @@ _MISSING = re.compile(
 )
 
 
+_HEADS = etree.XPath("(//head//title)[1] | //h1 | (//h2)[1]")
+
+
 class Names(NamedTuple):
     """The names of the content of one page: the first three of `Page`."""
 
@@ -176,7 +179,7 @@ def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
 
 def _kind(root: html.HtmlElement) -> str | None:
     """Return "wall" or "missing" for a short page, by its title and main heading, else None."""
-    heads = [beginning(head) for head in root.xpath("(//head//title)[1] | //h1 | (//h2)[1]")]
+    heads = [beginning(head) for head in _HEADS(root)]
     if any(_LOGIN.search(head) for head in heads) and root.xpath(
         "boolean(//input[@type='password'])"
     ):

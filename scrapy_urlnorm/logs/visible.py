@@ -51,6 +51,7 @@ _NONCHARACTERS = "".join(map(chr, range(0xFDD0, 0xFDF0)))
 _STYLESHEET = f"""
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
 <xsl:output method="text" encoding="UTF-8"/>
+<xsl:template match="/"><xsl:apply-templates select="*[1]"/></xsl:template>
 <xsl:template match="*"><xsl:text>MARK</xsl:text><xsl:apply-templates/><xsl:text>MARK</xsl:text>
 </xsl:template>
 <xsl:template match="head"><xsl:text>MARK</xsl:text><xsl:value-of select="(.//title)[1]"/>
@@ -71,7 +72,8 @@ def blocks(root: html.HtmlElement) -> list[str]:
     if any(True for _ in _left_out(root, source)):
         root = deepcopy(root)
         for element in list(_left_out(root, source)):
-            element.clear(keep_tail=True)
+            if next(element.iterancestors("head"), None) is None:  # a title is always read
+                element.clear(keep_tail=True)
     return str(_stylesheet(mark)(root)).split(mark)
 
 
@@ -87,13 +89,15 @@ def _left_out(root: html.HtmlElement, source: str) -> Iterator[html.HtmlElement]
     takes to ask all elements, and few pages have all of these words.
     """
     if ' hidden="' in source:
-        yield from root.xpath("descendant::*[@hidden]")  # "@hidden/.." takes quadratic time
+        yield from root.xpath("descendant-or-self::*[@hidden]")  # "@hidden/.." takes quadratic time
     if ' style="' in source:
         yield from _with_attribute(root, source, "style", _HIDDEN)
     if "age-" in source or "viewed" in source:
         yield from _with_attribute(root, source, "class", _BY_CLASS)
     if ' class="trace"' in source:
-        yield from root.xpath("descendant::*[@class = 'trace'][contains(../@class, 'breadcrumbs')]")
+        yield from root.xpath(
+            "descendant-or-self::*[@class = 'trace'][contains(../@class, 'breadcrumbs')]"
+        )
     if "reply-title" in source or "<textarea" in source:
         around_forms = cache(partial(_around_forms, root))
         yield from (head for head in root.iter(*_HEADINGS) if _is_reply(head, around_forms))
@@ -105,7 +109,7 @@ def _with_attribute(
     """Yield the elements with an attribute in which the pattern is found."""
     values = set(re.findall(f' {name}="([^"]*)"', source))
     if any("&" in value or pattern.search(value) for value in values):
-        found = root.xpath(f"descendant::*/@{name}")
+        found = root.xpath(f"descendant-or-self::*/@{name}")
         yield from (value.getparent() for value in found if pattern.search(value))
 
 
