@@ -98,7 +98,7 @@ def content_of(url: str) -> Identity:
 
 @cache
 def named_by(url: str) -> list[Link]:
-    """The permalinks of the page of *url*: right ones, wrong ones, and one of two topics."""
+    """The permalinks of the page of *url*: right ones, wrong ones, and one of both topics."""
     topic = content_of(url).digest.partition("topic=")[2]
     if not topic or "&" in topic:
         return []
@@ -106,7 +106,7 @@ def named_by(url: str) -> list[Link]:
     return [
         permalink(url, f"{base}&post={topic}", f"p{topic}"),
         permalink(url, f"{base}&sub={topic}", f"s{topic}"),
-        permalink(url, f"http://{SITES[0]}/t?short=1", f"x{topic}"),
+        *(permalink(url, f"http://{SITES[0]}/t?short={n}", f"x{topic}") for n in {"1", topic}),
     ]
 
 

@@ -40,7 +40,7 @@ NAMES = [
         for topic in (1, 2)
         for more in ("", f"&post={topic}", f"&sub={topic}")
     ),
-    f"http://{SITES[0]}/t?short=1",
+    *(f"http://{SITES[0]}/t?short={number}" for number in (1, 2)),
     f"https://{SITES[0]}/t?topic=1",
     f"https://{SITES[0]}/t?topic=1&post=1",
     f"http://{SITES[0]}/t?topic=1&post=1&utm_source=x",

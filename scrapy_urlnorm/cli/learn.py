@@ -26,6 +26,7 @@ from scrapy_urlnorm.cli.verb import (
     say,
 )
 from scrapy_urlnorm.learning import evaluate, survey
+from scrapy_urlnorm.learning.offered import offered_by_all
 from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.text import counted
@@ -276,10 +277,16 @@ def _evaluate(args: argparse.Namespace) -> int:
             "nothing to measure by"
         )
     _say_pages(logs, pages, columns["with"])
+    offers = offered_by_all(pages, normalizer.normalize)
     if args.json:
-        out_json({name: column.as_dict() for name, column in columns.items()}, indent=2)
+        found: dict[str, Any] = {name: column.as_dict() for name, column in columns.items()}
+        if offers:
+            found["aliases"] = [offer.as_dict() for offer in offers]
+        out_json(found, indent=2)
         return YES
     _out_table(columns)
+    for offer in offers:
+        out(f"page alias: {_as_text(offer)}")
     for first, second in columns["with"].examples:
         out(f"merged wrongly: {first}")
         out(f"                {second}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.learning.aliases import SiteAliases, permalink, shortlink
@@ -55,6 +55,14 @@ def offered(site: str, rows: Iterable[Observation], key: Callable[[str], str]) -
         )
         for pattern in sorted(replay.aliases.accepted(), key=lambda one: -replay.merged[one])
     )
+
+
+def offered_by_all(rows: Iterable[Observation], key: Callable[[str], str]) -> tuple[Offer, ...]:
+    """Return what `offered` returns, for all sites of a log."""
+    by_site: defaultdict[str, list[Observation]] = defaultdict(list)
+    for row in rows:
+        by_site[site_of(row.url)].append(row)
+    return tuple(offer for site in sorted(by_site) for offer in offered(site, by_site[site], key))
 
 
 class _Replay:

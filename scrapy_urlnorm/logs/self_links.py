@@ -56,12 +56,15 @@ def names_of(response: HtmlResponse) -> tuple[list[SelfLink], str | None]:
     """
     try:
         text = response.text
+        headers = response.headers.getlist(b"Link")
+        has_shortlink = bool(headers) or "shortlink" in text
+        if not has_shortlink and _NAME.search(text) is None:
+            return [], None
         base = get_base_url(text[:4096], response.url, response.encoding)
         links = links_with_names(text, base)
         if links:
             links = on_page(links, response.selector.root)
-        headers = response.headers.getlist(b"Link")
-        if not headers and "shortlink" not in text:
+        if not has_shortlink:
             return links, None
         return links, shortlink_of(text, response.selector.root, base, headers)
     except (ValueError, LookupError, etree.LxmlError, RecursionError):  # no page that can be read
