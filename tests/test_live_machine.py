@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 from live_model import SITES, Crawl, content_of
 from scrapy import Request
 
+from scrapy_urlnorm.learning import aliases
 from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Few, so that they meet: spellings of two pages, two pages with one number each, another site.
@@ -30,6 +31,15 @@ URLS = [
     f"http://{SITES[0]}/b?n=1&utm_source=x",
     f"http://{SITES[1]}/a",
     f"https://{SITES[1]}/a",
+    # Two topics, and what they name: posts, which are right, parts, which are not, and one name
+    # that both have.
+    *(f"http://{SITES[0]}/t?topic={topic}" for topic in (1, 2)),
+    *(
+        f"http://{SITES[0]}/t?topic={topic}&{what}={topic}"
+        for topic in (1, 2)
+        for what in ("post", "sub")
+    ),
+    f"http://{SITES[0]}/t?short=1",
 ]
 #: How requests end, or that they stay under way.
 FATES = ("page", "page", "page", "stay", "error", "retry")
@@ -228,8 +238,9 @@ class MachineOnDisk(Machine):
 @pytest.mark.parametrize(
     ("machine", "examples"), [(Machine, 300), (MachineOnDisk, 200)], ids=["memory", "disk"]
 )
-def test_nothing_is_lost_and_nothing_hangs(machine, examples):
+def test_nothing_is_lost_and_nothing_hangs(machine, examples, monkeypatch):
     """Every key asked for was sent, or stands behind a page with its learned key; see `Crawl`."""
+    monkeypatch.setattr(aliases, "VOTES", 1)
     run_state_machine_as_test(
         machine,
         settings=settings(

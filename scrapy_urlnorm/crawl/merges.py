@@ -13,12 +13,16 @@ from scrapy_urlnorm.rules import RULE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import TypeAlias
 
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.learning.aliases import Pattern
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
+
+    Reason: TypeAlias = SiteRule | Pattern
 
 #: Of so many keys the URL seen first is remembered, to name it when a duplicate is filtered.
 REMEMBERED_URLS = 10_000
@@ -30,7 +34,7 @@ class Behind(NamedTuple):
     """What a withheld request stands behind."""
 
     url: str  #: of the page that arrived; "" if it arrived at another crawler
-    rules: tuple[SiteRule, ...]  #: which make the two URLs one
+    rules: tuple[Reason, ...]  #: which make the two URLs one
 
 
 class Merges:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: in the download statistics (850) and no answer from the HTTP cache (900).
 PRIORITY = 610
 
+#: Statuses that ask to try again later: request timeout, too early, too many requests.
+_NOT_NOW = (408, 425, 429)
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +115,7 @@ class UrlNormDownloaderMiddleware:
         parts.put(live_rules)
         self._dupefilter.consult(live_rules)
         crawler.signals.connect(self._idle, signals.spider_idle)
-        crawler.signals.connect(self._robots_txt_received, signals.response_received)
+        crawler.signals.connect(self._answer_received, signals.response_received)
         if parts.find(UrlNormSpiderMiddleware) is None:
             crawler.signals.connect(self._response_received, signals.response_received)
 
@@ -139,13 +141,16 @@ class UrlNormDownloaderMiddleware:
         if self._live_rules.idle():
             raise DontCloseSpider
 
-    def _robots_txt_received(self, response: Response, request: Request) -> None:
-        """Tell of robots.txt, which RobotsTxtMiddleware downloads.
+    def _answer_received(self, response: Response, request: Request) -> None:
+        """Tell of an answer that says that there is no such page, or none for this visitor.
 
-        `process_response` would see it compressed.
+        Tell of robots.txt too, which RobotsTxtMiddleware downloads: in `process_response` it may
+        still be compressed.
         """
         assert self._live_rules is not None
-        if request.callback is NO_CALLBACK and response.status == 200:
+        if 400 <= response.status < 500 and response.status not in _NOT_NOW:
+            self._live_rules.missing(request)
+        elif response.status == 200 and request.callback is NO_CALLBACK:
             self._live_rules.robots_txt(request, response)
 
     def _response_received(self, response: Response, request: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, tenants
+from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, tenants, wary
 from scrapy_urlnorm.learning.candidates import Candidates, candidates, drops, of_server, wilds
 from scrapy_urlnorm.learning.contexts import Vocabulary, equals
 from scrapy_urlnorm.learning.corpus import Corpus, Item
@@ -129,12 +129,16 @@ class Miner:
         for result in self._cover(op, trials):
             inside = [t for t in trials if all_hold(result.context, t.slots)]
             names = earned(op, inside, self.limits)
+            if self.limits.wary and names == op.names:
+                names = wary.alone(op, result.context, self.corpus)
             if names != op.names:
                 accepted |= bool(names) and self._try_set(type(op)(names))
                 continue
             if not enough_absent(op, inside, result.evidence.support):
                 continue
-            closed = closed_world.closed(op, result.context, self.corpus, self.vocabulary)
+            closed = closed_world.closed(
+                op, result.context, self.corpus, self.vocabulary, wary=self.limits.wary
+            )
             if closed is None:
                 continue
             if closed != result.context:

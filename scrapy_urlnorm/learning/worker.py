@@ -58,7 +58,7 @@ def _mine(job: Job) -> tuple[SiteRule, ...]:
         Observation(url, status, content, location=target)
         for url, status, content, target in job.rows
     ]
-    reports = survey(rows, accepted=job.accepted, banned=job.banned)
+    reports = survey(rows, accepted=job.accepted, banned=job.banned, wary=True)
     found = (rule for report in reports for rule in report.active)
     # Pages that the catalogue takes for one are fetched once: too late to tell them apart.
     return tuple(rule for rule in found if not catalogue.is_exception(rule))

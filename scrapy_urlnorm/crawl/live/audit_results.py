@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.audits import Audits
     from scrapy_urlnorm.crawl.live.frontier import Audit
     from scrapy_urlnorm.crawl.live.register import Register
+    from scrapy_urlnorm.crawl.merges import Reason
     from scrapy_urlnorm.logs.page_identity import Identity
-    from scrapy_urlnorm.site_rules import SiteRule
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class AuditResults:
         audits: Audits,
         *,
         count: Callable[[str], None],
-        on_disagreement: Callable[[SiteRule, str], None],
+        on_disagreement: Callable[[Reason, str], None],
         judge: Callable[[Audit, Identity | None, Identity | None], None],
     ) -> None:
         self._crawler = crawler
@@ -106,7 +106,8 @@ class AuditResults:
         if answers_as_said(witness, content):
             self._agreed(audit)
         elif has_changed and (same_content(again, content) or not same_content(again, before)):
-            self._audits.undecided(audit.rules)
+            url = audit.request.url if audit.request is not None else ""
+            self._audits.undecided(audit.rules, url, audit.witness.url)
         else:
             url = audit.request.url if audit.request is not None else "an audit"
             self._disagreed(audit, f"other content than {audit.witness.url}: {url}")

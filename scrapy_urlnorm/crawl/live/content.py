@@ -143,4 +143,5 @@ class ContentLearner:
             if identity not in kept
         ]
         self._active[site] = kept
+        self._rows.found(site, something=bool(came))
         return Change(came, gone)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.live.ledger import Page
     from scrapy_urlnorm.crawl.live.register import Keys
-    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.crawl.merges import Reason
 
 
 class Frontier(Protocol):
@@ -51,7 +51,7 @@ class Audit(NamedTuple):
 
     keys: Keys
     witness: Page
-    rules: tuple[SiteRule, ...]
+    rules: tuple[Reason, ...]
     request: Request | None  #: ``None`` as long as it waits in the queue
 
 

@@ -80,6 +80,11 @@ class Ledger:
         )
         return _page(rows[0]) if rows else None
 
+    def page(self, own: bytes) -> Page | None:
+        """Return the page that arrived under this own key."""
+        rows = self._database.read("SELECT own, url, content, depth FROM page WHERE own = ?", own)
+        return _page(rows[0]) if rows else None
+
     def pages(self, site: str, after: int) -> list[tuple[int, str | None]]:
         """Return numbers and URLs of the next pages of *site* after number *after*."""
         return self._database.read(
@@ -130,6 +135,10 @@ class Ledger:
         if site is None:
             return self._kept("is_parked")
         return self._kept("is_parked AND site = ?", site)
+
+    def withheld_with(self, learned: bytes) -> Iterator[Kept]:
+        """Return the requests withheld that have a learned key."""
+        return self._kept("NOT is_parked AND learned = ?", learned)
 
     def withheld(self, site: str, after: int = 0) -> Iterator[Kept]:
         """Return the requests withheld of *site*, after number *after*."""

@@ -14,6 +14,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.engine import ask_again
+from scrapy_urlnorm.crawl.live.alias_doubts import AliasDoubts, is_by_alias
 from scrapy_urlnorm.crawl.live.audit_results import AuditResults
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.comparing import content_of
@@ -22,22 +23,25 @@ from scrapy_urlnorm.crawl.live.eligible import (
     may_be_evidence,
     may_be_kept_back,
     may_be_witness,
+    stands_for_others,
 )
 from scrapy_urlnorm.crawl.live.exchange import Exchange
 from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
 from scrapy_urlnorm.crawl.live.learners import Learners
 from scrapy_urlnorm.crawl.live.ledger import Ledger
-from scrapy_urlnorm.crawl.live.mining import Mining
+from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.report import Saved, why
-from scrapy_urlnorm.crawl.live.rows import Row, Rows
-from scrapy_urlnorm.crawl.live.safely import safely
+from scrapy_urlnorm.crawl.live.rows import Rows
+from scrapy_urlnorm.crawl.live.safely import Failures, safely
 from scrapy_urlnorm.crawl.live.savings import Savings
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
+from scrapy_urlnorm.crawl.live.site_mining import SiteMining
 from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.redirects import PERMANENT
 from scrapy_urlnorm.crawl.sites import domain_of, site_of
-from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.logs.page_identity import identity_of
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -48,10 +52,11 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.database import Database
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.live.content import Change
     from scrapy_urlnorm.crawl.live.frontier import Audit
-    from scrapy_urlnorm.crawl.merges import Behind
+    from scrapy_urlnorm.crawl.live.ledger import Page
+    from scrapy_urlnorm.crawl.merges import Behind, Reason
     from scrapy_urlnorm.crawl.settings import Config
-    from scrapy_urlnorm.learning.worker import Mined
     from scrapy_urlnorm.logs.page_identity import Identity
 
 logger = logging.getLogger(__name__)
@@ -74,18 +79,18 @@ class LiveRules:
         self._crawler = crawler
         self._extra = {"spider": crawler.spider}  # for the logger
         self._dupefilter = dupefilter
-        learns_from_content = config.learn == "content"
-        rows = Rows(database) if learns_from_content else None
+        rows = Rows(database) if config.learn == "content" else None
         self._learners = Learners(config.normalizer, config.learned, rows)
-        self._mining: Mining | None = None
-        if (content := self._learners.content) is not None:
-            self._mining = Mining(content.job, self._mined)
+        self.failures = Failures(crawler)
         self._register = Register(fingerprinter)
         self._audits = Audits()
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
         self._shared_pages = SharedPages(store)
-        self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self.failed)
+        self._frontier = CrawlFrontier(
+            crawler, dupefilter, self._shared_pages, self.failures.report
+        )
+        self._mining = self._new_mining()
         self._file = LearnedFile(config.learned_path, lambda: self._learners.rules, crawler.spider)
         self._results = AuditResults(
             crawler,
@@ -98,18 +103,36 @@ class LiveRules:
         for site in self._learners.sites():
             self._put_in_force(site)
         ledger = Ledger(database)
+        self._aliases = PageAliases(
+            self._register,
+            ledger,
+            count=self._frontier.count,
+            on_dead=self._pattern_is_dead,
+            on_contested=lambda keys: self._witnesses.contested(keys),
+        )
         self._witnesses = Witnesses(
             self._register,
             ledger,
             self._audits,
             self._frontier,
+            self._aliases,
             max_pages=config.max_witnesses,
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
         )
         self._savings = Savings(ledger, self._frontier.unpack, self._witnesses.behind)
+        self._doubts = AliasDoubts(self._register, self._aliases, self._witnesses, self._results)
         self._has_asking_queue = False
         self._is_queue_shared = False
-        self._failures: set[str] = set()
+
+    def _new_mining(self) -> SiteMining | None:
+        if self._learners.content is None:
+            return None
+        return SiteMining(
+            self._learners.content,
+            count=self._frontier.count,
+            on_change=self._mined,
+            on_error=lambda error: self.failures.report("mining", RuntimeError(error)),
+        )
 
     # --- decisions about requests -----------------------------------------------------------
 
@@ -161,7 +184,7 @@ class LiveRules:
         mined, or keys that are made anew.
         """
         self._take_news(at_once=True)
-        if self._results.is_waiting or self._is_mining():
+        if self._results.is_waiting or (self._mining is not None and self._mining.look_again()):
             return True
         self.work()
         if self._witnesses.is_working:  # one slice at a time: the event loop has its turn
@@ -175,7 +198,8 @@ class LiveRules:
 
     def _give_up(self, what: str, error: Exception) -> None:
         """Apply no rules any more and send all that is kept back: something is wrong with it."""
-        self.failed(what, error)
+        self.failures.report(what, error)
+        self._aliases.forget_all()
         for site in self._register.sites():
             self._register.replace(site, ())
         self._witnesses.release_all()
@@ -192,15 +216,20 @@ class LiveRules:
         """Learn from a redirect to *target* that the redirect middleware will follow."""
         self._take_news()
         onto = Request(target)
-        audit = self._witnesses.audit_of(request)
-        if audit is not None:
-            self._witnesses.close_audit(audit)
-            self._results.redirect(audit, onto)
         own = self._register.own_key(onto)
         is_known = own != self._register.own_key(request) and self._dupefilter.keys.knows(own)
+        audit = self._witnesses.audit_of(request)
+        if audit is not None and is_by_alias(audit):
+            self._doubts.redirected(audit, onto, is_known=is_known)
+        elif audit is not None:
+            self._witnesses.close_audit(audit)
+            self._results.redirect(audit, onto)
+        elif is_known and (page := self._aliases.page_at(own)) is not None:
+            doubts = self._aliases.ended_elsewhere(request, page.content)
+            self._doubts.examine(doubts, page.content)
         self._witnesses.redirected(request, onto, is_known=is_known)
-        if may_be_kept_back(request):
-            self._add_row(Row(request.url, status, None, target))
+        if self._mining is not None and may_be_kept_back(request):
+            self._mining.redirect(request, target, status)
         is_evidence = status in PERMANENT and may_be_kept_back(request)
         if is_evidence and (rules := self._learners.redirects.redirect(request.url, target)):
             self._changed(rules, "learned/rules", "Learned from redirects")
@@ -218,73 +247,53 @@ class LiveRules:
             return
         site = site_of(request.url)
         rules_here = self._register.rules(site)
+        said = self._aliases.read(request, response)
         robots = self._learners.robots
-        is_wanted = self._mining is not None or robots.wants(request.url)
-        learns_here = is_wanted and isinstance(response, HtmlResponse)
-        content = identity_of(response) if learns_here else content_of(response, rules_here)
-        audit = self._witnesses.audit_of(request) if rules_here else None
+        is_html = isinstance(response, HtmlResponse)
+        learns_here = self._mining is not None and is_html
+        is_compared = said.counts or learns_here or (is_html and robots.wants(request.url))
+        content = identity_of(response) if is_compared else content_of(response, rules_here)
+        audit = self._witnesses.audit_of(request) if self._register.has_keys(site) else None
         if audit is not None:
             self._witnesses.close_audit(audit)
             self._results.page(audit, content)
         elif rules := self._learners.redirects.page(request.url):
             self._take_back(rules)
-        if learns_here and content is not None and may_be_witness(request):
-            self._add_row(Row(request.url, response.status, content.name, None))
-            if proven := robots.page(request.url, content):
-                self._changed(proven, "learned/rules", "Learned from robots.txt")
-        if self._stands_for_others(request, response, content):
-            self._arrived(request, content)
+        if self._mining is not None and learns_here and content and may_be_witness(request):
+            self._mining.page(request, response, content)
+        if may_be_witness(request) and (proven := robots.page(request.url, content)):
+            self._changed(proven, "learned/rules", "Learned from robots.txt")
+        page = None
+        if stands_for_others(self._register, request, response, content):
+            page = self._arrived(request, content)
+        doubts = self._aliases.arrived(said, content, page)
+        examined = () if audit is None else audit.rules
+        self._doubts.examine(doubts, content, keys=said.keys, examined=examined)
 
-    def _stands_for_others(
-        self, request: Request, response: Response, content: Identity | None
-    ) -> bool:
-        """Return whether a page may be a witness: HTML, with its own URL, no wall, no soft 404."""
-        if not isinstance(response, HtmlResponse) or (content is not None and content.kind):
-            return False
-        if response.url == request.url or not self._register.rules(site_of(request.url)):
-            return True
-        asked, answered = map(self._register.keys_of, (request.url, response.url))
-        return asked is not None and answered is not None and asked.learned == answered.learned
+    @safely(None)
+    def missing(self, request: Request) -> None:
+        """Learn that a site answered *request* with a status that says that there is no page."""
+        if may_be_evidence(request) and self._witnesses.audit_of(request) is None:
+            self._doubts.examine(self._aliases.ended_elsewhere(request, None), None)
 
-    def _arrived(self, request: Request, content: Identity | None) -> None:
+    def _arrived(self, request: Request, content: Identity | None) -> Page | None:
         page = self._witnesses.page(request, content)
         keys = self._register.keys(request) if page is not None else None
-        if page is not None and keys is not None:
+        if page is not None and keys is not None and not keys.is_plain:
             self._shared_pages.tell(keys, page)
+        return page
+
+    def _pattern_is_dead(self, pattern: Pattern) -> None:
+        self._audits.forget(pattern)
+        self._witnesses.rules_changed(pattern.site)
 
     @safely(None)
     def _judge(self, audit: Audit, content: Identity | None, again: Identity | None) -> None:
         self._results.judge(audit, content, again)
 
-    # --- evidence of contents ---------------------------------------------------------------
-
-    def _add_row(self, row: Row) -> None:
-        """Write an answer down for the miner; begin to mine its site when that is worth it."""
-        content = self._learners.content
-        if content is None or self._mining is None:
-            return
-        site = site_of(row.url)
-        if content.add(site, row):
-            self._mining.request(site)
-
-    def _is_mining(self) -> bool:
-        """Return whether sites are being mined; begin with those that wait for a last look."""
-        content = self._learners.content
-        if content is None or self._mining is None:
-            return False
-        for site in content.unmined():
-            self._mining.request(site)
-        return self._mining.is_working
-
     @safely(None)
-    def _mined(self, mined: Mined) -> None:
-        content = self._learners.content
-        assert content is not None
-        self._frontier.count("learned/minings")
-        self._frontier.count("learned/mining_seconds", mined.seconds)
-        if mined.error is not None:
-            self.failed("mining", RuntimeError(mined.error))
-        change = content.mined(mined)
+    def _mined(self, site: str, change: Change) -> None:
+        """Take note of what mining *site* has changed."""
         for rule in change.gone:
             self._audits.forget(rule)
         if change.gone:
@@ -292,7 +301,7 @@ class LiveRules:
         if change.came:
             self._changed(change.came, "learned/rules", "Learned from equal pages")
         elif not change.gone:
-            self._put_in_force(mined.site)
+            self._put_in_force(site)  # with the evidence that they have now
         ask_again(self._crawler)
 
     # --- rules that come and go -------------------------------------------------------------
@@ -318,7 +327,10 @@ class LiveRules:
             self._audits.forget(rule)
         self._changed(rules, "learned/retracted", what)
 
-    def _reject(self, rule: SiteRule, note: str) -> None:
+    def _reject(self, rule: Reason, note: str) -> None:
+        if isinstance(rule, Pattern):
+            self._aliases.reject(rule, note)
+            return
         rejected = self._learners.reject(rule, note)
         if rejected is not None:
             self._take_back([rejected])
@@ -360,7 +372,7 @@ class LiveRules:
         if ours:
             self._take_back(ours, "Learned by another crawler and not taken over")
 
-    # --- the end, and failures --------------------------------------------------------------
+    # --- the end ----------------------------------------------------------------------------
 
     @safely(Saved())
     def saved(self) -> Saved:
@@ -378,18 +390,3 @@ class LiveRules:
         if self._mining is not None:
             self._mining.close()
         self._file.close()
-
-    def failed(self, what: str, error: Exception) -> None:
-        self._frontier.count("learned/errors")
-        kind = f"{what} {type(error).__name__}"
-        if kind in self._failures:
-            return
-        self._failures.add(kind)
-        logger.error(
-            "Learning failed in %(what)s, the request is sent: %(error)r "
-            "(further failures of this kind are only counted)",
-            {"what": what, "error": error},
-            extra=self._extra,
-        )
-        if not isinstance(error, StoreError):
-            logger.debug("This is where learning failed", exc_info=error)

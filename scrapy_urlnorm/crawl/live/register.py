@@ -10,6 +10,7 @@ from scrapy import Request
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.sites import site_of
+from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.learning.audit import Blame
 
 if TYPE_CHECKING:
@@ -21,17 +22,22 @@ if TYPE_CHECKING:
 
 
 class Keys(NamedTuple):
-    """The two keys of a request to a site with rules in force."""
+    """The two keys of a request to a site with rules in force, or page aliases."""
 
     site: str  #: the registrable domain, or the host if it has none
     own: bytes  #: the fingerprint, from what the user configured
     learned: bytes  #: made from the URL as the rules in force for the site change it further
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the site has no rules: both keys are one."""
+        return self.learned == self.own
+
 
 class _Site:
     """The rules in force for one site, and the numbers of those that act on a URL."""
 
-    __slots__ = ("_blame", "acting", "normalizer", "rules", "salt")
+    __slots__ = ("_blame", "acting", "key_of", "normalizer", "rules", "salt")
 
     def __init__(self, rules: tuple[SiteRule, ...], normalizer: Normalizer) -> None:
         self.rules = rules
@@ -39,6 +45,8 @@ class _Site:
         text = json.dumps(sorted(rule.identity for rule in rules))
         self.salt = blake2b(text.encode(), digest_size=16).digest()
         self._blame = Blame(rules)
+        #: By URL: a request is asked about when it leaves the queue and when its page arrives.
+        self.key_of = BoundedCache(normalizer.normalize, most=4_096, longest=2_000)
         #: By URL: a page that others stand behind is asked for with each of them.
         self.acting = BoundedCache(self._acting, most=1_000, longest=2_000)
 
@@ -56,8 +64,10 @@ class Register:
     def __init__(self, fingerprinter: UrlNormRequestFingerprinter) -> None:
         self._fingerprinter = fingerprinter
         self._base = fingerprinter.normalizer
+        self._key_of = BoundedCache(self._base.normalize, most=4_096, longest=2_000)
         self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
         self._sites: dict[str, _Site] = {}
+        self._with_aliases: set[str] = set()
 
     def replace(self, site: str, rules: Iterable[SiteRule]) -> None:
         """Put *rules*, and no others, in force for *site*.
@@ -71,14 +81,25 @@ class Register:
         else:
             self._sites.pop(site, None)
 
+    def give_keys(self, site: str, *, has_aliases: bool) -> None:
+        """Give requests to *site* keys even if it has no rules, as long as it *has_aliases*."""
+        if has_aliases:
+            self._with_aliases.add(site)
+        else:
+            self._with_aliases.discard(site)
+
+    def has_keys(self, site: str) -> bool:
+        """Return whether requests to *site* have keys: it has rules in force, or page aliases."""
+        return site in self._sites or site in self._with_aliases
+
     def rules(self, site: str) -> tuple[SiteRule, ...]:
         """Return the rules in force for *site*."""
         found = self._sites.get(site)
         return () if found is None else found.rules
 
     def sites(self) -> Iterator[str]:
-        """Return the sites that have rules in force."""
-        return iter(tuple(self._sites))
+        """Return the sites that have rules in force, or page aliases."""
+        return iter(tuple({**self._sites, **dict.fromkeys(self._with_aliases)}))
 
     def salt(self, site: str) -> bytes:
         """Return the salt of the learned keys of *site*; empty without rules."""
@@ -86,16 +107,21 @@ class Register:
         return b"" if found is None else found.salt
 
     def keys(self, request: Request) -> Keys | None:
-        """Return the keys of *request*; ``None`` when its site has no rules in force."""
-        if not self._sites:
+        """Return the keys of *request*; ``None`` if its site has neither rules nor aliases."""
+        if not self._sites and not self._with_aliases:
             return None
         site = site_of(request.url)
         found = self._sites.get(site)
         if found is None:
-            return None
-        fingerprint = self._fingerprinter.fingerprint_with(request, found.normalizer)
+            if site not in self._with_aliases:
+                return None
+            own = self.own_key(request)
+            return Keys(site, own, own)
+        fingerprint = self._fingerprinter.fingerprint_with(request, found.key_of.__getitem__)
         learned = blake2b(fingerprint, key=found.salt, digest_size=16).digest()
-        return Keys(site, self._fingerprinter.fingerprint_with(request, self._base), learned)
+        return Keys(
+            site, self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__), learned
+        )
 
     @property
     def by_url(self) -> bool:
@@ -114,11 +140,15 @@ class Register:
         found = self._sites.get(site_of(request.url))
         if found is None or not self.by_url:
             return None
-        return self.own_key(Request(found.normalizer.normalize(request.url)))
+        return self.own_key(Request(found.key_of[request.url]))
 
     def own_key(self, request: Request) -> bytes:
         """Return the key of *request* under what the user configured."""
-        return self._fingerprinter.fingerprint_with(request, self._base)
+        return self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__)
+
+    def own_key_of(self, url: str) -> bytes:
+        """Return the own key of a plain GET of *url*, where a URL alone makes a key."""
+        return get_fingerprint(self._key_of[url])
 
     def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
         """Return the rules in force that make the two URLs one.

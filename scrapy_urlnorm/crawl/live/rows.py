@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 MAX_ROWS = 20_000
 MAX_ROWS_OF_ALL = 1_000_000
 MAX_SITES = 10_000
+#: A site is mined after so many new events, at least; after so many times the events that there
+#: were before, twice as many after each mining that finds nothing new, up to a most; and after 5 %
+#: more rows.
+LEAST, FACTOR, MOST_FACTOR, MORE_ROWS = 3, 0.5, 2.0, 1.05
 
 
 class Row(NamedTuple):
@@ -34,7 +38,7 @@ class Row(NamedTuple):
 class _Site:
     """How many rows a site has, and what the miner has seen of it."""
 
-    __slots__ = ("events", "events_mined", "parts", "rows", "rows_mined")
+    __slots__ = ("events", "events_mined", "factor", "parts", "rows", "rows_mined")
 
     def __init__(self, rows: int = 0) -> None:
         self.rows = rows
@@ -42,6 +46,7 @@ class _Site:
         self.events = 0
         self.events_mined = 0
         self.rows_mined = 0
+        self.factor = FACTOR
 
 
 class Rows:
@@ -51,10 +56,6 @@ class Rows:
     grow whether there is anything to learn or not; where the rules work, events stop, and so does
     mining.
     """
-
-    #: A site is mined after so many new events, at least; after half as many again as before; and
-    #: after 5 % more rows.
-    _LEAST, _FACTOR, _MORE_ROWS = 3, 0.5, 1.05
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -114,16 +115,14 @@ class Rows:
             return False
         new = site.events - site.events_mined
         return (
-            new >= max(self._LEAST, self._FACTOR * site.events_mined)
-            and site.rows >= self._MORE_ROWS * site.rows_mined
+            new >= max(LEAST, site.factor * site.events_mined)
+            and site.rows >= MORE_ROWS * site.rows_mined
         )
 
     def unmined(self) -> list[str]:
         """Return the sites with enough new events for a last look."""
         return [
-            name
-            for name, site in self._sites.items()
-            if site.events - site.events_mined >= self._LEAST
+            name for name, site in self._sites.items() if site.events - site.events_mined >= LEAST
         ]
 
     def take(self, name: str) -> list[Row]:
@@ -135,12 +134,18 @@ class Rows:
         select = "SELECT url, status, content, target FROM evidence WHERE site = ?"
         return [Row(*row) for row in self._database.read(select, name)]
 
+    def found(self, name: str, *, something: bool) -> None:
+        """Take note of whether mining the site *name* has found new rules."""
+        site = self._sites.get(name)
+        if site is not None:
+            site.factor = FACTOR if something else min(2 * site.factor, MOST_FACTOR)
+
     def mine_again(self, name: str) -> None:
         """Have the site mined as soon as possible: an audit has refuted one of its rules."""
         site = self._sites.get(name)
         if site is not None:
-            site.events = max(site.events, site.events_mined + self._LEAST)
-            site.events_mined = min(site.events_mined, 2 * self._LEAST)
+            site.events = max(site.events, site.events_mined + LEAST)
+            site.events_mined = min(site.events_mined, 2 * LEAST)
             site.rows_mined = 0
 
 

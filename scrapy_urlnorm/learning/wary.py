@@ -1,0 +1,89 @@
+"""Wary mining: what a log has to show that a crawl is still writing.
+
+The rows of a crawl that still runs are no fair sample: a sorted site shows neighbours first, short
+lists before long ones. A rule learned from them acts on everything that comes. So more is asked:
+
+- Of parameters that are dropped together, each needs pages in which it alone varies. Pages in
+  which all vary at once may owe their agreement to the others.
+- Values that count upward (page 1, 2, 3, or entry 20, 40, 60) say how far into a list a page is.
+  That the second page of a short list is like the first says nothing of the tenth of a long one.
+  So a rule holds for the values that were tried.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import gcd
+from typing import TYPE_CHECKING
+
+from scrapy_urlnorm.learning.trials import sources
+from scrapy_urlnorm.site_rules.context import all_hold
+from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from scrapy_urlnorm.learning.corpus import Corpus, Item
+    from scrapy_urlnorm.site_rules.context import Context
+
+#: Contents in which a parameter alone has to vary, and the values it has there, together (choices).
+_CONTENTS, _VALUES = 3, 3
+#: Values count upward where the first is no more than _FIRST steps from nothing, and so many of
+#: the steps up to the last are there (choices).
+_FIRST, _DENSE = 3, 0.2
+
+
+def alone(op: DropParam | IgnoreValue, context: Context, corpus: Corpus) -> tuple[str, ...]:
+    """Return the names of a set that vary alone in enough contents, over enough values."""
+    if len(op.names) == 1:
+        return op.names
+    contents: defaultdict[str, set[int]] = defaultdict(set)
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for items in _buckets(op, context, corpus):
+        for name in op.names:
+            others = [other for other in op.names if other != name]
+            groups: defaultdict[tuple[str | None, ...], list[Item]] = defaultdict(list)
+            for item in items:
+                groups[tuple(map(item.slots.get, others))].append(item)
+            for group in groups.values():
+                found = {item.slots.get(name) for item in group}
+                if len(found) > 1:
+                    contents[name].update(item.content for item in group)
+                    values[name].update(value for value in found if value is not None)
+    return tuple(
+        name
+        for name in op.names
+        if len(contents[name]) >= _CONTENTS and len(values[name]) >= _wanted(name, op, corpus)
+    )
+
+
+def _wanted(name: str, op: DropParam | IgnoreValue, corpus: Corpus) -> int:
+    """Return how many values have to be tried: all, where there are few."""
+    known = {item.slots[name] for item in corpus.by_slot.get(name, ())}
+    return min(_VALUES, len(known))
+
+
+def _buckets(op: DropParam | IgnoreValue, context: Context, corpus: Corpus) -> list[list[Item]]:
+    """Return the items that the operation makes one; a drop, with the URL that it makes."""
+    buckets: defaultdict[int, list[Item]] = defaultdict(list)
+    for item in sources(op, corpus, context):
+        image = op.image(item.slots) if all_hold(context, item.slots) else None
+        if image is not None:
+            buckets[corpus.hasher.of(image)].append(item)
+    if isinstance(op, DropParam):
+        for form, items in buckets.items():
+            other = corpus.by_form.get(form)
+            if other is not None and other not in items:
+                items.append(other)
+    return [items for items in buckets.values() if len(items) > 1]
+
+
+def count_upward(values: Collection[str]) -> bool:
+    """Whether values are steps along a list: 1, 2, 3, or 0, 20, 40."""
+    numbers = {int(v) for v in values if v.isascii() and v.isdigit() and len(v) <= 9}
+    steps = numbers - {0}
+    if len(numbers) < len(values) or not steps:
+        return False
+    step = gcd(*steps)
+    last = max(steps) // step
+    return min(steps) // step <= _FIRST and len(steps) >= _DENSE * last
