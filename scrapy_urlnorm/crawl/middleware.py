@@ -142,16 +142,16 @@ class UrlNormDownloaderMiddleware:
             raise DontCloseSpider
 
     def _answer_received(self, response: Response, request: Request) -> None:
-        """Tell of an answer that says that there is no such page, or none for this visitor.
+        """Tell of robots.txt, and of an answer that says that there is no such page, or not for us.
 
-        Tell of robots.txt too, which RobotsTxtMiddleware downloads: in `process_response` it may
-        still be compressed.
+        RobotsTxtMiddleware downloads robots.txt. `process_response` would see it compressed.
         """
         assert self._live_rules is not None
-        if 400 <= response.status < 500 and response.status not in _NOT_NOW:
+        if request.callback is NO_CALLBACK:
+            if response.status == 200:
+                self._live_rules.robots_txt(request, response)
+        elif 400 <= response.status < 500 and response.status not in _NOT_NOW:
             self._live_rules.missing(request)
-        elif response.status == 200 and request.callback is NO_CALLBACK:
-            self._live_rules.robots_txt(request, response)
 
     def _response_received(self, response: Response, request: Request) -> None:
         """Tell of a page where our spider middleware is missing.

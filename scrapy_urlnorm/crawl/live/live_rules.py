@@ -26,21 +26,22 @@ from scrapy_urlnorm.crawl.live.eligible import (
     stands_for_others,
 )
 from scrapy_urlnorm.crawl.live.exchange import Exchange
+from scrapy_urlnorm.crawl.live.in_force import InForce
 from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
 from scrapy_urlnorm.crawl.live.learners import Learners
 from scrapy_urlnorm.crawl.live.ledger import Ledger
 from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
-from scrapy_urlnorm.crawl.live.report import Saved, why
+from scrapy_urlnorm.crawl.live.report import Saved
 from scrapy_urlnorm.crawl.live.rows import Rows
-from scrapy_urlnorm.crawl.live.safely import Failures, safely
+from scrapy_urlnorm.crawl.live.safely import safely
 from scrapy_urlnorm.crawl.live.savings import Savings
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
 from scrapy_urlnorm.crawl.live.site_mining import SiteMining
 from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.redirects import PERMANENT
-from scrapy_urlnorm.crawl.sites import domain_of, site_of
-from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.crawl.sites import site_of
+from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.logs.page_identity import identity_of
 from scrapy_urlnorm.site_rules import SiteRule
@@ -87,21 +88,19 @@ class LiveRules:
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
         self._shared_pages = SharedPages(store)
-        self._frontier = CrawlFrontier(
-            crawler, dupefilter, self._shared_pages, self.failures.report
-        )
-        self._mining = self._new_mining()
+        self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self.failed)
         self._file = LearnedFile(config.learned_path, lambda: self._learners.rules, crawler.spider)
-        self._results = AuditResults(
-            crawler,
+        self._rules = InForce(
+            self._learners,
             self._register,
             self._audits,
+            self._exchange,
+            self._file,
+            on_change=lambda site: self._witnesses.rules_changed(site),
             count=self._frontier.count,
-            on_disagreement=self._reject,
-            judge=self._judge,
+            extra=self._extra,
         )
-        for site in self._learners.sites():
-            self._put_in_force(site)
+        self._rules.begin()
         ledger = Ledger(database)
         self._aliases = PageAliases(
             self._register,
@@ -119,8 +118,17 @@ class LiveRules:
             max_pages=config.max_witnesses,
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
         )
-        self._savings = Savings(ledger, self._frontier.unpack, self._witnesses.behind)
+        self._results = AuditResults(
+            crawler,
+            self._register,
+            self._audits,
+            count=self._frontier.count,
+            on_disagreement=self._refuted,
+            judge=self._judge,
+        )
         self._doubts = AliasDoubts(self._register, self._aliases, self._witnesses, self._results)
+        self._savings = Savings(ledger, self._frontier.unpack, self._witnesses.behind)
+        self._mining = self._new_mining()
         self._has_asking_queue = False
         self._is_queue_shared = False
 
@@ -131,7 +139,7 @@ class LiveRules:
             self._learners.content,
             count=self._frontier.count,
             on_change=self._mined,
-            on_error=lambda error: self.failures.report("mining", RuntimeError(error)),
+            on_error=lambda error: self.failed("mining", RuntimeError(error)),
         )
 
     # --- decisions about requests -----------------------------------------------------------
@@ -183,7 +191,7 @@ class LiveRules:
         Return ``True`` to wait a little longer: for a page that is fetched again, a site that is
         mined, or keys that are made anew.
         """
-        self._take_news(at_once=True)
+        self._rules.take_news(at_once=True)
         if self._results.is_waiting or (self._mining is not None and self._mining.look_again()):
             return True
         self.work()
@@ -198,7 +206,7 @@ class LiveRules:
 
     def _give_up(self, what: str, error: Exception) -> None:
         """Apply no rules any more and send all that is kept back: something is wrong with it."""
-        self.failures.report(what, error)
+        self.failed(what, error)
         self._aliases.forget_all()
         for site in self._register.sites():
             self._register.replace(site, ())
@@ -214,7 +222,7 @@ class LiveRules:
     @safely(None)
     def redirect(self, request: Request, target: str, *, status: int) -> None:
         """Learn from a redirect to *target* that the redirect middleware will follow."""
-        self._take_news()
+        self._rules.take_news()
         onto = Request(target)
         own = self._register.own_key(onto)
         is_known = own != self._register.own_key(request) and self._dupefilter.keys.knows(own)
@@ -228,11 +236,14 @@ class LiveRules:
             doubts = self._aliases.ended_elsewhere(request, page.content)
             self._doubts.examine(doubts, page.content)
         self._witnesses.redirected(request, onto, is_known=is_known)
-        if self._mining is not None and may_be_kept_back(request):
+        if not may_be_kept_back(request):
+            return
+        if self._mining is not None:
             self._mining.redirect(request, target, status)
-        is_evidence = status in PERMANENT and may_be_kept_back(request)
-        if is_evidence and (rules := self._learners.redirects.redirect(request.url, target)):
-            self._changed(rules, "learned/rules", "Learned from redirects")
+        if status in PERMANENT:
+            rules = self._learners.redirects.redirect(request.url, target)
+            if rules:
+                self._rules.changed(rules, "learned/rules", "Learned from redirects")
 
     @safely(None)
     def robots_txt(self, request: Request, response: Response) -> None:
@@ -242,33 +253,39 @@ class LiveRules:
     @safely(None)
     def page(self, request: Request, response: Response) -> None:
         """Learn from a page with a 2xx status that is handed to the spider."""
-        self._take_news()
+        self._rules.take_news()
         if not may_be_evidence(request):
             return
         site = site_of(request.url)
         rules_here = self._register.rules(site)
         said = self._aliases.read(request, response)
         robots = self._learners.robots
-        is_html = isinstance(response, HtmlResponse)
-        learns_here = self._mining is not None and is_html
-        is_compared = said.counts or learns_here or (is_html and robots.wants(request.url))
+        is_evidence = self._mining is not None or robots.wants(request.url)
+        learns_here = is_evidence and isinstance(response, HtmlResponse)
+        is_compared = said.counts or learns_here
         content = identity_of(response) if is_compared else content_of(response, rules_here)
         audit = self._witnesses.audit_of(request) if self._register.has_keys(site) else None
         if audit is not None:
             self._witnesses.close_audit(audit)
             self._results.page(audit, content)
         elif rules := self._learners.redirects.page(request.url):
-            self._take_back(rules)
-        if self._mining is not None and learns_here and content and may_be_witness(request):
-            self._mining.page(request, response, content)
-        if may_be_witness(request) and (proven := robots.page(request.url, content)):
-            self._changed(proven, "learned/rules", "Learned from robots.txt")
+            self._rules.take_back(rules)
+        if learns_here and content is not None and may_be_witness(request):
+            self._compare(request, response, content)
         page = None
-        if stands_for_others(self._register, request, response, content):
+        if self._stands_for_others(request, response, content):
             page = self._arrived(request, content)
         doubts = self._aliases.arrived(said, content, page)
         examined = () if audit is None else audit.rules
         self._doubts.examine(doubts, content, keys=said.keys, examined=examined)
+
+    def _compare(self, request: Request, response: Response, content: Identity) -> None:
+        """Compare a page with those that arrived under other URLs of its site."""
+        if self._mining is not None:
+            self._mining.page(request, response, content)
+        proven = self._learners.robots.page(request.url, content)
+        if proven:
+            self._rules.changed(proven, "learned/rules", "Learned from robots.txt")
 
     @safely(None)
     def missing(self, request: Request) -> None:
@@ -293,84 +310,15 @@ class LiveRules:
 
     @safely(None)
     def _mined(self, site: str, change: Change) -> None:
-        """Take note of what mining *site* has changed."""
-        for rule in change.gone:
-            self._audits.forget(rule)
-        if change.gone:
-            self._changed(change.gone, "learned/retracted", "Took back", tell=False)
-        if change.came:
-            self._changed(change.came, "learned/rules", "Learned from equal pages")
-        elif not change.gone:
-            self._put_in_force(site)  # with the evidence that they have now
+        self._rules.mined(site, change)
         ask_again(self._crawler)
 
-    # --- rules that come and go -------------------------------------------------------------
-
-    def _changed(self, rules: list[SiteRule], stat: str, what: str, *, tell: bool = True) -> None:
-        """Put the rules of their sites in force, after *rules* came or went. Count and log them."""
-        refused: list[SiteRule] = []
-        for site in {domain_of(rule.site) for rule in rules}:
-            refused += self._put_in_force(site)
-            self._witnesses.rules_changed(site)
-        for rule in rules:
-            if rule in refused:
-                continue
-            self._frontier.count(stat)
-            arguments = {"what": what, "rule": rule, "why": why(rule)}
-            logger.info("%(what)s: %(rule)s (%(why)s)", arguments, extra=self._extra)
-        self._file.changed(len(rules))
-        if tell:
-            self._exchange.tell(rules)
-
-    def _take_back(self, rules: list[SiteRule], what: str = "Took back") -> None:
-        for rule in rules:
-            self._audits.forget(rule)
-        self._changed(rules, "learned/retracted", what)
-
-    def _reject(self, rule: Reason, note: str) -> None:
+    def _refuted(self, rule: Reason, note: str) -> None:
+        """Take note that an audit has found *rule*, or a pattern of names, to be wrong."""
         if isinstance(rule, Pattern):
             self._aliases.reject(rule, note)
-            return
-        rejected = self._learners.reject(rule, note)
-        if rejected is not None:
-            self._take_back([rejected])
-
-    def _put_in_force(self, site: str) -> list[SiteRule]:
-        """Put the learned rules of *site* in force; return those that do not go with the rest."""
-        rules = list(self._learners.active(site))
-        refused: list[SiteRule] = []
-        while (error := self._refusal(site, rules)) is not None:
-            newest = rules.pop()
-            refused.append(newest)
-            self._learners.reject(newest, str(error))
-            logger.info("A learned rule is not applied: %(error)s", {"error": error})
-        return refused
-
-    def _refusal(self, site: str, rules: list[SiteRule]) -> SiteRuleError | None:
-        """Put *rules* in force; return the error if they do not go together."""
-        try:
-            self._register.replace(site, rules)
-        except SiteRuleError as error:
-            return error
-        return None
-
-    # --- other crawlers at the same store ---------------------------------------------------
-
-    def _take_news(self, *, at_once: bool = False) -> None:
-        """Take over, every few seconds, the rules that others learned; tell them of ours."""
-        news = self._exchange.news(at_once=at_once)
-        if not news:
-            return
-        learned, retracted = self._learners.adopt(news)
-        if learned:
-            self._changed(learned, "learned/shared", "Learned by another crawler")
-        # A rule of another crawler may also contradict a page that this crawler has seen.
-        theirs = [rule for rule in retracted if rule in news]
-        ours = [rule for rule in retracted if rule not in news]
-        if theirs:
-            self._take_back(theirs, "Taken back by another crawler")
-        if ours:
-            self._take_back(ours, "Learned by another crawler and not taken over")
+        else:
+            self._rules.reject(rule, note)
 
     # --- the end ----------------------------------------------------------------------------
 
@@ -382,7 +330,7 @@ class LiveRules:
     @property
     def in_force(self) -> int:
         """How many learned rules are in force."""
-        return sum(len(self._register.rules(site)) for site in self._register.sites())
+        return len(self._rules)
 
     @safely(None)
     def close(self) -> None:

@@ -23,7 +23,7 @@ MAX_SITES = 10_000
 #: A site is mined after so many new events, at least; after so many times the events that there
 #: were before, twice as many after each mining that finds nothing new, up to a most; and after 5 %
 #: more rows.
-LEAST, FACTOR, MOST_FACTOR, MORE_ROWS = 3, 0.5, 2.0, 1.05
+LEAST, FACTOR, MOST_FACTOR, MORE_ROWS = 3, 0.5, 1.0, 1.05
 
 
 class Row(NamedTuple):

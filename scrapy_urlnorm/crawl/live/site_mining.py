@@ -64,7 +64,10 @@ class SiteMining:
         self._count("learned/mining_seconds", mined.seconds)
         if mined.error is not None:
             self._on_error(mined.error)
-        self._on_change(mined.site, self._content.mined(mined))
+        try:
+            self._on_change(mined.site, self._content.mined(mined))
+        except Exception as error:  # noqa: BLE001 - Twisted would only log it
+            self._on_error(repr(error))
 
     def close(self) -> None:
         """End the process of the miner."""
