@@ -7,17 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy.http import HtmlResponse
 from scrapy.http.request import NO_CALLBACK
-
-from scrapy_urlnorm.crawl.sites import site_of
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.http import Response
-
-    from scrapy_urlnorm.crawl.live.register import Register
-    from scrapy_urlnorm.logs.page_identity import Identity
 
 
 def may_be_evidence(request: Request) -> bool:
@@ -56,18 +49,6 @@ def may_be_witness(request: Request) -> bool:
         and not meta.get("retry_times")
         and not meta.get("is_start_request")
     )
-
-
-def stands_for_others(
-    register: Register, request: Request, response: Response, content: Identity | None
-) -> bool:
-    """Return whether a page may be a witness: HTML, with its own URL, no wall, no soft 404."""
-    if not isinstance(response, HtmlResponse) or (content is not None and content.kind):
-        return False
-    if response.url == request.url or not register.rules(site_of(request.url)):
-        return True
-    asked, answered = map(register.keys_of, (request.url, response.url))
-    return asked is not None and answered is not None and asked.learned == answered.learned
 
 
 def depth_of(request: Request) -> int:

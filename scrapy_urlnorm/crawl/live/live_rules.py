@@ -23,7 +23,6 @@ from scrapy_urlnorm.crawl.live.eligible import (
     may_be_evidence,
     may_be_kept_back,
     may_be_witness,
-    stands_for_others,
 )
 from scrapy_urlnorm.crawl.live.exchange import Exchange
 from scrapy_urlnorm.crawl.live.in_force import InForce
@@ -82,7 +81,6 @@ class LiveRules:
         self._dupefilter = dupefilter
         rows = Rows(database) if config.learn == "content" else None
         self._learners = Learners(config.normalizer, config.learned, rows)
-        self.failures = Failures(crawler)
         self._register = Register(fingerprinter)
         self._audits = Audits()
         store = dupefilter.keys.store
@@ -131,6 +129,7 @@ class LiveRules:
         self._mining = self._new_mining()
         self._has_asking_queue = False
         self._is_queue_shared = False
+        self._failures: set[str] = set()
 
     def _new_mining(self) -> SiteMining | None:
         if self._learners.content is None:
@@ -293,6 +292,17 @@ class LiveRules:
         if may_be_evidence(request) and self._witnesses.audit_of(request) is None:
             self._doubts.examine(self._aliases.ended_elsewhere(request, None), None)
 
+    def _stands_for_others(
+        self, request: Request, response: Response, content: Identity | None
+    ) -> bool:
+        """Return whether a page may be a witness: HTML, with its own URL, no wall, no soft 404."""
+        if not isinstance(response, HtmlResponse) or (content is not None and content.kind):
+            return False
+        if response.url == request.url or not self._register.rules(site_of(request.url)):
+            return True
+        asked, answered = map(self._register.keys_of, (request.url, response.url))
+        return asked is not None and answered is not None and asked.learned == answered.learned
+
     def _arrived(self, request: Request, content: Identity | None) -> Page | None:
         page = self._witnesses.page(request, content)
         keys = self._register.keys(request) if page is not None else None
@@ -320,7 +330,7 @@ class LiveRules:
         else:
             self._rules.reject(rule, note)
 
-    # --- the end ----------------------------------------------------------------------------
+    # --- the end, and failures --------------------------------------------------------------
 
     @safely(Saved())
     def saved(self) -> Saved:
@@ -338,3 +348,18 @@ class LiveRules:
         if self._mining is not None:
             self._mining.close()
         self._file.close()
+
+    def failed(self, what: str, error: Exception) -> None:
+        self._frontier.count("learned/errors")
+        kind = f"{what} {type(error).__name__}"
+        if kind in self._failures:
+            return
+        self._failures.add(kind)
+        logger.error(
+            "Learning failed in %(what)s, the request is sent: %(error)r "
+            "(further failures of this kind are only counted)",
+            {"what": what, "error": error},
+            extra=self._extra,
+        )
+        if not isinstance(error, StoreError):
+            logger.debug("This is where learning failed", exc_info=error)
