@@ -125,6 +125,19 @@ def test_crawlers_share_what_they_proved_and_refuted():
     assert other.active(SITE) == ()
 
 
+@pytest.mark.parametrize(
+    "content", [None, Identity("x", kind="wall"), Identity("x", kind="missing")]
+)
+def test_walls_and_missing_pages_decide_nothing(content):
+    """A login wall is equal under all URLs. Nor does a page decide that did not arrive whole."""
+    trials = trials_of("ref")
+    for page in PAIRS:
+        url = f"http://{HOST}{page.split()[0]}"
+        other = content and content._replace(digest=page.split()[1])
+        assert trials.page(url, other) == []
+    assert tell(trials, *PAIRS) == ["ref"]
+
+
 def test_only_robots_txt_is_read():
     """Images and the like are downloaded without a callback, too."""
     trials = Trials(Normalizer())

@@ -142,6 +142,8 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/minings": "times that the pages of a site were searched for rules",
     "urlnorm/learned/mining_seconds": "processor time that this took, in a process of its own",
     "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
+    "urlnorm/learned/aliases": "looks of permalinks that were found to lead to the page they are on",
+    "urlnorm/learned/aliases_retracted": "of these, those that a page contradicted later",
     "urlnorm/learned/in_force": "learned rules in force at the end",
     "urlnorm/learned/withheld": "requests withheld behind a page that arrived under another URL",
     "urlnorm/learned/parked": "requests that waited for the end of another one with their key",

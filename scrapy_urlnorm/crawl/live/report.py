@@ -121,7 +121,7 @@ def _price(stats: Mapping[str, float]) -> list[str]:
             f"{'was' if audits == 1 else 'were'} sent: {agreed:,} found what the rules say, "
             f"{disagreed:,} did not."
         )
-    if retracted := number("learned/retracted"):
+    if retracted := number("learned/retracted") + number("learned/aliases_retracted"):
         sentences.append(
             f"{counted(retracted, 'rule')} {'was' if retracted == 1 else 'were'} taken back."
         )

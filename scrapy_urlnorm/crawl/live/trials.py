@@ -213,12 +213,15 @@ class Trials:
         host = self._hosts.get(split(url).host or "")
         return host is not None and bool(host.on_trial)
 
-    def page(self, url: str, content: Identity) -> list[SiteRule]:
-        """Take note of a page; return the rules that are in force from now on."""
+    def page(self, url: str, content: Identity | None) -> list[SiteRule]:
+        """Take note of a page; return the rules that are in force from now on.
+
+        Ask `wants` whether its *content* is of interest.
+        """
         url = url.partition("#")[0]
         name = split(url).host or ""
         host = self._hosts.get(name)
-        if host is None or not host.on_trial:
+        if host is None or not host.on_trial or content is None or content.kind:
             return []
         key, page = host.key(url), _Page(url, content)
         other = self._pages.get(key)
