@@ -11,6 +11,9 @@ lists before long ones. A rule learned from them acts on everything that comes. 
 - That one value of a parameter means the same as another, or the same as none, is often a
   coincidence of what the site holds today, and of what was fetched of it: in a folder with one
   file all orders agree. Such a rule needs more contents; not so for values that say "as usual".
+- That one page stands under many values (`forms`) is the rule of an empty calendar as well, until
+  the month comes that has an event. So it is believed only of parameters that say where to go
+  afterwards, as those of a log-in page do.
 """
 
 from __future__ import annotations
