@@ -358,9 +358,9 @@ class Crawl:
         self.end(request)
 
     def _page(self, request: Request, content: Identity) -> None:
-        audit = self.witnesses.audit_of(request)
+        audit = self.witnesses.open_audits.of(request)
         if audit is not None:
-            self.witnesses.close_audit(audit)
+            self.witnesses.open_audits.close(audit)
             if audit.witness.content is not None and audit.witness.content.agrees(content):
                 self.audits.agreed(audit.rules, audit.witness.vote)
             else:
@@ -413,14 +413,14 @@ class Crawl:
     def _redirect(self, request: Request, onto: Request) -> None:
         own = own_key(onto.url)
         is_known = own != own_key(request.url) and own in self.known
-        audit = self.witnesses.audit_of(request)
+        audit = self.witnesses.open_audits.of(request)
         if audit is not None and is_by_alias(audit):
             if is_known:
-                self.witnesses.close_undecided(audit)
+                self.witnesses.open_audits.close_undecided(audit)
             else:
-                self.witnesses.follow_audit(audit, onto)
+                self.witnesses.open_audits.follow(audit, onto)
         elif audit is not None:
-            self.witnesses.close_audit(audit)
+            self.witnesses.open_audits.close(audit)
             keys = self.register.keys(onto)
             if keys is not None and keys.learned == audit.keys.learned:
                 self.audits.agreed(audit.rules, audit.witness.vote)

@@ -232,7 +232,7 @@ class Machine(RuleBasedStateMachine):
         assert parked <= crawl.unreadable
         assert not crawl.witnesses._claims
         assert not crawl.witnesses._watched
-        assert not crawl.witnesses._open_audits
+        assert not crawl.witnesses.open_audits
         assert not crawl.witnesses._waited
         assert not crawl.witnesses._with_parked
         assert not crawl.witnesses.is_working

@@ -30,7 +30,7 @@ CREATE INDEX page_of_key ON page (learned) WHERE learned IS NOT NULL;
 CREATE TABLE withheld (
   id INTEGER PRIMARY KEY, site TEXT NOT NULL, learned BLOB NOT NULL, own BLOB NOT NULL,
   request BLOB NOT NULL, checksum INTEGER NOT NULL, is_parked INTEGER NOT NULL);
-CREATE INDEX withheld_of_site ON withheld (site);
+CREATE INDEX withheld_of_site ON withheld (site, own);
 CREATE INDEX withheld_of_key ON withheld (learned);
 """
 #: What was seen under each URL: what the miner learns from (`scrapy_urlnorm.crawl.live.rows`).

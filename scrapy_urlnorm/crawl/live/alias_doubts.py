@@ -77,13 +77,13 @@ class AliasDoubts:
         before decides.
         """
         if not is_known:
-            self._witnesses.follow_audit(audit, onto)
+            self._witnesses.open_audits.follow(audit, onto)
             return
         page = self._aliases.page_at(self._register.own_key(onto))
         if page is None:
-            self._witnesses.close_undecided(audit)
+            self._witnesses.open_audits.close_undecided(audit)
         else:
-            self._witnesses.close_audit(audit)
+            self._witnesses.open_audits.close(audit)
             self._results.page(audit, page.content)
 
 

@@ -70,6 +70,10 @@ class ContentLearner:
         self._rows.mine_again(site)
         return self._keep_rejected(site, known, note)
 
+    def release(self, rule: SiteRule) -> bool:
+        """Take a rule out of force that is not known to be wrong; return whether it was there."""
+        return self._active.get(domain_of(rule.site), {}).pop(rule.identity, None) is not None
+
     def _keep_rejected(self, site: str, rule: SiteRule, note: str) -> SiteRule:
         table = self._rejected.setdefault(site, {})
         before = table.pop(rule.identity, None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.crawl.live.report import why
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
     from scrapy_urlnorm.crawl.live.learners import Learners
     from scrapy_urlnorm.crawl.live.register import Register
-    from scrapy_urlnorm.site_rules import SiteRule
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +100,28 @@ class InForce:
             self.changed(change.came, "learned/rules", "Learned from equal pages")
         elif not change.gone:
             self._put_in_force(site)  # with the evidence that they have now
+
+    def release_small(self) -> bool:
+        """Take back rules that withheld little and that need more audits than a site can bear.
+
+        They are not wrong: they may come again. Return whether there were any.
+        """
+        content = self._learners.content
+        small = (
+            []
+            if content is None
+            else [
+                rule
+                for site in content.sites()
+                for rule in self._audits.too_small(content.active(site))
+                if isinstance(rule, SiteRule) and content.release(rule)
+            ]
+        )
+        note = "it saves too little to be tested as it should be"
+        if small:
+            released = [rule.replace(status="rejected", note=note) for rule in small]
+            self.take_back(released, tell=False)
+        return bool(small)
 
     def take_news(self, *, at_once: bool = False) -> None:
         """Take over, every few seconds, the rules that others learned; tell them of ours."""

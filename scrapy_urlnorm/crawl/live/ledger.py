@@ -144,12 +144,12 @@ class Ledger:
         """Return the requests withheld of *site*, after number *after*."""
         return self._kept("NOT is_parked AND site = ?", site, after=after)
 
-    def sample(self, site: str) -> list[Kept]:
-        """Return some of the requests withheld of *site*, by own key: in no meaningful order."""
+    def sample(self, site: str, after: bytes = b"", most: int = 20) -> list[Kept]:
+        """Return the next requests withheld of *site* by own key: in no meaningful order."""
         rows = self._database.read(
-            "SELECT id, own, request FROM withheld WHERE NOT is_parked AND site = ?"
+            "SELECT id, own, request FROM withheld WHERE NOT is_parked AND site = ? AND own > ?"
             " ORDER BY own LIMIT ?",
-            *(site, _ROWS_AT_ONCE),
+            *(site, after, most),
         )
         return [Kept(*row) for row in rows if row[0] not in self._out]
 

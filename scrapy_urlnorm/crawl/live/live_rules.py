@@ -188,7 +188,7 @@ class LiveRules:
         """Send the requests that stand behind no page: the crawl has nothing else to do.
 
         Return ``True`` to wait a little longer: for a page that is fetched again, a site that is
-        mined, or keys that are made anew.
+        mined, keys that are made anew, or a search that is not at its end.
         """
         self._rules.take_news(at_once=True)
         if self._results.is_waiting or (self._mining is not None and self._mining.look_again()):
@@ -197,10 +197,15 @@ class LiveRules:
         if self._witnesses.is_working:  # one slice at a time: the event loop has its turn
             ask_again(self._crawler)
             return True
+        deadline = monotonic() + SLICE_SECONDS
         try:
-            self._witnesses.idle()
+            has_more = self._witnesses.idle(lambda: monotonic() > deadline)
         except Exception as error:  # noqa: BLE001 - as in `safely`
             self._give_up("idle", error)
+            return False
+        if has_more or self._rules.release_small():
+            ask_again(self._crawler)
+            return True
         return False
 
     def _give_up(self, what: str, error: Exception) -> None:
@@ -225,11 +230,11 @@ class LiveRules:
         onto = Request(target)
         own = self._register.own_key(onto)
         is_known = own != self._register.own_key(request) and self._dupefilter.keys.knows(own)
-        audit = self._witnesses.audit_of(request)
+        audit = self._witnesses.open_audits.of(request)
         if audit is not None and is_by_alias(audit):
             self._doubts.redirected(audit, onto, is_known=is_known)
         elif audit is not None:
-            self._witnesses.close_audit(audit)
+            self._witnesses.open_audits.close(audit)
             self._results.redirect(audit, onto)
         elif is_known and (page := self._aliases.page_at(own)) is not None:
             doubts = self._aliases.ended_elsewhere(request, page.content)
@@ -263,9 +268,9 @@ class LiveRules:
         learns_here = is_evidence and isinstance(response, HtmlResponse)
         is_compared = said.counts or learns_here
         content = identity_of(response) if is_compared else content_of(response, rules_here)
-        audit = self._witnesses.audit_of(request) if self._register.has_keys(site) else None
+        audit = self._witnesses.open_audits.of(request) if self._register.has_keys(site) else None
         if audit is not None:
-            self._witnesses.close_audit(audit)
+            self._witnesses.open_audits.close(audit)
             self._results.page(audit, content)
         elif rules := self._learners.redirects.page(request.url):
             self._rules.take_back(rules)
@@ -289,7 +294,7 @@ class LiveRules:
     @safely(None)
     def missing(self, request: Request) -> None:
         """Learn that a site answered *request* with a status that says that there is no page."""
-        if may_be_evidence(request) and self._witnesses.audit_of(request) is None:
+        if may_be_evidence(request) and self._witnesses.open_audits.of(request) is None:
             self._doubts.examine(self._aliases.ended_elsewhere(request, None), None)
 
     def _stands_for_others(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Sites of which a sample tells which rules withheld its requests: those that saved most.
 MAX_SITES = 20
+#: Requests of a site that tell.
+_SAMPLE = 200
 _LONGEST_RULE = 160
 
 
@@ -65,7 +67,7 @@ class Savings:
                 total += new[site]
                 is_estimate |= new[site] > 0
                 continue
-            sample = self._ledger.sample(site)
+            sample = self._ledger.sample(site, most=_SAMPLE)
             found = [why for kept in sample if (why := self._why(kept)) is not None]
             weight = new[site] / len(sample) if sample else 0.0
             is_estimate |= len(sample) != new[site]

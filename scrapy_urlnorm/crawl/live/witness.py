@@ -29,12 +29,13 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.crawl.live.eligible import may_be_kept_back, may_be_witness
 from scrapy_urlnorm.crawl.live.frontier import Audit, Claim
 from scrapy_urlnorm.crawl.live.kept_back import KeptBack
+from scrapy_urlnorm.crawl.live.open_audits import OpenAudits
 from scrapy_urlnorm.crawl.live.pages import Pages, Witness
 from scrapy_urlnorm.crawl.live.rekeying import Rekeying
 from scrapy_urlnorm.crawl.merges import Behind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from scrapy import Request
 
@@ -84,8 +85,10 @@ class Witnesses:
         self._rekeying = Rekeying(register, ledger, self._kept_back, self._pages)
         self._claims: dict[bytes, Claim] = {}  # by learned key
         self._with_parked: set[bytes] = set()  # learned keys that requests are parked behind
-        self._open_audits: dict[bytes, Audit] = {}  # by own key
+        self.open_audits = OpenAudits(register, audits)
         self._watched: dict[Request, Keys] = {}  # requests under way: with a claim, or audits
+        #: Sites where audits may be owed, with the own key at which the last look ended.
+        self._looking_for_owed: dict[str, bytes] = {}
         self._waited: set[bytes] = set()  # own keys of requests that are not parked again
 
     # --- decisions --------------------------------------------------------------------------
@@ -102,7 +105,7 @@ class Witnesses:
             return None
         audit = self._audit(keys, witness, request)
         if audit is not None:
-            self._open_audits[keys.own] = audit
+            self.open_audits.open(audit)
             return None
         return self._withhold(keys, witness, request)
 
@@ -111,7 +114,7 @@ class Witnesses:
         keys = self._register.keys(request)
         if keys is None:
             return True
-        audit = self._open_audits.get(keys.own)
+        audit = self.open_audits.get(keys.own)
         if audit is not None and audit.request is None:
             self._begin_audit(audit, request)
             return True
@@ -176,7 +179,7 @@ class Witnesses:
         self._watched[request] = keys
 
     def _begin_audit(self, audit: Audit, request: Request) -> None:
-        self._open_audits[audit.keys.own] = audit._replace(request=request)
+        self.open_audits.open(audit._replace(request=request))
         self._watched[request] = audit.keys
 
     def _is_alive(self, claim: Claim) -> bool:
@@ -235,7 +238,7 @@ class Witnesses:
                 self._ledger.unpark(kept.number)
                 self._frontier.count("learned/withheld")
             else:
-                self._open_audits[kept.own] = audit
+                self.open_audits.open(audit)
                 self._kept_back.put_back(kept, request)
 
     def redirected(self, request: Request, target: Request, *, is_known: bool) -> None:
@@ -254,33 +257,6 @@ class Witnesses:
         else:
             self._void(keys.learned)
 
-    # --- audits -----------------------------------------------------------------------------
-
-    def audit_of(self, request: Request) -> Audit | None:
-        """Return the audit that *request* is, if it is one and under way."""
-        if not self._open_audits:
-            return None
-        audit = self._open_audits.get(self._register.own_key(request))
-        return audit if audit is not None and audit.request is not None else None
-
-    def follow_audit(self, audit: Audit, target: Request) -> None:
-        """Take note that an audit goes on with *target*, which it was redirected to."""
-        own = self._register.own_key(target)
-        if own in self._open_audits:
-            self.close_undecided(audit)
-            return
-        self.close_audit(audit)
-        self._open_audits[own] = audit._replace(keys=audit.keys._replace(own=own), request=None)
-
-    def close_audit(self, audit: Audit) -> None:
-        """Take note that an audit has ended. The caller tells `Audits` how."""
-        self._open_audits.pop(audit.keys.own, None)
-
-    def close_undecided(self, audit: Audit) -> None:
-        """Take note that an audit has ended without an answer."""
-        self.close_audit(audit)
-        self._audits.undecided(audit.rules, audit.url, audit.witness.url)
-
     # --- ends -------------------------------------------------------------------------------
 
     def look_around(self) -> None:
@@ -291,9 +267,9 @@ class Witnesses:
             claim = self._claims.get(keys.learned)
             if claim is not None and claim.request is request:
                 self._void(keys.learned)
-            audit = self._open_audits.get(keys.own)
+            audit = self.open_audits.get(keys.own)
             if audit is not None and audit.request is request:
-                self.close_undecided(audit)
+                self.open_audits.close_undecided(audit)
 
     def _void(self, learned: bytes) -> None:
         """Drop a claim whose request ended without a page, and send the first one parked."""
@@ -313,29 +289,38 @@ class Witnesses:
 
     # --- when there is nothing else to do ---------------------------------------------------
 
-    def idle(self) -> None:
-        """Send everything that stands behind no page: the queue is empty, nothing is under way."""
+    def idle(self, is_time_over: Callable[[], bool] = lambda: False) -> bool:
+        """Send everything that stands behind no page: the queue is empty, nothing is under way.
+
+        Return ``True`` if *is_time_over* stopped the search for audits that are still owed.
+        """
         self._forget_requests()
-        for audit in tuple(self._open_audits.values()):
-            self.close_undecided(audit)
+        self.open_audits.close_all()
         self._rekeying.finish()
         self._waited.clear()
         for kept in self._ledger.all_parked():
             self._put_back_at_last(kept)
-        self._send_audits_owed()
+        if not self._looking_for_owed:
+            self._looking_for_owed = dict.fromkeys(self._register.sites(), b"")
+        while self._looking_for_owed and not is_time_over():
+            self._look_for_owed(next(iter(self._looking_for_owed)))
+        return bool(self._looking_for_owed)
 
-    def _send_audits_owed(self) -> None:
-        for site in self._register.sites():
-            for kept in self._ledger.sample(site):
-                reasons: tuple[Reason, ...] = (
-                    *self._register.rules(site),
-                    *self._aliases.accepted(site),
-                )
-                if not any(map(self._audits.owes, reasons)):
-                    break
-                request = self._kept_back.request_of(kept)
-                if request is not None:
-                    self._send_if_owed(kept, request)
+    def _look_for_owed(self, site: str) -> None:
+        """Look at some of the requests withheld of *site*, from where the last look ended."""
+        rules, patterns = self._register.rules(site), self._aliases.accepted(site)
+        reasons: tuple[Reason, ...] = (*rules, *patterns)
+        sample: list[Kept] = []
+        if any(map(self._audits.owes, reasons)):
+            sample = self._ledger.sample(site, after=self._looking_for_owed[site])
+        if not sample:
+            del self._looking_for_owed[site]
+            return
+        self._looking_for_owed[site] = sample[-1].own
+        for kept in sample:
+            request = self._kept_back.request_of(kept)
+            if request is not None:
+                self._send_if_owed(kept, request)
 
     def _send_if_owed(self, kept: Kept, request: Request) -> None:
         """Send a withheld request if it has no witness any more, or as an audit that is owed."""
@@ -347,7 +332,7 @@ class Witnesses:
         reasons = self._reasons(witness, request)
         if self._audits.is_owed(reasons, witness.page.vote):
             self._frontier.count("learned/audited")
-            self._open_audits[keys.own] = Audit(keys, witness.page, reasons, request.url)
+            self.open_audits.open(Audit(keys, witness.page, reasons, request.url))
             self._kept_back.put_back(kept, request)
 
     # --- other rules and aliases ------------------------------------------------------------
@@ -363,18 +348,8 @@ class Witnesses:
             self._with_parked.discard(learned)
         in_force = {rule.identity for rule in self._register.rules(site)}
         in_force |= {pattern.identity for pattern in self._aliases.accepted(site)}
-        for audit in [each for each in self._open_audits.values() if each.keys.site == site]:
-            self._go_on_with(audit, in_force)
+        self.open_audits.rules_changed(site, in_force)
         self._rekeying.begin(site)
-
-    def _go_on_with(self, audit: Audit, in_force: Collection[str]) -> None:
-        """Keep an audit open if all rules that it tests are still in force; else close it."""
-        keys = self._register.keys_of(audit.url)
-        if keys is None or not all(rule.identity in in_force for rule in audit.rules):
-            self.close_undecided(audit)
-        else:
-            keys = audit.keys._replace(learned=keys.learned)
-            self._open_audits[keys.own] = audit._replace(keys=keys)
 
     def contested(self, keys: Keys) -> None:
         """Send what stands behind no page any more, since two pages claim a name with *keys*."""
@@ -396,7 +371,7 @@ class Witnesses:
         """Forget all claims and audits and send everything that is kept back."""
         self._rekeying.stop()
         self._forget_requests()
-        self._open_audits.clear()
+        self.open_audits.clear()
         for kept in self._ledger.all_kept():
             self._kept_back.put_back(kept)
 
