@@ -98,6 +98,9 @@ def logs(data: Path, only: list[str], orders: list[str], folder: Path) -> Iterat
         if name in WITH_PERMALINKS:
             path = data / "crawls2" / f"{WITH_PERMALINKS[name]}.jsonl.gz"
         rows = list(rows_of(path))
+        if not any(map(_is_start, rows)):
+            print(f"{name}: left out, it has no HTML page to begin with", file=sys.stderr)
+            continue
         unfair = frozenset() if name.startswith("app_") else walls(rows)
         for order in orders:
             log = Log(name, order, path if order == "own" else folder / f"{name}_{order}", unfair)
@@ -120,9 +123,14 @@ def walls(rows: Iterable[dict[str, Any]]) -> frozenset[str]:
     return frozenset(c for c, n in sizes.items() if n >= 50 or (n >= 10 and c in with_form))
 
 
+def _is_start(row: dict[str, Any]) -> bool:
+    answer = answer_of(row)
+    return answer is not None and answer.is_html
+
+
 def ordered(rows: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
     """Return *rows* sorted by URL, or in the random order of that name."""
-    start = next(row for row in rows if (answer := answer_of(row)) is not None and answer.is_html)
+    start = next(filter(_is_start, rows))
     others = sorted((row for row in rows if row is not start), key=lambda row: row["url"])
     if order != "sorted":
         random.Random(order).shuffle(others)
