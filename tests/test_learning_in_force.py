@@ -81,6 +81,16 @@ JOINED = {
     "what says a refuted rule": ([], [rule(support=49)], {rule(**IN_A).identity: 50}, []),
     "less than a refuted rule": ([], [rule(**IN_A)], {rule().identity: 50}, [rule(**IN_A)]),
     "a refuted rule in force": ([rule()], [], {rule().identity: 50}, []),
+    "an exchange in another context": (
+        [],
+        [
+            SiteRule(
+                site="h.example", kind="drop-default", default={"h": "HEAD"}, support=49, **IN_A
+            )
+        ],
+        {SiteRule(site="h.example", kind="drop-default", default={"h": "HEAD"}).identity: 50},
+        [],
+    ),
     "a name that is no rule": ([rule()], [], {"U#comment-": 50, "{}": 50, "[1]": 1}, [rule()]),
 }
 

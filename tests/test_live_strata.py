@@ -11,6 +11,7 @@ from scrapy_urlnorm.crawl.live.strata import (
     MAX_SECTIONS,
     MAX_SETS,
     MAX_SLOTS,
+    MAX_WORDS,
     Known,
     Place,
     class_of,
@@ -134,7 +135,7 @@ def test_kinds_are_few(parts):
     audits = 0
     for folder, name, value in parts * 3:
         audits += known.add(Place(f"http://h.test/{folder}/?a={value}&{name}=1").strata(about))
-    assert audits <= MAX_SECTIONS + MAX_SETS + len(about) * MAX_CLASSES
+    assert audits <= MAX_SECTIONS + MAX_SETS + len(about) * (MAX_CLASSES + MAX_WORDS)
 
 
 def test_a_rule_about_many_slots_has_few_kinds():

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.wary import exchanges_values
 from scrapy_urlnorm.site_rules.context import Among, Is
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
@@ -30,7 +31,8 @@ def joined(
     Nothing is left out where no rule was in force. A rule found again has the larger support of
     the two. *banned* says, by the identity of a rule
     that an audit refuted, how many witnesses it needs now. A rule that says all that it says, and
-    more, needs as many.
+    more, needs as many. So does one that exchanges the same values elsewhere: where a coincidence
+    has ended, any condition explains it.
     """
     rules: dict[str, SiteRule] = {}
     accepted = tuple(accepted)
@@ -46,7 +48,9 @@ def joined(
     kept = {
         identity: rule
         for identity, rule in rules.items()
-        if not any((rule.support or 0) < least and says(rule, other) for other, least in refuted)
+        if not any(
+            (rule.support or 0) < least and _is_as_doubtful(rule, other) for other, least in refuted
+        )
     }
     if accepted:
         for identity, rule in tuple(kept.items()):
@@ -70,6 +74,12 @@ def says(wider: SiteRule, rule: SiteRule) -> bool:
         and _covers(wider.site, rule.site)
         and all(any(_follows(c, from_) for from_ in rule.context) for c in wider.context)
     )
+
+
+def _is_as_doubtful(rule: SiteRule, refuted: SiteRule) -> bool:
+    if exchanges_values(rule.operation):
+        return rule.operation == refuted.operation
+    return says(rule, refuted)
 
 
 def _covers(site: str, other: str) -> bool:

@@ -71,7 +71,12 @@ def alone(op: DropParam | IgnoreValue, context: Context, corpus: Corpus) -> tupl
 
 def is_coincidence(op: Operation, support: float) -> bool:
     """Whether so many contents are too few for one value to be taken for another, or for none."""
-    if not isinstance(op, Replace) or support >= _EXCHANGED:
+    return support < _EXCHANGED and exchanges_values(op)
+
+
+def exchanges_values(op: Operation) -> bool:
+    """Whether one value of a parameter is taken for another, or for none; not "as usual"."""
+    if not isinstance(op, Replace):
         return False
     names = {name for name, _ in op.old + op.new}
     if not any(map(is_param, names)):

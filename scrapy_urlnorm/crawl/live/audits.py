@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.crawl.live.strata import Known, Place
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.learning import priors, redirects
+from scrapy_urlnorm.learning.wary import exchanges_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +39,8 @@ COST_OF_A_LOSS = 20
 SHARE, HANDFUL = 0.05, 5
 #: A rule that withheld no more than this gives it back, where its audits find no place.
 LITTLE = 10
+#: How likely it is right, in a crawl, that one value of a parameter means another (a choice).
+_EXCHANGE = 0.1
 #: Contents remembered for a rule. The law asks for 67 where a rule withholds 5,000 requests.
 _MAX_VOTES = 500
 
@@ -244,7 +247,10 @@ def prior(rule: Any) -> float:
     if rule.source == "redirect":
         return redirects.prior(rule)
     operation = getattr(rule, "operation", None)
-    return float(rule.prior) if operation is None else priors.prior(operation)
+    if operation is None:
+        return float(rule.prior)
+    likely = priors.prior(operation)
+    return min(_EXCHANGE, likely) if exchanges_values(operation) else likely
 
 
 def about(rule: Any) -> frozenset[str]:

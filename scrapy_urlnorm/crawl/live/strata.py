@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules.form import Slots
 
 #: Kinds that are told apart for one rule: sections, sets of names, classes of the values of one
-#: slot. Of slots so many are looked at. Further ones are like those before.
-MAX_SECTIONS, MAX_SETS, MAX_CLASSES, MAX_SLOTS = 20, 16, 24, 8
+#: slot, and words. Of slots so many are looked at. Further ones are like those before (choices:
+#: each is an audit; where a value is the title of a page, every request brings another word).
+MAX_SECTIONS, MAX_SETS, MAX_CLASSES, MAX_WORDS, MAX_SLOTS = 12, 10, 24, 8, 8
 #: Numbers up to _ONE_BY_ONE are classes of their own; then each class goes up to _STEP times the
 #: least number in it, and from _LARGE on to _WIDE_STEP times. Page numbers and offsets are below.
 _ONE_BY_ONE, _STEP, _LARGE, _WIDE_STEP = 4, 1.5, 1_000, 8.0
@@ -56,7 +57,10 @@ class Place:
         yield "names", hash(frozenset(filter(is_param, self.slots))), MAX_SETS
         for slot in sorted(about)[:MAX_SLOTS]:
             found = class_of(self._value(slot))
-            yield slot, hash(found), MAX_CLASSES
+            if found[:1] == "=":
+                yield f"{slot} word", hash(found), MAX_WORDS
+            else:
+                yield slot, hash(found), MAX_CLASSES
 
     def _value(self, slot: str) -> str | None:
         """Return the value of a slot; where the URL does not have it, that of its twin."""
