@@ -9,13 +9,14 @@ from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_urlnorm.crawl.live.comparing import answers_as_said, same_content
+from scrapy_urlnorm.crawl.live.comparing import answers_as_said, leads_elsewhere, same_content
 from scrapy_urlnorm.logs.page_identity import identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.live.audits import Audits
     from scrapy_urlnorm.crawl.live.frontier import Audit
@@ -69,15 +70,33 @@ class AuditResults:
         else:
             self._disagreed(audit, f"redirects elsewhere: {onto.url}")
 
-    def page(self, audit: Audit, content: Identity | None) -> None:
-        """Decide about an audit that was answered with a page, or fetch its witness again."""
+    def page(
+        self, audit: Audit, content: Identity | None, response: Response | None = None
+    ) -> None:
+        """Decide about an audit that was answered with a page, or fetch its witness again.
+
+        Without its *response*, the links of the page are not compared.
+        """
         if answers_as_said(audit, content):
-            self._agreed(audit)
+            self._compare_links(audit, response)
         elif not audit.witness.url:  # the witness arrived at another crawler
             self._disagreed(audit, f"other content than its twin: {audit.request}")
         else:
             self._fetches += 1
             deferred_from_coro(self._fetch_again(audit, content))
+
+    def _compare_links(self, audit: Audit, response: Response | None) -> None:
+        """Decide about an audit that found the text of its witness."""
+        url, witness = audit.url, audit.witness.url
+        key_of = self._learned_key
+        if response is not None and witness and leads_elsewhere(response, url, witness, key_of):
+            self._disagreed(audit, f"links of {url} lead elsewhere than those of {witness}")
+        else:
+            self._agreed(audit)
+
+    def _learned_key(self, url: str) -> bytes | None:
+        keys = self._register.keys_of(url)
+        return None if keys is None else keys.learned
 
     async def _fetch_again(self, audit: Audit, content: Identity | None) -> None:
         again = None

@@ -271,7 +271,7 @@ class LiveRules:
         audit = self._witnesses.open_audits.of(request) if self._register.has_keys(site) else None
         if audit is not None:
             self._witnesses.open_audits.close(audit)
-            self._results.page(audit, content)
+            self._results.page(audit, content, response)
         elif rules := self._learners.redirects.page(request.url):
             self._rules.take_back(rules)
         if learns_here and content is not None and may_be_witness(request):
