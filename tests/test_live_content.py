@@ -77,6 +77,13 @@ def test_the_same_url_again_is_no_event(database):
     assert len(table.take(SITE)) == 1
 
 
+def test_a_very_long_url_is_no_evidence(database):
+    """It would take the miner long."""
+    table = Rows(database)
+    table.add(SITE, page(1, 1, "?x=" + "a" * rows.LONGEST_URL))
+    assert table.take(SITE) == []
+
+
 def test_a_large_site_is_thinned_out_by_path(database, monkeypatch):
     """All URLs of a path stay or go together."""
     monkeypatch.setattr(rows, "MAX_ROWS", 100)
@@ -264,3 +271,25 @@ def test_a_process_that_dies_over_a_job_is_given_up(miners):
     assert len(answers) == 3
     assert all("worker process" in answer.error for answer in answers)
     assert not miner.is_working
+
+
+def test_a_site_that_takes_too_long_is_given_up(miners, monkeypatch):
+    """An idle crawl waits for the miner, so the miner must not take for ever."""
+    waiting = []
+    monkeypatch.setattr(
+        mining, "deferToThread", lambda ask, job: waiting.append(defer.Deferred()) or waiting[-1]
+    )
+    miner, answers = miners()
+    miner.request(SITE)
+    assert miner.is_working
+    miner._process = process = mining._started()
+    assert miner.is_working
+    assert process.poll() is None
+    monkeypatch.setattr(mining, "LONGEST_SECONDS", 0.0)
+    assert miner.is_working  # until the thread has noticed
+    assert process.poll() is not None
+    mining._close_pipes(process)
+    waiting[0].errback(EOFError("the other end has closed the pipe"))
+    assert not miner.is_working
+    assert len(answers) == 1
+    assert "worker process" in answers[0].error

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import OrderedDict
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from twisted.internet.threads import deferToThread
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 _COMMAND = (sys.executable, "-c", "from scrapy_urlnorm.learning.worker import main; main()")
 #: A process that ends by itself so often is not started again.
 _MAX_FAILURES = 3
+#: Seconds after which a site is given up. 20,000 rows of a real site take about ten.
+LONGEST_SECONDS = 120.0
 
 
 class Mining:
@@ -42,12 +45,15 @@ class Mining:
         self._waiting: OrderedDict[str, None] = OrderedDict()
         self._process: subprocess.Popen[bytes] | None = None
         self._current: str | None = None
+        self._begun = 0.0
         self._failures = 0
         self._is_closed = False
 
     @property
     def is_working(self) -> bool:
-        """Whether a site is being mined or waits for it."""
+        """Whether a site is being mined or waits for it. One that takes too long is given up."""
+        if self._current is not None and monotonic() - self._begun > LONGEST_SECONDS:
+            self._end()
         return self._current is not None
 
     def request(self, site: str) -> None:
@@ -63,6 +69,7 @@ class Mining:
             return
         site, _ = self._waiting.popitem(last=False)
         self._current = site
+        self._begun = monotonic()
         job = self._job_of(site)
         deferToThread(self._ask, job).addCallbacks(
             self._answered, self._failed, errbackArgs=(site,)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 20_000
 MAX_ROWS_OF_ALL = 1_000_000
 MAX_SITES = 10_000
+LONGEST_URL = 2_000
 #: A site is mined after so many new events, at least; after so many times the events that there
 #: were before, twice as many after each mining that finds nothing new, up to a most; and after 5 %
 #: more rows.
@@ -64,7 +65,12 @@ class Rows:
         self._total = sum(site.rows for site in self._sites.values())
 
     def add(self, name: str, row: Row) -> None:
-        """Write a row of the site *name* down, in place of one with the same URL."""
+        """Write a row of the site *name* down, in place of one with the same URL.
+
+        A very long URL is no evidence: it would take the miner long, and teach little.
+        """
+        if len(row.url) > LONGEST_URL:
+            return
         site = self._sites.get(name)
         if site is None:
             self._make_room()
