@@ -215,7 +215,7 @@ def test_mining_raises_nothing():
 @pytest.fixture
 def miners(monkeypatch):
     """Makes minings whose threads are not: they wait where they are."""
-    monkeypatch.setattr(mining, "deferToThread", defer.execute)
+    monkeypatch.setattr(mining, "in_thread", defer.execute)
     made = []
 
     def make(job_of=a_job):
@@ -277,7 +277,7 @@ def test_a_site_that_takes_too_long_is_given_up(miners, monkeypatch):
     """An idle crawl waits for the miner, so the miner must not take for ever."""
     waiting = []
     monkeypatch.setattr(
-        mining, "deferToThread", lambda ask, job: waiting.append(defer.Deferred()) or waiting[-1]
+        mining, "in_thread", lambda ask, job: waiting.append(defer.Deferred()) or waiting[-1]
     )
     miner, answers = miners()
     miner.request(SITE)

@@ -1,10 +1,11 @@
 """Mining: hands sites to a worker process, one after the other, and brings their rules back.
 
-The event loop never waits for it. A thread of Twisted's pool waits for the answer of the process.
+The event loop never waits for it. A thread waits for the answer of the process.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import subprocess
@@ -14,6 +15,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from scrapy.utils.asyncio import is_asyncio_available
+from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.threads import deferToThread
 
 from scrapy_urlnorm.learning.worker import Job, Mined, receive, send
@@ -21,6 +24,7 @@ from scrapy_urlnorm.learning.worker import Job, Mined, receive, send
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
 logger = logging.getLogger(__name__)
@@ -31,6 +35,17 @@ _COMMAND = (sys.executable, "-c", "from scrapy_urlnorm.learning.worker import ma
 _MAX_FAILURES = 3
 #: Seconds after which a site is given up. 20,000 rows of a real site take about ten.
 LONGEST_SECONDS = 120.0
+
+
+def in_thread(function: Callable[[Job], Mined], job: Job) -> Deferred[Mined]:
+    """Call *function* in a thread, of asyncio where Scrapy uses it, else of Twisted."""
+
+    async def call() -> Mined:
+        if is_asyncio_available():
+            return await asyncio.to_thread(function, job)
+        return await deferToThread(function, job)
+
+    return deferred_from_coro(call())
 
 
 class Mining:
@@ -70,10 +85,8 @@ class Mining:
         site, _ = self._waiting.popitem(last=False)
         self._current = site
         self._begun = monotonic()
-        job = self._job_of(site)
-        deferToThread(self._ask, job).addCallbacks(
-            self._answered, self._failed, errbackArgs=(site,)
-        )
+        asked = in_thread(self._ask, self._job_of(site))
+        asked.addCallbacks(self._answered, self._failed, errbackArgs=(site,))
 
     def _ask(self, job: Job) -> Mined:
         """Wait for the answer to *job*. This runs in a thread, so it touches nothing else."""
