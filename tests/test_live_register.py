@@ -109,6 +109,7 @@ BETWEEN = {
     "two rules": ("http://shop.test/a/", "https://shop.test/a", [HTTPS, SLASH]),
     "one on each side": ("http://shop.test/a", "https://shop.test/a/", [HTTPS, SLASH]),
     "one that acts on both": ("http://shop.test/a/", "http://shop.test/a", [SLASH]),
+    "both alike": ("http://www.shop.test/a", "http://www.shop.test/a", [HTTPS, WWW]),
     "none that tells": ("https://shop.test/a", "https://shop.test/a", [HTTPS, SLASH, WWW]),
     "an unknown page": ("http://shop.test/a/", "", [HTTPS, SLASH]),
     "an unknown page, no rule acts": ("https://shop.test/a", "", [HTTPS, SLASH, WWW]),

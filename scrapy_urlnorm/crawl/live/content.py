@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.sites import domain_of
+from scrapy_urlnorm.learning.in_force import says
 from scrapy_urlnorm.learning.worker import Job
 
 if TYPE_CHECKING:
@@ -142,10 +143,16 @@ class ContentLearner:
         kept = dict(list(found.items())[:MAX_RULES])
         came = [rule for identity, rule in kept.items() if identity not in before]
         gone = [
-            rule.replace(status="rejected", note=mined.error or "the pages that arrived refute it")
+            rule.replace(status="rejected", note=mined.error or _why_gone(rule, kept.values()))
             for identity, rule in before.items()
             if identity not in kept
         ]
         self._active[site] = kept
         self._rows.found(site, something=bool(came))
         return Change(came, gone)
+
+
+def _why_gone(rule: SiteRule, others: Iterable[SiteRule]) -> str:
+    if any(says(other, rule) for other in others):
+        return "a wider rule takes its place"
+    return "the pages that arrived refute it"

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules import SiteRule
 
 
+#: The slot that a rule from redirects changes, where a rule from contents may change it back.
+_CHANGES = {"force-scheme": "scheme", "host-alias": "host", "trailing-slash": "slash"}
+
+
 class Learners:
     """What is known of all sites. Without *rows*, contents teach nothing.
 
@@ -49,11 +53,16 @@ class Learners:
     def active(self, site: str) -> tuple[SiteRule, ...]:
         """Return the rules in force for *site*, a registrable domain; each only once.
 
-        Those from contents come first: where two undo each other the later one has to go, and
-        rules from contents hold for more of a site.
+        Contents and redirects may say the same the other way round: that ``https`` is ``http``, and
+        that ``http`` is ``https``. Such rules undo each other, and those from contents hold for
+        more of a site, so the others stand aside.
         """
         contents = self.content.active(site) if self.content is not None else ()
-        others = (*self.robots.active(site), *self.redirects.active(site))
+        changed = {slot for rule in contents for slot in rule.operation.slots}
+        redirects = [
+            rule for rule in self.redirects.active(site) if _CHANGES.get(rule.kind) not in changed
+        ]
+        others = (*self.robots.active(site), *redirects)
         found = {rule.identity: rule for rule in (*contents, *others)}
         return tuple(found.values())
 

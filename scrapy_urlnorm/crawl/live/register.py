@@ -154,12 +154,14 @@ class Register:
         """Return the rules in force that make the two URLs one.
 
         These are the rules that act on one of the two, and not on both. Where there are none,
-        return all. *other* is "" where it is not known.
+        return those that act on both (``?sid=1`` and ``?sid=2``), or else all. *other* is ""
+        where it is not known.
         """
         site = self._sites.get(site_of(url))
         if site is None:
             return ()
         numbers = site.acting[url]
         if other:
-            numbers = numbers ^ site.acting[other]
+            theirs = site.acting[other]
+            numbers = (numbers ^ theirs) or numbers
         return tuple(site.rules[number] for number in sorted(numbers)) or site.rules

@@ -48,8 +48,12 @@ class Savings:
         self._at_end: Saved | None = None
 
     def at_end(self) -> Saved:
-        """Return what was saved at the first call of this method: the database may close then."""
+        """Return what was saved at the first call of this method: the database may close then.
+
+        Raises `StoreError`, at that call, if the database cannot be read.
+        """
         if self._at_end is None:
+            self._at_end = Saved()
             self._at_end = self.now()
         return self._at_end
 
