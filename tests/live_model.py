@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter, deque
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from scrapy import Request
+from scrapy.http import HtmlResponse
 from scrapy.utils.request import request_from_dict
 
 from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.live.alias_doubts import is_by_alias
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
+from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.fingerprints import get_fingerprint
+from scrapy_urlnorm.learning.aliases import Pattern, permalink
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.live.register import Keys
     from scrapy_urlnorm.crawl.live.witness import Audit
+    from scrapy_urlnorm.learning.aliases import Doubt, Link
 
 SITES = ("shop.test", "blog.test")
 #: The last is right for no page: pages with other numbers have other contents.
@@ -73,16 +79,45 @@ def learned_name(url: str, rules: Iterable[str]) -> str:
     scheme = "https" if "https" in rules else parts.scheme
     host = parts.netloc.removeprefix("www.") if "www" in rules else parts.netloc
     path = parts.path.rstrip("/") if "slash" in rules else parts.path
-    number = "" if "number" in rules else parts.query.partition("&")[0]
+    number = parts.query.removesuffix("&utm_source=x")
+    if not number.startswith("topic="):
+        number = "" if "number" in rules else number.partition("&")[0]
     return f"{scheme} {host} {path} {number}"
 
 
 def content_of(url: str) -> Identity:
-    """The content that a site shows under *url*, whatever its scheme, host and final slash."""
+    """The content that a site shows under *url*, whatever its scheme, host and final slash.
+
+    A topic is shown under each of its posts too. ``sub`` shows a part of a topic, and of the first
+    topic all.
+    """
     name = learned_name(url, ("https", "www", "slash"))
+    name = name.partition("&post=")[0].replace("&sub=1", "").replace("short=", "topic=")
     return Identity(f"bytes of {name}", None, name)
 
 
+@cache
+def named_by(url: str) -> list[Link]:
+    """The permalinks of the page of *url*: right ones, wrong ones, and one of both topics."""
+    topic = content_of(url).digest.partition("topic=")[2]
+    if not topic or "&" in topic:
+        return []
+    base = f"http://{SITES[0]}/t?topic={topic}"
+    return [
+        permalink(url, f"{base}&post={topic}", f"p{topic}"),
+        permalink(url, f"{base}&sub={topic}", f"s{topic}"),
+        *(permalink(url, f"http://{SITES[0]}/t?short={n}", f"x{topic}") for n in {"1", topic}),
+    ]
+
+
+@cache
+def response_of(url: str) -> HtmlResponse:
+    """A page with the permalinks that it has."""
+    body = "".join(f'<a id="{at}" href="{link}#{at}">' for link, _, at in named_by(url))
+    return HtmlResponse(url, body=body.encode(), encoding="utf-8")
+
+
+@cache
 def own_key(url: str) -> bytes:
     """The key of a URL under what the user configured."""
     return get_fingerprint(_BASE.normalize(url))
@@ -146,8 +181,17 @@ class Crawl:
         self.audits = Audits() if self.has_audits else NoAudits()
         for site in SITES:
             self._put_in_force(site)
+        self.aliases = PageAliases(
+            self.register,
+            self.ledger,
+            count=self.count,
+            on_dead=self._pattern_is_dead,
+            on_contested=lambda keys: self.witnesses.contested(keys),
+        )
+        self.dead: set[tuple[str, ...]] = set()  # patterns, by their look
+        self.claims: dict[bytes, set[Identity]] = {}  # of this run, by own key of the name
         self.witnesses = Witnesses(
-            self.register, self.ledger, self.audits, self, max_pages=1_000_000
+            self.register, self.ledger, self.audits, self, self.aliases, max_pages=1_000_000
         )
 
     def close(self) -> None:
@@ -217,7 +261,7 @@ class Crawl:
     def waits_here(self, own: bytes) -> bool:
         return own in self.known and own not in self.elsewhere
 
-    def count(self, stat: str) -> None:
+    def count(self, stat: str, number: float = 1) -> None:
         self.stats[stat] += 1
 
     def shared_witness(self, keys: Keys) -> Page | None:
@@ -278,9 +322,19 @@ class Crawl:
             assert claim.own not in self.elsewhere, f"parked behind another crawler: {request.url}"
 
     def has_witness(self, url: str) -> bool:
-        """Whether a page arrived under another own key, and the same learned key as *url* now."""
+        """Whether a page arrived under another own key, and the same learned key as *url* now.
+
+        Or one that named *url*, and no other page of this run did.
+        """
         own, site = own_key(url), site_of(url)
         rules = self.rules[site]
+        is_named = any(
+            own_key(link.url) == own and link.look not in self.dead
+            for page in self.arrived.values()
+            for link in named_by(page)
+        )
+        if is_named and len(self.claims.get(own, ())) < 2:
+            return True
         return any(
             site_of(other) == site
             and key != own
@@ -304,18 +358,36 @@ class Crawl:
         self.end(request)
 
     def _page(self, request: Request, content: Identity) -> None:
-        audit = self.witnesses.audit_of(request)
+        audit = self.witnesses.open_audits.of(request)
         if audit is not None:
-            self.witnesses.close_audit(audit)
+            self.witnesses.open_audits.close(audit)
             if audit.witness.content is not None and audit.witness.content.agrees(content):
                 self.audits.agreed(audit.rules, audit.witness.vote)
             else:
                 self._disagreed(audit)
-        self.witnesses.page(request, content)
+        page = self.witnesses.page(request, content)
+        links = named_by(request.url)
+        if page is not None:
+            for link in links:
+                self.claims.setdefault(own_key(link.url), set()).add(content)
+        said = self.aliases.read(request, response_of(request.url))
+        self._reject(self.aliases.arrived(said, content, page))
+
+    def _reject(self, doubts: Iterable[Doubt]) -> None:
+        for doubt in doubts:
+            self.aliases.reject(doubt.pattern, "other content")
+
+    def _pattern_is_dead(self, pattern: Pattern) -> None:
+        self.dead.add(pattern.look)
+        self.audits.forget(pattern)
+        self.witnesses.rules_changed(pattern.site)
 
     def _disagreed(self, audit: Audit) -> None:
         self.audits.undecided(audit.rules)
         blamed = self.audits.to_blame(audit.rules)
+        if isinstance(blamed, Pattern):
+            self.aliases.reject(blamed, "an audit disagreed")
+            return
         site = audit.keys.site
         left = [name for name in self.rules[site] if rule_of(site, name) != blamed]
         self.change_rules(site, left)
@@ -339,16 +411,23 @@ class Crawl:
         self.end(request)
 
     def _redirect(self, request: Request, onto: Request) -> None:
-        audit = self.witnesses.audit_of(request)
-        if audit is not None:
-            self.witnesses.close_audit(audit)
+        own = own_key(onto.url)
+        is_known = own != own_key(request.url) and own in self.known
+        audit = self.witnesses.open_audits.of(request)
+        if audit is not None and is_by_alias(audit):
+            if is_known:
+                self.witnesses.open_audits.close_undecided(audit)
+            else:
+                self.witnesses.open_audits.follow(audit, onto)
+        elif audit is not None:
+            self.witnesses.open_audits.close(audit)
             keys = self.register.keys(onto)
             if keys is not None and keys.learned == audit.keys.learned:
                 self.audits.agreed(audit.rules, audit.witness.vote)
             else:
                 self._disagreed(audit)
-        own = own_key(onto.url)
-        is_known = own != own_key(request.url) and own in self.known
+        elif is_known and (page := self.aliases.page_at(own)) is not None:
+            self._reject(self.aliases.ended_elsewhere(request, page.content))
         self.witnesses.redirected(request, onto, is_known=is_known)
 
     # --- rules ------------------------------------------------------------------------------
@@ -417,6 +496,7 @@ class Crawl:
             for site in SITES:
                 self.rules[site] = ()
                 self._put_in_force(site)
+            self.aliases.forget_all()
             self.safely(None, self.witnesses.release_all)
 
     def run_to_the_end(self) -> None:

@@ -61,7 +61,7 @@ class Parts:
         self.database.close()
         self.dupefilter.close()
 
-    def count(self, stat: str) -> None:
+    def count(self, stat: str, number: float = 1) -> None:
         self.stats[stat.removeprefix("urlnorm/learned/")] += 1
 
     async def _download(self, request: Request) -> HtmlResponse:
@@ -113,7 +113,7 @@ class Parts:
         """See redirects in eight first path segments, which is enough for any kind of rule."""
         for number in range(first, first + 8):
             request = Request(f"{source}/w{number}")
-            self.rules.redirect(request, f"{target}/w{number}", is_permanent=True)
+            self.rules.redirect(request, f"{target}/w{number}", status=301)
         self.rules.work()
 
     def in_force(self, site: str = SITE) -> tuple[SiteRule, ...]:

@@ -22,6 +22,7 @@ from scrapy_urlnorm.crawl.crawl_log import CrawlLog
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import read_log
+from scrapy_urlnorm.logs.observation import from_row
 from scrapy_urlnorm.logs.writer import BATCH, LogWriter
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -266,6 +267,26 @@ def write(log, *responses, **more):
 
 
 TOKEN = "http://bob:hunter2@a.test/?token=abc12345def"
+
+
+def test_a_row_says_what_the_page_calls_itself(log):
+    """Links to its own elements under other URLs, and its short link; other rows have no such keys."""
+    body = (
+        "<head><link rel=shortlink href='/?p=5'></head><p id=p9><a href='?post=9#p9'>9</a>"
+        f"<a href='/2#p9'>own</a><a href='{TOKEN}#p9'>secret</a>"
+    )
+    named = HtmlResponse("http://a.test/2", body=body.encode())
+    first, second = write(log, named, HtmlResponse("http://a.test/3", body=b"x"))
+    links = first["self_links"]
+    assert links[0] == "http://a.test/2?post=9#p9"
+    assert links[1].endswith("#p9")
+    assert "hunter2" not in links[1]
+    assert len(links) == 2
+    assert first["shortlink"] == "http://a.test/?p=5"
+    assert not {"self_links", "shortlink"} & set(second)
+    observation = from_row(first)
+    assert observation.self_links == tuple(links)
+    assert observation.shortlink == "http://a.test/?p=5"
 
 
 def test_secrets_are_masked_alike(log):

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log2
 
 import pytest
 
-from scrapy_urlnorm.crawl.live.audits import MAX_SECTIONS, Audits, section_of
+from scrapy_urlnorm.crawl.live import audits as module
+from scrapy_urlnorm.crawl.live.audits import HANDFUL, LITTLE, SHARE, Audits
 from scrapy_urlnorm.site_rules import SiteRule
 
 URL = "http://shop.test/a/"
 
 
+@pytest.fixture
+def room(monkeypatch):
+    """Room for any number of audits of a site."""
+    monkeypatch.setattr(module, "HANDFUL", 1_000_000)
+
+
 def rule(support=0, **operands):
     """A rule of a kind that is right in two of five cases: k is 1.5."""
-    operands = operands or {"kind": "drop-param", "param": "sid"}
-    return SiteRule(site="shop.test", source="content", support=support, **operands)
+    operands = operands or {"kind": "drop-param", "param": "vx"}
+    return SiteRule(**{"site": "shop.test", "source": "content", "support": support} | operands)
 
 
 def audited(audits, one, requests, *, content=None, url=URL, agree=True):
@@ -38,6 +46,7 @@ LAW = {10: 8, 50: 14, 200: 23, 1_000: 39, 5_000: 67}
 
 @pytest.mark.parametrize("requests", LAW)
 @pytest.mark.parametrize("support", [0, 3, 6])
+@pytest.mark.usefixtures("room")
 def test_witnesses_and_audits_grow_with_the_cube_root(requests, support):
     """Together they are W*(M), to the next whole number, whatever was witnesses at first."""
     count = audited(Audits(), rule(support), requests)
@@ -45,18 +54,21 @@ def test_witnesses_and_audits_grow_with_the_cube_root(requests, support):
 
 
 @pytest.mark.parametrize("requests", LAW)
+@pytest.mark.usefixtures("room")
 def test_a_rule_with_many_witnesses_is_audited_at_each_doubling(requests):
     """The floor, log2(1 + M) - 1: witnesses of the past say little of other parts of a site."""
     count = audited(Audits(), rule(10_000), requests)
     assert log2(1 + requests) - 1 <= count < log2(1 + requests)
 
 
+@pytest.mark.usefixtures("room")
 def test_the_better_a_kind_the_fewer_its_audits():
     """The law takes k = (1 - p) / p from the prior p of the kind."""
-    https = rule(kind="force-scheme", option="https")
+    https = rule(kind="force-scheme", option="https", source="redirect")
     assert audited(Audits(), https, 1_000) == 22  # (2 * 20 * 0.25 * 1,000)^(1/3) = 21.5
 
 
+@pytest.mark.usefixtures("room")
 def test_a_content_votes_once():
     """A thousand requests for one page prove no more than one does: only the floor is left."""
     assert audited(Audits(), rule(), 1_000, content="soft 404") == 9  # below log2(1,001) - 1
@@ -67,40 +79,87 @@ def test_a_content_votes_once():
     assert audits.to_blame([one, rule(9)]) == before
 
 
-def test_the_first_request_of_a_section_is_an_audit():
-    """Then of each tenth, and no more: a site may have as many first folders as it has users."""
+def test_the_first_request_of_a_kind_is_an_audit():
+    """However well the rule is proved, and whether the site has room for it or not."""
     audits, one = Audits(), rule(10_000)
     audited(audits, one, 5_000)
-    sent = []
-    for number in range(2_000):
-        word = "".join("abcdefghij"[int(digit)] for digit in str(number))
-        sent.append(audited(audits, one, 1, url=f"http://shop.test/{word}/x"))
-        assert not audited(audits, one, 1, url=f"http://shop.test/{word}/y"), number
-    assert all(sent[: MAX_SECTIONS - 1])
-    assert sum(sent[MAX_SECTIONS - 1 :]) == (500 - MAX_SECTIONS) / 10
+    for folder in "bcdefghijk":
+        assert audited(audits, one, 1, url=f"http://shop.test/{folder}/x")
+        assert not audited(audits, one, 1, url=f"http://shop.test/{folder}/y")
+    for number in range(1, 6):
+        assert audited(audits, one, 1, url=f"{URL}?vx={number}")
+        assert not audited(audits, one, 1, url=f"{URL}?vx={number}")
 
 
-SECTIONS = {
-    "http://h.test": "h.test/",
-    "http://h.test#7": "h.test/",
-    "http://h.test?x": "h.test/",
-    "http://h.test/": "h.test/",
-    "http://h.test/topic-12": "h.test/topic",
-    "http://h.test/topic-13?x=/a/b": "h.test/topic",
-    "http://h.test/2024": "h.test/",
-    "http://h.test/forum/": "h.test/forum",
-    "http://h.test/forum/12": "h.test/forum/",
-    "http://h.test/forum2/12": "h.test/forum#/",
-    "https://h.test/forum13/a/b": "h.test/forum#/",
-    "http://www.h.test/forum/12": "www.h.test/forum/",
-    "http://h.test/é/1": "h.test/é/",
-}
+def test_a_kind_that_got_no_answer_is_audited_again():
+    """The audit of the kind ended without one."""
+    audits, one = Audits(), rule(10_000)
+    audited(audits, one, 100)
+    assert audits.is_due([one], f"{URL}?vx=3", "a", URL)
+    audits.undecided([one], f"{URL}?vx=3", URL)
+    assert audits.is_due([one], f"{URL}?vx=3", "a", URL)
 
 
-@pytest.mark.parametrize("url", SECTIONS)
-def test_sections(url):
-    """Host and first folder, digits folded; of a page in no folder, host and first word."""
-    assert section_of(url) == SECTIONS[url]
+@pytest.mark.usefixtures("room")
+def test_the_first_request_of_a_neighbourhood_is_an_audit_until_they_are_enough():
+    """A hundred neighbours are not a hundred witnesses, also where each has its own content."""
+    audits, one = Audits(), rule(12)
+    assert audited(audits, one, 300, url=f"{URL}?z=0&vx=7&n={{}}") < 20
+    sent = [audited(audits, one, 1, url=f"{URL}?z={z}&vx=7", content="c") for z in range(100)]
+    assert sent[1:10] == [1] * 9
+    assert sum(sent[40:]) <= 3  # M doubles, and grows
+
+
+def test_all_audits_of_a_site_are_few():
+    """A twentieth of what is withheld and a handful, whatever the law asks of many rules."""
+    audits = Audits()
+    rules = [rule(6, kind="drop-param", param=f"n{number}") for number in range(30)]
+    sent = sum(
+        audited(audits, one, 1, content=f"{turn} {one}") for turn in range(40) for one in rules
+    )
+    withheld = 40 * 30 - sent
+    kinds = 30  # the first request of each rule
+    assert sent <= kinds + SHARE * withheld + HANDFUL
+    assert sent > kinds
+
+
+def test_the_rules_that_withhold_most_are_audited_first():
+    """What room there is, they get; a small rule waits."""
+    audits, large, small = Audits(), rule(6), rule(6, kind="drop-param", param="small")
+    audited(audits, large, 60, agree=False)
+    assert audited(audits, small, 15) == 1  # the first of its kind
+    assert audits.owes(large)
+
+
+def test_a_small_rule_without_room_gives_back_what_it_withheld():
+    """Its audits would cost more than they are worth. A large one is audited all the same."""
+    audits, large, small = Audits(), rule(6), rule(0, kind="drop-param", param="small")
+    assert audits.too_small([large, small]) == []
+    audited(audits, large, 100, agree=False)
+    audited(audits, small, LITTLE)
+    assert audits.too_small([large, small]) == [small]
+    assert not audits.owes(small)
+    assert not audits.is_owed([small], "new")
+    assert audits.owes(large)
+    assert audits.is_owed([large], "new")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What is no site rule and is audited all the same."""
+
+    identity: str = "U#comment-#"
+    site: str = "shop.test"
+    support: int = 30
+    source: str = "permalink"
+    prior: float = 0.5
+    audit_rate: float = 0.02
+
+
+def test_a_pattern_is_audited_at_least_at_its_rate():
+    """One in fifty of what it withholds, however well it is proved."""
+    assert 100 <= audited(Audits(), Pattern(support=10_000), 5_000) <= 102
+    assert audited(Audits(), Pattern(), 20) == 4  # at each doubling: log2(21) - 1
 
 
 def test_a_rule_is_audited_at_once():
@@ -117,11 +176,13 @@ def test_audits_under_way_count_until_they_end():
     assert audits.is_due([one], URL, "c")
 
 
+@pytest.mark.usefixtures("room")
 def test_undecided_audits_do_not_end_them():
     """A rule whose audits all fail goes on being audited, and each request is asked for once."""
     assert audited(Audits(), rule(), 50, agree=False) == 50
 
 
+@pytest.mark.usefixtures("room")
 def test_what_is_owed_when_nothing_else_is_to_do():
     """The same law for requests that were counted before; they do not count again."""
     audits, one = Audits(), rule()
@@ -137,6 +198,7 @@ def test_what_is_owed_when_nothing_else_is_to_do():
     assert not audits.is_owed([one], "another")
 
 
+@pytest.mark.usefixtures("room")
 def test_the_rule_with_the_least_behind_it_is_to_blame():
     """Support and contents that agreed since count alike."""
     audits = Audits()
@@ -149,6 +211,7 @@ def test_the_rule_with_the_least_behind_it_is_to_blame():
     assert audits.to_blame([much, little]) == much
 
 
+@pytest.mark.usefixtures("room")
 def test_a_rule_that_comes_back_begins_anew():
     """What a rule did before it was taken back says nothing for it now."""
     audits, one = Audits(), rule()

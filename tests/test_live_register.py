@@ -109,6 +109,7 @@ BETWEEN = {
     "two rules": ("http://shop.test/a/", "https://shop.test/a", [HTTPS, SLASH]),
     "one on each side": ("http://shop.test/a", "https://shop.test/a/", [HTTPS, SLASH]),
     "one that acts on both": ("http://shop.test/a/", "http://shop.test/a", [SLASH]),
+    "both alike": ("http://www.shop.test/a", "http://www.shop.test/a", [HTTPS, WWW]),
     "none that tells": ("https://shop.test/a", "https://shop.test/a", [HTTPS, SLASH, WWW]),
     "an unknown page": ("http://shop.test/a/", "", [HTTPS, SLASH]),
     "an unknown page, no rule acts": ("https://shop.test/a", "", [HTTPS, SLASH, WWW]),
@@ -121,15 +122,6 @@ def test_the_rules_between_two_urls(register, name):
     url, other, rules = BETWEEN[name]
     register.replace(SITE, [HTTPS, SLASH, WWW])
     assert list(register.between(url, other)) == rules
-
-
-def test_what_a_rule_does_alone_is_forgotten_with_it(register):
-    """A rule that is gone leaves nothing behind."""
-    register.replace(SITE, [HTTPS])
-    register.between("http://shop.test/a", "https://shop.test/a")
-    assert register._alone
-    register.replace(SITE, [])
-    assert not register._alone
 
 
 def test_the_key_of_the_url_that_the_rules_make(register):

@@ -9,6 +9,7 @@ from live_model import SITES, Crawl, content_of
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.live import pages
+from scrapy_urlnorm.learning import aliases
 
 SITE = SITES[0]
 HTTP, HTTPS = f"http://{SITE}/a", f"https://{SITE}/a"
@@ -178,3 +179,45 @@ def test_pages_of_sites_without_rules_are_bounded(crawl, monkeypatch):
         crawl.witnesses.page(Request(url), content_of(url))
     assert SITE not in crawl.ledger.count_pages()
     assert sum(crawl.witnesses._pages._counts.values()) == crawl.witnesses._pages._total == 10
+
+
+TOPIC = f"http://{SITE}/t?topic="
+SHORT = f"http://{SITE}/t?short="
+
+
+@pytest.fixture
+def forum(monkeypatch):
+    """A crawl that has accepted short names by one vote, and audits nothing."""
+    monkeypatch.setattr(aliases, "VOTES", 1)
+    with closing(Crawl(has_audits=False)) as crawl:
+        for url in (f"{TOPIC}2", f"{SHORT}2"):
+            assert fetch(crawl, url)
+        yield crawl
+
+
+def test_a_name_is_sent_as_soon_as_two_pages_claim_it(forum):
+    """It stood behind the one that came first."""
+    assert not fetch(forum, f"{SHORT}1")
+    assert list(forum.kept().values()) == [f"{SHORT}1"]
+    assert fetch(forum, f"{TOPIC}1")
+    assert forum.kept() == {}
+    assert forum.leave().url == f"{SHORT}1"
+
+
+def test_what_a_pattern_withheld_is_sent_when_it_is_wrong(forum):
+    """The rest of its site as well; then no request of the site has keys any more."""
+    assert not fetch(forum, f"{SHORT}1")
+    (pattern,) = forum.aliases.accepted(SITE)
+    forum.aliases.reject(pattern, "wrong")
+    forum.work(steps=100)
+    assert forum.kept() == {}
+    assert forum.leave().url == f"{SHORT}1"
+    assert forum.register.keys_of(f"{SHORT}1") is None
+
+
+def test_a_name_of_a_page_that_did_not_arrive_is_sent(forum):
+    """A page that was no witness, for example since it was asked for again, names nothing."""
+    again = Request(f"{TOPIC}1", dont_filter=True)
+    forum.find(again)
+    forum.page(forum.leave(), content_of(again.url))
+    assert fetch(forum, f"{TOPIC}1&post=1")

@@ -124,6 +124,12 @@ def test_no_page_is_lost(name, tmp_path):
     assert faults(name, tmp_path) == []
 
 
+@pytest.mark.parametrize("name", SITES)
+def test_no_page_is_lost_when_contents_teach_too(name, tmp_path):
+    """Rules from equal pages stand beside those from redirects."""
+    assert faults(name, tmp_path, URLNORM_LEARN="content") == []
+
+
 @pytest.mark.parametrize("name", FAILING)
 def test_no_page_is_lost_with_retries(name, tmp_path):
     """What fails is sent again, at the end of the queue."""

@@ -138,7 +138,7 @@ def test_a_redirect_within_the_learned_key_takes_the_claim_along(taught):
     first = Request(BARE + "/n?x=1")
     taught.schedule(first)
     taught.leave()
-    taught.rules.redirect(first, WWW + "/n?x=1", is_permanent=True)
+    taught.rules.redirect(first, WWW + "/n?x=1", status=301)
     meta = {"redirect_urls": [first.url]}
     target = Request(WWW + "/n?x=1", meta=meta)
     assert taught.schedule(target)
@@ -156,7 +156,7 @@ def test_the_first_of_a_section_is_audited(parts):
         assert parts.fetch(f"{WWW}/{section}/1") == "fetched"
         assert parts.schedule(Request(f"{BARE}/{section}/1"))
         audit = parts.leave()
-        parts.rules.redirect(audit, f"{WWW}/{section}/1", is_permanent=True)
+        parts.rules.redirect(audit, f"{WWW}/{section}/1", status=301)
         parts.under_way.discard(audit)
     assert parts.stats["audits_agreed"] == parts.stats["audited"] == 2
     assert parts.merges()
@@ -168,7 +168,7 @@ def test_an_audit_that_leads_elsewhere_takes_the_rule_back(parts):
     parts.fetch(WWW + "/item/1")
     parts.schedule(Request(BARE + "/item/1"))
     audit = parts.leave()
-    parts.rules.redirect(audit, BARE + "/elsewhere", is_permanent=False)
+    parts.rules.redirect(audit, BARE + "/elsewhere", status=302)
     assert not parts.merges()
     assert parts.stats["audits_disagreed"] == parts.stats["retracted"] == 1
 
@@ -260,9 +260,9 @@ def test_a_rule_is_learned_from_permanent_redirects_of_plain_requests_only(parts
     """A temporary one, a retry and a redirect further on in a chain say nothing."""
     for number in range(30):
         url, target = f"{BARE}/{number}", f"{WWW}/{number}"
-        parts.rules.redirect(Request(url), target, is_permanent=False)
+        parts.rules.redirect(Request(url), target, status=302)
         for meta in ({"retry_times": 1}, {"redirect_urls": ["http://other.test/"]}):
-            parts.rules.redirect(Request(url, meta=meta), target, is_permanent=True)
+            parts.rules.redirect(Request(url, meta=meta), target, status=301)
     assert parts.in_force() == ()
 
 
@@ -295,6 +295,7 @@ def test_a_file_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path, ca
 
 def test_a_rule_that_does_not_go_with_the_users_is_not_applied(tmp_path, caplog):
     """Two options of one rule for one host cannot both hold: the user's stays, and it is said."""
+    caplog.set_level("INFO")
     own = tmp_path / "own.toml"
     own.write_text(
         '[[rule]]\nsite = "www.shop.test"\nkind = "remove-directory-index"\n'
@@ -303,7 +304,7 @@ def test_a_rule_that_does_not_go_with_the_users_is_not_applied(tmp_path, caplog)
     with closing(Parts(URLNORM_SITE_RULES=[str(own)])) as parts:
         for number in range(8):
             url = f"{WWW}/{number}/"
-            parts.rules.redirect(Request(url + "index.html"), url, is_permanent=True)
+            parts.rules.redirect(Request(url + "index.html"), url, status=301)
         assert parts.in_force() == ()
         assert "not applied" in caplog.text
         assert parts.stats["rules"] == 0
@@ -348,7 +349,7 @@ METHODS = {
     "page": ("_witnesses.page", lambda rules: rules.page(REQUEST, PAGE), None),
     "redirect": (
         "_witnesses.redirected",
-        lambda rules: rules.redirect(REQUEST, WWW + "/a", is_permanent=True),
+        lambda rules: rules.redirect(REQUEST, WWW + "/a", status=301),
         None,
     ),
     "release_all": ("_witnesses.release_all", lambda rules: rules.release_all(), None),
@@ -422,7 +423,7 @@ def test_odd_urls_go_through_every_step_without_an_error(parts, url, caplog):
     parts.rules.on_arrival(request)
     parts.rules.on_leaving(request)
     parts.under_way.add(request)
-    parts.rules.redirect(request, "https://h.test", is_permanent=True)
+    parts.rules.redirect(request, "https://h.test", status=301)
     parts.arrive(request)
     parts.rules.on_arrival(Request(url.replace("http:", "https:")))
     parts.rules.work()
@@ -437,7 +438,7 @@ TARGETS = ["", "http://", "http://[/", "mailto:a@b", "http://h.test/\ud800", "//
 @pytest.mark.parametrize("target", TARGETS)
 def test_odd_targets_of_redirects_reach_nobody(parts, target):
     """What Scrapy would not follow either is at most counted."""
-    parts.rules.redirect(Request(BARE + "/a"), target, is_permanent=True)
+    parts.rules.redirect(Request(BARE + "/a"), target, status=301)
     assert parts.in_force() == ()
     assert parts.fetch(WWW + "/a") == "fetched"
 

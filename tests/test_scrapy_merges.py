@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from scrapy import Request
 from w3lib.url import canonicalize_url
 
 from scrapy_urlnorm.crawl import merges
-from scrapy_urlnorm.crawl.merges import BeyondScrapy, in_words, rules_between, stock_key
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.merges import BeyondScrapy, Merges, in_words, rules_between, stock_key
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -103,6 +105,23 @@ def test_a_site_rule_is_credited_by_its_kind():
     normalizer = Normalizer("default", None, [rule])
     found = rules_between(normalizer, "http://shop.test/a", "http://shop.test/a/")
     assert found == ["trailing-slash"]
+
+
+def test_the_first_url_of_a_key_is_named_whether_it_was_queued_or_withheld():
+    """Of a withheld one nothing waits in the queue, yet what equals it is merged with it."""
+    counts = []
+    fingerprinter = UrlNormRequestFingerprinter(Normalizer())
+    known = Merges(fingerprinter, counts.append)
+    known.remember(b"queued", FIRST, is_queued=True)
+    known.remember(b"withheld", FIRST, is_queued=False)
+    assert [known.has_queued(key) for key in (b"queued", b"withheld", b"new")] == [
+        True,
+        False,
+        False,
+    ]
+    request = Request(f"{FIRST}&utm_source=x")
+    assert known.merged_by(request, b"withheld", needs_rules=True) == (FIRST, ["drop-params"])
+    assert counts == ["urlnorm/merged", "urlnorm/merged/drop-params"]
 
 
 def test_in_words():

@@ -69,7 +69,7 @@ def test_values_from_the_command_line_are_text():
         ("RULES", {"sort-qeury": True}, "sort-query"),
         ("RULES", {"www": "perhaps"}, "remove"),
         ("LEARN", "everything", "off, redirects"),
-        ("LEARN", "content", "off, redirects"),
+        ("LEARN", "contents", "off, redirects, content"),
         ("STORE", 5, "memory"),
         ("STORE_OPTIONS", "{broken", "a dict"),
         ("SITE_RULES", 5, "a list of paths"),

@@ -1,7 +1,8 @@
-"""Extension that crawls the shop twice more and prints all three crawls side by side.
+"""Extension that crawls the shop three times more and prints all four crawls side by side.
 
-The second crawl is stock Scrapy's, and leaves a crawl log. From that log rules for the shop are
-learned, and the third crawl uses them instead of those that people wrote.
+The second crawl is stock Scrapy's, and leaves a crawl log. The third has no rules for the shop: it
+learns them while it runs. From the log of the second rules are learned too, and the fourth uses
+them instead of those that people wrote.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Compare:
         if self.result_path:
             Path(self.result_path).write_text(json.dumps(result), encoding="utf-8")
         else:
-            show({"stock Scrapy": stock(), "rules.toml": result, "learned.toml": learned()})
+            crawls = {"stock Scrapy": stock(), "learning": learning()}
+            show({**crawls, "rules.toml": result, "learned.toml": learned()})
 
 
 def stock():
@@ -68,6 +70,11 @@ def stock():
     LOG.unlink(missing_ok=True)
     extensions = {"shop.compare.Compare": 500, "scrapy_urlnorm.CrawlLog": 510}
     return crawl(URLNORM_ENABLED=False, URLNORM_CRAWL_LOG=LOG, EXTENSIONS=json.dumps(extensions))
+
+
+def learning():
+    """The same crawl without any rules for the shop: what it learns, it learns while it runs."""
+    return crawl(URLNORM_SITE_RULES="", URLNORM_LEARN="content")
 
 
 def learned():
@@ -93,6 +100,6 @@ def show(crawls):
     for name, label in ROWS.items():
         print(f"{label:36}" + "".join(f"{result[name]:>15,}" for result in crawls.values()))
     print(
-        "rules.toml: written by people. learned.toml: learned from crawl.jsonl, "
-        "the log of the stock crawl."
+        "learning: a first crawl that learns while it runs. rules.toml: written by people.\n"
+        "learned.toml: learned from crawl.jsonl, the log of the stock crawl."
     )

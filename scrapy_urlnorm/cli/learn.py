@@ -26,6 +26,7 @@ from scrapy_urlnorm.cli.verb import (
     say,
 )
 from scrapy_urlnorm.learning import evaluate, survey
+from scrapy_urlnorm.learning.offered import offered_by_all
 from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.text import counted
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from scrapy_urlnorm.learning import Evaluation, SiteReport
+    from scrapy_urlnorm.learning.offered import Offer
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
@@ -187,7 +189,7 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
     """Yield lines: for each site what was found and what is missing, others by their number."""
     silent: Counter[tuple[str, ...]] = Counter()
     for report in reports:
-        if not report.rules and not report.redundant:
+        if not report.rules and not report.redundant and not report.aliases:
             silent[report.missing] += 1
             continue
         line = f"{report.site}: {counted(report.urls, 'URL')}"
@@ -206,11 +208,18 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
             if rule.note and not rule.active:
                 evidence += f"; {rule.note}"
             yield f"  {rule.status}: {rule}{evidence}"
+        for offer in report.aliases:
+            yield f"  page alias: {_as_text(offer)}"
         for missing in report.missing:
             yield f"  missing: {missing}"
     for reasons, count in silent.items():
         sites = counted(count, "site")
         yield f"{sites} without redundant URLs" + "".join(f"; {why}" for why in reasons)
+
+
+def _as_text(offer: Offer) -> str:
+    text = f"{offer.pattern}; support {offer.support}, {counted(offer.merged, 'URL')} merged"
+    return text + (f", {offer.wrong:,} of them wrongly" if offer.wrong else "")
 
 
 def _as_dict(report: SiteReport) -> dict[str, Any]:
@@ -222,6 +231,7 @@ def _as_dict(report: SiteReport) -> dict[str, Any]:
         "merged": report.merged,
         "rules": [rule.masked().as_dict() for rule in report.rules],
         "missing": list(report.missing),
+        "aliases": [offer.as_dict() for offer in report.aliases],
     }
 
 
@@ -267,10 +277,16 @@ def _evaluate(args: argparse.Namespace) -> int:
             "nothing to measure by"
         )
     _say_pages(logs, pages, columns["with"])
+    offers = offered_by_all(pages, normalizer.normalize)
     if args.json:
-        out_json({name: column.as_dict() for name, column in columns.items()}, indent=2)
+        found: dict[str, Any] = {name: column.as_dict() for name, column in columns.items()}
+        if offers:
+            found["aliases"] = [offer.as_dict() for offer in offers]
+        out_json(found, indent=2)
         return YES
     _out_table(columns)
+    for offer in offers:
+        out(f"page alias: {_as_text(offer)}")
     for first, second in columns["with"].examples:
         out(f"merged wrongly: {first}")
         out(f"                {second}")

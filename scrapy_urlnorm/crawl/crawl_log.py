@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
+from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
 from scrapy_urlnorm.crawl.settings import CRAWL_LOG, shows_secrets
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.logs.mask_key import mask_key
 from scrapy_urlnorm.logs.page_identity import body_digest, read_text
+from scrapy_urlnorm.logs.self_links import names_of
 from scrapy_urlnorm.logs.writer import LogWriter
 from scrapy_urlnorm.masking import mask_url
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_URLS = ("url", "location", "canonical")
+_URLS = ("url", "location", "canonical", "shortlink")
 _ROUTES = ("#!", "#/")
 
 
@@ -39,7 +41,7 @@ class CrawlLog:
     again.
 
     A row is about the URL that was fetched, so its URLs have no fragment, unless that may be the
-    route of an application (``#!``, ``#/``). Secrets in the three URLs of a row are masked alike,
+    route of an application (``#!``, ``#/``). Secrets in the URLs of a row are masked alike,
     so that redirects and twins still match; *secrets* leaves the secrets in.
     """
 
@@ -123,6 +125,8 @@ class CrawlLog:
         for name in _URLS:
             if url := row.get(name):
                 row[name] = self._as_kept(url)
+        if links := row.get("self_links"):
+            row["self_links"] = [f"{self._as_kept(url)}#{name}" for url, name in links]
         try:
             self._writer.write(row)
         except OSError as error:
@@ -162,4 +166,15 @@ def _row(response: Response, url: str) -> dict[str, Any]:
     }
     if response.status == 200 and row["digest"] and (text := read_text(response)):
         row.update(text._asdict())
+        row.update(_names(response, url))
     return row
+
+
+def _names(response: Response, url: str) -> dict[str, Any]:
+    """Return what a page says about its other names, as far as it says anything."""
+    assert isinstance(response, HtmlResponse)
+    links, shortlink = names_of(response)
+    own = url.partition("#")[0]
+    others = [link for link in links if link.url != own]
+    found: dict[str, Any] = {"self_links": others, "shortlink": shortlink}
+    return {name: value for name, value in found.items() if value}

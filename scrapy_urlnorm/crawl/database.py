@@ -30,8 +30,15 @@ CREATE INDEX page_of_key ON page (learned) WHERE learned IS NOT NULL;
 CREATE TABLE withheld (
   id INTEGER PRIMARY KEY, site TEXT NOT NULL, learned BLOB NOT NULL, own BLOB NOT NULL,
   request BLOB NOT NULL, checksum INTEGER NOT NULL, is_parked INTEGER NOT NULL);
-CREATE INDEX withheld_of_site ON withheld (site);
+CREATE INDEX withheld_of_site ON withheld (site, own);
 CREATE INDEX withheld_of_key ON withheld (learned);
+"""
+#: What was seen under each URL: what the miner learns from (`scrapy_urlnorm.crawl.live.rows`).
+EVIDENCE_TABLE = """
+CREATE TABLE evidence (
+  site TEXT NOT NULL, url TEXT NOT NULL, status INTEGER NOT NULL, content TEXT, target TEXT,
+  place INTEGER NOT NULL, PRIMARY KEY (site, url)) WITHOUT ROWID;
+CREATE INDEX evidence_of_content ON evidence (site, content) WHERE content IS NOT NULL;
 """
 
 
@@ -67,6 +74,7 @@ class Database:
         with database.doing("open"):
             database._connection.executescript(
                 f"PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; {LEARNED_TABLES}"
+                f"{EVIDENCE_TABLE}"
             )
         return database
 

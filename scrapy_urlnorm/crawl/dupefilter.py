@@ -128,7 +128,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         one has put there lately are known to be its own.
         """
         if self.keys.store.is_shared:
-            return self._merges.remembers(key)
+            return self._merges.has_queued(key)
         return self.keys.knows(key)
 
     def request_seen(self, request: Request) -> bool:
@@ -145,8 +145,9 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def _is_withheld(self, request: Request, key: bytes) -> bool:
         behind = None if self._decision is None else self._decision.on_arrival(request)
+        # Stock Scrapy would have sent this request, and some of those that are merged with it.
+        self._merges.remember(key, request.url, is_queued=behind is None)
         if behind is None:
-            self._merges.remember(key, request.url)
             return False
         self._behind[request] = behind
         return True

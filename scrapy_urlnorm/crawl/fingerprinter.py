@@ -178,11 +178,11 @@ class UrlNormRequestFingerprinter:
         """Whether the fallback is Scrapy's own: then a GET is known by its URL alone."""
         return self._is_direct
 
-    def fingerprint_with(self, request: Request, normalizer: Normalizer) -> bytes:
-        """Return the fingerprint that *request* would have with *normalizer*."""
+    def fingerprint_with(self, request: Request, normalize: Callable[[str], str]) -> bytes:
+        """Return the fingerprint that *request* would have if *normalize* made its key."""
         if self.normalizer_for(request) is not self._normalizer:
             return self.fingerprint(request)
-        return self._digest(request, normalizer.normalize(request.url))
+        return self._digest(request, normalize(request.url))
 
     def set_apart(self, request: Request, hop: int) -> None:
         """Make the fingerprint of *request* unique, as the *hop*-th redirect onto its own key.

@@ -13,12 +13,16 @@ from scrapy_urlnorm.rules import RULE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import TypeAlias
 
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.learning.aliases import Pattern
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
+
+    Reason: TypeAlias = SiteRule | Pattern
 
 #: Of so many keys the URL seen first is remembered, to name it when a duplicate is filtered.
 REMEMBERED_URLS = 10_000
@@ -30,7 +34,7 @@ class Behind(NamedTuple):
     """What a withheld request stands behind."""
 
     url: str  #: of the page that arrived; "" if it arrived at another crawler
-    rules: tuple[SiteRule, ...]  #: which make the two URLs one
+    rules: tuple[Reason, ...]  #: which make the two URLs one
 
 
 class Merges:
@@ -44,18 +48,18 @@ class Merges:
     ) -> None:
         self._explainer = explainer
         self._count = count
-        self._first_urls: OrderedDict[bytes, str] = OrderedDict()
+        self._first_urls: OrderedDict[bytes, tuple[str, bool]] = OrderedDict()
         self._beyond_scrapy = BeyondScrapy()
 
-    def remember(self, key: bytes, url: str) -> None:
-        """Remember *url* as the first one with *key*."""
-        self._first_urls[key] = url
+    def remember(self, key: bytes, url: str, *, is_queued: bool) -> None:
+        """Remember *url* as the first one with *key*, and whether it went into the queue."""
+        self._first_urls[key] = url, is_queued
         if len(self._first_urls) > REMEMBERED_URLS:
             self._first_urls.popitem(last=False)
 
-    def remembers(self, key: bytes) -> bool:
-        """Return whether the first URL with *key* is still remembered."""
-        return key in self._first_urls
+    def has_queued(self, key: bytes) -> bool:
+        """Return whether the first URL with *key* is still remembered, and went into the queue."""
+        return self._first_urls.get(key, ("", False))[1]
 
     def merged_by(
         self, request: Request, key: bytes, *, needs_rules: bool
@@ -66,7 +70,7 @@ class Merges:
         for a URL that is no longer remembered. *needs_rules* is false where they are of interest
         only if they are counted: to find them takes a while.
         """
-        first = self._first_urls.get(key)
+        first, _ = self._first_urls.get(key, (None, False))
         if first is None or first == request.url or self._explainer is None:
             return None, []
         self._first_urls.move_to_end(key)

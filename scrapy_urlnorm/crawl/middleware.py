@@ -13,9 +13,10 @@ from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
+from scrapy_urlnorm.crawl.live.report import Saved, summary
 from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
-from scrapy_urlnorm.crawl.redirects import PERMANENT, REDIRECTS, target_of
+from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.url import parse
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 #: in the download statistics (850) and no answer from the HTTP cache (900).
 PRIORITY = 610
 
+#: Statuses that ask to try again later: request timeout, too early, too many requests.
+_NOT_NOW = (408, 425, 429)
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +95,7 @@ class UrlNormDownloaderMiddleware:
         ):
             return
         pending = parts.find(PendingRequests)
-        learns = self._config.learn == "redirects"
+        learns = self._config.learn != "off"
         if not learns and pending is None:
             return
         try:
@@ -112,20 +115,43 @@ class UrlNormDownloaderMiddleware:
         parts.put(live_rules)
         self._dupefilter.consult(live_rules)
         crawler.signals.connect(self._idle, signals.spider_idle)
+        crawler.signals.connect(self._answer_received, signals.response_received)
         if parts.find(UrlNormSpiderMiddleware) is None:
             crawler.signals.connect(self._response_received, signals.response_received)
 
     def spider_closed(self) -> None:
-        """Write the file of learned rules and close the database."""
-        if self._live_rules is not None:
-            self._live_rules.close()
+        """Write the file of learned rules, close the database, and say what was saved."""
+        saved, live_rules = Saved(), self._live_rules
+        if live_rules is not None:
+            saved = live_rules.saved()
+            live_rules.close()
         if self._database is not None:
             self._database.close()
+        stats = self._stats
+        if stats is None:
+            return
+        if live_rules is not None:
+            stats.set_value("urlnorm/learned/in_force", live_rules.in_force)
+        stats.set_value("urlnorm/saved", stats.get_value("urlnorm/merged", 0) + saved.total)
+        extra = {"spider": self._spider}
+        logger.info("%(summary)s", {"summary": summary(stats.get_stats(), saved)}, extra=extra)
 
     def _idle(self) -> None:
         assert self._live_rules is not None
         if self._live_rules.idle():
             raise DontCloseSpider
+
+    def _answer_received(self, response: Response, request: Request) -> None:
+        """Tell of robots.txt, and of an answer that says that there is no such page, or not for us.
+
+        RobotsTxtMiddleware downloads robots.txt. `process_response` would see it compressed.
+        """
+        assert self._live_rules is not None
+        if request.callback is NO_CALLBACK:
+            if response.status == 200:
+                self._live_rules.robots_txt(request, response)
+        elif 400 <= response.status < 500 and response.status not in _NOT_NOW:
+            self._live_rules.missing(request)
 
     def _response_received(self, response: Response, request: Request) -> None:
         """Tell of a page where our spider middleware is missing.
@@ -172,8 +198,7 @@ class UrlNormDownloaderMiddleware:
             and (target := target_of(response, request.url))
             and target.startswith(("http://", "https://"))
         ):
-            is_permanent = response.status in PERMANENT
-            self._live_rules.redirect(request, target, is_permanent=is_permanent)
+            self._live_rules.redirect(request, target, status=response.status)
         return response
 
     def _is_followed(self, request: Request, status: int) -> bool:

@@ -40,7 +40,7 @@ CRAWL_LOG = "URLNORM_CRAWL_LOG"
 CRAWL_LOG_SECRETS = "URLNORM_CRAWL_LOG_SECRETS"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
-LEARN_MODES = ("off", "redirects")
+LEARN_MODES = ("off", "redirects", "content")
 LEARNED_FILE = "urlnorm-rules.toml"
 
 
@@ -62,8 +62,9 @@ SETTINGS: Mapping[str, Setting] = {
     LEARN: Setting(
         "redirects",
         ", ".join(LEARN_MODES),
-        "redirects: apply to a host what its permanent redirects prove during the crawl. With "
-        "the safe profile the default is off",
+        "redirects: apply to a host what its permanent redirects prove during the crawl. content: "
+        "apply to a site what equal pages under different URLs prove, too. With the safe profile "
+        "the default is off",
     ),
     LEARNED_PATH: Setting(
         None, "a path", f"where learned rules are kept; {LEARNED_FILE} in JOBDIR when that is set"
@@ -130,12 +131,20 @@ STATS: Mapping[str, str] = {
     "urlnorm/merged/{rule}": "of these, how many would not be duplicates without this rule",
     "urlnorm/merged_by_scrapy_too": "duplicates filtered under another URL than the one seen "
     "first, which stock Scrapy filters as well",
+    "urlnorm/saved": "requests that this crawl did not send and stock Scrapy would have: those "
+    "merged, and those withheld at its end. JOBDIR: of this run, below 0 where it sent what an "
+    "earlier one had withheld",
     "urlnorm/redirects/passed": "redirects followed although their key was that of the request "
     "they came from",
     "urlnorm/store/errors": "failures of the store",
     "urlnorm/learned/rules": "rules learned in this crawl and applied",
     "urlnorm/learned/shared": "rules taken over from another crawler at the same store",
+    "urlnorm/learned/minings": "times that the pages of a site were searched for rules",
+    "urlnorm/learned/mining_seconds": "processor time that this took, in a process of its own",
     "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
+    "urlnorm/learned/aliases": "looks of permalinks that were found to lead to the page they are on",
+    "urlnorm/learned/aliases_retracted": "of these, those that a page contradicted later",
+    "urlnorm/learned/in_force": "learned rules in force at the end",
     "urlnorm/learned/withheld": "requests withheld behind a page that arrived under another URL",
     "urlnorm/learned/parked": "requests that waited for the end of another one with their key",
     "urlnorm/learned/put_back": "requests withheld or parked that were sent after all",
@@ -175,8 +184,6 @@ class Config:
             rule for path in _paths(settings, SITE_RULES) for rule in _load(path, SITE_RULES)
         )
         normalizer = _normalizer(profile, rules, site_rules)
-        if _text(settings, LEARN) == "content":
-            raise _bad(LEARN, "content", "learning from content while crawling is not there yet")
         learn = _choice(settings, LEARN, LEARN_MODES)
         learned_path = _learned_path(settings, jobdir)
         config = cls(

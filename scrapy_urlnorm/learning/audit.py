@@ -87,24 +87,29 @@ def _worst(
     plain: Callable[[str], str],
     limits: Limits,
 ) -> SiteRule | None:
-    blame = _Blame(rules)
+    changed = {
+        key: urls
+        for key, members in groups.items()
+        if (urls := [url for url in members if plain(url) != key])
+    }
+    restless = {key for key in changed if normalizer.normalize(key) != key}
+    mixed = {key for key in changed if len({contents[url] for url in groups[key]}) > 1}
+    if not restless and not mixed:
+        return None  # to explain all that the rules did takes longer than all else
+    blame = Blame(rules)
     used: Counter[int] = Counter()
     bad: Counter[int] = Counter()
-    for key, members in groups.items():
-        changed = [url for url in members if plain(url) != key]
-        if not changed:
-            continue
-        counts = Counter(contents[url] for url in members)
+    for key, urls in changed.items():
+        counts = Counter(contents[url] for url in groups[key])
         majority = most_common(counts)
-        restless = normalizer.normalize(key) != key
         fired_here: set[int] = set()
-        for url in changed:
+        for url in urls:
             fired = blame.of(normalizer.explain(url))
             fired_here.update(fired)
             used.update(fired)
             if contents[url] != majority:
                 bad.update(fired)
-            if restless:
+            if key in restless:
                 bad.update(dict.fromkeys(fired, _RESTLESS))
         # A rule that moves the majority onto an odd one out is to blame as well.
         odd = sum(n for content, n in counts.items() if content != majority)
@@ -118,7 +123,7 @@ def _worst(
     return rules[max(failing)[1]] if failing else None
 
 
-class _Blame:
+class Blame:
     """Finds the rules that acted on a URL, by their number, in an explanation.
 
     A rule of its own gives its own reason. One that switches a rule of the catalogue on (for a

@@ -86,6 +86,11 @@ def _switches(
     ]
 
 
+def is_exception(rule: SiteRule) -> bool:
+    """Whether *rule* is one of `exceptions`: it tells URLs apart that the catalogue merges."""
+    return rule.kind in ("drop-params", "remove-session-ids")
+
+
 def is_suspect(url: str) -> bool:
     """Whether the query has a parameter that the catalogue may drop."""
     query = url.partition("?")[2]

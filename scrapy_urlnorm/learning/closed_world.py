@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning.priors import is_listed
 from scrapy_urlnorm.learning.trials import sources
+from scrapy_urlnorm.learning.wary import count_upward
 from scrapy_urlnorm.site_rules.context import Among, all_hold
 from scrapy_urlnorm.site_rules.form import is_segment, place
 from scrapy_urlnorm.site_rules.operations import EDITS, DropParam, EditValue, IgnoreValue
@@ -36,9 +37,16 @@ _Values = set[tuple[str | None, ...]]
 
 
 def closed(
-    op: DropParam | IgnoreValue, context: Context, corpus: Corpus, vocabulary: Vocabulary
+    op: DropParam | IgnoreValue,
+    context: Context,
+    corpus: Corpus,
+    vocabulary: Vocabulary,
+    *,
+    wary: bool = False,
 ) -> Context | None:
     """Shut out values that the log has but no trial saw; None if too few were tried.
+
+    If *wary*, shut out all that were not tried of a parameter whose values count upward.
 
     Needed by test_one_value_tried_is_not_every_value, and by app_trac (4 false merges without).
     """
@@ -56,6 +64,9 @@ def closed(
         tried = {value for values in seen if (value := values[at]) is not None}
         if not tried:
             return None
+        if wary and len(tried) <= _MANY and count_upward(tried):
+            context = (*context, Among(name, tuple(sorted(tried))))
+            continue
         known = vocabulary.values.get(name)
         if not known or known <= tried:
             continue

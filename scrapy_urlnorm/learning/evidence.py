@@ -127,13 +127,14 @@ def _follow(
 
 
 @lru_cache(maxsize=65_536)
-def _site_of_host(host: str) -> str:
+def site_of_host(host: str) -> str:
+    """Return the registrable domain of a host, or the host where it has none."""
     return registrable_domain(host) or host
 
 
 def site_of(url: str) -> str:
     """Return the registrable domain of a URL, or its host where it has none."""
-    return _site_of_host((split(url).host or "").lower())
+    return site_of_host((split(url).host or "").lower())
 
 
 def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> list[Item]:

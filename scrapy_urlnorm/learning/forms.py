@@ -110,6 +110,8 @@ def _form_rule(
     limits: Limits,
 ) -> tuple[Operation, Found] | None:
     returning = all(_returns(name, items) for name in names)
+    if limits.wary and not returning:
+        return None
     if (
         len(items) < (_MIN_RETURNS if returning else _MIN_ITEMS)
         or len({item.content for item in items}) > 1
@@ -151,6 +153,8 @@ def selectors(
     All pages of one path template with exactly these parameters have to show one content. Needed
     by test_what_is_redundant_is_found[farm].
     """
+    if limits.wary:
+        return []
     groups: defaultdict[tuple[Path, tuple[tuple[str, str], ...]], list[Item]]
     groups = defaultdict(list)
     for item in corpus.items:

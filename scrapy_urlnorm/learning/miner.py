@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, tenants
+from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, tenants, wary
 from scrapy_urlnorm.learning.candidates import Candidates, candidates, drops, of_server, wilds
 from scrapy_urlnorm.learning.contexts import Vocabulary, equals
 from scrapy_urlnorm.learning.corpus import Corpus, Item
@@ -129,12 +129,16 @@ class Miner:
         for result in self._cover(op, trials):
             inside = [t for t in trials if all_hold(result.context, t.slots)]
             names = earned(op, inside, self.limits)
+            if self.limits.wary and names == op.names:
+                names = wary.alone(op, result.context, self.corpus)
             if names != op.names:
                 accepted |= bool(names) and self._try_set(type(op)(names))
                 continue
             if not enough_absent(op, inside, result.evidence.support):
                 continue
-            closed = closed_world.closed(op, result.context, self.corpus, self.vocabulary)
+            closed = closed_world.closed(
+                op, result.context, self.corpus, self.vocabulary, wary=self.limits.wary
+            )
             if closed is None:
                 continue
             if closed != result.context:
@@ -275,6 +279,8 @@ class Miner:
 
     def _accept(self, op: Operation, result: Found) -> bool:
         """Accept *op* where it was found, in the sections of the host that it was seen in."""
+        if self.limits.wary and wary.is_coincidence(op, result.evidence.support):
+            return False
         trials = self._trials(op, result.context)
         agreeing = (trial.slots for trial in trials if trial.content is not None)
         kept = tenants.sections(op, result.context, agreeing)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from scrapy_urlnorm.learning import catalogue, proposals
 from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.candidates import of_server
 from scrapy_urlnorm.learning.corpus import most_common
-from scrapy_urlnorm.learning.evidence import gather, items_of, site_of
+from scrapy_urlnorm.learning.evidence import gather, items_of, site_of, site_of_host
+from scrapy_urlnorm.learning.in_force import joined
 from scrapy_urlnorm.learning.miner import Miner
+from scrapy_urlnorm.learning.offered import offered
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.rules import said, settle
 from scrapy_urlnorm.learning.slots import Hasher
@@ -22,9 +24,10 @@ from scrapy_urlnorm.site_rules.context import Is
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.learning.evidence import Evidence
+    from scrapy_urlnorm.learning.offered import Offer
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
@@ -44,7 +47,8 @@ class SiteReport:
 
     ``redundant`` are its URLs beyond one for each content, ``merged`` those of them that the
     active rules (and the catalogue) find on the log itself. ``missing`` says in words what the
-    log lacks; what a proposed rule lacks, its note says.
+    log lacks; what a proposed rule lacks, its note says. ``aliases`` are what the pages of the site
+    rightly say about their other names: a crawl uses them, a rule file cannot hold them.
     """
 
     site: str
@@ -54,6 +58,7 @@ class SiteReport:
     merged: int
     rules: tuple[SiteRule, ...]
     missing: tuple[str, ...] = ()
+    aliases: tuple[Offer, ...] = ()
 
     @property
     def active(self) -> tuple[SiteRule, ...]:
@@ -73,6 +78,9 @@ def mine(
     noise: float = 0.001,
     processes: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    accepted: Iterable[SiteRule] = (),
+    banned: Mapping[str, int] | None = None,
+    wary: bool = False,
 ) -> list[SiteRule]:
     """Learn the rules of every site of a log.
 
@@ -80,8 +88,21 @@ def mine(
     edge). *noise* is the share of pages whose content changes from one fetch to the next; a site
     of which a hundred URLs were fetched twice tells it itself, if it is more.
     *processes* share the sites out. *progress* is called with sites done and sites in all.
+
+    *accepted* are rules in force already: they stay, unless the log speaks against them. *banned*
+    says, by the identity of a rule that was refuted, how many witnesses it needs now. *wary* asks
+    for more evidence, as a log needs that a crawl is still writing: its rows are no fair sample.
     """
-    reports = survey(observations, risk=risk, noise=noise, processes=processes, progress=progress)
+    reports = survey(
+        observations,
+        risk=risk,
+        noise=noise,
+        processes=processes,
+        progress=progress,
+        accepted=accepted,
+        banned=banned,
+        wary=wary,
+    )
     return [rule for report in reports for rule in report.rules]
 
 
@@ -92,41 +113,73 @@ def survey(
     noise: float = 0.001,
     processes: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    accepted: Iterable[SiteRule] = (),
+    banned: Mapping[str, int] | None = None,
+    wary: bool = False,
 ) -> Iterator[SiteReport]:
     """Learn as `mine` does; yield a report for each site, in the order of their names."""
-    limits = Limits(risk, noise)
+    limits = Limits(risk, noise, wary)
     by_site: defaultdict[str, list[Observation]] = defaultdict(list)
     for row in observations:
         site = site_of(row.url)
         if site:
             by_site[site].append(row)
-    jobs = [(site, by_site[site], limits) for site in sorted(by_site)]
+    known: defaultdict[str, list[SiteRule]] = defaultdict(list)
+    for rule in accepted:
+        known[site_of_host(rule.site.removeprefix("*."))].append(rule)
+    jobs = [
+        _Job(site, by_site[site], limits, tuple(known[site]), dict(banned or {}))
+        for site in sorted(by_site)
+    ]
     for done, report in enumerate(_run(jobs, processes), 1):
         if progress is not None:
             progress(done, len(jobs))
         yield report
 
 
-_Job = tuple[str, "list[Observation]", Limits]
+class _Job(NamedTuple):
+    """The rows of one site, and the rules that are in force or refuted there."""
+
+    site: str
+    rows: list[Observation]
+    limits: Limits
+    accepted: tuple[SiteRule, ...]
+    banned: dict[str, int]
+
+    def joined(self, found: Iterable[SiteRule]) -> list[SiteRule]:
+        """Return the rules in force and those that were *found* now."""
+        return joined(self.accepted, found, self.banned)
+
+    def beside(self, rules: Iterable[SiteRule]) -> tuple[SiteRule, ...]:
+        """Return the rules in force and, after them, *rules* that are not."""
+        rules = list(rules)
+        found = self.joined(rule for rule in rules if rule.active)
+        known = {rule.identity for rule in found}
+        return (*found, *(r for r in rules if not r.active and r.identity not in known))
 
 
 def _run(jobs: Sequence[_Job], processes: int) -> Iterator[SiteReport]:
     if processes <= 1 or len(jobs) < 2:
-        yield from map(_mine_site, jobs)
+        yield from map(_report_on, jobs)
         return
     # Loading it takes longer than learning from a small log.
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(min(processes, len(jobs))) as pool:
         chunk = max(1, min(64, len(jobs) // (processes * 4)))
-        yield from pool.map(_mine_site, jobs, chunksize=chunk)
+        yield from pool.map(_report_on, jobs, chunksize=chunk)
+
+
+def _report_on(job: _Job) -> SiteReport:
+    aliases = offered(job.site, job.rows, _PLAIN.normalize)
+    return replace(_mine_site(job), aliases=aliases)
 
 
 def _mine_site(job: _Job) -> SiteReport:
-    site, rows, limits = job
+    site, rows, limits = job.site, job.rows, job.limits
     if len(rows) < _MIN_ROWS:
         urls = {row.url for row in rows}
-        return SiteReport(site, len(urls), len(urls), 0, 0, (), (_TOO_FEW,))
+        return SiteReport(site, len(urls), len(urls), 0, 0, job.beside(()), (_TOO_FEW,))
     rows = _sampled(rows)
     key = _Keys(_PLAIN).__getitem__
     exceptions = catalogue.exceptions(site, rows, key, limits)
@@ -138,28 +191,29 @@ def _mine_site(job: _Job) -> SiteReport:
     evidence = gather(rows, key)
     limits = limits._replace(noise=evidence.noise(limits.noise))
     if evidence.pages:
-        return _learn(site, evidence, key, limits, exceptions, "content")
+        return _learn(job, evidence, key, limits, exceptions, "content")
+    alone = job._replace(accepted=(), banned={})  # these prove nothing against what was accepted
     declared = gather(rows, key, canonical=True)
     if declared.pages:
-        report = _learn(site, declared, key, limits, [], "canonical")
+        report = _learn(alone, declared, key, limits, [], "canonical")
         return replace(
             report,
-            rules=tuple(_proposed(rule) for rule in report.rules),
+            rules=job.beside(_proposed(rule) for rule in report.rules),
             missing=("the log has canonical links, but no contents to confirm them",),
         )
     if evidence.redirects:
-        report = _learn(site, evidence, key, limits, [], "redirect")
+        report = _learn(alone, evidence, key, limits, [], "redirect")
         rules = (rule if _proven_by_redirects(rule) else _proposed(rule) for rule in report.rules)
         return replace(
             report,
-            rules=tuple(rules),
+            rules=job.beside(rules),
             missing=("the log has redirects, but no contents: other rules need them",),
         )
     urls = {row.url for row in rows}
     hosts = {(split(url).host or "").lower() for url in urls}
     found = proposals.from_urls(urls, key, _scope(site, hosts))
     nothing = "the log has neither contents nor redirect targets: nothing can be proven"
-    return SiteReport(site, len(urls), 0, 0, 0, tuple(found), (nothing,))
+    return SiteReport(site, len(urls), 0, 0, 0, job.beside(found), (nothing,))
 
 
 def _sampled(rows: list[Observation]) -> list[Observation]:
@@ -191,7 +245,7 @@ class _Keys(dict[str, str]):
 
 
 def _learn(
-    site: str,
+    job: _Job,
     evidence: Evidence,
     key: Callable[[str], str],
     limits: Limits,
@@ -201,17 +255,19 @@ def _learn(
     hasher = Hasher()
     items = items_of(evidence, key, hasher)
     hosts = {item.slots["host"] for item in items}
-    scope = _scope(site, hosts)
+    scope = _scope(job.site, hosts)
     miner = Miner(items, hasher, limits, scope)
     learned = [rule.replace(source=source) for rule in miner.run()]
     kept = [rule for each in learned if (rule := _on_its_hosts(each, miner)) is not None]
+    kept = job.joined(kept)
     kept, keys = audited(exceptions, kept, evidence.urls, key, limits)
-    proposed = proposals.unproven(miner)
+    known = {rule.identity for rule in kept}
+    proposed = [r for r in proposals.unproven(miner) if r.identity not in known]
     contents = [most_common(of) for of in evidence.urls.values()]
     urls = sum(content >= 0 for content in contents)
     distinct = len({content for content in contents if content >= 0})
     return SiteReport(
-        site=site,
+        site=job.site,
         urls=urls,
         contents=distinct,
         redundant=urls - distinct,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Values that say "the first", "none" or "as usual" in any application. Others are pooled by
 #: chance only: two release tags have nothing in common.
-_NEUTRAL = frozenset(("", "0", "1", "-1", "all", "any", "none", "default", "null", "*"))
+NEUTRAL = frozenset(("", "0", "1", "-1", "all", "any", "none", "default", "null", "*"))
 
 
 def defaults(found: Candidates, attempt: Try, limits: Limits) -> Iterator[tuple[Operation, Found]]:
@@ -40,7 +40,7 @@ def defaults(found: Candidates, attempt: Try, limits: Limits) -> Iterator[tuple[
     for op in found.exchanges:
         if isinstance(op, Replace) and op.is_default and len(op.old) == 1:
             ((name, value),) = op.old
-            if value in _NEUTRAL and (trials := attempt(op, ())):
+            if value in NEUTRAL and (trials := attempt(op, ())):
                 values[name].append((value, trials))
     for name, tried in sorted(values.items()):
         clean = sorted(value for value, trials in tried if not any(t.bad for t in trials))

@@ -21,10 +21,14 @@ _CALM = 1 / _ACCIDENT - 1
 
 
 class Limits(NamedTuple):
-    """The two knobs: the risk accepted, and how many contents change by themselves."""
+    """The two knobs: the risk accepted, and how many contents change by themselves.
+
+    ``wary`` is for the log of a crawl that still runs: see `scrapy_urlnorm.learning.wary`.
+    """
 
     risk: float = 0.02
     noise: float = 0.001
+    wary: bool = False
 
     def tolerates(self, conflicts: int, compared: int) -> bool:
         """Whether so many conflicts among so many URLs may be noise alone."""

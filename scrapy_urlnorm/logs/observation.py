@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
+from scrapy_urlnorm.logs.self_links import MAX_NAMES
 from scrapy_urlnorm.logs.source import url_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class Observation(NamedTuple):
     canonical: absolute ``rel=canonical`` of the page, or None.
     mime: media type in lower case, without parameters; "" when the response had none;
         None where the log does not say.
+    self_links: links of the page to its own elements under another URL, each with ``#`` and the
+        name of the element.
+    shortlink: absolute ``rel=shortlink`` of the page, or None.
     """
 
     url: str
@@ -36,6 +40,8 @@ class Observation(NamedTuple):
     location: str | None = None
     canonical: str | None = None
     mime: str | None = None
+    self_links: tuple[str, ...] = ()
+    shortlink: str | None = None
 
     @property
     def is_page(self) -> bool:
@@ -80,6 +86,7 @@ def from_row(row: Mapping[str, Any]) -> Observation:
     if "mime" in row:
         mime = _mime(row["mime"])
     location, canonical = row.get("location"), row.get("canonical")
+    shortlink = row.get("shortlink")
     return Observation(
         url_of(url),
         status,
@@ -88,7 +95,17 @@ def from_row(row: Mapping[str, Any]) -> Observation:
         url_of(absolute(url, location)) if location else None,
         url_of(absolute(url, canonical)) if canonical else None,
         mime,
+        _links(url, row.get("self_links")),
+        url_of(absolute(url, shortlink)) if shortlink else None,
     )
+
+
+def _links(url: str, value: object) -> tuple[str, ...]:
+    if not value:
+        return ()
+    if not isinstance(value, list):
+        raise ValueError(f"'self_links' must be a list, not {value!r}")  # noqa: TRY004
+    return tuple(url_of(absolute(url, link)) for link in value[:MAX_NAMES])
 
 
 def absolute(base: str, reference: object) -> str:

@@ -13,54 +13,30 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from functools import cache, partial
+from collections import Counter
 from hashlib import blake2b
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from lxml import etree, html  # type: ignore[import-untyped]  # ships no types
 
+from scrapy_urlnorm.logs.visible import beginning, blocks
 from scrapy_urlnorm.logs.volatile import without_volatile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-__all__ = ["LINE_BYTES", "Page", "identify", "visible_lines"]
+__all__ = ["LINE_BYTES", "Names", "Page", "identify", "names_of", "visible_lines"]
 
 LINE_BYTES = 6
 """Bytes of a line's hash: two lines of a host with 100,000 of them share one once in 50,000 hosts."""
 
-_HEAD_TEXTS, _HEAD = 50, 300
-"""Text nodes, and characters, of a heading that are read. A page made to be slow has more."""
-
 _SHORT = 100
 """A page with fewer words than this may be a login wall, an error or a frame for pictures."""
-
-# fmt: off
-_UNSEEN = frozenset((
-    "audio", "canvas", "datalist", "iframe", "math", "noscript", "object", "script", "style", "svg",
-    "template", "video",
-))
-_INLINE = frozenset((
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em", "font",
-    "i", "ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike",
-    "strong", "sub", "sup", "tt", "u", "var", "wbr",
-))
-# fmt: on
-_SEAMLESS = _INLINE | _UNSEEN  # these do not end a line
-_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6", "legend"))
-# Classes of ages in cgit ("3 days") and of lists of products seen before (WooCommerce, Magento).
-_BY_CLASS = re.compile(
-    r"(?:^|\s)age-(?:mins|hours|days|weeks|months|years)\b|recently[-_]viewed|block-viewed-products"
-)
-_HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 
 # Sort arrows: the same listing, sorted by another column, carries them elsewhere.
 _MARKS = re.compile("[↑↓⇅⇧⇩▲△▴▵▼▽▾▿⬆⬇\u200b\ufeff]")
 
-_REPLY = re.compile(r"(?:leave|post|write|add) an? (?:reply|comment)\b", re.IGNORECASE)
-_REPLY_TITLE = re.compile(r"(?:^|\s)(?:reply-title|comment-reply-title)(?:\s|$)")
 _BEFORE_URL, _AFTER_URL = "\"'(<[", "\"')>].,;:"
 _LOGIN = re.compile(
     r"log ?[io]n\b|sign ?in\b|anmeld|einloggen|connexion|identifi|iniciar ses|acceder|accedi|entrar"
@@ -73,6 +49,17 @@ _MISSING = re.compile(
     r"|não encontrad|non trovat|niet gevonden|не найден",
     re.IGNORECASE,
 )
+
+
+_HEADS = etree.XPath("(//head//title)[1] | //h1 | (//h2)[1]")
+
+
+class Names(NamedTuple):
+    """The names of the content of one page: the first three of `Page`."""
+
+    text_digest: str
+    bag_digest: str
+    kind: str | None
 
 
 class Page(NamedTuple):
@@ -104,20 +91,32 @@ def identify(page: str | html.HtmlElement, url: str, canonical: str | None = Non
     A parsed page is not changed. ``canonical`` is the URL that the page declares as its own: like
     ``url``, it is left out where the page prints it.
     """
+    lines, names = _read(page, url, canonical)
+    hashes = b"".join(_line_hash(line) for line in lines)
+    return Page(*names, b64encode(hashes).decode("ascii"))
+
+
+def names_of(page: str | html.HtmlElement, url: str, canonical: str | None = None) -> Names:
+    """Name the content as `identify` does, without the lines: what a running crawl compares."""
+    return _read(page, url, canonical)[1]
+
+
+def _read(page: str | html.HtmlElement, url: str, canonical: str | None) -> tuple[list[str], Names]:
     root = _parse(page) if isinstance(page, str) else page
     lines = visible_lines(root, url, canonical)
-    words = [word for line in lines for word in line.split(" ")]
+    words = " ".join(lines).split()
     kind = None
     if len(words) < _SHORT:
         kind = _kind(root)
         lines += _frames(root)
         words = [word for line in lines for word in line.split(" ")]
-    return Page(
-        _digest("\n".join(lines)),
-        _digest("\n".join(sorted(words))),
-        kind,
-        b64encode(b"".join(_line_hash(line) for line in lines)).decode("ascii"),
-    )
+    return lines, Names(_digest("\n".join(lines)), _digest(_sorted(words)), kind)
+
+
+def _sorted(words: list[str]) -> str:
+    """Return the sorted words, one a line. Most words of a page stand there many times."""
+    times = Counter(words)
+    return "".join([f"{word}\n" * times[word] for word in sorted(times)])[:-1]
 
 
 def _parse(text: str) -> html.HtmlElement:
@@ -139,89 +138,16 @@ def _line_hash(line: str) -> bytes:
 
 def visible_lines(root: html.HtmlElement, url: str, canonical: str | None = None) -> list[str]:
     """Return the text that a reader sees, one line a block, without volatile text."""
-    raw = [" ".join(line.split()) for line in _raw_lines(root)]
-    lines = _MARKS.sub(" ", "\n".join(raw)).split("\n")
+    text = "\n".join([line for block in blocks(root) if (line := " ".join(block.split()))])
+    if not text.isascii():
+        text = _MARKS.sub(" ", text)
+    lines = text.split("\n")
     echoes = _echoes(url, canonical)
     for at, line in enumerate(lines):
         if "/" in line:
             words = [word for word in line.split() if "/" not in word or not echoes(word)]
             lines[at] = " ".join(words)
     return [line for text in without_volatile(lines) if (line := " ".join(text.split()))]
-
-
-def _raw_lines(root: html.HtmlElement) -> Iterator[str]:
-    parts: list[str] = []
-    around_forms = cache(partial(_around_forms, root))
-    walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
-    for event, element in walk:
-        tag = element.tag
-        if event == "start":
-            if (
-                tag in _UNSEEN
-                or _is_hidden(element)
-                or _is_of_the_visit(element)
-                or (tag in _HEADINGS and _is_reply(element, around_forms))
-            ):
-                walk.skip_subtree()
-                continue
-            if tag == "head":
-                walk.skip_subtree()
-                yield "".join(element.xpath("(.//title)[1]//text()"))
-                continue
-            if tag not in _INLINE and parts:
-                yield "".join(parts)
-                parts.clear()
-            text = element.text
-        else:
-            if tag not in _SEAMLESS and event == "end" and parts:
-                yield "".join(parts)
-                parts.clear()
-            text = element.tail
-        if text:
-            parts.append(text)
-    if parts:
-        yield "".join(parts)
-
-
-def _is_hidden(element: html.HtmlElement) -> bool:
-    style = element.get("style")
-    return element.get("hidden") is not None or (
-        style is not None and _HIDDEN.search(style) is not None
-    )
-
-
-def _is_of_the_visit(element: html.HtmlElement) -> bool:
-    """Whether an element tells about the time or the way of the visit, by its class."""
-    name = element.get("class")
-    if name is None:
-        return False
-    if name == "trace":  # DokuWiki's trail of pages seen before
-        around = element.getparent()
-        return around is not None and "breadcrumbs" in around.get("class", "")
-    return _BY_CLASS.search(name) is not None
-
-
-def _is_reply(element: html.HtmlElement, around_forms: Callable[[], set[html.HtmlElement]]) -> bool:
-    """Whether the element is a heading such as "Leave a reply to NAME".
-
-    The name of the person who is answered is no content. WordPress marks such a heading;
-    elsewhere it has these words and stands next to a form to write in.
-    """
-    if _REPLY_TITLE.search(f"{element.get('id', '')} {element.get('class', '')}"):
-        return True
-    return _REPLY.match(_beginning(element)) is not None and element.getparent() in around_forms()
-
-
-def _around_forms(root: html.HtmlElement) -> set[html.HtmlElement]:
-    """Return the elements that hold a form to write in."""
-    found: set[html.HtmlElement] = set()
-    for form in root.iter("form"):
-        if next(form.iter("textarea"), None) is not None:
-            for element in form.iterancestors():
-                if element in found:
-                    break
-                found.add(element)
-    return found
 
 
 def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
@@ -242,21 +168,18 @@ def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
             places.add(path)
 
     def echoes(word: str) -> bool:
+        if "%" not in word and not any(place in word for place in places):
+            return False  # this is quick
         bare = unquote(word).lstrip(_BEFORE_URL)
-        ends = [bare[len(place) :].removeprefix("/") for place in places if bare.startswith(place)]
-        return any(end.startswith(("?", "#")) or not end.strip(_AFTER_URL) for end in ends)
+        rests = [bare[len(place) :].removeprefix("/") for place in places if bare.startswith(place)]
+        return any(rest.startswith(("?", "#")) or not rest.strip(_AFTER_URL) for rest in rests)
 
     return echoes
 
 
-def _beginning(element: html.HtmlElement) -> str:
-    """Return the first words of a heading: one that is never closed may hold the whole page."""
-    return " ".join("".join(islice(element.itertext(), _HEAD_TEXTS)).split())[:_HEAD]
-
-
 def _kind(root: html.HtmlElement) -> str | None:
     """Return "wall" or "missing" for a short page, by its title and main heading, else None."""
-    heads = [_beginning(head) for head in root.xpath("(//head//title)[1] | //h1 | (//h2)[1]")]
+    heads = [beginning(head) for head in _HEADS(root)]
     if any(_LOGIN.search(head) for head in heads) and root.xpath(
         "boolean(//input[@type='password'])"
     ):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 
-from scrapy_urlnorm.logs.page import identify
+from scrapy_urlnorm.logs.page import identify, names_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.http import Response
 
 __all__ = ["MAX_BYTES", "Identity", "PageText", "body_digest", "identity_of", "read_text"]
+
+_Named = TypeVar("_Named")
 
 MAX_BYTES = 4 * 1024 * 1024
 """Bytes. The text of a larger page is not read, which would take long: its bytes name it."""
@@ -46,6 +50,11 @@ class Identity(NamedTuple):
     text_digest: str | None = None
     bag_digest: str | None = None
     kind: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The digest that is nearest to what a reader sees."""
+        return self.bag_digest or self.digest
 
     def agrees(self, other: Identity) -> bool:
         """Whether both name one content: equal bytes, equal text or equal words are enough."""
@@ -80,8 +89,8 @@ def identity_of(response: Response) -> Identity | None:
     digest = body_digest(response)
     if digest is None or not response.body:
         return None
-    text = read_text(response)
-    return Identity(digest, *text[:3]) if text else Identity(digest)
+    read = _parsed(response, names_of)
+    return Identity(digest, *read[0]) if read else Identity(digest)
 
 
 def body_digest(response: Response) -> str | None:
@@ -96,6 +105,14 @@ def read_text(response: Response) -> PageText | None:
 
     The response's own selector parses it, so that the spider need not parse it again.
     """
+    read = _parsed(response, identify)
+    return PageText(*read[0], read[1]) if read else None
+
+
+def _parsed(
+    response: Response, name: Callable[[Any, str, str | None], _Named]
+) -> tuple[_Named, str | None] | None:
+    """Return what *name* says of a page, and the URL that the page declares; see `read_text`."""
     if not isinstance(response, HtmlResponse) or len(response.body) > MAX_BYTES:
         return None
     try:
@@ -104,7 +121,7 @@ def read_text(response: Response) -> PageText | None:
             canonical = _canonical(root, get_base_url(response))
         except ValueError:  # Scrapy's own selector fails for a bad host in <base>
             root, canonical = response.text, None
-        return PageText(*identify(root, response.url, canonical), canonical)
+        return name(root, response.url, canonical), canonical
     except (ValueError, LookupError, etree.LxmlError, RecursionError):
         return None
 

@@ -15,6 +15,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["MAX_SEARCHED", "without_volatile"]
 
@@ -132,7 +136,11 @@ _TABLE = (
 )
 # fmt: on
 
-_ROWS = [(word, pattern.replace("WORD", word)) for pattern, words in _TABLE for word in words]
+_ROWS = [
+    (word, max(word.split(), key=len), pattern.replace("WORD", word))
+    for pattern, words in _TABLE
+    for word in words
+]
 
 MAX_SEARCHED = 200_000
 """Characters of one page that are searched, a line once for each word; later lines stay as they
@@ -145,10 +153,21 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
+def rows() -> Iterator[tuple[str, re.Pattern[str]]]:
+    """Yield every word of the table, in small letters, with its expression."""
+    for word, _, pattern in _ROWS:
+        yield word, _compiled(pattern)
+
+
 def without_volatile(lines: list[str]) -> list[str]:
     """Return the lines of a page with a blank in place of all text that changes by itself."""
     text = "\n".join(lines).lower()
-    rows = [(word, _compiled(pattern)) for word, pattern in _ROWS if word in text]
+    vocabulary = " ".join(set(text.split()))  # shorter than the text, in which words come again
+    rows = [
+        (word, _compiled(pattern))
+        for word, longest, pattern in _ROWS
+        if longest in vocabulary and word in text
+    ]
     if not rows:
         return lines
     left = MAX_SEARCHED

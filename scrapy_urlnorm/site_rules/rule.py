@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Only an active rule changes a URL.
 STATUSES = ("active", "proposed", "rejected")
-SOURCES = ("user", "redirect", "canonical", "content", "url-list")
+SOURCES = ("user", "redirect", "canonical", "robots", "content", "url-list")
 #: Operands that hold several texts; a file may have one text in their place.
 LISTS = ("param", "host", "slots")
 

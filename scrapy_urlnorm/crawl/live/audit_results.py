@@ -9,19 +9,20 @@ from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_urlnorm.crawl.live.comparing import answers_as_said, same_content
+from scrapy_urlnorm.crawl.live.comparing import answers_as_said, leads_elsewhere, same_content
 from scrapy_urlnorm.logs.page_identity import identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.live.audits import Audits
     from scrapy_urlnorm.crawl.live.frontier import Audit
     from scrapy_urlnorm.crawl.live.register import Register
+    from scrapy_urlnorm.crawl.merges import Reason
     from scrapy_urlnorm.logs.page_identity import Identity
-    from scrapy_urlnorm.site_rules import SiteRule
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class AuditResults:
         audits: Audits,
         *,
         count: Callable[[str], None],
-        on_disagreement: Callable[[SiteRule, str], None],
+        on_disagreement: Callable[[Reason, str], None],
         judge: Callable[[Audit, Identity | None, Identity | None], None],
     ) -> None:
         self._crawler = crawler
@@ -69,15 +70,33 @@ class AuditResults:
         else:
             self._disagreed(audit, f"redirects elsewhere: {onto.url}")
 
-    def page(self, audit: Audit, content: Identity | None) -> None:
-        """Decide about an audit that was answered with a page, or fetch its witness again."""
+    def page(
+        self, audit: Audit, content: Identity | None, response: Response | None = None
+    ) -> None:
+        """Decide about an audit that was answered with a page, or fetch its witness again.
+
+        Without its *response*, the links of the page are not compared.
+        """
         if answers_as_said(audit, content):
-            self._agreed(audit)
+            self._compare_links(audit, response)
         elif not audit.witness.url:  # the witness arrived at another crawler
             self._disagreed(audit, f"other content than its twin: {audit.request}")
         else:
             self._fetches += 1
             deferred_from_coro(self._fetch_again(audit, content))
+
+    def _compare_links(self, audit: Audit, response: Response | None) -> None:
+        """Decide about an audit that found the text of its witness."""
+        url, witness = audit.url, audit.witness.url
+        key_of = self._learned_key
+        if response is not None and witness and leads_elsewhere(response, url, witness, key_of):
+            self._disagreed(audit, f"links of {url} lead elsewhere than those of {witness}")
+        else:
+            self._agreed(audit)
+
+    def _learned_key(self, url: str) -> bytes | None:
+        keys = self._register.keys_of(url)
+        return None if keys is None else keys.learned
 
     async def _fetch_again(self, audit: Audit, content: Identity | None) -> None:
         again = None
@@ -106,7 +125,7 @@ class AuditResults:
         if answers_as_said(witness, content):
             self._agreed(audit)
         elif has_changed and (same_content(again, content) or not same_content(again, before)):
-            self._audits.undecided(audit.rules)
+            self._audits.undecided(audit.rules, audit.url, audit.witness.url)
         else:
             url = audit.request.url if audit.request is not None else "an audit"
             self._disagreed(audit, f"other content than {audit.witness.url}: {url}")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from scrapy.http import HtmlResponse
+from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.logs.page_identity import Identity, body_digest, identity_of
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from scrapy.http import Response
 
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
 LONGEST_WALL = 20_000
 #: Hexadecimal digits of the digest of a page's words that crawlers tell one another.
 TOLD_WORDS = 24
+#: Links of a page that are compared.
+_MOST_LINKS = 500
 
 
 def content_of(response: Response, rules: Iterable[SiteRule]) -> Identity | None:
@@ -62,3 +69,27 @@ def same_content(one: Identity | None, other: Identity | None) -> bool:
         return True
     words, others = one.bag_digest, other.bag_digest
     return bool(words and others and words[:TOLD_WORDS] == others[:TOLD_WORDS])
+
+
+def leads_elsewhere(
+    response: Response, url: str, witness: str, key_of: Callable[[str], object]
+) -> bool:
+    """Return whether relative links of a page are others than the same links at *witness*.
+
+    The page in *response* answered *url*. A final slash or one segment more, and ``part-2`` is
+    another page (RFC 3986, section 5.2). Two URLs with as many slashes have links side by side,
+    which the rule between them makes one as it does the pages. *key_of* returns learned keys.
+    """
+    if split(url).path.count("/") == split(witness).path.count("/"):
+        return False
+    if not isinstance(response, HtmlResponse) or get_base_url(response) != response.url:
+        return False  # with a base of its own, its links do not depend on its URL
+    for href in response.xpath("//a/@href").getall()[:_MOST_LINKS]:
+        link = href.strip()
+        if not link or link[0] in "/#" or ":" in link.partition("/")[0]:
+            continue
+        with suppress(ValueError):  # a bad host in the link
+            here, there = urljoin(url, link), urljoin(witness, link)
+            if here != there and key_of(here) != key_of(there):
+                return True
+    return False

@@ -71,10 +71,10 @@ class CrawlFrontier:
             return self._dupefilter.has_queued(own)
         return self._dupefilter.keys.knows(own)
 
-    def count(self, stat: str) -> None:
-        """Count one of the statistics; *stat* is its name after ``urlnorm/``."""
+    def count(self, stat: str, number: float = 1) -> None:
+        """Add *number* to one of the statistics; *stat* is its name after ``urlnorm/``."""
         assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(f"urlnorm/{stat}")
+        self._crawler.stats.inc_value(f"urlnorm/{stat}", number)  # type: ignore[arg-type]
 
     def shared_witness(self, keys: Keys) -> Page | None:
         """Return a page that arrived at another crawler of the same frontier."""

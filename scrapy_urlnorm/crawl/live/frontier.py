@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.live.ledger import Page
     from scrapy_urlnorm.crawl.live.register import Keys
-    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.crawl.merges import Reason
 
 
 class Frontier(Protocol):
@@ -39,8 +39,8 @@ class Frontier(Protocol):
         own. That is no promise: the other crawler may die.
         """
 
-    def count(self, stat: str) -> None:
-        """Count one of the statistics; *stat* is its name after ``urlnorm/``."""
+    def count(self, stat: str, number: float = 1) -> None:
+        """Add *number* to one of the statistics; *stat* is its name after ``urlnorm/``."""
 
     def shared_witness(self, keys: Keys) -> Page | None:
         """Return a page that arrived at another crawler of the same frontier."""
@@ -51,8 +51,9 @@ class Audit(NamedTuple):
 
     keys: Keys
     witness: Page
-    rules: tuple[SiteRule, ...]
-    request: Request | None  #: ``None`` as long as it waits in the queue
+    rules: tuple[Reason, ...]
+    url: str
+    request: Request | None = None  #: as long as it waits in the queue
 
 
 class Claim(NamedTuple):

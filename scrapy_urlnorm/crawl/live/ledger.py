@@ -35,7 +35,7 @@ class Page(NamedTuple):
     @property
     def vote(self) -> object:
         """The content, or the page if its content is not known: it votes once when audits agree."""
-        return self.own if self.content is None else self.content.bag_digest or self.content.digest
+        return self.own if self.content is None else self.content.name
 
 
 class Kept(NamedTuple):
@@ -78,6 +78,11 @@ class Ledger:
             " ORDER BY depth LIMIT 1",
             *(learned, own),
         )
+        return _page(rows[0]) if rows else None
+
+    def page(self, own: bytes) -> Page | None:
+        """Return the page that arrived under this own key."""
+        rows = self._database.read("SELECT own, url, content, depth FROM page WHERE own = ?", own)
         return _page(rows[0]) if rows else None
 
     def pages(self, site: str, after: int) -> list[tuple[int, str | None]]:
@@ -131,18 +136,27 @@ class Ledger:
             return self._kept("is_parked")
         return self._kept("is_parked AND site = ?", site)
 
+    def withheld_with(self, learned: bytes) -> Iterator[Kept]:
+        """Return the requests withheld that have a learned key."""
+        return self._kept("NOT is_parked AND learned = ?", learned)
+
     def withheld(self, site: str, after: int = 0) -> Iterator[Kept]:
         """Return the requests withheld of *site*, after number *after*."""
         return self._kept("NOT is_parked AND site = ?", site, after=after)
 
-    def sample(self, site: str) -> list[Kept]:
-        """Return some of the requests withheld of *site*, by own key: in no meaningful order."""
+    def sample(self, site: str, after: bytes = b"", most: int = 20) -> list[Kept]:
+        """Return the next requests withheld of *site* by own key: in no meaningful order."""
         rows = self._database.read(
-            "SELECT id, own, request FROM withheld WHERE NOT is_parked AND site = ?"
+            "SELECT id, own, request FROM withheld WHERE NOT is_parked AND site = ? AND own > ?"
             " ORDER BY own LIMIT ?",
-            *(site, _ROWS_AT_ONCE),
+            *(site, after, most),
         )
         return [Kept(*row) for row in rows if row[0] not in self._out]
+
+    def count_withheld(self) -> dict[str, int]:
+        """Return how many requests of each site are withheld."""
+        select = "SELECT site, count(*) FROM withheld WHERE NOT is_parked GROUP BY 1"
+        return dict(self._database.read(select))
 
     def all_kept(self) -> Iterator[Kept]:
         """Return all requests that are kept back."""

@@ -7,66 +7,62 @@ No exception leaves it: whatever fails here is logged, counted, and ends in a re
 from __future__ import annotations
 
 import logging
-from functools import wraps
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
+from scrapy_urlnorm.crawl.engine import ask_again
+from scrapy_urlnorm.crawl.live.alias_doubts import AliasDoubts, is_by_alias
 from scrapy_urlnorm.crawl.live.audit_results import AuditResults
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.comparing import content_of
 from scrapy_urlnorm.crawl.live.crawl_frontier import CrawlFrontier
-from scrapy_urlnorm.crawl.live.eligible import may_be_evidence, may_be_kept_back
+from scrapy_urlnorm.crawl.live.eligible import (
+    may_be_evidence,
+    may_be_kept_back,
+    may_be_witness,
+)
 from scrapy_urlnorm.crawl.live.exchange import Exchange
+from scrapy_urlnorm.crawl.live.in_force import InForce
 from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
+from scrapy_urlnorm.crawl.live.learners import Learners
 from scrapy_urlnorm.crawl.live.ledger import Ledger
+from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
+from scrapy_urlnorm.crawl.live.report import Saved
+from scrapy_urlnorm.crawl.live.rows import Rows
+from scrapy_urlnorm.crawl.live.safely import safely
+from scrapy_urlnorm.crawl.live.savings import Savings
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
+from scrapy_urlnorm.crawl.live.site_mining import SiteMining
 from scrapy_urlnorm.crawl.live.witness import Witnesses
-from scrapy_urlnorm.crawl.sites import domain_of, site_of
-from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
-from scrapy_urlnorm.learning.redirects import RedirectLearner
+from scrapy_urlnorm.crawl.redirects import PERMANENT
+from scrapy_urlnorm.crawl.sites import site_of
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.learning.aliases import Pattern
+from scrapy_urlnorm.logs.page_identity import identity_of
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.database import Database
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.live.content import Change
     from scrapy_urlnorm.crawl.live.frontier import Audit
-    from scrapy_urlnorm.crawl.merges import Behind
+    from scrapy_urlnorm.crawl.live.ledger import Page
+    from scrapy_urlnorm.crawl.merges import Behind, Reason
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.logs.page_identity import Identity
 
 logger = logging.getLogger(__name__)
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
 #: How long keys are made anew, and requests kept back, before the event loop has its turn.
 SLICE_SECONDS = 0.01
-
-
-def _safely(answer: object) -> Callable[[F], F]:
-    """Log and count whatever the method raises, and return *answer*, which sends the request."""
-
-    def decorate(method: F) -> F:
-        @wraps(method)
-        def call(self: LiveRules, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return method(self, *args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - in Scrapy it might end the crawl
-                self._failed(method.__name__, error)
-                return answer
-
-        return call  # type: ignore[return-value]
-
-    return decorate
 
 
 class LiveRules:
@@ -81,36 +77,70 @@ class LiveRules:
         database: Database,
     ) -> None:
         self._crawler = crawler
+        self._extra = {"spider": crawler.spider}  # for the logger
         self._dupefilter = dupefilter
-        self._learner = RedirectLearner(config.normalizer, config.learned)
+        rows = Rows(database) if config.learn == "content" else None
+        self._learners = Learners(config.normalizer, config.learned, rows)
         self._register = Register(fingerprinter)
+        site_of("http://host.test/")  # reads the list of public suffixes: slow, so now and not later
         self._audits = Audits()
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
         self._shared_pages = SharedPages(store)
-        self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self._failed)
-        self._file = LearnedFile(config.learned_path, lambda: self._learner.rules, crawler.spider)
+        self._frontier = CrawlFrontier(crawler, dupefilter, self._shared_pages, self.failed)
+        self._file = LearnedFile(config.learned_path, lambda: self._learners.rules, crawler.spider)
+        self._rules = InForce(
+            self._learners,
+            self._register,
+            self._audits,
+            self._exchange,
+            self._file,
+            on_change=lambda site: self._witnesses.rules_changed(site),
+            count=self._frontier.count,
+            extra=self._extra,
+        )
+        self._rules.begin()
+        ledger = Ledger(database)
+        self._aliases = PageAliases(
+            self._register,
+            ledger,
+            count=self._frontier.count,
+            on_dead=self._pattern_is_dead,
+            on_contested=lambda keys: self._witnesses.contested(keys),
+        )
+        self._witnesses = Witnesses(
+            self._register,
+            ledger,
+            self._audits,
+            self._frontier,
+            self._aliases,
+            max_pages=config.max_witnesses,
+            depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
+        )
         self._results = AuditResults(
             crawler,
             self._register,
             self._audits,
             count=self._frontier.count,
-            on_disagreement=self._reject,
+            on_disagreement=self._refuted,
             judge=self._judge,
         )
-        for site in self._learner.sites():
-            self._put_in_force(site)
-        self._witnesses = Witnesses(
-            self._register,
-            Ledger(database),
-            self._audits,
-            self._frontier,
-            max_pages=config.max_witnesses,
-            depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
-        )
+        self._doubts = AliasDoubts(self._register, self._aliases, self._witnesses, self._results)
+        self._savings = Savings(ledger, self._frontier.unpack, self._witnesses.behind)
+        self._mining = self._new_mining()
         self._has_asking_queue = False
         self._is_queue_shared = False
         self._failures: set[str] = set()
+
+    def _new_mining(self) -> SiteMining | None:
+        if self._learners.content is None:
+            return None
+        return SiteMining(
+            self._learners.content,
+            count=self._frontier.count,
+            on_change=self._mined,
+            on_error=lambda error: self.failed("mining", RuntimeError(error)),
+        )
 
     # --- decisions about requests -----------------------------------------------------------
 
@@ -129,94 +159,144 @@ class LiveRules:
         """Whether the queue asks `on_leaving`; if not, the downloader middleware has to."""
         return self._has_asking_queue
 
-    @_safely(None)
+    @safely(None)
     def on_arrival(self, request: Request) -> Behind | None:
         """Return what a request whose own key is new is withheld behind; ``None`` to queue it."""
         return None if self._is_queue_shared else self._witnesses.on_arrival(request)
 
-    @_safely(True)
+    @safely(True)
     def on_leaving(self, request: Request) -> bool:
         """Return whether a request that comes out of the queue is sent; if not, it is kept."""
         return self._witnesses.on_leaving(request)
 
-    @_safely(False)
+    @safely(False)
     def came_through_dupefilter(self, request: Request) -> bool:
         """Return whether a request was scheduled, and not sent by a component itself."""
         return self._dupefilter.keys.knows(self._register.own_key(request))
 
-    @_safely(None)
+    @safely(None)
     def work(self) -> None:
         """For a short while, look for requests that have ended, and make keys anew."""
         deadline = monotonic() + SLICE_SECONDS
         try:
             self._witnesses.look_around()
             self._witnesses.work(lambda: monotonic() > deadline)
-        except Exception as error:  # noqa: BLE001 - as in `_safely`
+        except Exception as error:  # noqa: BLE001 - as in `safely`
             self._give_up("work", error)
 
-    @_safely(False)
+    @safely(False)
     def idle(self) -> bool:
         """Send the requests that stand behind no page: the crawl has nothing else to do.
 
-        Return ``True`` to wait a little longer, for a page that is fetched again.
+        Return ``True`` to wait a little longer: for a page that is fetched again, a site that is
+        mined, keys that are made anew, or a search that is not at its end.
         """
-        self._take_news(at_once=True)
-        if self._results.is_waiting:
+        self._rules.take_news(at_once=True)
+        if self._results.is_waiting or (self._mining is not None and self._mining.look_again()):
             return True
+        self.work()
+        if self._witnesses.is_working:  # one slice at a time: the event loop has its turn
+            ask_again(self._crawler)
+            return True
+        deadline = monotonic() + SLICE_SECONDS
         try:
-            self._witnesses.idle()
-        except Exception as error:  # noqa: BLE001 - as in `_safely`
+            has_more = self._witnesses.idle(lambda: monotonic() > deadline)
+        except Exception as error:  # noqa: BLE001 - as in `safely`
             self._give_up("idle", error)
+            return False
+        if has_more or self._rules.release_small():
+            ask_again(self._crawler)
+            return True
         return False
 
     def _give_up(self, what: str, error: Exception) -> None:
         """Apply no rules any more and send all that is kept back: something is wrong with it."""
-        self._failed(what, error)
+        self.failed(what, error)
+        self._aliases.forget_all()
         for site in self._register.sites():
             self._register.replace(site, ())
         self._witnesses.release_all()
 
-    @_safely(None)
+    @safely(None)
     def release_all(self) -> None:
         """Send everything that an earlier run kept back."""
         self._witnesses.release_all()
 
     # --- evidence ---------------------------------------------------------------------------
 
-    @_safely(None)
-    def redirect(self, request: Request, target: str, *, is_permanent: bool) -> None:
+    @safely(None)
+    def redirect(self, request: Request, target: str, *, status: int) -> None:
         """Learn from a redirect to *target* that the redirect middleware will follow."""
-        self._take_news()
+        self._rules.take_news()
         onto = Request(target)
-        audit = self._witnesses.audit_of(request)
-        if audit is not None:
-            self._witnesses.close_audit(audit)
-            self._results.redirect(audit, onto)
         own = self._register.own_key(onto)
         is_known = own != self._register.own_key(request) and self._dupefilter.keys.knows(own)
+        audit = self._witnesses.open_audits.of(request)
+        if audit is not None and is_by_alias(audit):
+            self._doubts.redirected(audit, onto, is_known=is_known)
+        elif audit is not None:
+            self._witnesses.open_audits.close(audit)
+            self._results.redirect(audit, onto)
+        elif is_known and (page := self._aliases.page_at(own)) is not None:
+            doubts = self._aliases.ended_elsewhere(request, page.content)
+            self._doubts.examine(doubts, page.content)
         self._witnesses.redirected(request, onto, is_known=is_known)
-        if is_permanent and may_be_kept_back(request):
-            rules = self._learner.redirect(request.url, target)
+        if not may_be_kept_back(request):
+            return
+        if self._mining is not None:
+            self._mining.redirect(request, target, status)
+        if status in PERMANENT:
+            rules = self._learners.redirects.redirect(request.url, target)
             if rules:
-                self._changed(rules, "learned/rules", "Learned from redirects: %(rule)s")
+                self._rules.changed(rules, "learned/rules", "Learned from redirects")
 
-    @_safely(None)
+    @safely(None)
+    def robots_txt(self, request: Request, response: Response) -> None:
+        """Try what robots.txt says. *response* is any with status 200 that no spider asked for."""
+        self._learners.robots.robots_txt(request.url, response.body)
+
+    @safely(None)
     def page(self, request: Request, response: Response) -> None:
         """Learn from a page with a 2xx status that is handed to the spider."""
-        self._take_news()
+        self._rules.take_news()
         if not may_be_evidence(request):
             return
         site = site_of(request.url)
         rules_here = self._register.rules(site)
-        content = content_of(response, rules_here)
-        audit = self._witnesses.audit_of(request) if rules_here else None
+        said = self._aliases.read(request, response)
+        robots = self._learners.robots
+        is_evidence = self._mining is not None or robots.wants(request.url)
+        learns_here = is_evidence and isinstance(response, HtmlResponse)
+        is_compared = said.counts or learns_here
+        content = identity_of(response) if is_compared else content_of(response, rules_here)
+        audit = self._witnesses.open_audits.of(request) if self._register.has_keys(site) else None
         if audit is not None:
-            self._witnesses.close_audit(audit)
-            self._results.page(audit, content)
-        elif rules := self._learner.page(request.url):
-            self._take_back(rules)
+            self._witnesses.open_audits.close(audit)
+            self._results.page(audit, content, response)
+        elif rules := self._learners.redirects.page(request.url):
+            self._rules.take_back(rules)
+        if learns_here and content is not None and may_be_witness(request):
+            self._compare(request, response, content)
+        page = None
         if self._stands_for_others(request, response, content):
-            self._arrived(request, content)
+            page = self._arrived(request, content)
+        doubts = self._aliases.arrived(said, content, page)
+        examined = () if audit is None else audit.rules
+        self._doubts.examine(doubts, content, keys=said.keys, examined=examined)
+
+    def _compare(self, request: Request, response: Response, content: Identity) -> None:
+        """Compare a page with those that arrived under other URLs of its site."""
+        if self._mining is not None:
+            self._mining.page(request, response, content)
+        proven = self._learners.robots.page(request.url, content)
+        if proven:
+            self._rules.changed(proven, "learned/rules", "Learned from robots.txt")
+
+    @safely(None)
+    def missing(self, request: Request) -> None:
+        """Learn that a site answered *request* with a status that says that there is no page."""
+        if may_be_evidence(request) and self._witnesses.open_audits.of(request) is None:
+            self._doubts.examine(self._aliases.ended_elsewhere(request, None), None)
 
     def _stands_for_others(
         self, request: Request, response: Response, content: Identity | None
@@ -229,92 +309,53 @@ class LiveRules:
         asked, answered = map(self._register.keys_of, (request.url, response.url))
         return asked is not None and answered is not None and asked.learned == answered.learned
 
-    def _arrived(self, request: Request, content: Identity | None) -> None:
+    def _arrived(self, request: Request, content: Identity | None) -> Page | None:
         page = self._witnesses.page(request, content)
         keys = self._register.keys(request) if page is not None else None
-        if page is not None and keys is not None:
+        if page is not None and keys is not None and not keys.is_plain:
             self._shared_pages.tell(keys, page)
+        return page
 
-    @_safely(None)
+    def _pattern_is_dead(self, pattern: Pattern) -> None:
+        self._audits.forget(pattern)
+        self._witnesses.rules_changed(pattern.site)
+
+    @safely(None)
     def _judge(self, audit: Audit, content: Identity | None, again: Identity | None) -> None:
         self._results.judge(audit, content, again)
 
-    # --- rules that come and go -------------------------------------------------------------
+    @safely(None)
+    def _mined(self, site: str, change: Change) -> None:
+        self._rules.mined(site, change)
+        ask_again(self._crawler)
 
-    def _changed(self, rules: Iterable[SiteRule], stat: str, message: str) -> None:
-        """Put the rules of their sites in force, after *rules* came or went. Count and log them."""
-        rules = list(rules)
-        refused: list[SiteRule] = []
-        for site in {domain_of(rule.site) for rule in rules}:
-            refused += self._put_in_force(site)
-            self._witnesses.rules_changed(site)
-        for rule in rules:
-            if rule in refused:
-                continue
-            self._frontier.count(stat)
-            arguments = {"rule": rule, "note": rule.note}
-            logger.info(message, arguments, extra={"spider": self._crawler.spider})
-        self._file.changed(len(rules))
-        self._exchange.tell(rules)
-
-    def _take_back(
-        self, rules: list[SiteRule], message: str = "Took back: %(rule)s (%(note)s)"
-    ) -> None:
-        for rule in rules:
-            self._audits.forget(rule)
-        self._changed(rules, "learned/retracted", message)
-
-    def _reject(self, rule: SiteRule, note: str) -> None:
-        rejected = self._learner.reject(rule, note)
-        if rejected is not None:
-            self._take_back([rejected])
-
-    def _put_in_force(self, site: str) -> list[SiteRule]:
-        """Put the learned rules of *site* in force; return those that do not go with the rest."""
-        rules = list(self._learner.active(site))
-        refused: list[SiteRule] = []
-        while (error := self._refusal(site, rules)) is not None:
-            newest = rules.pop()
-            refused.append(newest)
-            self._learner.reject(newest, str(error))
-            logger.warning("A learned rule is not applied: %(error)s", {"error": error})
-        return refused
-
-    def _refusal(self, site: str, rules: list[SiteRule]) -> SiteRuleError | None:
-        """Put *rules* in force; return the error if they do not go together."""
-        try:
-            self._register.replace(site, rules)
-        except SiteRuleError as error:
-            return error
-        return None
-
-    # --- other crawlers at the same store ---------------------------------------------------
-
-    def _take_news(self, *, at_once: bool = False) -> None:
-        """Take over, every few seconds, the rules that others learned; tell them of ours."""
-        news = self._exchange.news(at_once=at_once)
-        if not news:
-            return
-        learned, retracted = self._learner.adopt(news)
-        if learned:
-            self._changed(learned, "learned/shared", "Learned by another crawler: %(rule)s")
-        # A rule of another crawler may also contradict a page that this crawler has seen.
-        theirs = [rule for rule in retracted if rule in news]
-        ours = [rule for rule in retracted if rule not in news]
-        if theirs:
-            self._take_back(theirs, "Taken back by another crawler: %(rule)s (%(note)s)")
-        if ours:
-            message = "Learned by another crawler and not taken over: %(rule)s (%(note)s)"
-            self._take_back(ours, message)
+    def _refuted(self, rule: Reason, note: str) -> None:
+        """Take note that an audit has found *rule*, or a pattern of names, to be wrong."""
+        if isinstance(rule, Pattern):
+            self._aliases.reject(rule, note)
+        else:
+            self._rules.reject(rule, note)
 
     # --- the end, and failures --------------------------------------------------------------
 
-    @_safely(None)
+    @safely(Saved())
+    def saved(self) -> Saved:
+        """Return what this run has saved. Ask at the end, while the database is open."""
+        return self._savings.at_end()
+
+    @property
+    def in_force(self) -> int:
+        """How many learned rules are in force."""
+        return len(self._rules)
+
+    @safely(None)
     def close(self) -> None:
-        """Write the file of learned rules."""
+        """End mining and write the file of learned rules."""
+        if self._mining is not None:
+            self._mining.close()
         self._file.close()
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def failed(self, what: str, error: Exception) -> None:
         self._frontier.count("learned/errors")
         kind = f"{what} {type(error).__name__}"
         if kind in self._failures:
@@ -324,7 +365,7 @@ class LiveRules:
             "Learning failed in %(what)s, the request is sent: %(error)r "
             "(further failures of this kind are only counted)",
             {"what": what, "error": error},
-            extra={"spider": self._crawler.spider},
+            extra=self._extra,
         )
         if not isinstance(error, StoreError):
             logger.debug("This is where learning failed", exc_info=error)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request
 
+from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.sites import site_of
+from scrapy_urlnorm.fingerprints import get_fingerprint
+from scrapy_urlnorm.learning.audit import Blame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,17 +22,36 @@ if TYPE_CHECKING:
 
 
 class Keys(NamedTuple):
-    """The two keys of a request to a site with rules in force."""
+    """The two keys of a request to a site with rules in force, or page aliases."""
 
     site: str  #: the registrable domain, or the host if it has none
     own: bytes  #: the fingerprint, from what the user configured
     learned: bytes  #: made from the URL as the rules in force for the site change it further
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the site has no rules: both keys are one."""
+        return self.learned == self.own
 
-class _Site(NamedTuple):
-    rules: tuple[SiteRule, ...]
-    normalizer: Normalizer
-    salt: bytes
+
+class _Site:
+    """The rules in force for one site, and the numbers of those that act on a URL."""
+
+    __slots__ = ("_blame", "acting", "key_of", "normalizer", "rules", "salt")
+
+    def __init__(self, rules: tuple[SiteRule, ...], normalizer: Normalizer) -> None:
+        self.rules = rules
+        self.normalizer = normalizer
+        text = json.dumps(sorted(rule.identity for rule in rules))
+        self.salt = blake2b(text.encode(), digest_size=16).digest()
+        self._blame = Blame(rules)
+        #: By URL: a request is asked about when it leaves the queue and when its page arrives.
+        self.key_of = BoundedCache(normalizer.normalize, most=4_096, longest=2_000)
+        #: By URL: a page that others stand behind is asked for with each of them.
+        self.acting = BoundedCache(self._acting, most=1_000, longest=2_000)
+
+    def _acting(self, url: str) -> set[int]:
+        return self._blame.of(self.normalizer.explain(url))
 
 
 class Register:
@@ -42,9 +64,10 @@ class Register:
     def __init__(self, fingerprinter: UrlNormRequestFingerprinter) -> None:
         self._fingerprinter = fingerprinter
         self._base = fingerprinter.normalizer
+        self._key_of = BoundedCache(self._base.normalize, most=4_096, longest=2_000)
         self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
         self._sites: dict[str, _Site] = {}
-        self._alone: dict[str, Normalizer] = {}  # by the one rule that each has
+        self._with_aliases: set[str] = set()
 
     def replace(self, site: str, rules: Iterable[SiteRule]) -> None:
         """Put *rules*, and no others, in force for *site*.
@@ -53,16 +76,21 @@ class Register:
         that do not go together.
         """
         rules = tuple(rules)
-        before = self._sites.get(site)
         if rules:
-            normalizer = self._base.for_site(site, rules)
-            text = json.dumps(sorted(rule.identity for rule in rules))
-            salt = blake2b(text.encode(), digest_size=16).digest()
-            self._sites[site] = _Site(rules, normalizer, salt)
+            self._sites[site] = _Site(rules, self._base.for_site(site, rules))
         else:
             self._sites.pop(site, None)
-        for rule in before.rules if before is not None else ():
-            self._alone.pop(rule.identity, None)
+
+    def give_keys(self, site: str, *, has_aliases: bool) -> None:
+        """Give requests to *site* keys even if it has no rules, as long as it *has_aliases*."""
+        if has_aliases:
+            self._with_aliases.add(site)
+        else:
+            self._with_aliases.discard(site)
+
+    def has_keys(self, site: str) -> bool:
+        """Return whether requests to *site* have keys: it has rules in force, or page aliases."""
+        return site in self._sites or site in self._with_aliases
 
     def rules(self, site: str) -> tuple[SiteRule, ...]:
         """Return the rules in force for *site*."""
@@ -70,8 +98,8 @@ class Register:
         return () if found is None else found.rules
 
     def sites(self) -> Iterator[str]:
-        """Return the sites that have rules in force."""
-        return iter(tuple(self._sites))
+        """Return the sites that have rules in force, or page aliases."""
+        return iter(tuple({**self._sites, **dict.fromkeys(self._with_aliases)}))
 
     def salt(self, site: str) -> bytes:
         """Return the salt of the learned keys of *site*; empty without rules."""
@@ -79,16 +107,21 @@ class Register:
         return b"" if found is None else found.salt
 
     def keys(self, request: Request) -> Keys | None:
-        """Return the keys of *request*; ``None`` when its site has no rules in force."""
-        if not self._sites:
+        """Return the keys of *request*; ``None`` if its site has neither rules nor aliases."""
+        if not self._sites and not self._with_aliases:
             return None
         site = site_of(request.url)
         found = self._sites.get(site)
         if found is None:
-            return None
-        fingerprint = self._fingerprinter.fingerprint_with(request, found.normalizer)
+            if site not in self._with_aliases:
+                return None
+            own = self.own_key(request)
+            return Keys(site, own, own)
+        fingerprint = self._fingerprinter.fingerprint_with(request, found.key_of.__getitem__)
         learned = blake2b(fingerprint, key=found.salt, digest_size=16).digest()
-        return Keys(site, self._fingerprinter.fingerprint_with(request, self._base), learned)
+        return Keys(
+            site, self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__), learned
+        )
 
     @property
     def by_url(self) -> bool:
@@ -107,27 +140,28 @@ class Register:
         found = self._sites.get(site_of(request.url))
         if found is None or not self.by_url:
             return None
-        return self.own_key(Request(found.normalizer.normalize(request.url)))
+        return self.own_key(Request(found.key_of[request.url]))
 
     def own_key(self, request: Request) -> bytes:
         """Return the key of *request* under what the user configured."""
-        return self._fingerprinter.fingerprint_with(request, self._base)
+        return self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__)
+
+    def own_key_of(self, url: str) -> bytes:
+        """Return the own key of a plain GET of *url*, where a URL alone makes a key."""
+        return get_fingerprint(self._key_of[url])
 
     def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
         """Return the rules in force that make the two URLs one.
 
-        These are the rules that change one of the two, and not both. Where no rule does so by
-        itself, return all. *other* is "" where it is not known.
+        These are the rules that act on one of the two, and not on both. Where there are none,
+        return those that act on both (``?sid=1`` and ``?sid=2``), or else all. *other* is ""
+        where it is not known.
         """
-        rules = self.rules(site_of(url))
-        if not other:
-            return tuple(rule for rule in rules if self._acts(rule, url)) or rules
-        found = tuple(rule for rule in rules if self._acts(rule, url) != self._acts(rule, other))
-        return found or rules
-
-    def _acts(self, rule: SiteRule, url: str) -> bool:
-        alone = self._alone.get(rule.identity)
-        if alone is None:
-            alone = self._base.for_site(site_of(url), (rule,))
-            self._alone[rule.identity] = alone
-        return alone.normalize(url) != self._base.normalize(url)
+        site = self._sites.get(site_of(url))
+        if site is None:
+            return ()
+        numbers = site.acting[url]
+        if other:
+            theirs = site.acting[other]
+            numbers = (numbers ^ theirs) or numbers
+        return tuple(site.rules[number] for number in sorted(numbers)) or site.rules

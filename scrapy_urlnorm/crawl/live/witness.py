@@ -1,7 +1,8 @@
 """Witnesses: decides whether a request is sent, withheld behind a page, or parked.
 
-A *witness* is a page that arrived under another URL with the same learned key. Only behind one is
-a request withheld. While such a page may still come, because a request for it is under way, other
+A *witness* is a page that arrived under another URL with the same learned key, or one that named
+the URL of the request as its own (a *page alias*, see `page_aliases`). Only behind one is a request
+withheld. While such a page may still come, because a request for it is under way, other
 requests with the learned key are *parked*: the request that they wait for has the *claim*.
 
 The decision is made when a request arrives and again when it leaves the queue:
@@ -28,7 +29,8 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.crawl.live.eligible import may_be_kept_back, may_be_witness
 from scrapy_urlnorm.crawl.live.frontier import Audit, Claim
 from scrapy_urlnorm.crawl.live.kept_back import KeptBack
-from scrapy_urlnorm.crawl.live.pages import Pages
+from scrapy_urlnorm.crawl.live.open_audits import OpenAudits
+from scrapy_urlnorm.crawl.live.pages import Pages, Witness
 from scrapy_urlnorm.crawl.live.rekeying import Rekeying
 from scrapy_urlnorm.crawl.merges import Behind
 
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.audits import Audits
     from scrapy_urlnorm.crawl.live.frontier import Frontier
     from scrapy_urlnorm.crawl.live.ledger import Kept, Ledger, Page
+    from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
     from scrapy_urlnorm.crawl.live.register import Keys, Register
+    from scrapy_urlnorm.crawl.merges import Reason
     from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Claims at a time. Those of requests under way are a few dozen.
@@ -48,7 +52,7 @@ MAX_CLAIMS = 10_000
 
 
 class Witnesses:
-    """Decides about requests to sites with rules in force.
+    """Decides about requests to sites with rules in force, or page aliases.
 
     *max_pages* bounds the pages of one site. *depth_limit* is Scrapy's ``DEPTH_LIMIT``.
     """
@@ -59,6 +63,7 @@ class Witnesses:
         ledger: Ledger,
         audits: Audits,
         frontier: Frontier,
+        aliases: PageAliases,
         *,
         max_pages: int,
         depth_limit: int = 0,
@@ -67,15 +72,23 @@ class Witnesses:
         self._ledger = ledger
         self._audits = audits
         self._frontier = frontier
+        self._aliases = aliases
         self._kept_back = KeptBack(ledger, frontier)
         self._pages = Pages(
-            register, ledger, frontier, max_of_site=max_pages, depth_limit=depth_limit
+            register,
+            ledger,
+            frontier,
+            aliases.alias,
+            max_of_site=max_pages,
+            depth_limit=depth_limit,
         )
         self._rekeying = Rekeying(register, ledger, self._kept_back, self._pages)
         self._claims: dict[bytes, Claim] = {}  # by learned key
         self._with_parked: set[bytes] = set()  # learned keys that requests are parked behind
-        self._open_audits: dict[bytes, Audit] = {}  # by own key
+        self.open_audits = OpenAudits(register, audits)
         self._watched: dict[Request, Keys] = {}  # requests under way: with a claim, or audits
+        #: Sites where audits may be owed, with the own key at which the last look ended.
+        self._looking_for_owed: dict[str, bytes] = {}
         self._waited: set[bytes] = set()  # own keys of requests that are not parked again
 
     # --- decisions --------------------------------------------------------------------------
@@ -92,7 +105,7 @@ class Witnesses:
             return None
         audit = self._audit(keys, witness, request)
         if audit is not None:
-            self._open_audits[keys.own] = audit
+            self.open_audits.open(audit)
             return None
         return self._withhold(keys, witness, request)
 
@@ -101,7 +114,7 @@ class Witnesses:
         keys = self._register.keys(request)
         if keys is None:
             return True
-        audit = self._open_audits.get(keys.own)
+        audit = self.open_audits.get(keys.own)
         if audit is not None and audit.request is None:
             self._begin_audit(audit, request)
             return True
@@ -122,8 +135,18 @@ class Witnesses:
         if claim is not None and claim.request is None and "redirect_urls" in request.meta:
             self._claim(keys, request)
 
+    def behind(self, request: Request) -> Behind | None:
+        """Return what *request* may be withheld behind now."""
+        keys = self._register.keys(request)
+        witness = None if keys is None else self._pages.witness(keys, request)
+        if witness is None:
+            return None
+        return Behind(witness.page.url, self._reasons(witness, request))
+
     def _send_or_park(self, keys: Keys, request: Request) -> bool:
         """Park *request* behind a claim, or give it the claim. Return whether it is sent."""
+        if keys.is_plain:
+            return True
         claim = self._claims.get(keys.learned)
         if keys.own in self._waited:
             self._waited.discard(keys.own)
@@ -156,24 +179,31 @@ class Witnesses:
         self._watched[request] = keys
 
     def _begin_audit(self, audit: Audit, request: Request) -> None:
-        self._open_audits[audit.keys.own] = audit._replace(request=request)
+        self.open_audits.open(audit._replace(request=request))
         self._watched[request] = audit.keys
 
     def _is_alive(self, claim: Claim) -> bool:
         return claim.request is None or claim.request in self._frontier.under_way()
 
-    def _audit(self, keys: Keys, witness: Page, request: Request) -> Audit | None:
-        rules = self._register.between(request.url, witness.url)
-        if not self._audits.is_due(rules, request.url, witness.vote):
+    def _audit(self, keys: Keys, witness: Witness, request: Request) -> Audit | None:
+        reasons = self._reasons(witness, request)
+        page = witness.page
+        if not self._audits.is_due(reasons, request.url, page.vote, page.url):
             return None
         self._frontier.count("learned/audited")
-        return Audit(keys, witness, rules, None)
+        return Audit(keys, page, reasons, request.url)
 
-    def _withhold(self, keys: Keys, witness: Page, request: Request) -> Behind | None:
+    def _withhold(self, keys: Keys, witness: Witness, request: Request) -> Behind | None:
         if not self._kept_back.keep(keys, request, is_parked=False):
             return None
         self._frontier.count("learned/withheld")
-        return Behind(witness.url, self._register.between(request.url, witness.url))
+        return Behind(witness.page.url, self._reasons(witness, request))
+
+    def _reasons(self, witness: Witness, request: Request) -> tuple[Reason, ...]:
+        """Return the rules, or the pattern of the alias, that make request and page one."""
+        if witness.pattern is not None:
+            return (witness.pattern,)
+        return self._register.between(request.url, witness.page.url)
 
     # --- pages ------------------------------------------------------------------------------
 
@@ -202,12 +232,13 @@ class Witnesses:
             if kept.own == page.own or not self._pages.may_stand_for(page, request):
                 self._kept_back.put_back(kept, request)
                 continue
-            audit = self._audit(keys._replace(own=kept.own), page, request)
+            witness = Witness(page, None)
+            audit = self._audit(keys._replace(own=kept.own), witness, request)
             if audit is None:
                 self._ledger.unpark(kept.number)
                 self._frontier.count("learned/withheld")
             else:
-                self._open_audits[kept.own] = audit
+                self.open_audits.open(audit)
                 self._kept_back.put_back(kept, request)
 
     def redirected(self, request: Request, target: Request, *, is_known: bool) -> None:
@@ -226,23 +257,6 @@ class Witnesses:
         else:
             self._void(keys.learned)
 
-    # --- audits -----------------------------------------------------------------------------
-
-    def audit_of(self, request: Request) -> Audit | None:
-        """Return the audit that *request* is, if it is one and under way."""
-        if not self._open_audits:
-            return None
-        audit = self._open_audits.get(self._register.own_key(request))
-        return audit if audit is not None and audit.request is not None else None
-
-    def close_audit(self, audit: Audit) -> None:
-        """Take note that an audit has ended. The caller tells `Audits` how."""
-        self._open_audits.pop(audit.keys.own, None)
-
-    def _close_undecided(self, audit: Audit) -> None:
-        self.close_audit(audit)
-        self._audits.undecided(audit.rules)
-
     # --- ends -------------------------------------------------------------------------------
 
     def look_around(self) -> None:
@@ -253,9 +267,9 @@ class Witnesses:
             claim = self._claims.get(keys.learned)
             if claim is not None and claim.request is request:
                 self._void(keys.learned)
-            audit = self._open_audits.get(keys.own)
+            audit = self.open_audits.get(keys.own)
             if audit is not None and audit.request is request:
-                self._close_undecided(audit)
+                self.open_audits.close_undecided(audit)
 
     def _void(self, learned: bytes) -> None:
         """Drop a claim whose request ended without a page, and send the first one parked."""
@@ -275,25 +289,38 @@ class Witnesses:
 
     # --- when there is nothing else to do ---------------------------------------------------
 
-    def idle(self) -> None:
-        """Send everything that stands behind no page: the queue is empty, nothing is under way."""
+    def idle(self, is_time_over: Callable[[], bool] = lambda: False) -> bool:
+        """Send everything that stands behind no page: the queue is empty, nothing is under way.
+
+        Return ``True`` if *is_time_over* stopped the search for audits that are still owed.
+        """
         self._forget_requests()
-        for audit in tuple(self._open_audits.values()):
-            self._close_undecided(audit)
+        self.open_audits.close_all()
         self._rekeying.finish()
         self._waited.clear()
         for kept in self._ledger.all_parked():
             self._put_back_at_last(kept)
-        self._send_audits_owed()
+        if not self._looking_for_owed:
+            self._looking_for_owed = dict.fromkeys(self._register.sites(), b"")
+        while self._looking_for_owed and not is_time_over():
+            self._look_for_owed(next(iter(self._looking_for_owed)))
+        return bool(self._looking_for_owed)
 
-    def _send_audits_owed(self) -> None:
-        for site in self._register.sites():
-            for kept in self._ledger.sample(site):
-                if not any(map(self._audits.owes, self._register.rules(site))):
-                    break
-                request = self._kept_back.request_of(kept)
-                if request is not None:
-                    self._send_if_owed(kept, request)
+    def _look_for_owed(self, site: str) -> None:
+        """Look at some of the requests withheld of *site*, from where the last look ended."""
+        rules, patterns = self._register.rules(site), self._aliases.accepted(site)
+        reasons: tuple[Reason, ...] = (*rules, *patterns)
+        sample: list[Kept] = []
+        if any(map(self._audits.owes, reasons)):
+            sample = self._ledger.sample(site, after=self._looking_for_owed[site])
+        if not sample:
+            del self._looking_for_owed[site]
+            return
+        self._looking_for_owed[site] = sample[-1].own
+        for kept in sample:
+            request = self._kept_back.request_of(kept)
+            if request is not None:
+                self._send_if_owed(kept, request)
 
     def _send_if_owed(self, kept: Kept, request: Request) -> None:
         """Send a withheld request if it has no witness any more, or as an audit that is owed."""
@@ -302,13 +329,13 @@ class Witnesses:
         if keys is None or witness is None:
             self._kept_back.put_back(kept, request)
             return
-        rules = self._register.between(request.url, witness.url)
-        if self._audits.is_owed(rules, witness.vote):
+        reasons = self._reasons(witness, request)
+        if self._audits.is_owed(reasons, witness.page.vote):
             self._frontier.count("learned/audited")
-            self._open_audits[keys.own] = Audit(keys, witness, rules, None)
+            self.open_audits.open(Audit(keys, witness.page, reasons, request.url))
             self._kept_back.put_back(kept, request)
 
-    # --- other rules ------------------------------------------------------------------------
+    # --- other rules and aliases ------------------------------------------------------------
 
     def rules_changed(self, site: str) -> None:
         """Begin to make the learned keys of *site* anew, for other rules; `work` goes on with it.
@@ -319,9 +346,17 @@ class Witnesses:
         for learned in [key for key, claim in self._claims.items() if claim.site == site]:
             del self._claims[learned]
             self._with_parked.discard(learned)
-        for audit in [each for each in self._open_audits.values() if each.keys.site == site]:
-            self._close_undecided(audit)
+        in_force = {rule.identity for rule in self._register.rules(site)}
+        in_force |= {pattern.identity for pattern in self._aliases.accepted(site)}
+        self.open_audits.rules_changed(site, in_force)
         self._rekeying.begin(site)
+
+    def contested(self, keys: Keys) -> None:
+        """Send what stands behind no page any more, since two pages claim a name with *keys*."""
+        for kept in self._ledger.withheld_with(keys.learned):
+            request = self._kept_back.request_of(kept)
+            if request is not None and self._pages.witness(keys, request) is None:
+                self._kept_back.put_back(kept, request)
 
     def work(self, is_time_over: Callable[[], bool]) -> None:
         """Go on making keys anew until it is done or *is_time_over* says so."""
@@ -336,7 +371,7 @@ class Witnesses:
         """Forget all claims and audits and send everything that is kept back."""
         self._rekeying.stop()
         self._forget_requests()
-        self._open_audits.clear()
+        self.open_audits.clear()
         for kept in self._ledger.all_kept():
             self._kept_back.put_back(kept)
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_urlnorm.crawl.database import LEARNED_TABLES, Database, checksum
+from scrapy_urlnorm.crawl.database import EVIDENCE_TABLE, LEARNED_TABLES, Database, checksum
 from scrapy_urlnorm.exceptions import StoreError
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="Hashable")
 
-_VERSION = 2  # of the tables; version 1 had no checksums and no table of kept requests
+_VERSION = 3
+"""Of the tables. Version 1 had no checksums and no table of kept requests, version 2 no evidence."""
 _APPLICATION = 0x75726C6E  # "urln": other programs can tell the file from any SQLite database
 
 _QUEUE_TABLES = """
@@ -64,10 +65,11 @@ class PendingRequests(Database):
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
         tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,)
-        if tables and (application, version) == (_APPLICATION, 1):
+        if tables and application == _APPLICATION and version in (1, 2):
+            older = f"ALTER TABLE request ADD COLUMN checksum INTEGER; {LEARNED_TABLES}"
             database.executescript(
-                "BEGIN; ALTER TABLE request ADD COLUMN checksum INTEGER;"
-                f"{LEARNED_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;"
+                f"BEGIN; {older if version == 1 else ''} {EVIDENCE_TABLE}"
+                f" PRAGMA user_version = {_VERSION}; COMMIT;"
             )
         elif tables and (application, version) != (_APPLICATION, _VERSION):
             raise StoreError(
@@ -79,7 +81,9 @@ class PendingRequests(Database):
         database.execute("PRAGMA synchronous = NORMAL")
         if not tables:
             marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION};"
-            database.executescript(f"BEGIN; {_QUEUE_TABLES} {LEARNED_TABLES} {marks} COMMIT;")
+            database.executescript(
+                f"BEGIN; {_QUEUE_TABLES} {LEARNED_TABLES} {EVIDENCE_TABLE} {marks} COMMIT;"
+            )
         database.execute("BEGIN IMMEDIATE")  # takes the lock, which locking_mode then keeps
         database.commit()
 

@@ -258,6 +258,9 @@ class Scheduler(ScrapyScheduler):
         """Close the database, and what Scrapy's scheduler closes."""
         if self._pending is None:
             return super().close(reason)
+        assert self.crawler is not None
+        if (live_rules := parts_of(self.crawler).find(LiveRules)) is not None:
+            live_rules.saved()  # the database that tells is closed here
         try:
             if not self._has_failed:
                 self._delete_done()

@@ -1,0 +1,314 @@
+"""What is learned in a first crawl: fetches avoided, contents lost, and what it costs.
+
+    python benchmarks/first_crawl.py DATA [--only NAME...] [--orders own,sorted,random1]
+        [--modes redirects,content] [--processes 2] [--json FILE] [--keep MODE...]
+
+Every log in DATA/crawls is crawled through Scrapy itself (see `replay.py`), a process a crawl: by
+stock Scrapy, by the add-on without learning (the profile), and once in each of the modes of
+``URLNORM_LEARN``. Of the applications (app_*) the forum and the blog are those of DATA/crawls2,
+which know the permalinks of their pages.
+
+redundant  fetches by stock Scrapy of a content that it had fetched already
+avoided    share of these that this crawl did not need
+lost       contents that the profile alone finds, and this crawl does not
+audits     requests sent to test a rule, and their share of the fetches avoided
+cpu        seconds of processor time with all worker processes, and how many times the profile's
+
+The logs of public sites hold login walls and empty results: contents of 50 URLs or more, and of 10
+or more of which one is a `wall`, are left out of the measure. A log with fewer than 20 redundant
+fetches says nothing about a share, so it is left out of the mean.
+
+The orders of a log besides its own are written to a temporary folder. Its first HTML page stays the
+first, because the crawl begins there. Ctrl-C prints what is done by then. FILE has every crawl;
+with --keep those of the modes named are taken from there and not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from replay import answer_of, content_of, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
+STOCK, PROFILE = "stock", "profile"
+MODES: dict[str, dict[str, Any]] = {
+    STOCK: {},
+    PROFILE: {**ADDON, "URLNORM_LEARN": "off"},
+    "redirects": {**ADDON, "URLNORM_LEARN": "redirects"},
+    "content": {**ADDON, "URLNORM_LEARN": "content"},
+}
+ORDERS = ("own", "sorted", "random1", "random2", "random3")
+#: Applications whose log in DATA/crawls has no permalinks, and the one that has.
+WITH_PERMALINKS = {"app_blog": "app_blog", "app_forum": "app_forum_complete"}
+WORTH = 20
+LIMITS = {"CLOSESPIDER_TIMEOUT": 3600}
+
+
+class Log(NamedTuple):
+    """One log in one order."""
+
+    name: str
+    order: str
+    path: Path
+    unfair: frozenset[str]  #: contents that are not measured
+
+    @property
+    def is_app(self) -> bool:
+        return self.name.startswith("app_")
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    log: Log
+    mode: str
+    redundant: int
+    saved: int
+    lost: int
+    audits: int
+    minings: int
+    cpu: float
+    ratio: float
+
+    @property
+    def avoided(self) -> float:
+        return self.saved / self.redundant if self.redundant else 0.0
+
+
+def logs(data: Path, only: list[str], orders: list[str], folder: Path) -> Iterator[Log]:
+    """Return the logs whose names begin like one of *only*, each in all *orders*."""
+    for path in sorted((data / "crawls").glob("*.jsonl.gz")):
+        name = path.name.removesuffix(".jsonl.gz")
+        if only and not name.startswith(tuple(only)):
+            continue
+        if name in WITH_PERMALINKS:
+            path = data / "crawls2" / f"{WITH_PERMALINKS[name]}.jsonl.gz"
+        rows = list(rows_of(path))
+        if not any(map(_is_start, rows)):
+            print(f"{name}: left out, it has no HTML page to begin with", file=sys.stderr)
+            continue
+        unfair = frozenset() if name.startswith("app_") else walls(rows)
+        for order in orders:
+            log = Log(name, order, path if order == "own" else folder / f"{name}_{order}", unfair)
+            if order != "own":
+                with gzip.open(log.path, "wt", encoding="utf-8", compresslevel=1) as lines:
+                    lines.writelines(json.dumps(row) + "\n" for row in ordered(rows, order))
+            yield log
+
+
+def walls(rows: Iterable[dict[str, Any]]) -> frozenset[str]:
+    """Return the contents that stand for no page: login walls and empty results."""
+    sizes: Counter[str] = Counter()
+    with_form = set()
+    for row in rows:
+        content = content_of(row)
+        if row["status"] == 200 and content is not None:
+            sizes[content] += 1
+            if row.get("wall"):
+                with_form.add(content)
+    return frozenset(c for c, n in sizes.items() if n >= 50 or (n >= 10 and c in with_form))
+
+
+def _is_start(row: dict[str, Any]) -> bool:
+    answer = answer_of(row)
+    return answer is not None and answer.is_html
+
+
+def ordered(rows: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+    """Return *rows* sorted by URL, or in the random order of that name."""
+    start = next(filter(_is_start, rows))
+    others = sorted((row for row in rows if row is not start), key=lambda row: row["url"])
+    if order != "sorted":
+        random.Random(order).shuffle(others)
+    return [start, *others]
+
+
+def crawl(log: Log, mode: str) -> dict[str, Any]:
+    """Crawl in a process of its own. Return what `replay.py` prints, or the error."""
+    settings = [f"{name}={json.dumps(value)}" for name, value in {**LIMITS, **MODES[mode]}.items()]
+    replay = str(Path(__file__).with_name("replay.py"))
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        job = [sys.executable, replay, str(log.path), *settings]
+        process = subprocess.Popen(job, stdout=output, stderr=errors)
+        # A worker process may end later than the crawl that it worked for.
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        errors.seek(0)
+        complaints = errors.read().decode(errors="replace").strip()
+        if process.returncode:
+            return {"error": complaints.rpartition("\n")[2] or f"exit {process.returncode}"}
+        result: dict[str, Any] = json.loads(output.read())
+    result["cpu"] = usage.ru_utime + usage.ru_stime - result["cpu_before"]
+    result["complaints"] = complaints[-2000:]
+    return result
+
+
+class Results:
+    """The crawls that are done, in memory and in a file."""
+
+    def __init__(self, path: Path | None, keep: list[str]) -> None:
+        self._path = path
+        self._done: dict[str, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            before = json.loads(path.read_text())
+            self._done = {key: each for key, each in before.items() if key.split()[2] in keep}
+
+    def get(self, log: Log, mode: str) -> dict[str, Any] | None:
+        """Return what came of a crawl, if it is done."""
+        return self._done.get(f"{log.name} {log.order} {mode}")
+
+    def add(self, log: Log, mode: str, result: dict[str, Any]) -> None:
+        """Remember what came of a crawl."""
+        if "error" in result:
+            print(f"{log.name} {log.order} {mode}: {result['error']}", file=sys.stderr)
+            return
+        for what in ("errors", "complaints"):
+            if result[what]:
+                print(f"{log.name} {log.order} {mode}: {result[what]}", file=sys.stderr)
+        if result["finish_reason"] != "finished":
+            print(f"{log.name} {log.order} {mode}: {result['finish_reason']}", file=sys.stderr)
+        self._done[f"{log.name} {log.order} {mode}"] = result
+        if self._path is not None:
+            part = self._path.with_name(self._path.name + ".part")
+            part.write_text(json.dumps(self._done))
+            part.replace(self._path)
+
+    def row(self, log: Log, mode: str) -> Row | None:
+        """Return the line of a crawl; ``None`` while it or one it is compared with is not done."""
+        stock, profile, mine = (self.get(log, each) for each in (STOCK, PROFILE, mode))
+        if stock is None or profile is None or mine is None:
+            return None
+        redundant = _redundant(stock, log.unfair)
+        stats = mine["stats"]
+        return Row(
+            log=log,
+            mode=mode,
+            redundant=redundant,
+            saved=redundant - _redundant(mine, log.unfair),
+            lost=len(profile["contents"].keys() - mine["contents"].keys() - log.unfair),
+            audits=stats.get("urlnorm/learned/audited", 0),
+            minings=stats.get("urlnorm/learned/minings", 0),
+            cpu=mine["cpu"],
+            ratio=mine["cpu"] / profile["cpu"],
+        )
+
+
+def _redundant(result: dict[str, Any], unfair: frozenset[str]) -> int:
+    contents: dict[str, int] = result["contents"]
+    return sum(times - 1 for content, times in contents.items() if content not in unfair)
+
+
+HEAD = (
+    f"{'log':36}{'order':9}{'mode':11}{'redundant':>9}{'avoided':>9}{'lost':>6}{'audits':>8}"
+    f"{'':8}{'minings':>8}{'cpu':>8}{'ratio':>7}"
+)
+
+
+def line(row: Row) -> str:
+    """Return *row* as text."""
+    share = f"{row.audits / row.saved:>7.1%} " if row.audits and row.saved > 0 else " " * 8
+    return (
+        f"{row.log.name:36}{row.log.order:9}{row.mode:11}{row.redundant:>9,}{row.avoided:>9.3f}"
+        f"{row.lost:>6,}{row.audits:>8,}{share}{row.minings:>8,}{row.cpu:>8.1f}{row.ratio:>7.2f}"
+    )
+
+
+def summary(rows: list[Row]) -> Iterator[str]:
+    """Return the means and totals of each kind of logs, mode and order."""
+    groups: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        kind = "applications" if row.log.is_app else "public logs"
+        groups[kind, row.mode, row.log.order].append(row)
+    for (kind, mode, order), group in groups.items():
+        fair = [row for row in group if row.redundant >= WORTH]
+        mean = sum(row.avoided for row in fair) / len(fair) if fair else 0.0
+        saved, audits = (sum(getattr(row, what) for row in group) for what in ("saved", "audits"))
+        ratio = sum(row.cpu for row in group) / sum(row.cpu / row.ratio for row in group)
+        yield (
+            f"{kind}, {mode}, {order}: mean of {len(fair)} logs {mean:.3f} avoided, "
+            f"{sum(row.lost for row in group):,} lost, {audits:,} audits for {saved:,} saved"
+            f"{f' ({audits / saved:.1%})' if saved > 0 else ''}, processor time x {ratio:.2f}"
+        )
+
+
+def run(wanted: list[Log], modes: list[str], results: Results, processes: int) -> None:
+    """Do all crawls that are not done yet, and print a line when its crawls are done."""
+    jobs = [(log, mode) for log in wanted for mode in modes if results.get(log, mode) is None]
+    printed = set()
+    print(HEAD, flush=True)
+
+    def print_lines() -> None:
+        for log in wanted:
+            for mode in modes:
+                row = results.row(log, mode)
+                if mode != STOCK and row is not None and (log, mode) not in printed:
+                    printed.add((log, mode))
+                    print(line(row), flush=True)
+
+    print_lines()
+    with ThreadPoolExecutor(processes) as pool:
+        futures = {pool.submit(crawl, *job): job for job in jobs}
+        try:
+            for number, future in enumerate(as_completed(futures), 1):
+                log, mode = futures[future]
+                print(f"{number}/{len(jobs)} {log.name} {log.order} {mode}", file=sys.stderr)
+                results.add(log, mode, future.result())
+                print_lines()
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def names(text: str, known: Iterable[str]) -> list[str]:
+    """Read a list with commas; raise `argparse.ArgumentTypeError` for what is not *known*."""
+    found = text.split(",")
+    for name in found:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    modes = {"type": lambda text: names(text, MODES), "metavar": "MODE,..."}
+    orders = {"type": lambda text: names(text, ORDERS), "metavar": "ORDER,..."}
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--orders", default=["own"], help=f"of {', '.join(ORDERS)}; own", **orders)
+    parser.add_argument("--modes", default=list(MODES), help="all of them", **modes)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--keep", default=[], help="modes not to crawl again", **modes)
+    args = parser.parse_args()
+    # All others are compared with these two.
+    wanted_modes = [STOCK, PROFILE, *(mode for mode in args.modes if mode not in (STOCK, PROFILE))]
+    results = Results(args.json, args.keep)
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = list(logs(args.data, args.only, args.orders, Path(folder)))
+        if not wanted:
+            parser.error(f"no such logs in {args.data / 'crawls'}")
+        run(wanted, wanted_modes, results, args.processes)
+    rows = [results.row(log, mode) for mode in wanted_modes[1:] for log in wanted]
+    print("\n" + "\n".join(summary([row for row in rows if row is not None])))
+
+
+if __name__ == "__main__":
+    main()

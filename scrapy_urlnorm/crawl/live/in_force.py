@@ -1,0 +1,163 @@
+"""InForce: puts learned rules in force and takes them back, and says so to all whom it concerns."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy_urlnorm.crawl.live.report import why
+from scrapy_urlnorm.crawl.sites import domain_of
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules import SiteRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy_urlnorm.crawl.live.audits import Audits
+    from scrapy_urlnorm.crawl.live.content import Change
+    from scrapy_urlnorm.crawl.live.exchange import Exchange
+    from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
+    from scrapy_urlnorm.crawl.live.learners import Learners
+    from scrapy_urlnorm.crawl.live.register import Register
+
+logger = logging.getLogger(__name__)
+
+
+class InForce:
+    """Brings what `Learners` know into the `Register`, the log, the file and the store.
+
+    *on_change* is called with a site whose rules have changed. *count* adds one to a statistic.
+    *extra* is for the logger.
+    """
+
+    def __init__(
+        self,
+        learners: Learners,
+        register: Register,
+        audits: Audits,
+        exchange: Exchange,
+        file: LearnedFile,
+        *,
+        on_change: Callable[[str], None],
+        count: Callable[[str], None],
+        extra: Mapping[str, Any],
+    ) -> None:
+        self._learners = learners
+        self._register = register
+        self._audits = audits
+        self._exchange = exchange
+        self._file = file
+        self._on_change = on_change
+        self._count = count
+        self._extra = extra
+
+    def begin(self) -> None:
+        """Put the rules of earlier crawls in force. Nothing depends on them yet."""
+        for site in self._learners.sites():
+            self._put_in_force(site)
+
+    def changed(self, rules: list[SiteRule], stat: str, what: str, *, tell: bool = True) -> None:
+        """Put the rules of their sites in force, after *rules* came or went. Count and log them.
+
+        *what* happened goes into the log. Without *tell*, other crawlers do not learn of it.
+        """
+        refused: list[SiteRule] = []
+        for site in {domain_of(rule.site) for rule in rules}:
+            refused += self._put_in_force(site)
+            self._on_change(site)
+        for rule in rules:
+            if rule in refused:
+                continue
+            self._count(stat)
+            arguments = {"what": what, "rule": rule, "why": why(rule)}
+            logger.info("%(what)s: %(rule)s (%(why)s)", arguments, extra=self._extra)
+        self._file.changed(len(rules))
+        if tell:
+            self._exchange.tell(rules)
+
+    def take_back(
+        self, rules: list[SiteRule], what: str = "Took back", *, tell: bool = True
+    ) -> None:
+        """Do as `changed` for *rules* that are in force no longer."""
+        for rule in rules:
+            self._audits.forget(rule)
+        self.changed(rules, "learned/retracted", what, tell=tell)
+
+    def reject(self, rule: SiteRule, note: str) -> None:
+        """Take back a rule that is wrong. *note* says why."""
+        rejected = self._learners.reject(rule, note)
+        if rejected is not None:
+            self.take_back([rejected])
+
+    def mined(self, site: str, change: Change) -> None:
+        """Take note of what mining *site* has changed.
+
+        Others are not told of a rule that went: they have pages of their own.
+        """
+        if change.gone:
+            self.take_back(change.gone, tell=False)
+        if change.came:
+            self.changed(change.came, "learned/rules", "Learned from equal pages")
+        elif not change.gone:
+            self._put_in_force(site)  # with the evidence that they have now
+
+    def release_small(self) -> bool:
+        """Take back rules that withheld little and that need more audits than a site can bear.
+
+        They are not wrong: they may come again. Return whether there were any.
+        """
+        content = self._learners.content
+        small = (
+            []
+            if content is None
+            else [
+                rule
+                for site in content.sites()
+                for rule in self._audits.too_small(content.active(site))
+                if isinstance(rule, SiteRule) and content.release(rule)
+            ]
+        )
+        note = "it saves too little to be tested as it should be"
+        if small:
+            released = [rule.replace(status="rejected", note=note) for rule in small]
+            self.take_back(released, tell=False)
+        return bool(small)
+
+    def take_news(self, *, at_once: bool = False) -> None:
+        """Take over, every few seconds, the rules that others learned; tell them of ours."""
+        news = self._exchange.news(at_once=at_once)
+        if not news:
+            return
+        learned, retracted = self._learners.adopt(news)
+        if learned:
+            self.changed(learned, "learned/shared", "Learned by another crawler")
+        # A rule of another crawler may also contradict a page that this crawler has seen.
+        theirs = [rule for rule in retracted if rule in news]
+        ours = [rule for rule in retracted if rule not in news]
+        if theirs:
+            self.take_back(theirs, "Taken back by another crawler")
+        if ours:
+            self.take_back(ours, "Learned by another crawler and not taken over")
+
+    def _put_in_force(self, site: str) -> list[SiteRule]:
+        """Put the learned rules of *site* in force; return those that do not go with the rest."""
+        rules = list(self._learners.active(site))
+        refused: list[SiteRule] = []
+        while (error := self._refusal(site, rules)) is not None:
+            last = rules.pop()
+            refused.append(last)
+            self._learners.reject(last, str(error))
+            logger.info("A learned rule is not applied: %(error)s", {"error": error})
+        return refused
+
+    def _refusal(self, site: str, rules: list[SiteRule]) -> SiteRuleError | None:
+        """Put *rules* in force; return the error if they do not go together."""
+        try:
+            self._register.replace(site, rules)
+        except SiteRuleError as error:
+            return error
+        return None
+
+    def __len__(self) -> int:
+        """Return how many rules are in force."""
+        return sum(len(self._register.rules(site)) for site in self._register.sites())

@@ -1,0 +1,159 @@
+"""Rows: what a crawl saw under each URL, kept in the database for the miner.
+
+Memory does not grow with them: one small record a site. A site with more than `MAX_ROWS` rows
+keeps those of a share of its paths, all URLs of a path or none: a sample by URL would tear the
+pairs apart that refute a rule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from scrapy_urlnorm.crawl.redirects import PERMANENT
+from scrapy_urlnorm.url import split
+
+if TYPE_CHECKING:
+    from scrapy_urlnorm.crawl.database import Database
+
+#: Rows of one site, of all sites, and sites that have rows.
+MAX_ROWS = 20_000
+MAX_ROWS_OF_ALL = 1_000_000
+MAX_SITES = 10_000
+LONGEST_URL = 2_000
+#: A site is mined after so many new events, at least; after so many times the events that there
+#: were before, twice as many after each mining that finds nothing new, up to a most; and after 5 %
+#: more rows.
+LEAST, FACTOR, MOST_FACTOR, MORE_ROWS = 3, 0.5, 1.0, 1.05
+
+
+class Row(NamedTuple):
+    """One answer of the site: a page with its content, or a redirect with its target."""
+
+    url: str
+    status: int
+    content: str | None
+    target: str | None
+
+
+class _Site:
+    """How many rows a site has, and what the miner has seen of it."""
+
+    __slots__ = ("events", "events_mined", "factor", "parts", "rows", "rows_mined")
+
+    def __init__(self, rows: int = 0) -> None:
+        self.rows = rows
+        self.parts = 1  #: rows of one path in so many are kept
+        self.events = 0
+        self.events_mined = 0
+        self.rows_mined = 0
+        self.factor = FACTOR
+
+
+class Rows:
+    """Evidence by site, with the question when a site is worth mining again.
+
+    An *event* is a page whose content was seen before on its site, or a permanent redirect. Rows
+    grow whether there is anything to learn or not; where the rules work, events stop, and so does
+    mining.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        counts = database.read("SELECT site, count(*) FROM evidence GROUP BY 1")
+        self._sites = {site: _Site(rows) for site, rows in counts}
+        self._total = sum(site.rows for site in self._sites.values())
+
+    def add(self, name: str, row: Row) -> None:
+        """Write a row of the site *name* down, in place of one with the same URL.
+
+        A very long URL is no evidence: it would take the miner long, and teach little.
+        """
+        if len(row.url) > LONGEST_URL:
+            return
+        site = self._sites.get(name)
+        if site is None:
+            self._make_room()
+            site = self._sites[name] = _Site()
+        place = crc32(_path(row.url)) & 0x7FFFFFFF
+        if site.parts > 1 and place % site.parts:
+            return
+        site.events += self._is_event(name, row)
+        self._database.write(
+            "INSERT OR REPLACE INTO evidence (site, url, status, content, target, place)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            *(name, row.url, row.status, row.content, row.target, place),
+        )
+        site.rows += 1
+        self._total += 1
+        if site.rows > MAX_ROWS:
+            self._thin_out(name, site)
+
+    def _is_event(self, name: str, row: Row) -> bool:
+        if row.content is None:
+            return row.status in PERMANENT
+        select = "SELECT 1 FROM evidence WHERE site = ? AND content = ? AND url != ? LIMIT 1"
+        return bool(self._database.read(select, name, row.content, row.url))
+
+    def _thin_out(self, name: str, site: _Site) -> None:
+        """Keep the rows of every second path."""
+        site.parts *= 2
+        self._database.write(
+            "DELETE FROM evidence WHERE site = ? AND place % ? != 0", name, site.parts
+        )
+        rows = self._database.read("SELECT count(*) FROM evidence WHERE site = ?", name)[0][0]
+        self._total -= site.rows - rows
+        site.rows = rows
+
+    def _make_room(self) -> None:
+        """Before a new site: forget the rows of the site that was met first."""
+        while self._sites and (
+            len(self._sites) >= MAX_SITES or self._total >= MAX_ROWS_OF_ALL - MAX_ROWS
+        ):
+            name = next(iter(self._sites))
+            self._total -= self._sites.pop(name).rows
+            self._database.write("DELETE FROM evidence WHERE site = ?", name)
+
+    def is_due(self, name: str) -> bool:
+        """Return whether to mine the site *name* now."""
+        site = self._sites.get(name)
+        if site is None:
+            return False
+        new = site.events - site.events_mined
+        return (
+            new >= max(LEAST, site.factor * site.events_mined)
+            and site.rows >= MORE_ROWS * site.rows_mined
+        )
+
+    def unmined(self) -> list[str]:
+        """Return the sites with enough new events for a last look."""
+        return [
+            name for name, site in self._sites.items() if site.events - site.events_mined >= LEAST
+        ]
+
+    def take(self, name: str) -> list[Row]:
+        """Return the rows of the site *name*, which will be mined now."""
+        site = self._sites.get(name)
+        if site is None:
+            return []
+        site.events_mined, site.rows_mined = site.events, site.rows
+        select = "SELECT url, status, content, target FROM evidence WHERE site = ?"
+        return [Row(*row) for row in self._database.read(select, name)]
+
+    def found(self, name: str, *, something: bool) -> None:
+        """Take note of whether mining the site *name* has found new rules."""
+        site = self._sites.get(name)
+        if site is not None:
+            site.factor = FACTOR if something else min(2 * site.factor, MOST_FACTOR)
+
+    def mine_again(self, name: str) -> None:
+        """Have the site mined as soon as possible: an audit has refuted one of its rules."""
+        site = self._sites.get(name)
+        if site is not None:
+            site.events = max(site.events, site.events_mined + LEAST)
+            site.events_mined = min(site.events_mined, 2 * LEAST)
+            site.rows_mined = 0
+
+
+def _path(url: str) -> bytes:
+    return split(url).path.rstrip("/").encode("utf-8", "surrogatepass")

@@ -1,0 +1,74 @@
+"""SiteMining: brings what arrives to the miner, and the rules that it finds back to the crawl."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_urlnorm.crawl.live.mining import Mining
+from scrapy_urlnorm.crawl.live.rows import Row
+from scrapy_urlnorm.crawl.sites import site_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.http import Response
+
+    from scrapy_urlnorm.crawl.live.content import Change, ContentLearner
+    from scrapy_urlnorm.learning.worker import Mined
+    from scrapy_urlnorm.logs.page_identity import Identity
+
+
+class SiteMining:
+    """Fills the rows of *content* and has its sites mined when that is worth it.
+
+    *count* adds to a statistic. *on_change* is told of a site and of its rules that came and went;
+    *on_error* of what went wrong in the miner.
+    """
+
+    def __init__(
+        self,
+        content: ContentLearner,
+        *,
+        count: Callable[[str, float], None],
+        on_change: Callable[[str, Change], None],
+        on_error: Callable[[str], None],
+    ) -> None:
+        self._content = content
+        self._count = count
+        self._on_change = on_change
+        self._on_error = on_error
+        self._mining = Mining(content.job, self._mined)
+
+    def page(self, request: Request, response: Response, content: Identity) -> None:
+        """Write down that *request* was answered with a page with this *content*."""
+        self._add(Row(request.url, response.status, content.name, None))
+
+    def redirect(self, request: Request, target: str, status: int) -> None:
+        """Write down that *request* was redirected to *target*."""
+        self._add(Row(request.url, status, None, target))
+
+    def _add(self, row: Row) -> None:
+        site = site_of(row.url)
+        if self._content.add(site, row):
+            self._mining.request(site)
+
+    def look_again(self) -> bool:
+        """Begin to mine the sites that wait for a last look. Return whether one is being mined."""
+        for site in self._content.unmined():
+            self._mining.request(site)
+        return self._mining.is_working
+
+    def _mined(self, mined: Mined) -> None:
+        self._count("learned/minings", 1)
+        self._count("learned/mining_seconds", mined.seconds)
+        if mined.error is not None:
+            self._on_error(mined.error)
+        try:
+            self._on_change(mined.site, self._content.mined(mined))
+        except Exception as error:  # noqa: BLE001 - Twisted would only log it
+            self._on_error(repr(error))
+
+    def close(self) -> None:
+        """End the process of the miner."""
+        self._mining.close()

@@ -1,0 +1,357 @@
+"""Page aliases: which of the other names that a page has for itself are true.
+
+A page with a permalink ``U#F`` to one of its own elements, or with a ``rel=shortlink`` U, *claims*
+that U shows the same page. That is often so and often not: a link in an old version of a page may
+lead to the new one, whose headings have the same names. So claims are grouped by *patterns*, by
+what the link looks like, and pages vote on patterns: when a crawl has both U and the page that
+named it, either they have the same content or not. A pattern that five contents agree with is
+accepted, one that is wrong once is dead on this site. A vote costs nothing, as both pages are
+fetched in any case.
+
+An *alias* is one exact pair: the key of U, and that of the page which named it. It holds while its
+pattern does and no page of other content claims the same U (then U is *contested*).
+
+Everything here is about one site and knows URLs by their keys. There is no Scrapy in it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_urlnorm.url import Url, split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["Alias", "Claim", "Doubt", "Link", "Pattern", "SiteAliases", "permalink", "shortlink"]
+
+#: Contents that have to agree before a pattern is accepted.
+VOTES = 5
+#: How likely a pattern is right before anything has voted.
+PRIOR = 0.4
+#: Of what a pattern withholds, this share is fetched all the same. Votes that cost nothing satisfy
+#: the law of audits early, so by the law alone hardly anything would be looked at again.
+AUDIT_RATE = 0.02
+#: Bounds of one site: patterns, names of pages, places in pages, claims of one name, examples.
+MAX_PATTERNS = 1_000
+MAX_NAMES = 30_000
+MAX_PLACES = 30_000
+MAX_CLAIMS = 8
+_MAX_EXAMPLES = 2
+_MAX_VOTES = 500
+
+_HEX = re.compile(r"[0-9a-f]{12,}")
+_DIGITS = re.compile(r"\d+")
+_SHORT_NAME = re.compile(r"[A-Za-z:_-]{0,20}(?:#|<hash>)?[a-z]?")
+_PAGE_NUMBER = re.compile(
+    r"(?:^|[/&?])(?:comment-)?(?:page|paged|cpage|start|offset|pg|p)[=/-]?(\d+)(?=/|&|$)",
+    re.IGNORECASE,
+)
+
+
+class Link(NamedTuple):
+    """A link by which a page claims another name, and what it looks like."""
+
+    url: str
+    look: tuple[str, ...]  #: the same for all links of one pattern and of its sibling
+    place: str | None  #: the name of the element it leads to; ``None`` for a short link
+
+
+def permalink(page: str, url: str, name: str) -> Link:
+    """Return the link ``url#name`` of *page*, an element of which has the name."""
+    of_page, of_link = split(page), split(url)
+    is_same_path = of_page.path == of_link.path
+    known = set(_params(of_page))
+    added = sorted({each.partition("=")[0] for each in _params(of_link) if each not in known})
+    fragment = _DIGITS.sub("#", _HEX.sub("<hash>", name))
+    look = (
+        "permalink",
+        of_link.host or "",
+        "same path" if is_same_path else "other path",
+        "same folder" if _first_segment(of_page) == _first_segment(of_link) else "other folder",
+        "same host" if of_page[:4] == of_link[:4] else "other host",
+        _shape(of_link.path, keeps_first=True),
+        "?" + "&".join(added),
+        "#" + fragment if _SHORT_NAME.fullmatch(fragment) else "#text",
+    )
+    return Link(url, look, name)
+
+
+def shortlink(page: str, url: str) -> Link | None:
+    """Return the short link *url* of *page*; ``None`` if it says nothing about the page.
+
+    It has to have the host of the page. A page with a number, ``/comment-page-2/``, often has the
+    short link of the first page.
+    """
+    of_page, of_link = split(page), split(url)
+    if of_page.host != of_link.host or _page_numbers(of_page) - _page_numbers(of_link):
+        return None
+    look = (
+        "shortlink",
+        of_link.host or "",
+        _shape(of_page.path, keeps_first=False),
+        _shape(of_link.path, keeps_first=False),
+        "?" + "&".join(sorted({each.partition("=")[0] for each in _params(of_link)})),
+    )
+    return Link(url, look, None)
+
+
+def _params(url: Url) -> list[str]:
+    return [each for each in (url.query or "").replace(";", "&").split("&") if each]
+
+
+def _first_segment(url: Url) -> str:
+    return url.path[1:].partition("/")[0]
+
+
+def _page_numbers(url: Url) -> set[str]:
+    return set(_PAGE_NUMBER.findall(f"{url.path}?{url.query or ''}"))
+
+
+def _shape(path: str, *, keeps_first: bool) -> str:
+    """Return a path with ``#`` for segments with digits and ``w`` for others.
+
+    The first of several segments stays as it is: it may be one of many applications on a host.
+    """
+    segments = path.split("/")
+    last = segments.pop()
+    shape = ["#" if _DIGITS.search(segment) else "w" if segment else "" for segment in segments]
+    if keeps_first and len(shape) > 1 and shape[1] == "w" and (last or len(shape) > 2):
+        shape[1] = segments[1]
+    name, dot, extension = last.rpartition(".")
+    end = "#" if _DIGITS.search(name or last) else "w" if last else ""
+    if dot and len(extension) <= 5:
+        end += dot + extension
+    return "/".join((*shape, end))
+
+
+class Pattern:
+    """Links of one look, and the contents that agreed that they lead to their own page.
+
+    For `Audits` in a crawl it is what a rule is.
+    """
+
+    kind = "page-alias"
+    source = "page"
+    prior = PRIOR
+    audit_rate = AUDIT_RATE
+
+    def __init__(self, site: str, look: tuple[str, ...], *, is_single: bool) -> None:
+        self.site = site
+        self.look = look
+        self.is_single = is_single  #: whether each place was met on one content only
+        self.agreed: set[int] = set()  #: hashes of contents
+        self.is_dead = False
+        self.note = ""  #: why it is dead
+        self.examples: list[tuple[str, str]] = []  #: names and the pages that named them
+
+    @property
+    def identity(self) -> str:
+        """A text that no other pattern or rule of any site has."""
+        return f"{self.site} {' '.join(self.look)} {'one' if self.is_single else 'several'}"
+
+    @property
+    def support(self) -> int:
+        """How many contents agreed."""
+        return len(self.agreed)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether aliases of this pattern hold."""
+        return not self.is_dead and len(self.agreed) >= VOTES
+
+    def __str__(self) -> str:
+        if self.look[0] == "shortlink":
+            _, host, page, path, query = self.look
+            return f"short links {host}{path}{query} of pages {page}"
+        _, host, *_, path, query, place = self.look
+        of_page = " of the page itself" if "same path" in self.look else ""
+        often = "" if self.is_single else ", at places that many pages have"
+        return f"permalinks {host}{path}{query}{place}{of_page}{often}"
+
+
+class Claim(NamedTuple):
+    """What one page said of one name."""
+
+    page: bytes  #: the key of the page
+    content: str
+    link: Link
+
+
+class Alias(NamedTuple):
+    """The page that a name stands for, and the pattern by which it does."""
+
+    page: bytes
+    pattern: Pattern
+
+
+class Doubt(NamedTuple):
+    """A name that showed other content than the page that named it, against its pattern."""
+
+    pattern: Pattern
+    key: bytes  #: of the name
+    url: str  #: the name
+    page: bytes
+
+
+class SiteAliases:
+    """The patterns of one site, its votes, and its aliases."""
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+        self._patterns: dict[tuple[tuple[str, ...], bool], Pattern] = {}
+        self._claims: dict[bytes, tuple[Claim, ...]] = {}  # by the key of the name
+        self._places: dict[str, str | None] = {}  # the one content that has it; None: several
+        #: Patterns that were accepted, or were and are dead, for the owner to take out.
+        self.news: list[Pattern] = []
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def accepted(self) -> Iterator[Pattern]:
+        """Yield the patterns whose aliases hold."""
+        return (pattern for pattern in self._patterns.values() if pattern.is_accepted)
+
+    # --- what to read of a page -------------------------------------------------------------
+
+    def is_open(self, look: tuple[str, ...]) -> bool:
+        """Return whether a link of this look may still become an alias."""
+        both = [self._patterns.get((look, is_single)) for is_single in (True, False)]
+        if None in both and len(self._patterns) >= MAX_PATTERNS:
+            return any(each is not None and not each.is_dead for each in both)
+        return any(each is None or not each.is_dead for each in both)
+
+    def has_open_place(self, look: tuple[str, ...]) -> bool:
+        """Return whether links to such a place, whatever their URL, may still become aliases."""
+        return any(
+            not pattern.is_dead and pattern.look[-1] == look[-1]
+            for pattern in self._patterns.values()
+        )
+
+    def is_named(self, key: bytes) -> bool:
+        """Return whether a page named this key."""
+        return key in self._claims
+
+    # --- claims and votes -------------------------------------------------------------------
+
+    def names(
+        self,
+        page: tuple[bytes, str],
+        content: str,
+        links: Iterable[tuple[bytes, Link]],
+        content_of: Callable[[bytes], str | None],
+    ) -> tuple[list[Doubt], list[str]]:
+        """Take note that a *page* with *content* names other keys for itself.
+
+        *page* is its key and URL. *content_of* returns the content of a name that arrived before,
+        ``None`` where it is not known: that is a vote at once. Return the doubts that came of it,
+        and the names that are contested now.
+        """
+        doubts: list[Doubt] = []
+        contested: list[str] = []
+        links = list(links)
+        for _, link in links:
+            self._meet(link.place, content)
+        for key, link in links:
+            pattern = self._pattern(link)
+            if pattern is None or pattern.is_dead:
+                continue
+            if len(pattern.examples) < _MAX_EXAMPLES:
+                pattern.examples.append((link.url, page[1]))
+            # Links of one pattern share one tuple.
+            claim = Claim(page[0], content, link._replace(look=pattern.look))
+            found = content_of(key)
+            if found is not None:
+                doubts += self._vote(claim, key, found)
+            if self._add(key, claim):
+                contested.append(link.url)
+        return doubts, contested
+
+    def arrives(self, key: bytes, content: str | None) -> list[Doubt]:
+        """Have all who named *key* vote, now that a page with *content* arrived under it.
+
+        ``None`` means that there is no such page.
+        """
+        claims = self._claims.get(key, ())
+        return [doubt for claim in claims for doubt in self._vote(claim, key, content)]
+
+    def alias(self, key: bytes) -> Alias | None:
+        """Return which page *key* stands for, if one is known and nobody contests it."""
+        claims = self._claims.get(key)
+        if not claims:
+            return None
+        live = [
+            (claim, pattern)
+            for claim in claims
+            if (pattern := self._pattern(claim.link)) is not None and not pattern.is_dead
+        ]
+        if len({claim.content for claim, _ in live}) != 1:
+            return None
+        claim, pattern = max(live, key=lambda each: each[1].support)
+        return Alias(claim.page, pattern) if pattern.is_accepted and claim.page != key else None
+
+    def _meet(self, place: str | None, content: str) -> None:
+        """Remember on which content a place was met."""
+        if place is None:
+            return
+        if place in self._places:
+            if self._places[place] != content:
+                self._places[place] = None
+            return
+        self._places[place] = content
+        if len(self._places) > MAX_PLACES:
+            del self._places[next(iter(self._places))]
+
+    def _add(self, key: bytes, claim: Claim) -> bool:
+        """Remember a claim. Return whether *key* is contested by it."""
+        before = self._claims.get(key, ())
+        if any(
+            (each.content, each.link.look) == (claim.content, claim.link.look) for each in before
+        ):
+            return False
+        if len(before) < MAX_CLAIMS:
+            self._claims[key] = (*before, claim)
+        if len(self._claims) > MAX_NAMES:
+            del self._claims[next(iter(self._claims))]
+        return any(each.content != claim.content for each in before)
+
+    def _pattern(self, link: Link) -> Pattern | None:
+        """Return the pattern of a link now: whether its place is on one content only may change."""
+        is_single = link.place is None or self._places.get(link.place, "") is not None
+        found = self._patterns.get((link.look, is_single))
+        if found is None and len(self._patterns) < MAX_PATTERNS:
+            found = Pattern(self.site, link.look, is_single=is_single)
+            self._patterns[link.look, is_single] = found
+        return found
+
+    def _vote(self, claim: Claim, key: bytes, found: str | None) -> list[Doubt]:
+        pattern = self._pattern(claim.link)
+        if pattern is None or pattern.is_dead:
+            return []
+        if found == claim.content:
+            if len(pattern.agreed) < _MAX_VOTES:
+                was_accepted = pattern.is_accepted
+                pattern.agreed.add(hash(found))
+                if pattern.is_accepted and not was_accepted:
+                    self.news.append(pattern)
+        elif pattern.is_accepted:
+            return [Doubt(pattern, key, claim.link.url, claim.page)]
+        else:
+            self.kill(pattern, f"other content than the page that named it: {claim.link.url}")
+        return []
+
+    def kill(self, pattern: Pattern, note: str) -> None:
+        """Take note that a pattern is wrong: its aliases hold no more on this site.
+
+        If it had been accepted, the pattern that differs only in how often its places are met has
+        to be accepted anew: what was wrong with one may be wrong with both.
+        """
+        if pattern.is_accepted:
+            self.news.append(pattern)
+            sibling = self._patterns.get((pattern.look, not pattern.is_single))
+            if sibling is not None:
+                sibling.agreed.clear()
+        pattern.is_dead = True
+        pattern.note = note
+        pattern.agreed.clear()

@@ -1,0 +1,189 @@
+"""Page aliases: which links are of one pattern, how pages vote, and what an alias needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_urlnorm.learning import aliases
+from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases, permalink, shortlink
+from scrapy_urlnorm.learning.mining import survey
+from scrapy_urlnorm.logs import Observation
+
+HOST = "http://a.test"
+
+
+def look(page, link):
+    url, _, name = (HOST + link).partition("#")
+    return permalink(HOST + page, url, name).look
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("/t/a/?x=1", "/t/a/?post=9#9"), ("/t/b/", "/t/b/?post=123#123")),
+        (("/t", "/t?a=1;b=2#p1"), ("/t?c=3", "/t?b=5&a=4&c=3#p77")),
+        (
+            ("/topic,5.html", "/topic,5.msg77.html#msg77"),
+            ("/topic,6.html", "/topic,6.msg8.html#msg8"),
+        ),
+        (("/my-post/", "/my-post/?reply=5#respond"), ("/other/", "/other/?reply=6#respond")),
+        (("/d/1", "/d/1?r=2#0123456789abcdef"), ("/d/2", "/d/2?r=2#abcdef0123456789")),
+    ],
+)
+def test_links_of_one_pattern(one, other):
+    """Numbers, words of a path and the page itself differ; the kind of link does not."""
+    assert look(*one) == look(*other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("/t", "/t?post=9#9"), ("/t", "/t?post=9#p9")),  # another kind of place
+        (("/t", "/t?post=9#9"), ("/t", "/t?post=9&sid=1#9")),  # one more parameter
+        (("/t", "/t?post=9#9"), ("/s", "/t?post=9#9")),  # another path than the page
+        (("/a/t", "/a/t?p=9#9"), ("/b/t", "/b/t?p=9#9")),  # another application on the host
+        (("/t", "/t?p=9#9"), ("/t", "/t?p=9#the-name-of-a-long-section")),
+        (("/t", "/t/#9"), ("/t", "/t.html#9")),
+    ],
+)
+def test_links_of_two_patterns(one, other):
+    assert look(*one) != look(*other)
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "counts"),
+    [
+        ("/2024/post/", "/?p=5", True),
+        ("/2024/post/comment-page-2/", "/?p=5", False),
+        ("/2024/post/?page=2", "/?p=5", False),
+        ("/2024/post/?page=2", "/?p=5&page=2", True),
+    ],
+)
+def test_a_page_with_a_number_does_not_vouch_for_a_short_link(page, link, counts):
+    assert (shortlink(HOST + page, HOST + link) is not None) == counts
+
+
+def test_a_short_link_of_another_host_says_nothing():
+    assert shortlink(f"{HOST}/5", "http://short.test/x") is None
+
+
+class Pages:
+    """Pages of one site that arrive: topics that name ``?post=N``."""
+
+    def __init__(self):
+        self.aliases = SiteAliases("a.test")
+        self.contents = {}
+
+    def arrives(self, url, content, *posts):
+        key = url.encode()
+        doubts = self.aliases.arrives(key, content)
+        self.contents[key] = content
+        links = [permalink(HOST + url, HOST + post, f"p{post[-1]}") for post in posts]
+        keyed = [(link.url.removeprefix(HOST).encode(), link) for link in links]
+        more, contested = self.aliases.names((key, HOST + url), content, keyed, self.contents.get)
+        return doubts + more, contested
+
+    def accept(self, votes=VOTES):
+        for number in range(votes):
+            self.arrives(f"/t/{number}", f"content {number}", f"/t/{number}?post={number}")
+            self.arrives(f"/t/{number}?post={number}", f"content {number}")
+
+    def stands_for(self, url):
+        found = self.aliases.alias(url.encode())
+        return None if found is None else found.page.decode()
+
+
+@pytest.mark.parametrize(("votes", "holds"), [(VOTES - 1, False), (VOTES, True)])
+def test_five_contents_accept_a_pattern(votes, holds):
+    """Then each name that one page has stands for it."""
+    pages = Pages()
+    pages.accept(votes)
+    pages.arrives("/t/7", "seven", "/t/7?post=7", "/t/7?post=8")
+    assert pages.stands_for("/t/7?post=8") == ("/t/7" if holds else None)
+    assert len(list(pages.aliases.accepted())) == holds
+    assert len(pages.aliases.news) == holds
+
+
+def test_one_content_has_one_vote():
+    """A topic with many posts proves no more than one with a single post."""
+    pages = Pages()
+    posts = [f"/t/1?post={number}" for number in range(9)]
+    for post in posts[:4]:
+        pages.arrives(post, "one")
+    pages.arrives("/t/1", "one", *posts)
+    for post in posts[4:]:
+        pages.arrives(post, "one")
+    assert not list(pages.aliases.accepted())
+
+
+@pytest.mark.parametrize("content", ["other", None])
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_one_disagreement_ends_a_trial(content, comes_first):
+    """Other content, or no page at all."""
+    pages = Pages()
+    if comes_first and content:
+        pages.arrives("/t/9?post=9", content)
+    pages.arrives("/t/9", "nine", "/t/9?post=9")
+    pages.arrives("/t/9?post=9", content)
+    pages.accept()
+    assert not list(pages.aliases.accepted())
+    assert not pages.aliases.is_open(look("/t/1", "/t/1?post=1#p1")) or len(pages.aliases) == 1
+
+
+def test_a_pattern_in_force_is_doubted_and_not_ended():
+    """The page may have changed by itself, so its owner looks again."""
+    pages = Pages()
+    pages.accept()
+    pages.arrives("/t/9", "nine", "/t/9?post=9")
+    (doubt,), _ = pages.arrives("/t/9?post=9", "other")
+    assert (doubt.key, doubt.page, doubt.url) == (b"/t/9?post=9", b"/t/9", f"{HOST}/t/9?post=9")
+    assert pages.stands_for("/t/9?post=9") == "/t/9"
+    pages.aliases.kill(doubt.pattern, "no")
+    assert pages.stands_for("/t/9?post=9") is None
+    assert pages.aliases.news == [doubt.pattern, doubt.pattern]
+
+
+def test_what_pages_of_two_contents_name_stands_for_neither():
+    pages = Pages()
+    pages.accept()
+    pages.arrives("/t/7", "seven", "/t/7?post=7")
+    assert pages.stands_for("/t/7?post=7") == "/t/7"
+    assert pages.arrives("/t/8", "eight", "/t/7?post=7") == ([], [f"{HOST}/t/7?post=7"])
+    assert pages.stands_for("/t/7?post=7") is None
+
+
+def test_memory_is_bounded(monkeypatch):
+    """Whatever a site says, no more than so much is remembered."""
+    for bound in ("MAX_PATTERNS", "MAX_NAMES", "MAX_PLACES"):
+        monkeypatch.setattr(aliases, bound, 10)
+    site = SiteAliases("a.test")
+    for number in range(100):
+        link = permalink(f"{HOST}/p", f"{HOST}/p?n{'x' * number}={number}", f"p{number}")
+        key = b"%d" % number
+        site.names((b"page %d" % (number % 20), HOST), f"c{number}", [(key, link)], {}.get)
+        site.names((b"page", HOST), f"c{number}", [(b"same", link)], {}.get)
+    assert len(site) <= 10
+    assert len(site._patterns) <= 10
+    assert len(site._places) <= 10
+    assert all(len(claims) <= aliases.MAX_CLAIMS for claims in site._claims.values())
+
+
+def rows(is_right=True):
+    for number in range(20):
+        topic, content = f"{HOST}/t/{number}", f"content {number}"
+        links = tuple(f"{topic}?post={number}{post}#{number}{post}" for post in range(3))
+        yield Observation(topic, 200, content, self_links=links)
+        for post, link in enumerate(links):
+            shown = content if is_right else f"{content} {post}"
+            yield Observation(link.partition("#")[0], 200, shown)
+
+
+def test_mining_reports_the_aliases_of_a_site():
+    (report,) = survey(rows())
+    (offer,) = report.aliases
+    assert offer.support == 20
+    assert offer.merged >= 40
+    assert offer.wrong == 0
+    assert offer.pattern == "permalinks a.test/t/#?post## of the page itself"
+    (report,) = survey(rows(is_right=False))
+    assert report.aliases == ()

@@ -1,0 +1,146 @@
+"""Rules in force: what mining does with rules that a crawl has accepted before."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from scrapy_urlnorm.learning import mine, survey
+from scrapy_urlnorm.learning.in_force import joined, says
+from scrapy_urlnorm.logs import Observation
+from scrapy_urlnorm.site_rules import SiteRule
+
+
+def rule(site="h.example", support=9, **operands):
+    """A rule that drops ``vx``, or another."""
+    operands = {"kind": "drop-param", "param": "vx"} | operands
+    return SiteRule(site=site, source="content", support=support, **operands)
+
+
+def page(path, content):
+    """A row of a page."""
+    return Observation(f"http://h.example{path}", 200, content, mime="text/html")
+
+
+def pages(count, name="vx"):
+    """Pages that say nothing else with a parameter than without."""
+    for number in range(count):
+        yield page(f"/p{number}", f"page {number}")
+        yield page(f"/p{number}?{name}={number}", f"page {number}")
+
+
+IN_A = {"when": {"segments": {"0": "a"}}}
+IN_A_B = {"when": {"segments": {"0": ["a", "b"]}}}
+#: Two rules, and whether the first says all that the second says.
+SAYS = {
+    "the same": (rule(), rule(), True),
+    "without a condition": (rule(), rule(**IN_A), True),
+    "with a condition": (rule(**IN_A), rule(), False),
+    "for more values": (rule(**IN_A_B), rule(**IN_A), True),
+    "for fewer values": (rule(**IN_A), rule(**IN_A_B), False),
+    "for all hosts": (rule("*.h.example"), rule("www.h.example"), True),
+    "for the domain": (rule("*.h.example"), rule("h.example"), True),
+    "for one host": (rule("www.h.example"), rule("*.h.example"), False),
+    "for another site": (rule("*.h.example"), rule("oh.example"), False),
+    "another operation": (rule(), rule(param=("vx", "x"), **IN_A), False),
+    "another condition": (rule(**IN_A), rule(path="/b/*"), False),
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_what_a_rule_says(name):
+    """The same operation, under conditions that hold wherever those of the other do."""
+    wider, narrower, expected = SAYS[name]
+    assert says(wider, narrower) is expected
+
+
+JOINED = {
+    "nothing": ([], [], {}, []),
+    "what is in force stays": ([rule()], [], {}, [rule()]),
+    "what was found comes": ([], [rule()], {}, [rule()]),
+    "those in force are first": (
+        [rule(param="z")],
+        [rule(param="a")],
+        {},
+        [rule(param="z"), rule(param="a")],
+    ),
+    "the larger support, found": ([rule(support=3)], [rule(support=5)], {}, [rule(support=5)]),
+    "the larger support, known": ([rule(support=5)], [rule(support=3)], {}, [rule(support=5)]),
+    "a wider one takes its place": ([rule(**IN_A)], [rule()], {}, [rule()]),
+    "a narrower one is not needed": ([rule()], [rule(**IN_A)], {}, [rule()]),
+    "of three, the widest": ([rule(**IN_A)], [rule(**IN_A_B), rule()], {}, [rule()]),
+    "nothing is left out offline": ([], [rule(), rule(**IN_A)], {}, [rule(), rule(**IN_A)]),
+    "a refuted rule": ([], [rule(support=49)], {rule().identity: 50}, []),
+    "a refuted rule, well proved": (
+        [],
+        [rule(support=50)],
+        {rule().identity: 50},
+        [rule(support=50)],
+    ),
+    "what says a refuted rule": ([], [rule(support=49)], {rule(**IN_A).identity: 50}, []),
+    "less than a refuted rule": ([], [rule(**IN_A)], {rule().identity: 50}, [rule(**IN_A)]),
+    "a refuted rule in force": ([rule()], [], {rule().identity: 50}, []),
+    "an exchange in another context": (
+        [],
+        [
+            SiteRule(
+                site="h.example", kind="drop-default", default={"h": "HEAD"}, support=49, **IN_A
+            )
+        ],
+        {SiteRule(site="h.example", kind="drop-default", default={"h": "HEAD"}).identity: 50},
+        [],
+    ),
+    "a name that is no rule": ([rule()], [], {"U#comment-": 50, "{}": 50, "[1]": 1}, [rule()]),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_joined(name):
+    """In which order, with which evidence, and what is left out."""
+    accepted, found, banned, expected = JOINED[name]
+    assert joined(accepted, found, banned) == expected
+
+
+def test_a_rule_stays_when_the_log_proves_it_no_more():
+    """What it withholds is not in the log: three pages would not be enough to learn it."""
+    known = mine(pages(20))
+    assert [each.param for each in known] == [("vx",)]
+    assert not [each for each in mine(pages(3)) if each.active]
+    assert [each for each in mine(pages(3), accepted=known) if each.active] == known
+    assert mine([page("/", "home")], accepted=known) == known
+    declared = [Observation("http://h.example/a", 200, None, mime="text/html")] * 2
+    assert mine(declared, accepted=known) == known
+
+
+def test_a_rule_that_merges_what_differs_goes():
+    """The last audit of mining is for rules in force, too."""
+    known = mine(pages(20))
+    refuting = [page(f"/q{n}{tail}", f"{n} {tail}") for n in range(3) for tail in ("", "?vx=1")]
+    assert not [each for each in mine(refuting, accepted=known) if each.active]
+
+
+def test_a_banned_rule_needs_its_witnesses():
+    """It comes back when enough agree."""
+    (known,) = mine(pages(20))
+    banned = {known.identity: 50}
+    assert not [each for each in mine(pages(49), banned=banned) if each.active]
+    assert [each for each in mine(pages(50), banned=banned) if each.active]
+
+
+def test_rules_of_other_sites_are_left_alone():
+    """Each site has its own; one without rows is not reported on."""
+    known = [rule(), rule("*.b.example")]
+    (report,) = survey(pages(3), accepted=known)
+    assert report.active == (known[0],)
+
+
+@pytest.mark.parametrize("wary", [False, True])
+def test_no_order_of_rows_matters(wary):
+    """A crawl brings rows in any order."""
+    rows = [*pages(30), *(page(f"/l?page={n}&vx=1", f"list {n}") for n in range(9))]
+    known = [rule(param="x", support=4), rule(path="/p1")]
+    expected = mine(rows, accepted=known, wary=wary)
+    for seed in range(5):
+        random.Random(seed).shuffle(rows)
+        assert mine(rows, accepted=known, wary=wary) == expected

@@ -1,0 +1,140 @@
+"""Wary mining: what the log of a crawl that still runs has to show."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.learning.wary import count_upward, is_coincidence
+from scrapy_urlnorm.logs import Observation
+from scrapy_urlnorm.site_rules.operations import DropParam, HostAlias, Replace
+
+
+def page(path, content):
+    """A row of a page."""
+    return Observation(f"http://h.example{path}", 200, content, mime="text/html")
+
+
+def rules(rows, **options):
+    """The active rules of a log: kind and parameters, or what is exchanged."""
+    return [
+        (rule.kind, *(rule.param or sorted(rule.default.items())))
+        for rule in mine(rows, **options)
+        if rule.active
+    ]
+
+
+def both(rows):
+    """The rules of a whole log, and those of a log that is still being written."""
+    return rules(rows), rules(rows, wary=True)
+
+
+COUNTING = {
+    "1 2 3": True,
+    "0 1 2": True,
+    "2 3 4 5 7": True,
+    "20 40 60": True,
+    "0 25 50 100": True,
+    "1": True,
+    "0": False,
+    "": False,
+    "a b c": False,
+    "1 2 x": False,
+    "1032 88 4521": False,
+    "17 18 19": False,
+    "2010 2011 2012": False,
+    "1 2 5000": False,
+    "²": False,
+    "12345678901 12345678902": False,
+}
+
+
+@pytest.mark.parametrize("values", COUNTING)
+def test_values_that_count_upward(values):
+    """Steps from the beginning of a list; numbers of tickets and years are none."""
+    assert count_upward(values.split(" ")) is COUNTING[values]
+
+
+def test_a_rule_about_pages_of_a_list_holds_for_those_that_were_tried():
+    """Lists of the first sections are short: any page shows the only one. Later ones are long."""
+    rows = []
+    for number in range(40):
+        rows.append(page(f"/list{number}", f"list {number}"))
+        rows += [page(f"/list{number}?nr={nr}", f"list {number}") for nr in (1, 2, 3)]
+    long = [page(f"/long?nr={nr}", f"long {nr}") for nr in range(4, 30)]
+    assert evaluate(Normalizer("default", site_rules=mine(rows)), long).lost == 25
+    wary = mine(rows, wary=True)
+    assert evaluate(Normalizer("default", site_rules=wary), long).lost == 0
+    assert evaluate(Normalizer("default", site_rules=wary), rows).found == 1
+
+
+def test_a_rule_grows_with_the_values_that_were_tried():
+    """The rule for more values takes the place of the one for fewer."""
+    rows, known = [], []
+    for values in (3, 6, 9):
+        for number in range(20):
+            name = f"/l{values}-{number}"
+            rows.append(page(name, name))
+            rows += [page(f"{name}?nr={nr}", name) for nr in range(values)]
+        known = [rule for rule in mine(rows, accepted=known, wary=True) if rule.active]
+        assert len(known) == 1
+        assert evaluate(Normalizer("default", site_rules=known), rows).found == 1
+
+
+def test_of_parameters_dropped_together_each_has_to_vary_alone():
+    """Here ``b`` changes only where ``a`` does, and means something where it does not."""
+    rows = []
+    for number in range(30):
+        rows.append(page(f"/p{number}", f"{number}"))
+        rows += [page(f"/p{number}?a={n}x&b={n}y", f"{number}") for n in range(4)]
+    whole, wary = both(rows)
+    assert whole == [("drop-param", "a", "b")]
+    assert "drop-param" not in {kind for kind, *_ in wary}
+    for number in range(30):
+        rows += [page(f"/p{number}?a={n}x&b={m}y", f"{number}") for n in (1, 2) for m in (3, 4)]
+    assert ("drop-param", "a", "b") in rules(rows, wary=True)
+
+
+def test_one_value_for_none_needs_more_contents():
+    """In nine folders one order is that without one; a tenth may have more files."""
+    rows = []
+    for number in range(19):
+        rows += [page(f"/{number}/", f"{number}"), page(f"/{number}/?by=size", f"{number}")]
+        rows.append(page(f"/{number}/?by=time", f"{number} by time"))
+    assert both(rows) == ([("drop-default", ("by", "size"))], [])
+    rows += [page("/z/", "z"), page("/z/?by=size", "z")]
+    assert rules(rows, wary=True) == [("drop-default", ("by", "size"))]
+
+
+COINCIDENCES = {
+    "a value for another": (Replace((("q:c", "m"),), (("q:c", "d"),)), 19, True),
+    "with more contents": (Replace((("q:c", "m"),), (("q:c", "d"),)), 20, False),
+    "a value for none": (Replace((("q:c", "m"),)), 19, True),
+    "a value that says as usual": (Replace((("q:c", "1"),)), 9, False),
+    "both": (Replace((("q:c", "1"), ("q:d", "m"))), 9, True),
+    "a segment": (Replace((("s0", "latest"),), (("s0", "3"),)), 9, False),
+    "a host": (HostAlias(("www.h.example",), "h.example"), 3, False),
+    "a parameter": (DropParam(("q:c",)), 9, False),
+}
+
+
+@pytest.mark.parametrize("name", COINCIDENCES)
+def test_coincidences(name):
+    """Exchanges of the values of parameters, by few contents."""
+    op, support, expected = COINCIDENCES[name]
+    assert is_coincidence(op, support) is expected
+
+
+def test_a_page_under_many_values_is_believed_of_log_in_pages_only():
+    """A calendar is empty until it is not; a log-in page says where to go afterwards."""
+    rows = [page(f"/cal?y=20{n}&m=1", "no event") for n in range(10, 60)]
+    rows += [page(f"/login?next=%2Fp{n}", "log in") for n in range(30)]
+    rows += [page(f"/p{n}", f"{n}") for n in range(30)]
+    whole = Normalizer("default", site_rules=mine(rows))
+    wary = Normalizer("default", site_rules=mine(rows, wary=True))
+    calls, months = "http://h.example/login?next=%2Fz", "http://h.example/cal?y=2099&m=1"
+    assert whole.normalize(calls) == whole.normalize(calls + "1")
+    assert whole.normalize(months) == whole.normalize(months.replace("2099", "2098"))
+    assert wary.normalize(calls) == wary.normalize(calls + "1")
+    assert wary.normalize(months) != wary.normalize(months.replace("2099", "2098"))

@@ -1,0 +1,295 @@
+"""What equal contents teach a running crawl: rows, when to mine, rules that come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from twisted.internet import defer
+
+from scrapy_urlnorm.crawl.database import Database
+from scrapy_urlnorm.crawl.live import mining, rows
+from scrapy_urlnorm.crawl.live.content import WITNESSES_A_DISAGREEMENT, ContentLearner
+from scrapy_urlnorm.crawl.live.learners import Learners
+from scrapy_urlnorm.crawl.live.mining import Mining
+from scrapy_urlnorm.crawl.live.rows import Row, Rows
+from scrapy_urlnorm.learning.worker import Job, Mined, mined
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import SiteRule
+
+SITE = "shop.test"
+SID = SiteRule(site=SITE, kind="drop-param", param="sid", source="content", support=12)
+WWW = SiteRule(
+    site=SITE, kind="host-alias", host="www.shop.test", by=SITE, source="redirect", support=9
+)
+
+
+@pytest.fixture
+def database():
+    database = Database.temporary()
+    yield database
+    database.close()
+
+
+def page(number: int, content: object, query: str = "") -> Row:
+    return Row(f"http://{SITE}/p/{number}{query}", 200, str(content), None)
+
+
+def fill(table: Rows, pages: int, twins: int, site: str = SITE) -> None:
+    for number in range(pages):
+        table.add(site, page(number, number))
+    for number in range(twins):
+        table.add(site, page(number, number, "?sid=1"))
+
+
+def test_a_page_whose_content_is_known_is_an_event(database):
+    """Three events make a site worth mining, then half as many again and 5 % more rows."""
+    table = Rows(database)
+    fill(table, 20, 2)
+    assert not table.is_due(SITE)
+    table.add(SITE, page(2, 2, "?sid=1"))
+    assert table.is_due(SITE)
+    assert len(table.take(SITE)) == 23
+    assert not table.is_due(SITE)
+    for number in range(3, 6):
+        table.add(SITE, page(number, number, "?sid=1"))
+    assert table.is_due(SITE)
+
+
+@pytest.mark.parametrize(("status", "due"), [(301, True), (308, True), (302, False)])
+def test_a_permanent_redirect_is_an_event(database, status, due):
+    """A temporary one is a row and no event."""
+    table = Rows(database)
+    for number in range(3):
+        url = f"http://{SITE}/{number}"
+        table.add(SITE, Row(url, status, None, url + "/"))
+    assert table.is_due(SITE) is due
+    assert len(table.take(SITE)) == 3
+
+
+def test_the_same_url_again_is_no_event(database):
+    """Nor is it a second row."""
+    table = Rows(database)
+    for _ in range(5):
+        table.add(SITE, page(1, 1))
+    assert not table.is_due(SITE)
+    assert len(table.take(SITE)) == 1
+
+
+def test_a_very_long_url_is_no_evidence(database):
+    """It would take the miner long."""
+    table = Rows(database)
+    table.add(SITE, page(1, 1, "?x=" + "a" * rows.LONGEST_URL))
+    assert table.take(SITE) == []
+
+
+def test_a_large_site_is_thinned_out_by_path(database, monkeypatch):
+    """All URLs of a path stay or go together."""
+    monkeypatch.setattr(rows, "MAX_ROWS", 100)
+    table = Rows(database)
+    for number in range(300):
+        table.add(SITE, page(number, number))
+        table.add(SITE, page(number, number, "?sid=1"))
+    kept = table.take(SITE)
+    assert 20 <= len(kept) <= 100
+    paths = {row.url.partition("?")[0] for row in kept}
+    assert len(kept) == 2 * len(paths)
+
+
+def test_sites_are_bounded(database, monkeypatch):
+    """The site that was met first is forgotten."""
+    monkeypatch.setattr(rows, "MAX_SITES", 3)
+    table = Rows(database)
+    for number in range(5):
+        fill(table, 3, 3, f"{number}.test")
+    assert not table.is_due("0.test")
+    assert table.take("1.test") == []
+    assert len(table.take("4.test")) == 6
+
+
+def test_a_new_run_goes_on_with_the_rows_of_the_last(database):
+    """They are in the database of JOBDIR."""
+    fill(Rows(database), 10, 2)
+    table = Rows(database)
+    for number in range(5, 8):
+        table.add(SITE, page(number, number, "?sid=1"))
+    assert table.is_due(SITE)
+    assert len(table.take(SITE)) == 15
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def learner(database, *known):
+    return ContentLearner(Rows(database), known)
+
+
+def test_rules_come_stay_and_go(database):
+    """What a later mining does not name any more is taken back."""
+    content = learner(database)
+    assert content.mined(Mined(SITE, (SID,), 0.1)).came == [SID]
+    assert content.active(SITE) == (SID,)
+    more = SID.replace(support=40)
+    assert content.mined(Mined(SITE, (more,), 0.1)) == ([], [])
+    assert content.active(SITE)[0].support == 40
+    (gone,) = content.mined(Mined(SITE, (), 0.1)).gone
+    assert (gone.identity, gone.status) == (SID.identity, "rejected")
+    assert content.active(SITE) == ()
+
+
+def test_a_miner_that_fails_leaves_no_rule_standing(database):
+    """Nobody has tested them on what arrived since."""
+    content = learner(database, SID)
+    (gone,) = content.mined(Mined(SITE, (), 0.1, "IndexError()")).gone
+    assert gone.note == "IndexError()"
+    assert content.sites() == []
+
+
+def test_a_refuted_rule_needs_fifty_witnesses_a_disagreement(database):
+    """It is asked of the miner, and of what it answers."""
+    content = learner(database, SID)
+    rejected = content.reject(SID, "other content")
+    assert (rejected.status, rejected.conflicts) == ("rejected", 1)
+    assert content.reject(SID, "other content") is None
+    needed = WITNESSES_A_DISAGREEMENT
+    assert content.job(SITE).banned == {SID.identity: needed}
+    assert content.mined(Mined(SITE, (SID.replace(support=needed - 1),), 0.1)) == ([], [])
+    again = SID.replace(support=needed)
+    assert content.mined(Mined(SITE, (again,), 0.1)).came == [again]
+    content.reject(again, "other content")
+    assert content.job(SITE).banned == {SID.identity: 2 * needed}
+
+
+def test_rules_of_other_crawlers(database):
+    """A rule that one of us refuted stays refuted."""
+    content = learner(database)
+    assert content.adopt([SID]).came == [SID]
+    refuted = SID.replace(status="rejected")
+    assert content.adopt([refuted]).gone == [refuted]
+    assert content.adopt([SID]) == ([], [])
+    assert content.active(SITE) == ()
+
+
+def test_rules_of_an_earlier_crawl(database):
+    """Each goes to whom it belongs to; a proposed one is only kept."""
+    proposed = SID.replace(status="proposed")
+    learners = Learners(Normalizer("default"), [WWW, SID], Rows(database))
+    assert set(learners.active(SITE)) == {SID, WWW}
+    assert set(learners.rules) == {SID, WWW}
+    learners = Learners(Normalizer("default"), [WWW, proposed], Rows(database))
+    assert learners.active(SITE) == (WWW,)
+    assert set(learners.rules) == {proposed, WWW}
+    learners = Learners(Normalizer("default"), [WWW, SID], None)
+    assert learners.active(SITE) == (WWW,)
+    assert set(learners.rules) == {SID, WWW}
+
+
+# --- the worker process ---------------------------------------------------------------------------
+
+
+def a_job(site: str = SITE) -> Job:
+    found = [
+        (f"http://{site}/t/{number}{query}", 200, str(number), None)
+        for number in range(30)
+        for query in ("", "?sid=1a", "?sid=2b", "?sid=3c")
+    ]
+    return Job(site, found, (), {})
+
+
+class Broken:
+    """Rows that no miner can read."""
+
+    def __iter__(self):
+        raise LookupError("odd rows")
+
+
+def test_mining_raises_nothing():
+    """What went wrong is in the answer."""
+    assert mined(Job(SITE, Broken(), (), {})).error == "LookupError('odd rows')"
+    assert mined(Job(SITE, (), (), {})).rules == ()
+    (rule,) = mined(a_job()).rules
+    assert rule.param == ("sid",)
+
+
+@pytest.fixture
+def miners(monkeypatch):
+    """Makes minings whose threads are not: they wait where they are."""
+    monkeypatch.setattr(mining, "in_thread", defer.execute)
+    made = []
+
+    def make(job_of=a_job):
+        answers = []
+        miner = Mining(job_of, answers.append)
+        made.append(miner)
+        return miner, answers
+
+    yield make
+    for miner in made:
+        miner.close()
+
+
+def test_a_process_mines_site_after_site(miners):
+    """One process answers all; it ends with the crawl."""
+    miner, answers = miners()
+    miner.request(SITE)
+    process = miner._process
+    miner.request("other.test")
+    assert miner._process is process
+    assert [answer.site for answer in answers] == [SITE, "other.test"]
+    assert [rule.param for answer in answers for rule in answer.rules] == [("sid",), ("sid",)]
+    assert not miner.is_working
+    miner.close()
+    assert process.poll() is not None
+    miner.request(SITE)
+    assert len(answers) == 2
+
+
+def test_a_process_that_was_killed_is_started_again(miners):
+    """Between two jobs nobody notices."""
+    miner, answers = miners()
+    miner.request(SITE)
+    first = miner._process
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    miner.request(SITE)
+    assert len(answers[1].rules) == 1
+
+
+class KillsTheMiner:
+    """Rows that end the process that reads them."""
+
+    def __reduce__(self):
+        return os._exit, (7,)
+
+
+def test_a_process_that_dies_over_a_job_is_given_up(miners):
+    """Each failure is an answer that says so; after three no site is mined any more."""
+    miner, answers = miners(lambda site: Job(site, KillsTheMiner(), (), {}))
+    for _ in range(5):
+        miner.request(SITE)
+    assert len(answers) == 3
+    assert all("worker process" in answer.error for answer in answers)
+    assert not miner.is_working
+
+
+def test_a_site_that_takes_too_long_is_given_up(miners, monkeypatch):
+    """An idle crawl waits for the miner, so the miner must not take for ever."""
+    waiting = []
+    monkeypatch.setattr(
+        mining, "in_thread", lambda ask, job: waiting.append(defer.Deferred()) or waiting[-1]
+    )
+    miner, answers = miners()
+    miner.request(SITE)
+    assert miner.is_working
+    miner._process = process = mining._started()
+    assert miner.is_working
+    assert process.poll() is None
+    monkeypatch.setattr(mining, "LONGEST_SECONDS", 0.0)
+    assert miner.is_working  # until the thread has noticed
+    assert process.poll() is not None
+    mining._close_pipes(process)
+    waiting[0].errback(EOFError("the other end has closed the pipe"))
+    assert not miner.is_working
+    assert len(answers) == 1
+    assert "worker process" in answers[0].error

@@ -1,0 +1,256 @@
+"""Page aliases in real crawls: what pages rightly say of their names saves requests, and only that.
+
+Each site is a forum of topics with posts. A topic names its posts: ``<p id=p7><a href=?post=7#p7>``.
+"""
+
+from __future__ import annotations
+
+import html
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from loopback import Reply, Site, crawl, redirect
+
+HOST = "http://forum.test"
+HOME = f"{HOST}/"
+TOPICS = range(25)
+POSTS = range(4)
+SETTINGS = {
+    "ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900},
+    "CONCURRENT_REQUESTS": 1,
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+}
+
+
+def doc(name, body="", head=""):
+    text = f"<html><head>{head}</head><body><h1>{name}</h1>{body}</body></html>"
+    return Reply(200, text.encode(), {"Content-Type": "text/html; charset=utf-8"})
+
+
+def linked(*urls):
+    return "".join(f'<a href="{html.escape(url)}">.</a>' for url in urls)
+
+
+def topic_url(topic):
+    return f"{HOST}/topic/{topic}/"
+
+
+def post_url(topic, post):
+    return f"{topic_url(topic)}?post={topic}{post}"
+
+
+def names(urls):
+    """Elements of a page, each with a link ``url#name`` to itself."""
+    return "".join(
+        f'<p id="{name}"><a href="{html.escape(url)}#{name}">.</a></p>' for url, name in urls
+    )
+
+
+def posts_of(topic):
+    return [(post_url(topic, post), f"p{topic}{post}") for post in POSTS]
+
+
+class Forum:
+    """Lists link to the topics, and then to their posts; *more* are further links of the home."""
+
+    def __init__(self, more=()):
+        self.more = more
+
+    def __call__(self, url):
+        parts = urlsplit(url)
+        if parts.path == "/":
+            topics = [topic_url(topic) for topic in TOPICS]
+            posts = [post_url(topic, post) for topic in TOPICS for post in POSTS]
+            return doc("home", linked(*topics, *posts, *self.more))
+        number = parts.path.split("/")[2]
+        post = parse_qs(parts.query).get("post")
+        return self.post(number, post[0]) if post else self.topic(number)
+
+    def topic(self, number):
+        return doc(f"topic {number}", names(posts_of(number)))
+
+    def post(self, number, post):
+        return self.topic(number)
+
+
+class PartsOfTopics(Forum):
+    """A post is shown with what answers it, and not with its topic."""
+
+    def post(self, number, post):
+        return doc(f"part {post}", names([(post_url(number, post[-1]), f"p{post}")]))
+
+
+class SomePartsOfTopics(Forum):
+    """As that, but in every fifth topic only; audits have to find it."""
+
+    def post(self, number, post):
+        return (
+            PartsOfTopics.post(self, number, post) if int(number) % 5 == 4 else self.topic(number)
+        )
+
+
+class Missing(Forum):
+    """Posts are no pages."""
+
+    def post(self, number, post):
+        return Reply(404)
+
+
+class LoginWall(Forum):
+    """Posts are for members."""
+
+    def post(self, number, post):
+        return doc("Log in", "<form><input type=password></form>")
+
+
+class Changing(Forum):
+    """Each page differs at each fetch."""
+
+    count = 0
+
+    def topic(self, number):
+        self.count += 1
+        return doc(
+            f"topic {number} word{'abcdefghij'[self.count % 10] * (self.count // 10 + 1)}",
+            names(posts_of(number)),
+        )
+
+
+class ToVariants(Forum):
+    """A post leads to its topic under a URL that shows which post to mark."""
+
+    def __call__(self, url):
+        if "?post=" in url:
+            return redirect(url.replace("?post=", "?mark="), 302)
+        return super().__call__(url)
+
+
+class ToTopics(Forum):
+    """A post leads to its topic."""
+
+    def __call__(self, url):
+        return redirect(url.partition("?")[0], 302) if "?post=" in url else super().__call__(url)
+
+
+class ToOtherTopics(Forum):
+    """A post leads to the next topic."""
+
+    def __call__(self, url):
+        if "?post=" in url:
+            number = (int(urlsplit(url).path.split("/")[2]) + 1) % len(TOPICS)
+            return redirect(topic_url(number), 302)
+        return super().__call__(url)
+
+
+class OldVersions(Forum):
+    """An older page links to the sections of the new one, which it has too."""
+
+    def topic(self, number):
+        return doc(f"topic {number} now")
+
+    def post(self, number, post):
+        links = [(topic_url(number), f"section-{at}") for at in range(3)]
+        return doc(f"topic {number} before {post}", names(links))
+
+
+class Lines(Forum):
+    """A commit links to the lines of a file."""
+
+    def topic(self, number):
+        links = [(f"{HOST}/topic/{number}/?post={number}0", f"l{line}") for line in range(20, 40)]
+        return doc(f"commit {number}", names(links))
+
+    def post(self, number, post):
+        links = [(f"{HOST}/topic/{number}/?post={post}", f"l{line}") for line in range(50)]
+        return doc(f"file {number} {post}", names(links))
+
+
+class InTwoParts(Forum):
+    """Both parts of a topic have one short link, which shows the first part."""
+
+    def topic(self, number):
+        return self.part(number, "", linked(f"{HOST}/topic/{number}/second/"))
+
+    def part(self, number, name, body):
+        short = f'<link rel="shortlink" href="{HOST}/topic/{number}/?post={number}0">'
+        return doc(f"topic {number} {name}", body, short)
+
+    def __call__(self, url):
+        if url.endswith("/second/"):
+            return self.part(url.split("/")[4], "second part", "")
+        return super().__call__(url)
+
+
+def visit(forum, **settings):
+    """Crawl *forum*; return the result, and how often each URL was asked for."""
+    with Site(forum) as site:
+        result = crawl(site, [HOME], {**SETTINGS, **settings})
+    assert result.stats["finish_reason"] == "finished"
+    assert "urlnorm/learned/errors" not in result.stats
+    return result, site.requests
+
+
+def test_posts_are_withheld_behind_their_topics():
+    """Five contents agree, and two further votes and audits: the rest is not fetched."""
+    result, requests = visit(Forum())
+    assert set(result.pages) == {"home", *(f"topic {number}" for number in TOPICS)}
+    assert result.stats["urlnorm/learned/aliases"] == 1
+    assert result.stats["urlnorm/learned/withheld"] >= 60
+    everything = 1 + len(TOPICS) * (1 + len(POSTS))
+    assert len(requests) == everything - result.stats["urlnorm/saved"]
+    assert (
+        "Learned from what pages say of themselves: permalinks forum.test/topic/#/?post#p#"
+        in result.log
+    )
+
+
+@pytest.mark.parametrize("forum", [ToTopics, ToVariants])
+def test_what_arrives_behind_a_redirect_is_compared(forum):
+    """The post is another name of the topic, whatever URL it is redirected to."""
+    result, _ = visit(forum())
+    assert set(result.pages) == {"home", *(f"topic {number}" for number in TOPICS)}
+    assert result.stats["urlnorm/learned/aliases"] == 1
+    assert result.stats["urlnorm/learned/withheld"] >= 50
+    assert "urlnorm/learned/aliases_retracted" not in result.stats
+
+
+@pytest.mark.parametrize(
+    "forum",
+    [PartsOfTopics, Missing, LoginWall, Changing, ToOtherTopics, OldVersions, Lines],
+)
+def test_what_is_not_the_page_is_fetched(forum):
+    """One vote says that the names are wrong; then nothing is withheld."""
+    result, requests = visit(forum(), HTTPERROR_ALLOW_ALL=False)
+    assert "urlnorm/learned/withheld" not in result.stats
+    posts = {post_url(topic, post) for topic in TOPICS for post in POSTS}
+    assert posts <= set(requests)
+
+
+def test_what_an_audit_finds_wrong_comes_back():
+    """Every page is fetched in the end, those too that had been withheld before."""
+    result, _ = visit(SomePartsOfTopics())
+    wanted = {"home", *(f"topic {number}" for number in TOPICS)}
+    wanted |= {f"part {number}{post}" for number in TOPICS if number % 5 == 4 for post in POSTS}
+    assert set(result.pages) == wanted
+
+
+def test_a_link_with_one_more_parameter_is_another_name():
+    """What nobody names is fetched, though a pattern is accepted that looks like it."""
+    more = [f"{post_url(topic, 1)}&visitor=7" for topic in TOPICS]
+    result, requests = visit(Forum(more))
+    assert result.stats["urlnorm/learned/withheld"] >= 50
+    assert set(more) <= set(requests)
+
+
+def test_of_two_pages_with_one_short_link_one_is_right():
+    """The second part loses the vote, and no part is withheld behind the other."""
+    result, _ = visit(InTwoParts([f"{topic_url(topic)}second/" for topic in TOPICS]))
+    parts = {f"topic {number} {part}" for number in TOPICS for part in ("", "second part")}
+    assert set(result.pages) == {"home", *parts}
+    assert result.stats["urlnorm/learned/aliases"] == 1
+
+
+def test_nothing_of_it_without_learning():
+    """URLNORM_LEARN = off reads no links and withholds nothing."""
+    _, requests = visit(Forum(), URLNORM_LEARN="off")
+    assert len(requests) == 1 + len(TOPICS) * (1 + len(POSTS))

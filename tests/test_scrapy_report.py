@@ -1,0 +1,146 @@
+"""What a real crawl says of its learning, and what it learns from robots.txt."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from loopback import Reply, Site, crawl, page, redirect
+
+from scrapy_urlnorm.site_rules import load_site_rules
+
+WWW = "http://www.shop.test"
+BARE = "http://shop.test"
+HOME = WWW + "/"
+ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}, "CONCURRENT_REQUESTS": 1}
+COUNT = 60
+
+
+def aliased(url):
+    """A site with two names, of which one redirects to the other, and with tracking links."""
+    if url.startswith(BARE):
+        return redirect(url.replace(BARE, WWW))
+    links = [f"{host}/{n}" for n in range(COUNT) for host in (BARE, WWW)]
+    tracked = [f"{WWW}/{n}?utm_source=home" for n in range(10)]
+    return page(url.partition("?")[0], *links, *tracked) if url == HOME else page(url)
+
+
+def paragraph(result):
+    """The summary in the log of a crawl."""
+    (line,) = [line for line in result.log.splitlines() if "than stock Scrapy would have" in line]
+    return line
+
+
+def saved_for_certain(site, stock):
+    """How many requests fewer than stock Scrapy a crawl of *site* sent."""
+    return len(stock.requests) - len(site.requests)
+
+
+@pytest.mark.parametrize("jobdir", [False, True])
+def test_the_summary_says_what_was_saved(jobdir, tmp_path):
+    """As many requests as stock Scrapy sends more, and by which rules."""
+    with Site(aliased) as stock:
+        crawl(stock, [HOME], {"CONCURRENT_REQUESTS": 1})
+    settings = {**ADDON, "JOBDIR": str(tmp_path / "job")} if jobdir else ADDON
+    with Site(aliased) as site:
+        result = crawl(site, [HOME], settings)
+    saved = result.stats["urlnorm/saved"]
+    assert saved == saved_for_certain(site, stock)
+    assert result.stats["urlnorm/learned/in_force"] == 1
+    said = paragraph(result)
+    assert f"sent {saved} requests fewer than" in said
+    assert "10 of them were equal after normalization: drop-params (10)." in said
+    assert f"{saved - 10} of them were withheld because of what was learned: host-alias on" in said
+    assert "To test what was learned, " in said
+
+
+def test_a_rule_in_force_is_told_with_its_evidence():
+    with Site(aliased) as site:
+        result = crawl(site, [HOME], ADDON)
+    (line,) = [line for line in result.log.splitlines() if "Learned from redirects" in line]
+    assert "permanent redirects say so, such as http://shop.test/" in line
+
+
+def test_without_learning_the_summary_speaks_of_the_profile():
+    with Site(aliased) as site:
+        result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARN": "off"})
+    assert result.stats["urlnorm/saved"] == 10
+    assert paragraph(result).endswith(
+        "This crawl sent 10 requests fewer than stock Scrapy would have sent. All of them were "
+        "equal after normalization: drop-params (10)."
+    )
+
+
+# --- robots.txt -----------------------------------------------------------------------------
+
+#: Every page under three URLs that differ in a parameter.
+LINKS = [f"{WWW}/p{n}{query}" for n in range(20) for query in ("", "?ref=a", "?ref=b")]
+
+
+class Shop:
+    """Pages on which ``ref`` means nothing; *lies* are those that differ by it."""
+
+    def __init__(self, lines, lies=(), coding=None):
+        self.robots = "".join(f"Clean-param: {line}\n" for line in lines).encode()
+        self.lies = lies
+        self.coding = coding
+
+    def __call__(self, url):
+        if url.endswith("/robots.txt"):
+            headers = {"Content-Type": "text/plain"}
+            if self.coding is None:
+                return Reply(200, self.robots, headers)
+            return Reply(200, gzip.compress(self.robots), {**headers, "Content-Encoding": "gzip"})
+        if url == HOME:
+            return page("home", *LINKS)
+        path = url.removeprefix(WWW)
+        name = path.partition("?")[0]
+        words = f"article {name[2:]}"
+        return page(f"{words} by {path[-1]}" if name in self.lies and "?" in path else words)
+
+
+OBEY = {**ADDON, "ROBOTSTXT_OBEY": True}
+
+
+@pytest.mark.parametrize("coding", [None, "gzip"])
+@pytest.mark.parametrize("queue", ["Lifo", "Fifo"])
+def test_what_robots_txt_says_is_tried_and_applied(coding, queue, tmp_path):
+    """After three contents under two URLs each, the others come once, but for some audits."""
+    path = tmp_path / "rules.toml"
+    settings = {
+        **OBEY,
+        "URLNORM_LEARNED_PATH": str(path),
+        "SCHEDULER_MEMORY_QUEUE": f"scrapy.squeues.{queue}MemoryQueue",
+    }
+    with Site(Shop(["ref"], coding=coding)) as site:
+        result = crawl(site, [HOME], settings)
+    assert set(result.pages) == {"home", *(f"article {n}" for n in range(20))}
+    assert len(result.pages) < len(LINKS) - 15
+    assert "Learned from robots.txt: drop-param on www.shop.test" in result.log
+    assert "robots.txt says so, and 3 pages had the same content under two URLs" in result.log
+    (rule,) = load_site_rules(path)
+    assert (rule.source, rule.support, rule.status) == ("robots", 3, "active")
+
+
+@pytest.mark.parametrize(
+    ("shop", "settings"),
+    [
+        (Shop([]), OBEY),
+        (Shop(["ref /other"]), OBEY),
+        (Shop(["ref"]), {**OBEY, "ROBOTSTXT_OBEY": False}),
+        (Shop(["ref"]), {**OBEY, "URLNORM_LEARN": "off"}),
+        (Shop(["ref"], lies=[f"/p{n}" for n in range(20)]), OBEY),
+    ],
+)
+def test_nothing_is_learned_where_nobody_asks_or_the_site_is_wrong(shop, settings):
+    with Site(shop) as site:
+        result = crawl(site, [HOME], settings)
+    assert len(result.pages) == 1 + len(LINKS)
+
+
+def test_a_site_that_lies_in_places_loses_no_page():
+    """The trial went well. Then an audit disagrees, and what was withheld is sent."""
+    shop = Shop(["ref"], lies=[f"/p{n}" for n in range(10)])
+    with Site(shop) as site:
+        result = crawl(site, [HOME], OBEY)
+    assert {f"article {n} by {ref}" for n in range(10) for ref in "ab"} <= set(result.pages)
