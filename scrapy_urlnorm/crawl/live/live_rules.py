@@ -82,7 +82,9 @@ class LiveRules:
         rows = Rows(database) if config.learn == "content" else None
         self._learners = Learners(config.normalizer, config.learned, rows)
         self._register = Register(fingerprinter)
-        site_of("http://host.test/")  # reads the list of public suffixes: slow, so now and not later
+        site_of(
+            "http://host.test/"
+        )  # reads the list of public suffixes: slow, so now and not later
         self._audits = Audits()
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
