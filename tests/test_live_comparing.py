@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.live.comparing import leads_elsewhere
+from scrapy_urlnorm.crawl.live.comparing import (
+    LARGEST_READ,
+    identity_in_crawl,
+    leads_elsewhere,
+    same_content,
+)
 
 BASE = "http://shop.test"
 
@@ -37,3 +42,16 @@ def test_links_that_lead_elsewhere(name):
     body, url, witness, elsewhere = CASES[name]
     page = HtmlResponse(BASE + url, body=body.encode(), encoding="utf-8")
     assert leads_elsewhere(page, BASE + url, BASE + witness, without_index) is elsewhere
+
+
+def test_a_very_large_page_is_known_by_its_bytes():
+    """To read its text would hold the event loop; two such pages are one if all bytes are equal."""
+    texts = ["word " * (LARGEST_READ // 5 + extra) for extra in (0, 0, 1)]
+    one, same, other = (
+        identity_in_crawl(HtmlResponse(BASE, body=text.encode(), encoding="utf-8"))
+        for text in (texts[0], texts[1], texts[2])
+    )
+    assert same_content(one, same)
+    assert not same_content(one, other)
+    assert one.text_digest is not None
+    assert other.text_digest is None

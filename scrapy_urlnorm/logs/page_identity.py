@@ -80,16 +80,16 @@ class PageText(NamedTuple):
     canonical: str | None
 
 
-def identity_of(response: Response) -> Identity | None:
+def identity_of(response: Response, most: int = MAX_BYTES) -> Identity | None:
     """Name the content of a response; None when it has none or did not arrive whole.
 
-    Every body is named by its bytes, HTML of at most `MAX_BYTES` by its text as well. The tree
+    Every body is named by its bytes, HTML of at most *most* bytes by its text as well. The tree
     that is parsed for this is the one that the spider uses: see `read_text`. Nothing is raised.
     """
     digest = body_digest(response)
     if digest is None or not response.body:
         return None
-    read = _parsed(response, names_of)
+    read = _parsed(response, names_of) if len(response.body) <= most else None
     return Identity(digest, *read[0]) if read else Identity(digest)
 
 

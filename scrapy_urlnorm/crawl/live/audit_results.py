@@ -9,8 +9,12 @@ from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_urlnorm.crawl.live.comparing import answers_as_said, leads_elsewhere, same_content
-from scrapy_urlnorm.logs.page_identity import identity_of
+from scrapy_urlnorm.crawl.live.comparing import (
+    answers_as_said,
+    identity_in_crawl,
+    leads_elsewhere,
+    same_content,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +110,7 @@ class AuditResults:
             request = Request(audit.witness.url, callback=NO_CALLBACK, dont_filter=True)
             response = await engine.download_async(request)
             if 200 <= response.status < 300:
-                again = identity_of(response)
+                again = identity_in_crawl(response)
         except Exception as error:  # noqa: BLE001 - any failure of a download
             logger.debug("A page could not be fetched again: %(error)r", {"error": error})
         finally:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LONGEST_WALL = 20_000
 #: Hexadecimal digits of the digest of a page's words that crawlers tell one another.
 TOLD_WORDS = 24
+#: Bytes of a page whose text is read while the event loop waits. A larger page is known by its
+#: bytes: that its text equals another is not noticed, so it is fetched.
+LARGEST_READ = 300_000
 #: Links of a page that are compared.
 _MOST_LINKS = 500
 
@@ -38,9 +41,14 @@ def content_of(response: Response, rules: Iterable[SiteRule]) -> Identity | None
     if not sources:
         return None
     if sources != {"redirect"} or len(response.body) <= LONGEST_WALL:
-        return identity_of(response)
+        return identity_in_crawl(response)
     digest = body_digest(response) if response.body else None
     return None if digest is None else Identity(digest)
+
+
+def identity_in_crawl(response: Response) -> Identity | None:
+    """Return the identity of the content of a page, as fast as a running crawl needs it."""
+    return identity_of(response, LARGEST_READ)
 
 
 def answers_as_said(audit: Audit, content: Identity | None) -> bool:

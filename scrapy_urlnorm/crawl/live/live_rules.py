@@ -17,7 +17,7 @@ from scrapy_urlnorm.crawl.engine import ask_again
 from scrapy_urlnorm.crawl.live.alias_doubts import AliasDoubts, is_by_alias
 from scrapy_urlnorm.crawl.live.audit_results import AuditResults
 from scrapy_urlnorm.crawl.live.audits import Audits
-from scrapy_urlnorm.crawl.live.comparing import content_of
+from scrapy_urlnorm.crawl.live.comparing import content_of, identity_in_crawl
 from scrapy_urlnorm.crawl.live.crawl_frontier import CrawlFrontier
 from scrapy_urlnorm.crawl.live.eligible import (
     may_be_evidence,
@@ -42,7 +42,6 @@ from scrapy_urlnorm.crawl.redirects import PERMANENT
 from scrapy_urlnorm.crawl.sites import site_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
-from scrapy_urlnorm.logs.page_identity import identity_of
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
@@ -270,7 +269,7 @@ class LiveRules:
         is_evidence = self._mining is not None or robots.wants(request.url)
         learns_here = is_evidence and isinstance(response, HtmlResponse)
         is_compared = said.counts or learns_here
-        content = identity_of(response) if is_compared else content_of(response, rules_here)
+        content = identity_in_crawl(response) if is_compared else content_of(response, rules_here)
         audit = self._witnesses.open_audits.of(request) if self._register.has_keys(site) else None
         if audit is not None:
             self._witnesses.open_audits.close(audit)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: Rules that the summary names, those that saved most.
 NAMED_RULES = 5
 
+_LEAST_SHARE = 0.001  #: as a percentage with one digit: never "0.0%"
 _PREFIX = "urlnorm/"
 _MERGED = "urlnorm/merged"
 _EVIDENCE = {
@@ -48,7 +49,8 @@ def _evidence(rule: SiteRule) -> str:
         one, other = rule.masked().examples[0]
         words.append(f", such as {one} and {other}")
     if rule.false_merge_upper:
-        words.append(f"; {rule.false_merge_upper:.1%} of what it merges may be wrong")
+        share = max(rule.false_merge_upper, _LEAST_SHARE)
+        words.append(f"; {share:.1%} of what it merges may be wrong")
     return "".join(words)
 
 
