@@ -28,7 +28,8 @@ from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.fingerprints import get_fingerprint
-from scrapy_urlnorm.learning.aliases import Pattern, permalink
+from scrapy_urlnorm.learning.alias_links import permalink
+from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.live.register import Keys
     from scrapy_urlnorm.crawl.live.witness import Audit
-    from scrapy_urlnorm.learning.aliases import Doubt, Link
+    from scrapy_urlnorm.learning.alias_links import Link
+    from scrapy_urlnorm.learning.aliases import Doubt
 
 SITES = ("shop.test", "blog.test")
 #: The last is right for no page: pages with other numbers have other contents.

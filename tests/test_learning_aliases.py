@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scrapy_urlnorm.learning import aliases
-from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases, permalink, shortlink
+from scrapy_urlnorm.learning.alias_links import form_of, permalink, shortlink
+from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases
 from scrapy_urlnorm.learning.mining import survey
 from scrapy_urlnorm.logs import Observation
 
@@ -187,3 +188,19 @@ def test_mining_reports_the_aliases_of_a_site():
     assert offer.pattern == "permalinks a.test/t/#?post## of the page itself"
     (report,) = survey(rows(is_right=False))
     assert report.aliases == ()
+
+
+FORMS = {
+    "numbers are alike": ("http://f.test/topic/5/?post=7", "http://f.test/topic/6/?post=8", True),
+    "other parameters": ("http://f.test/topic/5/?post=7", "http://f.test/topic/5/?page=7", False),
+    "no parameters": ("http://f.test/topic/5/?post=7", "http://f.test/topic/5/", False),
+    "another host": ("http://f.test/topic/5", "http://g.test/topic/5", False),
+    "another folder": ("http://f.test/topic/5", "http://f.test/user/5", False),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_form_of_a_name(name):
+    """Requests of one form wait alike, where `URLNORM_DEFER_ALIASES` asks for it."""
+    one, other, alike = FORMS[name]
+    assert (form_of(one) == form_of(other)) is alike

@@ -254,3 +254,33 @@ def test_nothing_of_it_without_learning():
     """URLNORM_LEARN = off reads no links and withholds nothing."""
     _, requests = visit(Forum(), URLNORM_LEARN="off")
     assert len(requests) == 1 + len(TOPICS) * (1 + len(POSTS))
+
+
+class PostsFirst(Forum):
+    """Each list links to the posts of a topic before the topic itself, as lists of news do."""
+
+    def __call__(self, url):
+        parts = urlsplit(url)
+        if parts.path != "/":
+            return super().__call__(url)
+        first = [topic_url(topic) for topic in TOPICS[:8]]
+        news = [post_url(topic, post) for topic in TOPICS for post in POSTS]
+        return doc("home", linked(*first, *news, *map(topic_url, TOPICS[8:])))
+
+
+def test_names_that_no_page_has_named_can_wait():
+    """With the option, posts wait until their topics have arrived; every page is there."""
+    without, _ = visit(PostsFirst())
+    result, requests = visit(PostsFirst(), URLNORM_DEFER_ALIASES=True)
+    assert result.reason == "finished"
+    assert set(result.pages) == set(without.pages)
+    assert result.stats["urlnorm/learned/deferred"] > 0
+    assert result.stats["urlnorm/saved"] > without.stats.get("urlnorm/saved", 0)
+    assert len(requests) == 1 + len(TOPICS) * (1 + len(POSTS)) - result.stats["urlnorm/saved"]
+
+
+def test_what_waited_is_sent_when_its_pattern_is_wrong():
+    """Nothing that waits is lost."""
+    result, _ = visit(SomePartsOfTopics(), URLNORM_DEFER_ALIASES=True)
+    expected, _ = visit(SomePartsOfTopics(), URLNORM_LEARN="off")
+    assert set(expected.pages) == set(result.pages)

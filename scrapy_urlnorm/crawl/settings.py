@@ -32,6 +32,7 @@ RULES_SETTING = "URLNORM_RULES"
 SITE_RULES = "URLNORM_SITE_RULES"
 LEARN = "URLNORM_LEARN"
 LEARNED_PATH = "URLNORM_LEARNED_PATH"
+DEFER_ALIASES = "URLNORM_DEFER_ALIASES"
 MAX_WITNESSES = "URLNORM_MAX_WITNESSES"
 STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
@@ -68,6 +69,13 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     LEARNED_PATH: Setting(
         None, "a path", f"where learned rules are kept; {LEARNED_FILE} in JOBDIR when that is set"
+    ),
+    DEFER_ALIASES: Setting(
+        False,
+        "True or False",
+        "True sends requests that look like other names of pages (a post in a topic) after all "
+        "others: most of these pages arrive under their own name by then. It changes the order of "
+        "a crawl, and a crawl that is cut off may miss what waited",
     ),
     MAX_WITNESSES: Setting(
         100_000,
@@ -147,6 +155,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/in_force": "learned rules in force at the end",
     "urlnorm/learned/withheld": "requests withheld behind a page that arrived under another URL",
     "urlnorm/learned/parked": "requests that waited for the end of another one with their key",
+    "urlnorm/learned/deferred": "requests that waited for all others, with URLNORM_DEFER_ALIASES",
     "urlnorm/learned/put_back": "requests withheld or parked that were sent after all",
     "urlnorm/learned/audited": "requests sent although they could be withheld, to test a rule",
     "urlnorm/learned/audits_agreed": "of these, those that found what the rule says",
@@ -166,6 +175,7 @@ class Config:
     learn: str
     learned_path: Path | None
     learned: tuple[SiteRule, ...]  #: by an earlier crawl
+    defers_aliases: bool
     max_witnesses: int
     store: str
     store_options: Mapping[str, Any]
@@ -194,6 +204,7 @@ class Config:
             learned=(
                 _load(learned_path, LEARNED_PATH) if learned_path and learned_path.exists() else ()
             ),
+            defers_aliases=_bool(settings, DEFER_ALIASES),
             max_witnesses=_number(settings, MAX_WITNESSES),
             store=_text(settings, STORE) or default_spec(str(jobdir) if jobdir else None),
             store_options=_dict(settings, STORE_OPTIONS),

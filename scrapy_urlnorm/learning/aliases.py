@@ -16,15 +16,14 @@ Everything here is about one site and knows URLs by their keys. There is no Scra
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.url import Url, split
+from scrapy_urlnorm.learning.alias_links import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Alias", "Claim", "Doubt", "Link", "Pattern", "SiteAliases", "permalink", "shortlink"]
+    from scrapy_urlnorm.learning.alias_links import Link
 
 #: Contents that have to agree before a pattern is accepted.
 VOTES = 5
@@ -40,90 +39,31 @@ MAX_PLACES = 30_000
 MAX_CLAIMS = 8
 _MAX_EXAMPLES = 2
 _MAX_VOTES = 500
-
-_HEX = re.compile(r"[0-9a-f]{12,}")
-_DIGITS = re.compile(r"\d+")
-_SHORT_NAME = re.compile(r"[A-Za-z:_-]{0,20}(?:#|<hash>)?[a-z]?")
-_PAGE_NUMBER = re.compile(
-    r"(?:^|[/&?])(?:comment-)?(?:page|paged|cpage|start|offset|pg|p)[=/-]?(\d+)(?=/|&|$)",
-    re.IGNORECASE,
-)
+#: Forms of names that are remembered, and contents that were met under one.
+_MAX_FORMS, _MAX_CONTENTS = 100, 50
 
 
-class Link(NamedTuple):
-    """A link by which a page claims another name, and what it looks like."""
+class _Form:
+    """Contents that agreed under names of one form, and those whose page has another form."""
 
-    url: str
-    look: tuple[str, ...]  #: the same for all links of one pattern and of its sibling
-    place: str | None  #: the name of the element it leads to; ``None`` for a short link
+    __slots__ = ("agreed", "elsewhere", "pattern")
 
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+        self.agreed: set[int] = set()
+        self.elsewhere: set[int] = set()
 
-def permalink(page: str, url: str, name: str) -> Link:
-    """Return the link ``url#name`` of *page*, an element of which has the name."""
-    of_page, of_link = split(page), split(url)
-    is_same_path = of_page.path == of_link.path
-    known = set(_params(of_page))
-    added = sorted({each.partition("=")[0] for each in _params(of_link) if each not in known})
-    fragment = _DIGITS.sub("#", _HEX.sub("<hash>", name))
-    look = (
-        "permalink",
-        of_link.host or "",
-        "same path" if is_same_path else "other path",
-        "same folder" if _first_segment(of_page) == _first_segment(of_link) else "other folder",
-        "same host" if of_page[:4] == of_link[:4] else "other host",
-        _shape(of_link.path, keeps_first=True),
-        "?" + "&".join(added),
-        "#" + fragment if _SHORT_NAME.fullmatch(fragment) else "#text",
-    )
-    return Link(url, look, name)
+    def add(self, content: int, *, is_elsewhere: bool) -> None:
+        if len(self.agreed) < _MAX_CONTENTS:
+            self.agreed.add(content)
+            if is_elsewhere:
+                self.elsewhere.add(content)
 
-
-def shortlink(page: str, url: str) -> Link | None:
-    """Return the short link *url* of *page*; ``None`` if it says nothing about the page.
-
-    It has to have the host of the page. A page with a number, ``/comment-page-2/``, often has the
-    short link of the first page.
-    """
-    of_page, of_link = split(page), split(url)
-    if of_page.host != of_link.host or _page_numbers(of_page) - _page_numbers(of_link):
-        return None
-    look = (
-        "shortlink",
-        of_link.host or "",
-        _shape(of_page.path, keeps_first=False),
-        _shape(of_link.path, keeps_first=False),
-        "?" + "&".join(sorted({each.partition("=")[0] for each in _params(of_link)})),
-    )
-    return Link(url, look, None)
-
-
-def _params(url: Url) -> list[str]:
-    return [each for each in (url.query or "").replace(";", "&").split("&") if each]
-
-
-def _first_segment(url: Url) -> str:
-    return url.path[1:].partition("/")[0]
-
-
-def _page_numbers(url: Url) -> set[str]:
-    return set(_PAGE_NUMBER.findall(f"{url.path}?{url.query or ''}"))
-
-
-def _shape(path: str, *, keeps_first: bool) -> str:
-    """Return a path with ``#`` for segments with digits and ``w`` for others.
-
-    The first of several segments stays as it is: it may be one of many applications on a host.
-    """
-    segments = path.split("/")
-    last = segments.pop()
-    shape = ["#" if _DIGITS.search(segment) else "w" if segment else "" for segment in segments]
-    if keeps_first and len(shape) > 1 and shape[1] == "w" and (last or len(shape) > 2):
-        shape[1] = segments[1]
-    name, dot, extension = last.rpartition(".")
-    end = "#" if _DIGITS.search(name or last) else "w" if last else ""
-    if dot and len(extension) <= 5:
-        end += dot + extension
-    return "/".join((*shape, end))
+    @property
+    def can_wait(self) -> bool:
+        """Whether a page of this form is likely to arrive under a name of another form."""
+        is_known = self.pattern.is_accepted and len(self.agreed) >= VOTES
+        return is_known and 2 * len(self.elsewhere) >= len(self.agreed)
 
 
 class Pattern:
@@ -177,6 +117,7 @@ class Claim(NamedTuple):
     page: bytes  #: the key of the page
     content: str
     link: Link
+    is_other_form: bool  #: whether the name has another form than the URL of the page
 
 
 class Alias(NamedTuple):
@@ -202,6 +143,7 @@ class SiteAliases:
         self.site = site
         self._patterns: dict[tuple[tuple[str, ...], bool], Pattern] = {}
         self._claims: dict[bytes, tuple[Claim, ...]] = {}  # by the key of the name
+        self._forms: dict[tuple[str, ...], _Form] = {}
         self._places: dict[str, str | None] = {}  # the one content that has it; None: several
         #: Patterns that were accepted, or were and are dead, for the owner to take out.
         self.news: list[Pattern] = []
@@ -260,7 +202,9 @@ class SiteAliases:
             if len(pattern.examples) < _MAX_EXAMPLES:
                 pattern.examples.append((link.url, page[1]))
             # Links of one pattern share one tuple.
-            claim = Claim(page[0], content, link._replace(look=pattern.look))
+            is_other_form = form_of(link.url) != form_of(page[1])
+            link = link._replace(look=pattern.look)
+            claim = Claim(page[0], content, link, is_other_form)
             found = content_of(key)
             if found is not None:
                 doubts += self._vote(claim, key, found)
@@ -290,6 +234,15 @@ class SiteAliases:
             return None
         claim, pattern = max(live, key=lambda each: each[1].support)
         return Alias(claim.page, pattern) if pattern.is_accepted and claim.page != key else None
+
+    def can_wait(self, url: str) -> bool:
+        """Return whether a request for *url*, which no page has named, may wait for the others.
+
+        It looks like names that turned out to be other names of pages. Its page is likely to
+        arrive under a name of its own, and then names it.
+        """
+        form = self._forms.get(form_of(url)) if self._forms else None
+        return form is not None and form.can_wait
 
     def _meet(self, place: str | None, content: str) -> None:
         """Remember on which content a place was met."""
@@ -333,6 +286,7 @@ class SiteAliases:
             if len(pattern.agreed) < _MAX_VOTES:
                 was_accepted = pattern.is_accepted
                 pattern.agreed.add(hash(found))
+                self._remember_form(claim, pattern)
                 if pattern.is_accepted and not was_accepted:
                     self.news.append(pattern)
         elif pattern.is_accepted:
@@ -340,6 +294,15 @@ class SiteAliases:
         else:
             self.kill(pattern, f"other content than the page that named it: {claim.link.url}")
         return []
+
+    def _remember_form(self, claim: Claim, pattern: Pattern) -> None:
+        name = form_of(claim.link.url)
+        form = self._forms.get(name)
+        if form is None or form.pattern.is_dead:
+            if form is None and len(self._forms) >= _MAX_FORMS:
+                return
+            form = self._forms[name] = _Form(pattern)
+        form.add(hash(claim.content), is_elsewhere=claim.is_other_form)
 
     def kill(self, pattern: Pattern, note: str) -> None:
         """Take note that a pattern is wrong: its aliases hold no more on this site.

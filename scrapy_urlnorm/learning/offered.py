@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.learning.aliases import SiteAliases, permalink, shortlink
+from scrapy_urlnorm.learning.alias_links import permalink, shortlink
+from scrapy_urlnorm.learning.aliases import SiteAliases
 from scrapy_urlnorm.learning.evidence import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from scrapy_urlnorm.learning.aliases import Link, Pattern
+    from scrapy_urlnorm.learning.alias_links import Link
+    from scrapy_urlnorm.learning.aliases import Pattern
     from scrapy_urlnorm.logs import Observation
 
 

@@ -117,6 +117,7 @@ class LiveRules:
             self._aliases,
             max_pages=config.max_witnesses,
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
+            defers_aliases=config.defers_aliases,
         )
         self._results = AuditResults(
             crawler,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.sites import site_of
-from scrapy_urlnorm.learning.aliases import Link, SiteAliases, permalink, shortlink
+from scrapy_urlnorm.learning.alias_links import Link, permalink, shortlink
+from scrapy_urlnorm.learning.aliases import SiteAliases
 from scrapy_urlnorm.logs.page_identity import MAX_BYTES
 from scrapy_urlnorm.logs.self_links import names_of
 
@@ -207,6 +208,11 @@ class PageAliases:
             own = self._register.own_of_learned(request)
             found = None if own is None else site.alias(own)
         return found
+
+    def can_wait(self, keys: Keys, request: Request) -> bool:
+        """Return whether the page of *request* is likely to arrive under another name first."""
+        site = self._sites.get(keys.site)
+        return site is not None and site.can_wait(request.url)
 
     def accepted(self, site: str) -> Iterator[Pattern]:
         """Return the patterns of *site* by whose aliases requests are withheld."""

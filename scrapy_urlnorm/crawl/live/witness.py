@@ -55,6 +55,7 @@ class Witnesses:
     """Decides about requests to sites with rules in force, or page aliases.
 
     *max_pages* bounds the pages of one site. *depth_limit* is Scrapy's ``DEPTH_LIMIT``.
+    *defers_aliases* parks requests that look like other names of pages until the crawl is idle.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Witnesses:
         *,
         max_pages: int,
         depth_limit: int = 0,
+        defers_aliases: bool = False,
     ) -> None:
+        self._defers_aliases = defers_aliases
         self._register = register
         self._ledger = ledger
         self._audits = audits
@@ -123,7 +126,7 @@ class Witnesses:
             return True
         witness = self._pages.witness(keys, request)
         if witness is None:
-            return self._send_or_park(keys, request)
+            return not self._is_deferred(keys, request) and self._send_or_park(keys, request)
         audit = self._audit(keys, witness, request)
         if audit is not None:
             self._begin_audit(audit, request)
@@ -162,6 +165,17 @@ class Witnesses:
         self._with_parked.add(keys.learned)
         self._frontier.count("learned/parked")
         return False
+
+    def _is_deferred(self, keys: Keys, request: Request) -> bool:
+        """Park *request* until the crawl is idle if its page will likely come by another name."""
+        if not self._defers_aliases or keys.own in self._waited:
+            return False
+        if not self._aliases.can_wait(keys, request):
+            return False
+        if not self._kept_back.keep(keys, request, is_parked=True):
+            return False
+        self._frontier.count("learned/deferred")
+        return True
 
     def _claim_of_waiting(self, keys: Keys, request: Request) -> Claim | None:
         """Return a claim for the URL that the rules make of *request*, if it waits here too.
