@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.crawl.live.content import ContentLearner
 from scrapy_urlnorm.crawl.live.trials import SOURCE, Trials
+from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.learning.redirect_kinds import difference_of
 from scrapy_urlnorm.learning.redirects import RedirectLearner
 
@@ -74,11 +75,15 @@ class Learners:
     def reject(self, rule: SiteRule, note: str) -> SiteRule | None:
         """Take back a rule that is in force; return what is kept of it.
 
-        Both may have learned it: then both take it back.
+        Others may have learned it too: then all take it back. So do redirects whose rule stood
+        aside for one from contents: it would do the same again.
         """
         rejected = self.redirects.reject(rule, note) or self.robots.reject(rule, note)
-        if self.content is not None:
-            rejected = self.content.reject(rule, note) or rejected
+        if self.content is not None and (refuted := self.content.reject(rule, note)) is not None:
+            rejected = refuted
+            for other in self.redirects.active(domain_of(rule.site)):
+                if _CHANGES.get(other.kind) in rule.operation.slots:
+                    self.redirects.reject(other, note)
         return rejected
 
     def adopt(self, rules: Iterable[SiteRule]) -> tuple[list[SiteRule], list[SiteRule]]:
