@@ -185,6 +185,19 @@ def test_rules_of_an_earlier_crawl(database):
     assert set(learners.rules) == {SID, WWW}
 
 
+def test_a_rule_that_stood_aside_goes_with_the_one_it_stood_aside_for(database):
+    """What redirects said would do again what an audit has refuted."""
+    alias = SiteRule(
+        site="*.shop.test", kind="host-alias", host=SITE, by="www.shop.test", source="content"
+    )
+    learners = Learners(Normalizer("default"), [WWW, alias, SID], Rows(database))
+    assert set(learners.active(SITE)) == {alias, SID}
+    assert learners.reject(alias, "other content").status == "rejected"
+    assert learners.active(SITE) == (SID,)
+    learners.reject(SID, "other content")
+    assert learners.active(SITE) == ()
+
+
 # --- the worker process ---------------------------------------------------------------------------
 
 

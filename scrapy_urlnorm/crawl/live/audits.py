@@ -120,8 +120,12 @@ class _Record:
 
     @property
     def is_too_small(self) -> bool:
-        """Whether it needs audits, finds no room for them, and withheld little."""
-        return self.withheld <= LITTLE and bool(self.missing) and not self.site.has_room_for(self)
+        """Whether it needs more audits, finds no room for them, and withheld little.
+
+        Without any audit it is not: what other rules withheld may stand behind it now.
+        """
+        is_little = self.agreed > 0 and self.withheld <= LITTLE
+        return is_little and bool(self.missing) and not self.site.has_room_for(self)
 
 
 class Audits:
