@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 def may_be_evidence(request: Request) -> bool:
     """Return whether *request* asks for its URL and nothing else.
 
-    Not so with a body, another method than GET, or its own say on normalization. Requests that
-    never reach the spider (robots.txt, images) do not count either.
+    Not so with a body, another method than GET, cookies or a session of its own, or its own say on
+    normalization. Requests that never reach the spider (robots.txt, images) do not count either.
     """
     return (
         request.method == "GET"
         and not request.body
+        and not request.cookies
+        and "cookiejar" not in request.meta
         and "urlnorm" not in request.meta
         and "verbatim_url" not in request.meta
         and request.callback is not NO_CALLBACK
