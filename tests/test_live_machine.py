@@ -255,7 +255,6 @@ def test_nothing_is_lost_and_nothing_hangs(machine, examples, monkeypatch):
         settings=settings(
             max_examples=examples,
             report_multiple_bugs=False,
-            derandomize=True,  # the same walks in every run; set it to False to look for more
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

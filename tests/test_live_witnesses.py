@@ -144,6 +144,25 @@ def test_what_is_withheld_before_keys_are_made_anew_is_not_forgotten_by_a_kill(o
     assert on_disk.lost() == []
 
 
+def test_what_is_withheld_by_rules_of_an_earlier_crawl_is_not_forgotten(on_disk):
+    """The run began with rules, made no key anew, and the next one has no rules any more."""
+    on_disk.close()
+    on_disk.rules[SITE] = ("https",)
+    on_disk.open()
+    on_disk.witnesses._audits.is_due = lambda *_: False
+    on_disk.find(Request(HTTP))
+    on_disk.page(on_disk.leave(), content_of(HTTP))
+    on_disk.find(Request(HTTPS))
+    assert list(on_disk.kept().values()) == [HTTPS]
+    on_disk.commit()
+    on_disk.close()
+    on_disk.rules[SITE] = ()
+    on_disk.open()
+    on_disk.run_to_the_end()
+    assert on_disk.lost() == []
+    assert on_disk.kept() == {}
+
+
 def test_a_row_that_one_run_cannot_read_comes_back_in_another(on_disk):
     """Its rule went when nobody could say where it belongs."""
     on_disk.change_rules(SITE, ["https"])

@@ -36,7 +36,7 @@ class Rekeying:
         salts = ledger.salts()
         for site in {*salts, *ledger.sites_with_kept(), *register.sites()}:
             if salts.get(site, b"") != register.salt(site):
-                self._jobs[site] = self._make_keys(site)
+                self.begin(site)  # noted at once: requests may be withheld before the job runs
         if ledger.first_parked() is not None:  # an earlier run parked it; its claims are void
             self._jobs[_ALL_SITES] = self._put_back_parked()
 
