@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from live_parts import Parts
 from twisted.internet import defer
 
 from scrapy_urlnorm.crawl.database import Database
@@ -164,9 +165,9 @@ def test_a_refuted_rule_needs_fifty_witnesses_a_disagreement(database):
 def test_rules_of_other_crawlers(database):
     """A rule that one of us refuted stays refuted."""
     content = learner(database)
-    assert content.adopt([SID]).came == [SID]
+    assert content.adopt([SID]) == ([SID], [])
     refuted = SID.replace(status="rejected")
-    assert content.adopt([refuted]).gone == [refuted]
+    assert content.adopt([refuted]) == ([], [refuted])
     assert content.adopt([SID]) == ([], [])
     assert content.active(SITE) == ()
 
@@ -196,6 +197,21 @@ def test_a_rule_that_stood_aside_goes_with_the_one_it_stood_aside_for(database):
     assert learners.active(SITE) == (SID,)
     learners.reject(SID, "other content")
     assert learners.active(SITE) == ()
+
+
+def test_a_rule_that_no_site_may_have_takes_no_other_along():
+    """Another client of the store may have written it; which one came first decides nothing."""
+    foreign = SiteRule(
+        site=SITE, kind="host-alias", host="other.example", by=SITE, source="content", support=99
+    )
+    for news in ([foreign, SID], [SID, foreign]):
+        parts = Parts(URLNORM_LEARN="content")
+        in_force = parts.rules._rules
+        in_force._exchange.news = lambda news=news, **_: news
+        in_force.take_news()
+        assert parts.rules._register.rules(SITE) == (SID,)
+        assert parts.stats["shared"] == 1
+        parts.close()
 
 
 # --- the worker process ---------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_urlnorm.crawl.live.known_rules import KnownRules
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.learning.in_force import says
 from scrapy_urlnorm.learning.worker import Job
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 #: Witnesses that a refuted rule needs for each disagreement before it is believed again.
 WITNESSES_A_DISAGREEMENT = 50
-#: Rules in force for one site, and refuted rules remembered for it.
-MAX_RULES = 64
-MAX_REJECTED = 256
 
 
 class Change(NamedTuple):
@@ -34,77 +32,19 @@ class Change(NamedTuple):
     gone: list[SiteRule]
 
 
-class ContentLearner:
+class ContentLearner(KnownRules):
     """Learns rules from `Rows`. *rules* were learned before: they start with their support."""
 
     def __init__(self, rows: Rows, rules: Iterable[SiteRule] = ()) -> None:
+        super().__init__(rules)
         self._rows = rows
-        self._active: dict[str, dict[str, SiteRule]] = {}  # by site, by identity
-        self._rejected: dict[str, dict[str, SiteRule]] = {}
-        for rule in rules:
-            into = self._active if rule.active else self._rejected
-            into.setdefault(domain_of(rule.site), {})[rule.identity] = rule
-
-    # --- rules ------------------------------------------------------------------------------
-
-    @property
-    def rules(self) -> tuple[SiteRule, ...]:
-        """Everything worth keeping: rules in force and rejected, in a fixed order."""
-        tables = (*self._active.values(), *self._rejected.values())
-        found = [rule for table in tables for rule in table.values()]
-        return tuple(sorted(found, key=lambda rule: (rule.site, rule.order)))
-
-    def active(self, site: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force for *site*, a registrable domain."""
-        return tuple(self._active.get(site, {}).values())
-
-    def sites(self) -> list[str]:
-        """Return the sites that have rules in force."""
-        return [site for site, rules in self._active.items() if rules]
 
     def reject(self, rule: SiteRule, note: str) -> SiteRule | None:
-        """Take back a rule that is in force; return what is kept of it."""
-        site = domain_of(rule.site)
-        known = self._active.get(site, {}).pop(rule.identity, None)
-        if known is None:
-            return None
-        self._rows.mine_again(site)
-        return self._keep_rejected(site, known, note)
-
-    def release(self, rule: SiteRule) -> bool:
-        """Take a rule out of force that is not known to be wrong; return whether it was there."""
-        return self._active.get(domain_of(rule.site), {}).pop(rule.identity, None) is not None
-
-    def _keep_rejected(self, site: str, rule: SiteRule, note: str) -> SiteRule:
-        table = self._rejected.setdefault(site, {})
-        before = table.pop(rule.identity, None)
-        conflicts = (before.conflicts or 0 if before else rule.conflicts or 0) + 1
-        rejected = rule.replace(status="rejected", conflicts=conflicts, note=note)
-        table[rule.identity] = rejected
-        if len(table) > MAX_REJECTED:
-            del table[next(iter(table))]
+        """Take back a rule that is wrong, and have its site mined again."""
+        rejected = super().reject(rule, note)
+        if rejected is not None:
+            self._rows.mine_again(domain_of(rule.site))
         return rejected
-
-    def adopt(self, rules: Iterable[SiteRule]) -> Change:
-        """Take over what other crawlers of the same sites learned, and what they refuted."""
-        change = Change([], [])
-        for rule in rules:
-            site = domain_of(rule.site)
-            active = self._active.setdefault(site, {})
-            rejected = self._rejected.setdefault(site, {})
-            if not rule.active:
-                if rule.identity not in rejected and len(rejected) < MAX_REJECTED:
-                    rejected[rule.identity] = rule
-                if active.pop(rule.identity, None) is not None:
-                    change.gone.append(rule)
-            elif (
-                rule.identity not in active
-                and rule.identity not in rejected
-                and len(active) < MAX_RULES
-            ):
-                active[rule.identity] = rule
-                change.came.append(rule)
-        return change
 
     # --- evidence ---------------------------------------------------------------------------
 
@@ -124,7 +64,7 @@ class ContentLearner:
     def _witnesses_needed(self, site: str) -> dict[str, int]:
         return {
             identity: WITNESSES_A_DISAGREEMENT * (rule.conflicts or 1)
-            for identity, rule in self._rejected.get(site, {}).items()
+            for identity, rule in self.rejected(site).items()
         }
 
     def mined(self, mined: Mined) -> Change:
@@ -133,21 +73,19 @@ class ContentLearner:
         A miner that failed leaves no rule standing: nobody has tested them.
         """
         site = mined.site
-        before = self._active.get(site, {})
+        before = {rule.identity: rule for rule in self.active(site)}
         needed = self._witnesses_needed(site)
-        found = {
-            rule.identity: rule
-            for rule in mined.rules
-            if (rule.support or 0) >= needed.get(rule.identity, 0)
-        }
-        kept = dict(list(found.items())[:MAX_RULES])
+        self.replace(
+            site,
+            (r for r in mined.rules if (r.support or 0) >= needed.get(r.identity, 0)),
+        )
+        kept = {rule.identity: rule for rule in self.active(site)}
         came = [rule for identity, rule in kept.items() if identity not in before]
         gone = [
             rule.replace(status="rejected", note=mined.error or _why_gone(rule, kept.values()))
             for identity, rule in before.items()
             if identity not in kept
         ]
-        self._active[site] = kept
         self._rows.found(site, something=bool(came))
         return Change(came, gone)
 

@@ -144,9 +144,12 @@ class InForce:
         rules = list(self._learners.active(site))
         refused: list[SiteRule] = []
         while (error := self._refusal(site, rules)) is not None:
-            last = rules.pop()
-            refused.append(last)
-            self._learners.reject(last, str(error))
+            # A rule that no site may have goes before one that does not go with the others:
+            # another client of the store may have written it.
+            wrong = next((r for r in rules if not self._register.accepts(site, (r,))), rules[-1])
+            rules.remove(wrong)
+            refused.append(wrong)
+            self._learners.reject(wrong, str(error))
             logger.info("A learned rule is not applied: %(error)s", {"error": error})
         return refused
 

@@ -99,6 +99,5 @@ class Learners:
         rules = [rule for rule in rules if rule.source != SOURCE]
         if self.content is not None:
             change = self.content.adopt(r for r in rules if difference_of(r) is None)
-            learned += change.came
-            retracted += change.gone
+            learned, retracted = learned + change[0], retracted + change[1]
         return learned, retracted

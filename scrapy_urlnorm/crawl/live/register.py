@@ -10,6 +10,7 @@ from scrapy import Request
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.sites import site_of
+from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.learning.audit import Blame
 
@@ -80,6 +81,14 @@ class Register:
             self._sites[site] = _Site(rules, self._base.for_site(site, rules))
         else:
             self._sites.pop(site, None)
+
+    def accepts(self, site: str, rules: Iterable[SiteRule]) -> bool:
+        """Return whether *rules* go together on *site*. They are not put in force."""
+        try:
+            self._base.for_site(site, rules)
+        except SiteRuleError:
+            return False
+        return True
 
     def give_keys(self, site: str, *, has_aliases: bool) -> None:
         """Give requests to *site* keys even if it has no rules, as long as it *has_aliases*."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.live.comparing import same_content
+from scrapy_urlnorm.crawl.live.known_rules import MAX_REJECTED, KnownRules
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.clean_param import clean_params
@@ -32,8 +33,6 @@ NEEDED = 3
 MAX_HOSTS = 1_000
 #: Pages remembered, of all hosts; for a new one the oldest is forgotten.
 MAX_PAGES = 20_000
-#: Rules of one site that were in force and were refuted. With more, none is tried there.
-MAX_REJECTED = 100
 
 
 class _Page(NamedTuple):
@@ -108,73 +107,25 @@ class _Host:
             self._changes += 1
 
 
-class Trials:
+class Trials(KnownRules):
     """Tries candidates, and holds those that are in force and those that audits refuted.
 
     *base* is what the user configured. *rules* were learned before.
     """
 
     def __init__(self, base: Normalizer, rules: Iterable[SiteRule] = ()) -> None:
+        super().__init__(rules)
         self._base = base
         self._hosts: dict[str, _Host] = {}
         self._pages: dict[tuple[str, int, str], _Page] = {}
-        self._active: dict[str, dict[str, SiteRule]] = {}  # by site, by identity
-        self._rejected: dict[str, dict[str, SiteRule]] = {}
-        for rule in rules:
-            into = self._active if rule.active else self._rejected
-            into.setdefault(domain_of(rule.site), {})[rule.identity] = rule
-
-    # --- rules ------------------------------------------------------------------------------
-
-    @property
-    def rules(self) -> tuple[SiteRule, ...]:
-        """Everything worth keeping: rules in force and rejected, in a fixed order."""
-        tables = (*self._active.values(), *self._rejected.values())
-        found = [rule for table in tables for rule in table.values()]
-        return tuple(sorted(found, key=lambda rule: (rule.site, rule.order)))
-
-    def active(self, site: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force for *site*, a registrable domain."""
-        return tuple(self._active.get(site, {}).values())
-
-    def sites(self) -> list[str]:
-        """Return the sites that have rules in force."""
-        return [site for site, rules in self._active.items() if rules]
 
     def reject(self, rule: SiteRule, note: str) -> SiteRule | None:
-        """Take back a rule that is in force; return what is kept of it."""
-        site = domain_of(rule.site)
-        known = self._active.get(site, {}).pop(rule.identity, None)
-        if known is None:
-            return None
-        conflicts = (known.conflicts or 0) + 1
-        rejected = known.replace(status="rejected", conflicts=conflicts, note=note)
-        self._rejected.setdefault(site, {})[rule.identity] = rejected
+        """Take back a rule that is wrong, and end its trial."""
+        rejected = super().reject(rule, note)
         host = self._hosts.get(rule.site)
-        if host is not None:
+        if rejected is not None and host is not None:
             host.drop(rule.identity)
         return rejected
-
-    def adopt(self, rules: Iterable[SiteRule]) -> tuple[list[SiteRule], list[SiteRule]]:
-        """Take over what other crawlers of the same sites learned.
-
-        Return the rules that are in force from now on, and those that are in force no longer.
-        """
-        learned, retracted = [], []
-        for rule in rules:
-            site = domain_of(rule.site)
-            rejected = self._rejected.setdefault(site, {})
-            active = self._active.setdefault(site, {})
-            if rule.identity in rejected or len(rejected) >= MAX_REJECTED:
-                continue
-            if not rule.active:
-                rejected[rule.identity] = rule
-                if active.pop(rule.identity, None) is not None:
-                    retracted.append(rule)
-            elif rule.identity not in active:
-                active[rule.identity] = rule
-                learned.append(rule)
-        return learned, retracted
 
     # --- candidates -------------------------------------------------------------------------
 
@@ -187,9 +138,10 @@ class Trials:
     def propose(self, host: str, candidates: Iterable[SiteRule]) -> None:
         """Begin the trial of *candidates* for *host*, without those that are decided already."""
         site = domain_of(host)
-        decided = self._active.get(site, {}).keys() | self._rejected.get(site, {}).keys()
+        refuted = self.rejected(site)
+        decided = {rule.identity for rule in self.active(site)} | refuted.keys()
         rules = [rule for rule in candidates if rule.identity not in decided]
-        if not rules or host in self._hosts or len(self._rejected.get(site, ())) >= MAX_REJECTED:
+        if not rules or host in self._hosts or len(refuted) >= MAX_REJECTED:
             return
         if len(self._hosts) >= MAX_HOSTS and not self._forget_oldest():
             return
@@ -201,7 +153,7 @@ class Trials:
     def _forget_oldest(self) -> bool:
         """Forget the oldest host whose site has no rule in force; return whether there is one."""
         for host in self._hosts:
-            if not self._active.get(domain_of(host)):
+            if not self.active(domain_of(host)):
                 del self._hosts[host]
                 return True
         return False
@@ -231,6 +183,5 @@ class Trials:
                 del self._pages[next(iter(self._pages))]
             return []
         proven = host.compare(page, other)
-        active = self._active.setdefault(domain_of(name), {})
-        active.update((rule.identity, rule) for rule in proven)
+        self.put(proven)
         return proven
