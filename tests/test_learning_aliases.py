@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scrapy_urlnorm.crawl.live.page_aliases import in_words
 from scrapy_urlnorm.learning import aliases
 from scrapy_urlnorm.learning.alias_links import form_of, permalink, shortlink
 from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases
@@ -204,3 +205,14 @@ def test_the_form_of_a_name(name):
     """Requests of one form wait alike, where `URLNORM_DEFER_ALIASES` asks for it."""
     one, other, alike = FORMS[name]
     assert (form_of(one) == form_of(other)) is alike
+
+
+def test_the_log_shows_no_secret_of_a_name():
+    """The examples of a pattern are URLs of the site as they stand."""
+    site = SiteAliases("a.test")
+    url = f"{HOST}/t?post=1&password=geheim"
+    link = permalink(f"{HOST}/t?password=geheim", url, "1")
+    site.names((b"page", f"{HOST}/t?password=geheim"), "content", [(b"name", link)], {}.get)
+    pattern = site._pattern(link)
+    assert "geheim" in str(pattern.examples)
+    assert "geheim" not in in_words(pattern)

@@ -16,6 +16,7 @@ from scrapy_urlnorm.learning.alias_links import Link, permalink, shortlink
 from scrapy_urlnorm.learning.aliases import SiteAliases
 from scrapy_urlnorm.logs.page_identity import MAX_BYTES
 from scrapy_urlnorm.logs.self_links import names_of
+from scrapy_urlnorm.masking import placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,7 +184,8 @@ class PageAliases:
             self._register.give_keys(site.site, has_aliases=has_patterns)
             if pattern.is_dead:
                 self._count("learned/aliases_retracted")
-                arguments = {"pattern": pattern, "note": pattern.note}
+                note = " ".join(placeholders(pattern.note.split(" ")))
+                arguments = {"pattern": pattern, "note": note}
                 logger.info("Took back: %(pattern)s (%(note)s)", arguments)
                 self._on_dead(pattern)
             else:
@@ -236,6 +238,8 @@ class PageAliases:
 
 
 def in_words(pattern: Pattern) -> str:
-    """Say what an accepted pattern holds for, on what evidence, with examples."""
-    examples = ", ".join(f"{name} is {page}" for name, page in pattern.examples)
+    """Say what an accepted pattern holds for, on what evidence, with examples; secrets masked."""
+    urls = placeholders(url for pair in pattern.examples for url in pair)
+    pairs = zip(urls[::2], urls[1::2], strict=True)
+    examples = ", ".join(f"{name} is {page}" for name, page in pairs)
     return f"{pattern} ({pattern.support} contents agree; for example {examples})"
