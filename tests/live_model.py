@@ -20,6 +20,7 @@ from scrapy.utils.request import request_from_dict
 from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live.alias_doubts import is_by_alias
+from scrapy_urlnorm.crawl.live.alias_memory import AliasMemory
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
 from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
@@ -35,7 +36,7 @@ from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from scrapy_urlnorm.crawl.live.register import Keys
@@ -146,6 +147,10 @@ class Refusing:
             raise StoreError("cannot write: the disk is full")
         return self._database.write(statement, *values)
 
+    def write_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        for row in rows:
+            self.write(statement, *row)
+
     def read(self, select: str, *values: object) -> list[tuple]:
         return self._database.read(select, *values)
 
@@ -167,6 +172,9 @@ class Crawl:
         self.stats: Counter[str] = Counter()
         self.put_back: Counter[str] = Counter()
         self.last_commit: tuple[dict[bytes, str], set[bytes]] = ({}, set())
+        #: Patterns that are dead, by look, and who claims a name, by its own key: as a run that
+        #: was stopped wrote it down.
+        self.written_down: tuple[set[tuple[str, ...]], dict[bytes, set[Identity]]] = (set(), {})
         self.under: set[Request] = set()
         self.open()
 
@@ -186,18 +194,30 @@ class Crawl:
         self.aliases = PageAliases(
             self.register,
             self.ledger,
+            AliasMemory(self.database),  # type: ignore[arg-type]
             count=self.count,
             on_dead=self._pattern_is_dead,
             on_contested=lambda keys: self.witnesses.contested(keys),
         )
-        self.dead: set[tuple[str, ...]] = set()  # patterns, by their look
-        self.claims: dict[bytes, set[Identity]] = {}  # of this run, by own key of the name
+        dead, claims = self.written_down
+        self.dead = set(dead)
+        self.claims = {own: set(contents) for own, contents in claims.items()}
+        self.aliases.begin()
         self.witnesses = Witnesses(
             self.register, self.ledger, self.audits, self, self.aliases, max_pages=1_000_000
         )
 
     def close(self) -> None:
         self.database._database.close()
+
+    def stop(self) -> None:
+        """The run ends as a user ends it. What is under way is asked for by the next run."""
+        assert self.pending is not None
+        has_kept = self.safely(False, lambda: self.aliases.keep() is None)
+        self.pending.commit()
+        self.last_commit = dict(self.asked), set(self.known)
+        self.written_down = (self.dead, self.claims) if has_kept else (set(), {})
+        self.close()
 
     def kill(self) -> None:
         """All memory is lost, and what was written since the last commit."""
@@ -210,6 +230,7 @@ class Crawl:
             self.pending.done([each for each in self.pending.handed_out if each not in self.under])
             self.pending.commit()
             self.last_commit = dict(self.asked), set(self.known)
+            self.written_down = set(), {}
 
     def safely(self, answer: object, function: Callable[..., object], *values: object) -> object:
         """What `LiveRules` makes of an exception."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from scrapy_urlnorm.crawl.live.page_aliases import in_words
@@ -216,3 +218,51 @@ def test_the_log_shows_no_secret_of_a_name():
     pattern = site._pattern(link)
     assert "geheim" in str(pattern.examples)
     assert "geheim" not in in_words(pattern)
+
+
+# --- from one run to the next ---------------------------------------------------------------------
+
+
+def learned():
+    """A site with an accepted pattern, a dead one, a contested name and a name that can wait."""
+    site = SiteAliases("a.test")
+    for number in range(8):
+        page = f"{HOST}/t/{number}"
+        link = permalink(page, f"{HOST}/p/{number}?x=1", f"p{number}")
+        wrong = permalink(page, f"{page}?old=1", "top")
+        shared = permalink(page, f"{HOST}/p/99?x=1", f"p99{number}")
+        of = {link.url: link, wrong.url: wrong, shared.url: shared}
+        links = [(url.encode(), each) for url, each in of.items()]
+        site.names((page.encode(), page), f"content {number}", links, lambda _: None)
+        if number < VOTES:
+            site.arrives(link.url.encode(), f"content {number}")
+        site.arrives(wrong.url.encode(), "another")
+    site.news.clear()
+    return site
+
+
+def test_a_later_run_knows_what_an_earlier_one_knew():
+    """Its state goes through JSON; every answer is the same."""
+    before = learned()
+    after = SiteAliases.from_state("a.test", json.loads(json.dumps(before.state)))
+    assert after.state == before.state
+    assert len(after) == len(before) > 8
+    assert [p.identity for p in after.accepted()] == [p.identity for p in before.accepted()] != []
+    for number in (*range(8), 99):
+        name = f"{HOST}/p/{number}?x=1"
+        one, other = before.alias(name.encode()), after.alias(name.encode())
+        assert (one and (one.page, one.pattern.identity)) == (
+            other and (other.page, other.pattern.identity)
+        )
+        assert (one is None) == (number == 99)
+        assert after.can_wait(name) == before.can_wait(name)
+    wrong = permalink(f"{HOST}/t/9", f"{HOST}/t/9?old=1", "top")
+    assert after.is_open(wrong.look) is before.is_open(wrong.look)
+    doubts = after.arrives(f"{HOST}/p/7?x=1".encode(), "another")
+    assert [doubt.url for doubt in doubts] == [f"{HOST}/p/7?x=1"]
+
+
+def test_a_vote_is_the_same_in_every_process():
+    """Not so the `hash` of a text."""
+    pattern = next(learned().accepted())
+    assert min(pattern.agreed) == 848_404_098

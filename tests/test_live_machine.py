@@ -182,10 +182,7 @@ class Machine(RuleBasedStateMachine):
         if is_killed:
             self.crawl.kill()
         else:
-            self.crawl.under.clear()
-            self.crawl.pending.commit()
-            self.crawl.last_commit = dict(self.crawl.asked), set(self.crawl.known)
-            self.crawl.close()
+            self.crawl.stop()
         self.crawl.unreadable.clear()
         if names is not None:
             self.crawl.rules = {SITES[0]: tuple(names), SITES[1]: ()}

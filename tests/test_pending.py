@@ -207,7 +207,7 @@ def test_a_database_of_version_1_is_taken_over(path):
         assert drain(pending, newest=False) == ["a", "b", "c", "d"]
         assert pending.read("SELECT count(*) FROM withheld") == [(0,)]
         pending.commit()
-    with closing(PendingRequests(path)) as pending:  # it is one of version 2 from now on
+    with closing(PendingRequests(path)) as pending:  # it is one of this version from now on
         assert len(pending) == 4
 
 

@@ -204,6 +204,21 @@ def test_posts_are_withheld_behind_their_topics():
     )
 
 
+def test_a_resumed_crawl_knows_the_names_that_the_first_run_met(tmp_path):
+    """The first run ends when the topics and some posts are there; the second needs few votes."""
+    job = {**SETTINGS, "JOBDIR": str(tmp_path / "job")}
+    job["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
+    with Site(Forum()) as site:
+        stopped = crawl(site, [HOME], {**job, "CLOSESPIDER_PAGECOUNT": 50})
+        first = len(site.requests)
+        result = crawl(site, [HOME], job)
+    assert stopped.stats["finish_reason"] == "closespider_pagecount"
+    assert result.stats["finish_reason"] == "finished"
+    assert "urlnorm/learned/errors" not in result.stats
+    # Without what the first run wrote down, nothing tells of which topic a post is.
+    assert len(site.requests) - first < 7
+
+
 @pytest.mark.parametrize("forum", [ToTopics, ToVariants])
 def test_what_arrives_behind_a_redirect_is_compared(forum):
     """The post is another name of the topic, whatever URL it is redirected to."""

@@ -40,6 +40,8 @@ CREATE TABLE evidence (
   place INTEGER NOT NULL, PRIMARY KEY (site, url)) WITHOUT ROWID;
 CREATE INDEX evidence_of_content ON evidence (site, content) WHERE content IS NOT NULL;
 """
+#: What pages say of their other names (`scrapy_urlnorm.crawl.live.alias_memory`): by site, as JSON.
+ALIAS_TABLE = "CREATE TABLE alias_site (site TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;"
 
 
 def checksum(data: bytes) -> int:
@@ -74,7 +76,7 @@ class Database:
         with database.doing("open"):
             database._connection.executescript(
                 f"PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; {LEARNED_TABLES}"
-                f"{EVIDENCE_TABLE}"
+                f"{EVIDENCE_TABLE} {ALIAS_TABLE}"
             )
         return database
 

@@ -16,14 +16,13 @@ Everything here is about one site and knows URLs by their keys. There is no Scra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
-from scrapy_urlnorm.learning.alias_links import form_of
+from scrapy_urlnorm.learning.alias_links import Link, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from scrapy_urlnorm.learning.alias_links import Link
 
 #: Contents that have to agree before a pattern is accepted.
 VOTES = 5
@@ -81,7 +80,7 @@ class Pattern:
         self.site = site
         self.look = look
         self.is_single = is_single  #: whether each place was met on one content only
-        self.agreed: set[int] = set()  #: hashes of contents
+        self.agreed: set[int] = set()  #: contents, as `_vote_of` has them
         self.is_dead = False
         self.note = ""  #: why it is dead
         self.examples: list[tuple[str, str]] = []  #: names and the pages that named them
@@ -147,6 +146,53 @@ class SiteAliases:
         self._places: dict[str, str | None] = {}  # the one content that has it; None: several
         #: Patterns that were accepted, or were and are dead, for the owner to take out.
         self.news: list[Pattern] = []
+
+    @classmethod
+    def from_state(cls, site: str, state: dict[str, Any]) -> SiteAliases:
+        """Return what had this `state`. Raises `LookupError`, `TypeError` or `ValueError` for others."""
+        made = cls(site)
+        patterns = []
+        for look, is_single, agreed, is_dead, note, examples in state["patterns"]:
+            pattern = Pattern(site, tuple(look), is_single=is_single)
+            pattern.agreed, pattern.is_dead, pattern.note = set(agreed), is_dead, note
+            pattern.examples = [(name, page) for name, page in examples]
+            made._patterns[pattern.look, is_single] = pattern
+            patterns.append(pattern)
+        for names, number, agreed, elsewhere in state["forms"]:
+            form = made._forms[tuple(names)] = _Form(patterns[number])
+            form.agreed, form.elsewhere = set(agreed), set(elsewhere)
+        for key, page, content, url, number, place, is_other_form in state["claims"]:
+            link = Link(url, patterns[number].look, place)
+            claim = Claim(bytes.fromhex(page), content, link, is_other_form)
+            name = bytes.fromhex(key)
+            made._claims[name] = (*made._claims.get(name, ()), claim)
+        made._places.update(state["places"])
+        return made
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """All that is known, as JSON can hold it: for a later run of the same crawl."""
+        numbers = {pattern: number for number, pattern in enumerate(self._patterns.values())}
+        of_look = {pattern.look: number for pattern, number in numbers.items()}
+        return {
+            "patterns": [
+                (p.look, p.is_single, sorted(p.agreed), p.is_dead, p.note, p.examples)
+                for p in numbers
+            ],
+            "forms": [
+                (names, numbers[form.pattern], sorted(form.agreed), sorted(form.elsewhere))
+                for names, form in self._forms.items()
+            ],
+            "claims": [
+                (
+                    *(key.hex(), claim.page.hex(), claim.content, claim.link.url),
+                    *(of_look[claim.link.look], claim.link.place, claim.is_other_form),
+                )
+                for key, claims in self._claims.items()
+                for claim in claims
+            ],
+            "places": self._places,
+        }
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -285,7 +331,7 @@ class SiteAliases:
         if found == claim.content:
             if len(pattern.agreed) < _MAX_VOTES:
                 was_accepted = pattern.is_accepted
-                pattern.agreed.add(hash(found))
+                pattern.agreed.add(_vote_of(found))
                 self._remember_form(claim, pattern)
                 if pattern.is_accepted and not was_accepted:
                     self.news.append(pattern)
@@ -302,7 +348,7 @@ class SiteAliases:
             if form is None and len(self._forms) >= _MAX_FORMS:
                 return
             form = self._forms[name] = _Form(pattern)
-        form.add(hash(claim.content), is_elsewhere=claim.is_other_form)
+        form.add(_vote_of(claim.content), is_elsewhere=claim.is_other_form)
 
     def kill(self, pattern: Pattern, note: str) -> None:
         """Take note that a pattern is wrong: its aliases hold no more on this site.
@@ -318,3 +364,8 @@ class SiteAliases:
         pattern.is_dead = True
         pattern.note = note
         pattern.agreed.clear()
+
+
+def _vote_of(content: str) -> int:
+    """Return a number for *content* that is the same in every process, and small to keep."""
+    return crc32(content.encode("utf-8", "surrogatepass"))

@@ -15,6 +15,7 @@ from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.engine import ask_again
 from scrapy_urlnorm.crawl.live.alias_doubts import AliasDoubts, is_by_alias
+from scrapy_urlnorm.crawl.live.alias_memory import AliasMemory
 from scrapy_urlnorm.crawl.live.audit_results import AuditResults
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.crawl.live.comparing import content_of, identity_in_crawl
@@ -105,6 +106,7 @@ class LiveRules:
         self._aliases = PageAliases(
             self._register,
             ledger,
+            AliasMemory(database),
             count=self._frontier.count,
             on_dead=self._pattern_is_dead,
             on_contested=lambda keys: self._witnesses.contested(keys),
@@ -128,6 +130,7 @@ class LiveRules:
             judge=self._judge,
         )
         self._doubts = AliasDoubts(self._register, self._aliases, self._witnesses, self._results)
+        self._aliases.begin()
         self._savings = Savings(ledger, self._frontier.unpack, self._witnesses.behind)
         self._mining = self._new_mining()
         self._has_asking_queue = False
@@ -339,6 +342,12 @@ class LiveRules:
             self._rules.reject(rule, note)
 
     # --- the end, and failures --------------------------------------------------------------
+
+    @safely(None)
+    def before_database_closes(self) -> None:
+        """Count what was saved, and write down what the next run needs."""
+        self.saved()
+        self._aliases.keep()
 
     @safely(Saved())
     def saved(self) -> Saved:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
+    from scrapy_urlnorm.crawl.live.alias_memory import AliasMemory
     from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
     from scrapy_urlnorm.crawl.live.register import Keys, Register
     from scrapy_urlnorm.learning.aliases import Alias, Doubt, Pattern
@@ -54,7 +55,7 @@ _NOTHING = Said("", (), [], counts=False)
 class PageAliases:
     """The aliases of all sites of a crawl.
 
-    *count* adds one to a statistic. *on_dead* is told of patterns whose aliases hold no more, and
+    *memory* has what an earlier run of the crawl learned. *count* adds one to a statistic. *on_dead* is told of patterns whose aliases hold no more, and
     *on_contested* of the keys of names that pages with different contents claim.
     """
 
@@ -62,6 +63,7 @@ class PageAliases:
         self,
         register: Register,
         ledger: Ledger,
+        memory: AliasMemory,
         *,
         count: Callable[[str], None],
         on_dead: Callable[[Pattern], None],
@@ -69,12 +71,31 @@ class PageAliases:
     ) -> None:
         self._register = register
         self._ledger = ledger
+        self._memory = memory
         self._count = count
         self._on_dead = on_dead
         self._on_contested = on_contested
         self._sites: dict[str, SiteAliases] = {}
         self._on_trial: dict[str, int] = {}  # pages compared though they name only themselves
         self._names = 0  # of all sites
+
+    def begin(self) -> None:
+        """Go on with what an earlier run of the crawl learned.
+
+        Raises `StoreError` if it cannot be read.
+        """
+        for site in self._memory.take():
+            self._sites[site.site] = site
+            self._names += len(site)
+            if next(site.accepted(), None) is not None:
+                self._register.give_keys(site.site, has_aliases=True)
+
+    def keep(self) -> None:
+        """Write down what the next run of the crawl goes on with.
+
+        Raises `StoreError` if it cannot be written.
+        """
+        self._memory.keep(self._sites.values())
 
     # --- reading a page ---------------------------------------------------------------------
 

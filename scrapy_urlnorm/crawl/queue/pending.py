@@ -7,7 +7,13 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_urlnorm.crawl.database import EVIDENCE_TABLE, LEARNED_TABLES, Database, checksum
+from scrapy_urlnorm.crawl.database import (
+    ALIAS_TABLE,
+    EVIDENCE_TABLE,
+    LEARNED_TABLES,
+    Database,
+    checksum,
+)
 from scrapy_urlnorm.exceptions import StoreError
 
 if TYPE_CHECKING:
@@ -16,8 +22,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="Hashable")
 
-_VERSION = 3
-"""Of the tables. Version 1 had no checksums and no table of kept requests, version 2 no evidence."""
+#: What turns the tables of one version into those of the next.
+_TO_NEXT_VERSION = {
+    1: f"ALTER TABLE request ADD COLUMN checksum INTEGER; {LEARNED_TABLES}",
+    2: EVIDENCE_TABLE,
+    3: ALIAS_TABLE,
+}
+_VERSION = 4
 _APPLICATION = 0x75726C6E  # "urln": other programs can tell the file from any SQLite database
 
 _QUEUE_TABLES = """
@@ -65,12 +76,9 @@ class PendingRequests(Database):
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
         tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,)
-        if tables and application == _APPLICATION and version in (1, 2):
-            older = f"ALTER TABLE request ADD COLUMN checksum INTEGER; {LEARNED_TABLES}"
-            database.executescript(
-                f"BEGIN; {older if version == 1 else ''} {EVIDENCE_TABLE}"
-                f" PRAGMA user_version = {_VERSION}; COMMIT;"
-            )
+        if tables and application == _APPLICATION and version in _TO_NEXT_VERSION:
+            steps = " ".join(_TO_NEXT_VERSION[older] for older in range(version, _VERSION))
+            database.executescript(f"BEGIN; {steps} PRAGMA user_version = {_VERSION}; COMMIT;")
         elif tables and (application, version) != (_APPLICATION, _VERSION):
             raise StoreError(
                 f"{self.name} is not one of this version of scrapy-urlnorm (application "
@@ -82,7 +90,8 @@ class PendingRequests(Database):
         if not tables:
             marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION};"
             database.executescript(
-                f"BEGIN; {_QUEUE_TABLES} {LEARNED_TABLES} {EVIDENCE_TABLE} {marks} COMMIT;"
+                f"BEGIN; {_QUEUE_TABLES} {LEARNED_TABLES} {EVIDENCE_TABLE} {ALIAS_TABLE} {marks}"
+                " COMMIT;"
             )
         database.execute("BEGIN IMMEDIATE")  # takes the lock, which locking_mode then keeps
         database.commit()

@@ -260,7 +260,7 @@ class Scheduler(ScrapyScheduler):
             return super().close(reason)
         assert self.crawler is not None
         if (live_rules := parts_of(self.crawler).find(LiveRules)) is not None:
-            live_rules.saved()  # the database that tells is closed here
+            live_rules.before_database_closes()
         try:
             if not self._has_failed:
                 self._delete_done()
