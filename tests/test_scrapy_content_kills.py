@@ -1,0 +1,140 @@
+"""Learning from contents in crawls that are killed and resumed, or share a queue: nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hostile_base import Hostile, article, in_ranks, mixed
+from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
+from loopback import Site
+from redis_server import RedisServer
+
+
+class ContentTwins(Hostile):
+    """Each page is there once more with ``?ref=top``. The last page comes after all twins."""
+
+    settings = {"URLNORM_LEARN": "content"}  # noqa: RUF012 - as in its base
+
+    def pair(self, path):
+        return self.canonical + path + "?ref=top", self.canonical + path
+
+    def broken(self, twin, page):
+        return article(page)
+
+    def stages(self):
+        self.last = self.canonical + "/last"
+        self.answers[self.last] = article("last")
+        self.answers |= {twin: article(page) for twin, page in self.taught}
+        return [
+            mixed(*map(list, zip(*self.taught, strict=True))),
+            [page for _, page in self.victims],
+            [*(twin for twin, _ in self.victims), self.last],
+        ]
+
+    @property
+    def wanted(self):
+        return {"last", *(page for _, page in (*self.taught, *self.victims))}
+
+
+class UntilLearned:
+    """A site that answers its second stage when the log says that a rule was learned."""
+
+    def __init__(self, site, runs):
+        self.site = site
+        self.runs = runs
+
+    def __call__(self, url):
+        if url.endswith("/stage-1"):
+            until(lambda: "Learned from equal pages" in self.runs.log.read_text())
+        return self.site(url)
+
+
+def until(holds):
+    deadline = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_crawl_killed_while_twins_are_withheld_loses_no_page(tmp_path):
+    """The next run has the rule, or learns it again; it sends no more than a few audits."""
+    hostile = ContentTwins(victims=40)
+    doors = Doors(hostile, hostile.last)
+    with Runs(hostile, tmp_path) as runs, Site(UntilLearned(doors, runs)) as site:
+        assert doors.kill_at(hostile.last, runs.start(site))
+        runs.finish(site)
+    assert pages_without_learning(ContentTwins(victims=40), tmp_path) == runs.pages
+    assert runs.errors() == []
+    twins = {twin for twin, _ in hostile.victims}
+    assert len(twins & set(site.requests)) < len(twins) / 2
+
+
+def children_of(pid):
+    """Processes that a process has started and that have not ended (Linux)."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(number) for path in threads for number in path.read_text("ascii").split()]
+
+
+def is_there(pid):
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks /proc for processes")
+def test_the_miner_ends_with_a_crawl_that_is_killed(tmp_path):
+    """Nobody is left who could stop it."""
+    hostile = ContentTwins()
+    doors = Doors(hostile, hostile.last)
+    with Runs(hostile, tmp_path) as runs, Site(UntilLearned(doors, runs)) as site:
+        crawl = runs.start(site)
+        assert doors.is_asked[hostile.last].wait(DEADLINE)
+        miners = children_of(crawl.pid)
+        assert miners
+        assert doors.kill_at(hostile.last, crawl)
+        until(lambda: not any(map(is_there, miners)))
+
+
+class Gate:
+    """A site whose start pages answer when all crawlers have asked for theirs."""
+
+    def __init__(self, site, home, crawlers):
+        self.site = site
+        self.home = home
+        self.all_are_here = threading.Barrier(crawlers, timeout=DEADLINE)
+
+    def __call__(self, url):
+        if url.startswith(self.home + "?start="):
+            self.all_are_here.wait()
+            return self.site(self.home)
+        return self.site(url)
+
+
+def test_two_crawlers_that_learn_from_contents_lose_no_page(tmp_path):
+    """Each sees a part of the pages; what one learns both use, and together they have every page."""
+    pytest.importorskip("redis")
+    pytest.importorskip("scrapy_redis")
+    hostile = in_ranks(ContentTwins(72, 40))
+    with RedisServer() as server, Runs(hostile, tmp_path) as runs:
+        runs.settings |= {
+            "JOBDIR": None,
+            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+            "SCHEDULER_PERSIST": True,
+            "SCHEDULER_IDLE_BEFORE_CLOSE": 1,
+            "SCHEDULER_QUEUE_CLASS": "scrapy_urlnorm.crawl.queue.redis_queue.PriorityQueue",
+            "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
+            "REDIS_URL": server.url,
+            "URLNORM_STORE": server.url + "?prefix=links:seen",
+        }
+        with Site(UntilLearned(Gate(hostile, hostile.home, 2), runs)) as site:
+            crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n in range(2)]
+            assert [crawler.wait(DEADLINE) for crawler in crawlers] == [0, 0]
+    assert pages_without_learning(ContentTwins(72, 40), tmp_path) <= runs.pages
+    assert runs.errors() == []
+    twins = {twin for twin, _ in hostile.victims}
+    assert len(twins & set(site.requests)) < len(twins) / 2
