@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import scrapy_urlnorm.site_rules
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.site_rules.context import SYMBOLS, WHEN_KEYS
@@ -15,7 +14,7 @@ from scrapy_urlnorm.site_rules.operations import EDITS, KINDS, WORDS, CatalogueR
 from scrapy_urlnorm.site_rules.operations.paths import SHAPES
 from scrapy_urlnorm.site_rules.rule import FIELDS, SOURCES, STATUSES
 
-TEXT = (Path(scrapy_urlnorm.site_rules.__file__).parent / "README.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parent.parent / "docs/reference/rule-file.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```toml\n(.*?)```\n((?:- [^\n]*\n)+)", TEXT, re.DOTALL)
 
 

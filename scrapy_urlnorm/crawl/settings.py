@@ -86,8 +86,8 @@ SETTINGS: Mapping[str, Setting] = {
     STORE: Setting(
         None,
         "memory, file:PATH, lmdb:PATH or redis://...",
-        f"where keys are kept; memory, with JOBDIR {LMDB_NAME} there if the package lmdb is "
-        f"installed, else {FILE_NAME}",
+        f"where keys are kept. Without JOBDIR the default is memory; with it, {LMDB_NAME} in JOBDIR, "
+        f"or {FILE_NAME} where the package lmdb is not installed",
     ),
     STORE_OPTIONS: Setting(
         {},
