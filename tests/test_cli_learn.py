@@ -147,7 +147,7 @@ def test_the_format_of_a_log_can_be_named(run, tmp_path):
     assert code == 0
     assert "No row names its content" in err
     assert "proposals" in err
-    assert run("mine", path, "--format", "warc").code == 2
+    assert run("mine", path, "--format", "arc").code == 2
 
 
 def test_a_log_without_contents_gives_no_active_rule(run, tmp_path):

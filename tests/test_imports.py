@@ -58,6 +58,7 @@ EXCEPTIONS = {
 #: Modules outside of crawl/ that import Scrapy.
 USES_SCRAPY = {
     "cli.import_seen": "when it reads the requests that Scrapy left in a JOBDIR",
+    "logs.response_row": "it makes rows of responses of Scrapy",
     "logs.self_links": "it reads what a response of Scrapy says about its names",
     "logs.page_identity": "it names the content of a response of Scrapy",
 }

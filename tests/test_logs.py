@@ -302,8 +302,8 @@ def test_a_line_that_never_ends_is_no_row(tmp_path, monkeypatch):
 
 def test_an_unknown_format_names_the_known_ones(tmp_path):
     """Neither a wrong name nor a file of another kind is guessed at."""
-    with pytest.raises(ConfigError, match="'warc'; known are jsonl, csv"):
-        read_log("x", format="warc")
+    with pytest.raises(ConfigError, match="'arc'; known are jsonl, csv"):
+        read_log("x", format="arc")
     with pytest.raises(LogFormatError, match=r"line 1: no known format .*'hello'.*jsonl"):
         list(read_log(log(tmp_path, "hello\n")))
 

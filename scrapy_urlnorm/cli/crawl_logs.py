@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.cli.verb import Progress, UsageError, add_json, say
-from scrapy_urlnorm.logs import FORMATS, read_log
+from scrapy_urlnorm.logs import ARCHIVES, FORMATS, read_log
 from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
@@ -88,7 +88,11 @@ def say_left_out(reasons: Counter[tuple[str, str]]) -> None:
 def add_logs(parser: argparse.ArgumentParser) -> None:
     """Offer crawl logs, and how to read them."""
     parser.add_argument(
-        "logs", nargs="+", metavar="LOG", help="a crawl log, plain or gzipped; - for standard input"
+        "logs",
+        nargs="+",
+        metavar="LOG",
+        help="a crawl log, plain or gzipped; a WARC or Parquet file; the HTTP cache of a spider; - for "
+        "standard input",
     )
     add_log_options(parser)
     add_json(parser)
@@ -97,7 +101,9 @@ def add_logs(parser: argparse.ArgumentParser) -> None:
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Offer the ways to read crawl logs."""
     parser.add_argument(
-        "--format", choices=tuple(FORMATS), help="of all logs (default: found by their first lines)"
+        "--format",
+        choices=(*FORMATS, *ARCHIVES),
+        help="of all logs (default: found by their names and first lines)",
     )
     parser.add_argument(
         "--site", metavar="URL", help="scheme and host of logs that name none (access logs)"

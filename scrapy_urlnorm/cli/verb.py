@@ -254,6 +254,7 @@ class _Strict:
     """A list of URLs in which a bad line ends the verb."""
 
     site: str | None = None
+    can_be_reopened = True
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
 from scrapy_urlnorm.crawl.settings import CRAWL_LOG, shows_secrets
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.logs.mask_key import mask_key
-from scrapy_urlnorm.logs.page_identity import body_digest, read_text
-from scrapy_urlnorm.logs.self_links import names_of
+from scrapy_urlnorm.logs.response_row import redirect_row, row_of
 from scrapy_urlnorm.logs.writer import LogWriter
 from scrapy_urlnorm.masking import mask_url
 
@@ -73,7 +71,7 @@ class CrawlLog:
     def response_downloaded(self, response: Response, request: Request, spider: Spider) -> None:
         """Write a redirect before it is followed."""
         if request.method == "GET" and (location := target_of(response, request.url)):
-            self._write(_redirect_row(request.url, response.status, location), spider)
+            self._write(redirect_row(request.url, response.status, location), spider)
 
     def response_received(self, response: Response, request: Request, spider: Spider) -> None:
         """Write a response that is no redirect, or a redirect from the HTTP cache."""
@@ -84,9 +82,9 @@ class CrawlLog:
             self._write_cached_redirects(request, spider)
         location = target_of(response, request.url)
         if location is None:
-            self._write(_row(response, request.url), spider)
+            self._write(row_of(response, request.url), spider)
         elif cached:
-            self._write(_redirect_row(request.url, response.status, location), spider)
+            self._write(redirect_row(request.url, response.status, location), spider)
 
     def _write_cached_redirects(self, request: Request, spider: Spider) -> None:
         """Write the redirects that led to *request* and were answered by the HTTP cache.
@@ -101,7 +99,7 @@ class CrawlLog:
             strict=False,
         ):
             if status in REDIRECTS:
-                self._write(_redirect_row(url, status, target), spider)
+                self._write(redirect_row(url, status, target), spider)
 
     def spider_closed(self, spider: Spider) -> None:
         """Complete the file."""
@@ -149,32 +147,3 @@ class CrawlLog:
         )
         with suppress(OSError):  # the rows that are still in memory are lost
             writer.close()
-
-
-def _redirect_row(url: str, status: int, location: str) -> dict[str, Any]:
-    return {"url": url, "status": status, "location": location, "lines": None}
-
-
-def _row(response: Response, url: str) -> dict[str, Any]:
-    mime = response.headers.get(b"Content-Type", b"") or b""
-    row: dict[str, Any] = {
-        "url": url,
-        "status": response.status,
-        "mime": mime.decode("latin-1").split(";")[0].strip().lower() or None,
-        "digest": body_digest(response),
-        "lines": None,
-    }
-    if response.status == 200 and row["digest"] and (text := read_text(response)):
-        row.update(text._asdict())
-        row.update(_names(response, url))
-    return row
-
-
-def _names(response: Response, url: str) -> dict[str, Any]:
-    """Return what a page says about its other names, as far as it says anything."""
-    assert isinstance(response, HtmlResponse)
-    links, shortlink = names_of(response)
-    own = url.partition("#")[0]
-    others = [link for link in links if link.url != own]
-    found: dict[str, Any] = {"self_links": others, "shortlink": shortlink}
-    return {name: value for name, value in found.items() if value}

@@ -1,17 +1,20 @@
 """Readers of crawl logs: every format becomes a stream of `Observation`.
 
-A format is a module with two functions: ``matches(sample)`` says whether the first lines look
-like it, ``read(lines, log)`` turns lines into rows. A new one is a module and a line in `FORMATS`.
+A format of lines is a module with two functions: ``matches(sample)`` says whether the first lines
+look like it, ``read(lines, log)`` turns lines into rows. A format of files is one with ``matches(path)``
+and ``rows(path, log)``, whose rows are those that `jsonl` reads. A new one is a module and a line in
+`FORMATS` or `ARCHIVES`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
-from scrapy_urlnorm.logs import access, cdx, jsonl, table, urls
+from scrapy_urlnorm.logs import access, cdx, httpcache, jsonl, parquet, table, urls, warc
 from scrapy_urlnorm.logs.observation import Observation
 from scrapy_urlnorm.logs.source import numbered_lines, open_log
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.logs.source import Log
 
-__all__ = ["FORMATS", "LogReader", "Observation", "read_log"]
+__all__ = ["ARCHIVES", "FORMATS", "LogReader", "Observation", "read_log"]
 
 _SAMPLE = 20  # lines that decide on the format
 _SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+/?")
@@ -35,6 +38,18 @@ class Format(Protocol):
     def read(self, lines: Iterable[tuple[int, str]], log: Log) -> Iterator[Observation]:
         """Turn numbered lines into rows; report bad lines to ``log``."""
 
+
+class Archive(Protocol):
+    """The two functions of a module that reads one format of files."""
+
+    def matches(self, path: str) -> bool:
+        """Whether the file or folder looks like it."""
+
+    def rows(self, path: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Turn it into numbered rows of a crawl log; report bad ones to ``log``."""
+
+
+ARCHIVES: dict[str, Archive] = {"warc": warc, "parquet": parquet, "httpcache": httpcache}
 
 # Tried in this order: the format that fits most lines (a list of URLs) comes last.
 FORMATS: dict[str, Format] = {
@@ -51,8 +66,8 @@ class LogReader:
 
     Parameters
     ----------
-    path: of a file, plain or gzipped; ``-`` is standard input.
-    format: a name of `FORMATS`; with None the first lines decide.
+    path: of a file, plain or gzipped, or of a folder for some of `ARCHIVES`; ``-`` is standard input.
+    format: a name of `ARCHIVES` or `FORMATS`; with None the path and the first lines decide.
     site: scheme and host for rows that name none (access logs, lists of paths).
     skip_bad: count a row that cannot be read in `skipped` instead of raising an error.
 
@@ -68,8 +83,9 @@ class LogReader:
         skip_bad: bool = False,
         site: str | None = None,
     ) -> None:
-        if format is not None and format not in FORMATS:
-            raise ConfigError(f"unknown log format {format!r}; known are {', '.join(FORMATS)}")
+        known = (*FORMATS, *ARCHIVES)
+        if format is not None and format not in known:
+            raise ConfigError(f"unknown log format {format!r}; known are {', '.join(known)}")
         if site is not None and not _SITE.fullmatch(site):
             raise ConfigError(f"site {site!r} must be scheme and host, as https://shop.example")
         self.path = path
@@ -95,7 +111,18 @@ class LogReader:
         self.skipped += 1
         self.first_bad = self.first_bad or message
 
+    @property
+    def can_be_reopened(self) -> bool:
+        """Whether its lines can be read a second time from ``path``."""
+        return self.path != "-" and self.format not in ARCHIVES
+
     def _read(self) -> Iterator[Observation]:
+        if self.format is None and self.path != "-":
+            self.format = next((n for n, a in ARCHIVES.items() if a.matches(self.path)), None)
+        if self.format in ARCHIVES:
+            rows = ARCHIVES[self.format].rows(self.path, self)
+            yield from jsonl.read(((n, json.dumps(row)) for n, row in rows), self)
+            return
         with open_log(self.path) as stream:
             lines = numbered_lines(stream, self)
             head = list(islice(lines, _SAMPLE))

@@ -160,9 +160,9 @@ def two_passes(
 ) -> Iterator[tuple[Contents, Iterator[tuple[int, str]]]]:
     """Make the first pass over a log; give its `Contents`, and its lines for the second pass.
 
-    Standard input is copied to a temporary file, because it cannot be read twice.
+    Lines that cannot be read twice, as those of standard input, are copied to a temporary file.
     """
-    if log.path == "-":
+    if not log.can_be_reopened:
         with TemporaryFile() as copy:
             for _, line in chain(head, rest):
                 copy.write(line.encode("utf-8", "surrogateescape") + b"\n")
@@ -182,6 +182,7 @@ class _Deaf:
 
     path = ""
     site: str | None = None
+    can_be_reopened = False
 
     def bad(self, line: int, reason: str) -> None:
         """Do nothing."""

@@ -26,6 +26,10 @@ class Log(Protocol):
     path: str
     """Of the log; ``-`` is standard input."""
 
+    @property
+    def can_be_reopened(self) -> bool:
+        """Whether the same lines can be read a second time from ``path``."""
+
     site: str | None
     """Scheme and host for rows that name none, such as ``https://shop.example``."""
 
