@@ -12,13 +12,13 @@ from scrapy import Request
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.request import fingerprint as stock_fingerprint
-from strategies import anything
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli.import_seen import fingerprints_of
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.testing.strategies import anything
 
 SEEN = ["http://a.test/", "http://a.test/b?y=1&x=2&utm_source=z", "http://a.test/%7Ec?sid=1#top"]
 NOT_SEEN = ["http://a.test/d", "http://a.test/b?x=2", "mailto:a@b.test", "no URL"]

@@ -23,7 +23,7 @@ ROOT = Path(scrapy_urlnorm.__file__).parent
 #: never from another part of its floor. The command line knows no crawl; `scrapy urlnorm` hands
 #: it the settings of a project. The package's own names are on top: they are loaded lazily.
 FLOORS = (
-    ("__init__", "__main__"),
+    ("__init__", "__main__", "testing"),
     ("crawl",),
     ("cli",),
     ("report",),
@@ -57,6 +57,7 @@ EXCEPTIONS = {
 }
 #: Modules outside of crawl/ that import Scrapy.
 USES_SCRAPY = {
+    "testing": "when it reads the settings of a project",
     "cli.import_seen": "when it reads the requests that Scrapy left in a JOBDIR",
     "logs.response_row": "it makes rows of responses of Scrapy",
     "logs.self_links": "it reads what a response of Scrapy says about its names",

@@ -7,11 +7,11 @@ from importlib.metadata import version
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from strategies import anything, fragments, plain_urls, urls
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
+from scrapy_urlnorm.testing.strategies import anything, fragments, plain_urls, urls
 from scrapy_urlnorm.url import join, parse, split
 
 # Options that the rules without a default need, and others than a profile's for the rest.

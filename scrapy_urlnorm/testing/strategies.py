@@ -1,8 +1,19 @@
-"""Hypothesis strategies: strings that look like URLs, in all the ways that matter here."""
+"""Hypothesis strategies for URLs that a crawler meets, and for text that is none.
+
+`plain_urls` are as most URLs are; `urls` have all that a rule looks at, mostly well-formed; `anything`
+may be any text.
+"""
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
+from scrapy_urlnorm.exceptions import MissingExtraError
+
+try:
+    from hypothesis import strategies as st
+except ImportError as error:
+    raise MissingExtraError("hypothesis", "test", "a strategy for URLs") from error
+
+__all__ = ["anything", "plain_urls", "queries", "texts", "urls"]
 
 ESCAPES = [
     "%41", "%7E", "%7e", "%2e", "%2E", "%2f", "%2F", "%25", "%2541", "%3b", "%3B", "%3f", "%23",
