@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["MAX_SEARCHED", "without_volatile"]
 
@@ -159,15 +159,18 @@ def rows() -> Iterator[tuple[str, re.Pattern[str]]]:
         yield word, _compiled(pattern)
 
 
-def without_volatile(lines: list[str]) -> list[str]:
-    """Return the lines of a page with a blank in place of all text that changes by itself."""
+def without_volatile(lines: list[str], words: Iterable[str]) -> list[str]:
+    """Return the lines of a page with a blank in place of all text that changes by itself.
+
+    *words* are the words of the lines, each at least once. The same list comes back if no line
+    has a word of the table.
+    """
+    vocabulary = " ".join(words).lower()  # shorter than the text, in which words come again
+    longest = [row for row in _ROWS if row[1] in vocabulary]
+    if not longest:
+        return lines
     text = "\n".join(lines).lower()
-    vocabulary = " ".join(set(text.split()))  # shorter than the text, in which words come again
-    rows = [
-        (word, _compiled(pattern))
-        for word, longest, pattern in _ROWS
-        if longest in vocabulary and word in text
-    ]
+    rows = [(word, _compiled(pattern)) for word, _, pattern in longest if word in text]
     if not rows:
         return lines
     left = MAX_SEARCHED
