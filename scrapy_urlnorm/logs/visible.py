@@ -41,7 +41,9 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6", "legend")
 _AGES = ("age-mins", "age-hours", "age-days", "age-weeks", "age-months", "age-years")
 _SEEN = ("recently-viewed", "recently_viewed", "block-viewed-products")
 _BY_CLASS = re.compile(rf"(?:^|\s)(?:{'|'.join(_AGES)})\b|{'|'.join(_SEEN)}")
-_CLASSES = [name.encode() for name in _AGES + _SEEN]
+_IN_CLASSES = re.compile(b"age-(?:%s)" % "|".join(name[4:] for name in _AGES).encode())
+_HIDDEN_NAME = re.compile(rb"hidden(?<!=\"hidden)")  # not that of type="hidden"
+_STYLE = re.compile(rb"style\s*=")
 _ANYTHING = re.compile("")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _REPLY = re.compile(r"(?:leave|post|write|add) an? (?:reply|comment)\b", re.IGNORECASE)
@@ -115,12 +117,12 @@ def _left_out(root: html.HtmlElement, source: bytes) -> Iterator[html.HtmlElemen
 
     A page without the words in its source has no such elements, and most pages have none of them.
     """
-    if b"hidden" in source:
+    if _HIDDEN_NAME.search(source):
         yield from _with_attribute(root, "hidden", _ANYTHING)
     # The expression takes other letters for "i" and "s" too: U+017F is a small "s" of old.
-    if (b"play" in source and b"none" in source) or b"dden" in source:
+    if _STYLE.search(source) and ((b"play" in source and b"none" in source) or b"dden" in source):
         yield from _with_attribute(root, "style", _HIDDEN)
-    if any(name in source for name in _CLASSES):
+    if b"viewed" in source or _IN_CLASSES.search(source):
         yield from _with_attribute(root, "class", _BY_CLASS)
     if b"trace" in source and b"breadcrumbs" in source:
         yield from root.xpath(
@@ -131,11 +133,16 @@ def _left_out(root: html.HtmlElement, source: bytes) -> Iterator[html.HtmlElemen
         yield from (head for head in root.iter(*_HEADINGS) if _is_reply(head, around_forms))
 
 
+@cache
+def _values(name: str) -> etree.XPath:
+    return etree.XPath(f"descendant-or-self::*/@{name}")  # "@NAME/.." takes quadratic time
+
+
 def _with_attribute(
     root: html.HtmlElement, name: str, pattern: re.Pattern[str]
 ) -> Iterator[html.HtmlElement]:
     """Yield the elements with an attribute in which the pattern is found."""
-    for value in root.xpath(f"descendant-or-self::*/@{name}"):
+    for value in _values(name)(root):
         if pattern.search(value):
             yield value.getparent()
 
