@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from cli_runner import Runner
@@ -278,9 +279,35 @@ def test_every_verb_has_help_with_an_example(run):
     for one in VERBS:
         assert f"  {one.name}" in overview
         code, out, _ = run(one.name, "--help")
+        example = one.load().example
         assert code == 0
-        assert out.rstrip().endswith(f"scrapy-urlnorm {one.example}")
-        assert one.example.split()[0] == one.name
+        assert out.rstrip().endswith(f"scrapy-urlnorm {example}")
+        assert example.split()[0] == one.name
+
+
+def test_every_verb_of_a_module_is_listed():
+    """The list of the help and the modules that it names have the same verbs."""
+    modules = {one.module for one in VERBS}
+    known = [verb for name in modules for verb in import_module(f"scrapy_urlnorm.cli.{name}").VERBS]
+    assert sorted(verb.name for verb in known) == sorted(one.name for one in VERBS)
+
+
+def test_help_imports_no_verb():
+    """A list of the verbs is there at once: nothing that only a verb needs is imported."""
+    code = (
+        "import sys\n"
+        "from scrapy_urlnorm.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = set(done.stderr.split())
+    assert "usage:" in done.stdout
+    assert "scrapy_urlnorm.cli.verb" in loaded
+    heavy = {"scrapy_urlnorm.learning", "scrapy_urlnorm.logs", "scrapy_urlnorm.stores", "lxml"}
+    assert not heavy & loaded
+    assert not {f"scrapy_urlnorm.cli.{one.module}" for one in VERBS} & loaded
 
 
 def test_wrong_usage_is_exit_code_2(run):

@@ -11,17 +11,16 @@ import os
 import re
 import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from scrapy_urlnorm.cli import catalogue, dedupe, import_seen, learn, rekey, site_rules, urls
 from scrapy_urlnorm.cli.verb import (
     STANDARD_OUTPUT,
     USAGE,
     WHICH_RULES,
     UsageError,
-    Verb,
     flush,
     out,
     say,
@@ -32,18 +31,38 @@ from scrapy_urlnorm.text import did_you_mean, shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_urlnorm.cli.verb import Project
+    from scrapy_urlnorm.cli.verb import Project, Verb
 
 __all__ = ["VERBS", "main"]
 
-VERBS: tuple[Verb, ...] = (
-    *urls.VERBS,
-    *dedupe.VERBS,
-    *catalogue.VERBS,
-    *learn.VERBS,
-    *site_rules.VERBS,
-    *rekey.VERBS,
-    *import_seen.VERBS,
+
+class Listed(NamedTuple):
+    """A verb as the help lists it; its module is imported when the verb is asked for."""
+
+    name: str
+    module: str
+    help: str
+
+    def load(self) -> Verb:
+        """Import the verb."""
+        found = import_module(f"{__name__}.{self.module}")
+        verb: Verb = next(verb for verb in found.VERBS if verb.name == self.name)
+        return verb
+
+
+VERBS = (
+    Listed("normalize", "urls", "print the normalized form of URLs"),
+    Listed("explain", "urls", "show which rules change a URL, and why"),
+    Listed("compare", "urls", "say whether two URLs count as one"),
+    Listed("dedupe", "dedupe", "keep the first spelling of each page of a URL list"),
+    Listed("rules", "catalogue", "list the rules of the catalogue, or explain one"),
+    Listed("mine", "learn", "learn rules from crawl logs"),
+    Listed("evaluate", "learn", "measure rules on crawl logs"),
+    Listed("check-rules", "site_rules", "check a file of rules for single sites"),
+    Listed("import-rules", "site_rules", "turn another tool's rules into site rules"),
+    Listed("export-rules", "site_rules", "print site rules as duplicate-url-discarder reads them"),
+    Listed("rekey", "rekey", "build a seen-set from crawl logs, for other rules"),
+    Listed("import-seen", "import_seen", "take over the seen-set of stock Scrapy or scrapy-redis"),
 )
 
 INTERRUPTED = 130
@@ -59,8 +78,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def build_parser(prog: str = "scrapy-urlnorm") -> argparse.ArgumentParser:
-    """Build the parser of all verbs."""
+def build_parser(prog: str, asked: str | None) -> argparse.ArgumentParser:
+    """Build the parser: the verb *asked* for with all its arguments, the others as names."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Normalize URLs, find the ones that count as one page, and the rules for that.",
@@ -69,10 +88,14 @@ def build_parser(prog: str = "scrapy-urlnorm") -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
-    for verb in VERBS:
+    for listed in VERBS:
+        if listed.name != asked:
+            verbs.add_parser(listed.name, help=listed.help)
+            continue
+        verb = listed.load()
         one = verbs.add_parser(
-            verb.name,
-            help=verb.help,
+            listed.name,
+            help=listed.help,
             description=fill(verb.description, 80),
             epilog=f"example:\n  {prog} {verb.example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -85,9 +108,9 @@ def build_parser(prog: str = "scrapy-urlnorm") -> argparse.ArgumentParser:
 
 def _parse(argv: Sequence[str], prog: str) -> argparse.Namespace:
     """Read the command line; SystemExit for help, and for a word or option that is unknown."""
-    parser = build_parser(prog)
-    names = [verb.name for verb in VERBS]
     word = next((word for word in argv if not word.startswith("-")), None)
+    parser = build_parser(prog, word)
+    names = [verb.name for verb in VERBS]
     if word is not None and word not in names:
         hint = did_you_mean(word, names)
         parser.error(f"{word!r} is not a verb{hint} Known verbs: {', '.join(names)}.")

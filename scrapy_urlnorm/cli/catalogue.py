@@ -75,7 +75,6 @@ def _one(args: argparse.Namespace) -> int:
 VERBS = (
     Verb(
         "rules",
-        "list the rules of the catalogue, or explain one",
         "Print the catalogue in the order in which the rules run: semantics, and the profiles "
         "that have the rule on. With a name, print what that rule does and where it is from.",
         "rules remove-dot-segments",

@@ -132,7 +132,6 @@ def _groups(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:
 VERBS = (
     Verb(
         "dedupe",
-        "keep the first spelling of each page of a URL list",
         "Read URLs, one a line, and print those whose normalized form was not there before, as "
         "they stand and in their order. Memory grows with the number of distinct pages only.",
         "dedupe --counts urls.txt.gz",

@@ -286,7 +286,6 @@ def _sized(data: bytes) -> Iterator[bytes]:
 VERBS = (
     Verb(
         "import-seen",
-        "take over the seen-set of stock Scrapy or scrapy-redis",
         "Take a requests.seen file or scrapy-redis's set over into a store. They hold hashes: give "
         "the URLs of the crawl with --urls, and those that were seen are, under any rules. "
         "Without, the hashes hold only where the rules change nothing, and only if Scrapy's "

@@ -343,7 +343,6 @@ def _out_table(columns: dict[str, Evaluation]) -> None:
 VERBS = (
     Verb(
         "mine",
-        "learn rules from crawl logs",
         "Learn which URLs of a site count as one from logs that name contents or redirects "
         "(JSON lines, CSV, CDX, CDXJ); access logs and lists of URLs give proposals only. Says "
         "for each site what was found and what is missing. In a rule file that is there already, "
@@ -354,7 +353,6 @@ VERBS = (
     ),
     Verb(
         "evaluate",
-        "measure rules on crawl logs",
         "Measure a rule file on logs that name contents, best on others than it was learned "
         "from: redundant URLs found, false merges with their upper bound, contents lost.",
         "evaluate --rules rules.toml crawl.jsonl.gz",

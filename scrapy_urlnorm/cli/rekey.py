@@ -36,7 +36,6 @@ def _rekey(args: argparse.Namespace) -> int:
 VERBS = (
     Verb(
         "rekey",
-        "build a seen-set from crawl logs, for other rules",
         "Make the keys of every URL of the logs under the rules given and put them into a new "
         "store: the way on when rules have changed and a store is refused. The old store must "
         "be out of the way. URLs whose secrets a log masks get other keys than in the crawl: "

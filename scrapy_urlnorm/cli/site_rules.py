@@ -118,7 +118,6 @@ def _export(args: argparse.Namespace) -> int:
 VERBS = (
     Verb(
         "check-rules",
-        "check a file of rules for single sites",
         "Say whether every rule of a file is valid, whether they come to an end and keys stay as "
         "they are, whether each pair of examples is merged, and which rules contradict or shadow "
         "one another. The exit code is 1 when something keeps the file from being used.",
@@ -128,7 +127,6 @@ VERBS = (
     ),
     Verb(
         "import-rules",
-        "turn another tool's rules into site rules",
         "Read your copy of duplicate-url-discarder's rules, of ClearURLs' data or of an AdGuard "
         "list of removed parameters, and print the rules as a rule file or add them to one. What "
         "could not be taken is said on standard error.",
@@ -138,7 +136,6 @@ VERBS = (
     ),
     Verb(
         "export-rules",
-        "print site rules as duplicate-url-discarder reads them",
         "Print the rules of a file as duplicate-url-discarder's JSON. Rules that the format "
         "cannot say without merging more are left out, and named on standard error.",
         "export-rules rules.toml > dud.json",

@@ -110,7 +110,6 @@ def _compare(args: argparse.Namespace) -> int:
 VERBS = (
     Verb(
         "normalize",
-        "print the normalized form of URLs",
         "Print the normalized form of each URL, one a line, in order. A byte that is no UTF-8 is "
         "percent-encoded, as clients send it; what is no URL comes out as it went in.",
         "normalize 'HTTP://Example.com:80/a?utm_source=x&b=1#top'",
@@ -119,7 +118,6 @@ VERBS = (
     ),
     Verb(
         "explain",
-        "show which rules change a URL, and why",
         "Print each URL, every change with its rule and reason, and the normalized form. The exit "
         "code is 1 when one of them is not a URL that a client accepts, or has no host: such text "
         "is its own key.",
@@ -129,7 +127,6 @@ VERBS = (
     ),
     Verb(
         "compare",
-        "say whether two URLs count as one",
         "Print whether two URLs have one normalized form, and the rules that had a part in it. "
         "The exit code is 0 when they do, 1 when they do not.",
         "compare 'http://example.com/?a=1&b=2' 'http://example.com/?b=2&a=1'",

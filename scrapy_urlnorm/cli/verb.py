@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from scrapy_urlnorm.exceptions import ConfigError, naming
-from scrapy_urlnorm.logs.source import numbered_lines, open_log, url_of, with_bytes_escaped
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -44,7 +43,6 @@ class Verb:
     """One verb: ``run`` gets the parsed arguments and returns an exit code."""
 
     name: str
-    help: str
     description: str
     example: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
@@ -90,6 +88,8 @@ def out_json(value: object, *, indent: int | None = None) -> None:
     """
     text = json.dumps(value, indent=indent)
     if "\\ud" in text:  # half a character outside of the basic plane, or a byte that is none
+        from scrapy_urlnorm.logs.source import with_bytes_escaped  # a help text needs no logs
+
         value = json.loads(with_bytes_escaped(json.dumps(value, ensure_ascii=False)))
         text = json.dumps(value, indent=indent)
     out(text)
@@ -226,6 +226,8 @@ def given_urls(args: argparse.Namespace) -> Iterator[str]:
     """Yield the URLs of the command line, then those of its files. Raises UsageError for none."""
     if not args.urls and not args.file:
         raise UsageError("give URLs, a file of them (-f FILE), or - for standard input")
+    from scrapy_urlnorm.logs.source import url_of  # a help text needs no logs
+
     for url in args.urls:
         if url == "-":
             yield from map(url_of, lines_of(url))
@@ -245,6 +247,8 @@ def _hint_at_file(text: str) -> None:
 
 def lines_of(path: str) -> Iterator[str]:
     """Yield the lines of a file of URLs, or of standard input for ``-``, as they stand."""
+    from scrapy_urlnorm.logs.source import numbered_lines, open_log  # a help text needs no logs
+
     with open_log(path) as stream:
         for _, line in numbered_lines(stream, _Strict(path)):
             yield line

@@ -20,11 +20,11 @@ from urllib.parse import unquote, urlsplit
 
 from lxml import etree, html  # type: ignore[import-untyped]  # ships no types
 
-from scrapy_urlnorm.logs.visible import beginning, blocks
+from scrapy_urlnorm.logs.visible import beginning, text_of
 from scrapy_urlnorm.logs.volatile import without_volatile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["LINE_BYTES", "Names", "Page", "identify", "names_of", "visible_lines"]
 
@@ -85,38 +85,44 @@ class Page(NamedTuple):
         return self.kind or self.bag_digest
 
 
-def identify(page: str | html.HtmlElement, url: str, canonical: str | None = None) -> Page:
+def identify(
+    page: str | html.HtmlElement, url: str, canonical: str | None = None, raw: str | None = None
+) -> Page:
     """Name the content of a page fetched from ``url``.
 
     A parsed page is not changed. ``canonical`` is the URL that the page declares as its own: like
-    ``url``, it is left out where the page prints it.
+    ``url``, it is left out where the page prints it. ``raw`` is the text that a parsed page was
+    parsed from, which saves time.
     """
-    lines, names = _read(page, url, canonical)
-    hashes = b"".join(_line_hash(line) for line in lines)
+    lines, names = _read(page, url, canonical, raw)
+    hashes = b"".join([_line_hash(line) for line in lines])
     return Page(*names, b64encode(hashes).decode("ascii"))
 
 
-def names_of(page: str | html.HtmlElement, url: str, canonical: str | None = None) -> Names:
+def names_of(
+    page: str | html.HtmlElement, url: str, canonical: str | None = None, raw: str | None = None
+) -> Names:
     """Name the content as `identify` does, without the lines: what a running crawl compares."""
-    return _read(page, url, canonical)[1]
+    return _read(page, url, canonical, raw)[1]
 
 
-def _read(page: str | html.HtmlElement, url: str, canonical: str | None) -> tuple[list[str], Names]:
+def _read(
+    page: str | html.HtmlElement, url: str, canonical: str | None, raw: str | None
+) -> tuple[list[str], Names]:
     root = _parse(page) if isinstance(page, str) else page
-    lines = visible_lines(root, url, canonical)
-    words = " ".join(lines).split()
+    lines, words = _lines_and_words(root, url, canonical, raw)
     kind = None
-    if len(words) < _SHORT:
+    if sum(words.values()) < _SHORT:
         kind = _kind(root)
-        lines += _frames(root)
-        words = [word for line in lines for word in line.split(" ")]
+        frames = _frames(root)
+        lines += frames
+        words.update(word for line in frames for word in line.split(" "))
     return lines, Names(_digest("\n".join(lines)), _digest(_sorted(words)), kind)
 
 
-def _sorted(words: list[str]) -> str:
+def _sorted(words: Counter[str]) -> str:
     """Return the sorted words, one a line. Most words of a page stand there many times."""
-    times = Counter(words)
-    return "".join([f"{word}\n" * times[word] for word in sorted(times)])[:-1]
+    return "".join([f"{word}\n" * words[word] for word in sorted(words)])[:-1]
 
 
 def _parse(text: str) -> html.HtmlElement:
@@ -138,16 +144,52 @@ def _line_hash(line: str) -> bytes:
 
 def visible_lines(root: html.HtmlElement, url: str, canonical: str | None = None) -> list[str]:
     """Return the text that a reader sees, one line a block, without volatile text."""
-    text = "\n".join([line for block in blocks(root) if (line := " ".join(block.split()))])
-    if not text.isascii():
-        text = _MARKS.sub(" ", text)
-    lines = text.split("\n")
+    return _lines_and_words(root, url, canonical, None)[0]
+
+
+def _lines_and_words(
+    root: html.HtmlElement, url: str, canonical: str | None, raw: str | None
+) -> tuple[list[str], Counter[str]]:
+    """Return the visible lines, and how often each of their words stands there."""
+    text, mark = text_of(root, raw)
+    found = text.replace(mark, f" {mark} ").split()
+    lines = [line for block in " ".join(found).split(mark) if (line := block.strip(" "))]
+    words = Counter(found)
+    del words[mark]
+    shown = _without_echoes(_without_arrows(lines, words), url, canonical)
+    shown = without_volatile(shown, words)
+    if shown is lines:
+        return lines, words
+    for at, (line, before) in enumerate(zip(shown, lines, strict=True)):
+        if line != before:
+            kept = line.split()
+            shown[at] = " ".join(kept)
+            words.subtract(before.split())
+            words.update(kept)
+    return [line for line in shown if line], words
+
+
+def _without_arrows(lines: list[str], words: Iterable[str]) -> list[str]:
+    """Return the lines with a blank in place of sort arrows; the same list if there are none."""
+    if _MARKS.search("".join(words)) is None:
+        return lines
+    lines = _MARKS.sub(" ", "\n".join(lines)).split("\n")
+    # Digests of older logs were made of lines in which such blanks went only beside a slash.
+    return [" ".join(line.split()) if "/" in line else line for line in lines]
+
+
+def _without_echoes(lines: list[str], url: str, canonical: str | None) -> list[str]:
+    """Return the lines without words that repeat the URL; the same list if there are none."""
     echoes = _echoes(url, canonical)
+    shown = lines
     for at, line in enumerate(lines):
         if "/" in line:
-            words = [word for word in line.split() if "/" not in word or not echoes(word)]
-            lines[at] = " ".join(words)
-    return [line for text in without_volatile(lines) if (line := " ".join(text.split()))]
+            words = line.split()
+            kept = [word for word in words if "/" not in word or not echoes(word)]
+            if len(kept) < len(words):
+                shown = list(lines) if shown is lines else shown
+                shown[at] = " ".join(kept)
+    return shown
 
 
 def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:

@@ -110,7 +110,7 @@ def read_text(response: Response) -> PageText | None:
 
 
 def _parsed(
-    response: Response, name: Callable[[Any, str, str | None], _Named]
+    response: Response, name: Callable[[Any, str, str | None, str | None], _Named]
 ) -> tuple[_Named, str | None] | None:
     """Return what *name* says of a page, and the URL that the page declares; see `read_text`."""
     if not isinstance(response, HtmlResponse) or len(response.body) > MAX_BYTES:
@@ -121,7 +121,7 @@ def _parsed(
             canonical = _canonical(root, get_base_url(response))
         except ValueError:  # Scrapy's own selector fails for a bad host in <base>
             root, canonical = response.text, None
-        return name(root, response.url, canonical), canonical
+        return name(root, response.url, canonical, response.text), canonical
     except (ValueError, LookupError, etree.LxmlError, RecursionError):
         return None
 

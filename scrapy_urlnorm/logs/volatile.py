@@ -14,11 +14,13 @@ must end (see `_END`).
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from functools import cache
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["MAX_SEARCHED", "without_volatile"]
 
@@ -136,11 +138,41 @@ _TABLE = (
 )
 # fmt: on
 
+
+class _Row(NamedTuple):
+    """One word of the table, in small letters, and what the text around it must have at least."""
+
+    word: str
+    longest: str  #: part of it that has no blank
+    pattern: str
+    begins: bool  #: no letter or digit stands in front of it
+    ends: bool  #: nor behind it
+    has_figure: bool  #: a digit is in the line
+
+    def may_be_at(self, text: str, at: int) -> bool:
+        """Whether what stands around the word at this place of a text may match."""
+        before, after = text[at - 1 : at], text[at + len(self.word) :][:1]
+        return not (self.begins and _is_letter(before)) and not (self.ends and _is_letter(after))
+
+
+def _is_letter(character: str) -> bool:
+    r"""Whether ``\w`` matches."""
+    return character.isalnum() or character == "_"
+
+
 _ROWS = [
-    (word, max(word.split(), key=len), pattern.replace("WORD", word))
+    _Row(
+        word,
+        max(word.split(), key=len),
+        pattern.replace("WORD", word),
+        begins=r"\bWORD" in pattern,
+        ends=r"WORD\b" in pattern,
+        has_figure=_CLOCK in pattern or _TOOK in pattern,
+    )
     for pattern, words in _TABLE
     for word in words
 ]
+_FIGURE = re.compile(r"\d")
 
 MAX_SEARCHED = 200_000
 """Characters of one page that are searched, a line once for each word; later lines stay as they
@@ -155,27 +187,49 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def rows() -> Iterator[tuple[str, re.Pattern[str]]]:
     """Yield every word of the table, in small letters, with its expression."""
-    for word, _, pattern in _ROWS:
-        yield word, _compiled(pattern)
+    for row in _ROWS:
+        yield row.word, _compiled(row.pattern)
 
 
-def without_volatile(lines: list[str]) -> list[str]:
-    """Return the lines of a page with a blank in place of all text that changes by itself."""
-    text = "\n".join(lines).lower()
-    vocabulary = " ".join(set(text.split()))  # shorter than the text, in which words come again
-    rows = [
-        (word, _compiled(pattern))
-        for word, longest, pattern in _ROWS
-        if longest in vocabulary and word in text
-    ]
+def without_volatile(lines: list[str], words: Iterable[str]) -> list[str]:
+    """Return the lines of a page with a blank in place of all text that changes by itself.
+
+    *words* are the words of the lines, each at least once. The same list comes back if no line
+    has a word of the table.
+    """
+    vocabulary = " ".join(words).lower()  # shorter than the text, in which words come again
+    rows = [row for row in _ROWS if row.longest in vocabulary]
     if not rows:
         return lines
+    found = _lines_with(rows, "\n".join(lines).lower())
+    if not found:
+        return lines
     left = MAX_SEARCHED
+    result = list(lines)
+    for at, number, may_match in sorted(found):
+        row, line = rows[number], result[at]
+        if len(line) > left:
+            continue
+        left -= len(line)
+        # What an earlier row took from the line may have made room for a match.
+        if line is not lines[at] or (may_match and (not row.has_figure or _FIGURE.search(line))):
+            result[at] = _compiled(row.pattern).sub(" ", line)
+    return result
+
+
+def _lines_with(rows: list[_Row], text: str) -> list[tuple[int, int, bool]]:
+    """Return each line with the word of a row: its number, that of the row, if it may match.
+
+    A second place of the word in a line is not looked at: a page may be nothing but such words.
+    """
+    starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
     found = []
-    for line, lower in zip(lines, text.split("\n"), strict=True):
-        for word, pattern in rows:
-            if word in lower and len(line) <= left:
-                left -= len(line)
-                line = pattern.sub(" ", line)
-        found.append(line)
+    for number, row in enumerate(rows):
+        at = text.find(row.word)
+        while at >= 0:
+            line = bisect_right(starts, at)
+            end = starts[line] - 1
+            may_match = row.may_be_at(text, at) or text.find(row.word, at + 1, end) >= 0
+            found.append((line - 1, number, may_match))
+            at = text.find(row.word, end)
     return found

@@ -36,17 +36,16 @@ class HostRules:
     def __init__(self, rules: Iterable[SiteRule], options: Mapping[str, object]) -> None:
         self.rules = sorted(rules, key=lambda rule: rule.order)
         self.options = options
+        self._built = False
+
+    def _build(self) -> None:
+        """Index the rules, once the first URL of the host comes by: most hosts never do."""
         # The ranks of the rules are their places in `rules`.
         self._ranks: list[int] = []
         self._always: list[SiteRule] = []
         self._by_pair: dict[Pair, list[int]] = {}
         self._by_slot: dict[str, list[int]] = {}
         self._by_last: dict[str, list[int]] = {}
-        self._named: frozenset[str] = frozenset()
-        self._built = False
-
-    def _build(self) -> None:
-        """Index the rules, once the first URL of the host comes by."""
         named: set[str] = set()
         for rank, rule in enumerate(self.rules):
             slots, pair = _needs(rule)

@@ -87,7 +87,7 @@ class SiteRule:
     Raises `SiteRuleError` for what the kind does not know, does not have or cannot use.
     """
 
-    __slots__ = ("context", "evidence", "identity", "operation", "origin", "site")
+    __slots__ = ("_site_at", "context", "evidence", "identity", "operation", "origin", "site")
 
     site: str
     operation: Operation
@@ -97,6 +97,8 @@ class SiteRule:
     identity: str
     #: The file and line that the rule was read from; no part of what it says.
     origin: str | None
+    #: Where the site begins in the identity.
+    _site_at: int
 
     def __init__(
         self,
@@ -111,12 +113,13 @@ class SiteRule:
             if name not in _KNOWN:
                 raise SiteRuleError(f"unknown key {name!r}; known keys: {', '.join(FIELDS)}")
         _check_site(site)
-        evidence = {name: others.pop(name) for name in _EVIDENCE if name in others}
+        evidence = evidence_of(others)
+        others = {name: value for name, value in others.items() if name not in _DEFAULTS}
         if path is not None and owns_path(kind):
             others["path"], path = path, None
         operation = read_operation(kind, others)
         context = read_context(path, when or {}, own=operation.slots, symbols=operation.symbols)
-        self._fill(site, operation, context, Evidence(**evidence))
+        self._fill(site, operation, context, evidence)
 
     @classmethod
     def of(
@@ -140,13 +143,39 @@ class SiteRule:
         set_slot(self, "context", context)
         set_slot(self, "evidence", evidence)
         set_slot(self, "origin", None)
-        said = self.said()
-        said |= {name: sorted(said[name]) for name in LISTS if name in said}
-        identity = json.dumps(said, sort_keys=True, ensure_ascii=False, default=list)
-        set_slot(self, "identity", identity)
-        urls = (url for pair in evidence.examples for url in pair)
+        before, after = _identity_around(self.said())
+        set_slot(self, "identity", before + site + after)
+        set_slot(self, "_site_at", len(before))
+        self._check_unicode()
+
+    def at(self, site: str, evidence: Evidence) -> SiteRule:
+        """Return a rule that does the same on *site*, and stands on *evidence*.
+
+        Raises `SiteRuleError` if *site* is none. Nothing else is read or checked again: of a large
+        file, most rules are made like this.
+        """
+        _check_site(site)
+        made = object.__new__(SiteRule)
+        set_slot = object.__setattr__
+        set_slot(made, "site", site)
+        set_slot(made, "operation", self.operation)
+        set_slot(made, "context", self.context)
+        set_slot(made, "evidence", evidence)
+        set_slot(made, "origin", None)
+        at, identity = self._site_at, self.identity
+        set_slot(made, "identity", identity[:at] + site + identity[at + len(self.site) :])
+        set_slot(made, "_site_at", at)
+        made._check_unicode()
+        return made
+
+    def _check_unicode(self) -> None:
+        """Raise `SiteRuleError` for half a character, which no file can hold."""
+        evidence = self.evidence
+        texts = [self.identity, evidence.note or ""]
+        for pair in evidence.examples:
+            texts += pair
         try:
-            "".join((identity, evidence.note or "", *urls)).encode()
+            "".join(texts).encode()
         except UnicodeEncodeError:
             raise SiteRuleError(f"not every text of {self.as_dict()!a} is Unicode") from None
 
@@ -265,6 +294,21 @@ _ABSENT: dict[str, Any] = (
 )
 
 
+_as_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=list).encode
+
+
+def _identity_around(said: dict[str, Any]) -> tuple[str, str]:
+    """Return the JSON of what a rule says, keys in order, before and after the text of its site.
+
+    A site has no character that JSON would escape.
+    """
+    said |= {name: sorted(said[name]) for name in LISTS if name in said}
+    after = {name: value for name, value in said.items() if name > "site"}
+    before = {name: value for name, value in said.items() if name < "site"}  # kind, for one
+    rest = f", {_as_json(after)[1:]}" if after else "}"
+    return f'{_as_json(before)[:-1]}, "site": "', f'"{rest}'
+
+
 def _rebuilt(
     site: str, operation: Operation, context: Context, evidence: Evidence, origin: str | None
 ) -> SiteRule:
@@ -286,6 +330,11 @@ def rule_from_dict(entry: Mapping[str, Any]) -> SiteRule:
         if key not in entry:
             raise SiteRuleError(f"key {key!r} is missing")
     return SiteRule(**entry)
+
+
+def evidence_of(entry: Mapping[str, Any]) -> Evidence:
+    """Read the evidence in a table of a rule file."""
+    return Evidence(**{name: entry[name] for name in _EVIDENCE if name in entry})
 
 
 def _short(value: object) -> str:

@@ -283,8 +283,10 @@ def _host_rules(
     if wide:
         for parent in _parents(name):
             found.update(wide.get(parent, {}))
-    switches = [rule for rule in found.values() if is_switch(rule)]
-    acting = [rule for rule in found.values() if not is_switch(rule)]
+    switches: list[SiteRule] = []
+    acting: list[SiteRule] = []
+    for rule in found.values():
+        (switches if is_switch(rule) else acting).append(rule)
     if len(acting) > 1:
         _check_contradictions(acting)
     return HostRules(acting, _options(switches, acting))

@@ -2,8 +2,8 @@
 
 A block is one ``[[rule]]`` table with the comments that stand directly above it. Blocks are read
 and written one at a time, so that a rewrite leaves the text of what did not change alone, down
-to its comments and spaces. Most lines of a large file repeat (``status = "active"``), hence a
-block is read line by line with a memory, and by the TOML parser as a whole where that fails.
+to its comments and spaces. A block as we write it is read in one step, any other line by line with a memory,
+because most lines of a large file repeat, and by the TOML parser as a whole where that fails.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scrapy_urlnorm.site_rules.regular import NUMBER, TEXT, RegularBlocks, number_of
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -23,9 +25,7 @@ else:
 _HEADER = re.compile(r"\s*\[\[\s*rule\s*\]\]\s*(#.*)?")
 # A whole statement on one line, its value a text without escapes or a plain number: most lines
 # are like this.
-_PLAIN = re.compile(
-    r'([a-z_]+) = (?:"([^"\\\x00-\x1f\x7f]*)"|((?:0|[1-9][0-9]{0,15})(\.[0-9]{1,15})?))'
-)
+_PLAIN = re.compile(rf"([a-z_]+) = (?:{TEXT}|{NUMBER})")
 # A list of texts, or of lists of texts, without escapes: JSON says the same.
 _TEXTS = re.compile(r'([a-z_]+) = (\[(?:[\[\], ]|"[^"\\\x00-\x1f\x7f]*")*\])')
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -40,12 +40,17 @@ _TOO_LONG = "an integer has more than 64 bits"
 
 @dataclass
 class Block:
-    """One ``[[rule]]`` table: ``above`` is what stands before its header, ``line`` its number."""
+    """One ``[[rule]]`` table: ``above`` is what stands before its header, ``line`` its number.
+
+    ``doing`` is the text that says what the rule does, where the table keeps it apart from site
+    and evidence: the same text, the same rule but for these. ``None`` where it does not.
+    """
 
     line: int
     above: list[str]
     lines: list[str]
     table: dict[str, Any]
+    doing: str | None = None
 
     @property
     def comments(self) -> list[str]:
@@ -71,24 +76,43 @@ def read_blocks(text: str) -> tuple[list[Block], list[str]]:
     blocks: list[Block] = []
     above: list[str] = lines[: starts[0]] if starts else lines
     known: dict[str, tuple[str, Any]] = {}
+    regular = RegularBlocks(lambda lines: _read_alone(lines, known))
     ends = [*starts[1:], len(lines)]
     index = 0
     while index < len(starts):
         start = starts[index]
-        for last in range(index, min(index + _MOST_CHUNKS, len(starts))):
-            table = _read_table(lines[start : ends[last]], known)
-            if table is not None:
-                break
-        else:
-            _loads(text, line=start + 1)  # of the whole text, the parser knows the line
-            raise TomlError(f"line {start + 1}: this [[rule]] cannot be read")
-        _check_values(table, line=start + 1)
-        body = lines[start : ends[last]]
+        body = lines[start : ends[index]]
         size = _body_size(body)
-        blocks.append(Block(start + 1, above, body[:size], table))
+        found = regular.read(body[:size])
+        if found is not None:
+            table, doing = found
+        else:
+            index, table = _read_irregular(lines, starts, ends, index, known)
+            doing = None
+            body = lines[start : ends[index]]
+            size = _body_size(body)
+        blocks.append(Block(start + 1, above, body[:size], table, doing))
         above = body[size:]
-        index = last + 1
+        index += 1
     return blocks, above
+
+
+def _read_irregular(
+    lines: list[str],
+    starts: list[int],
+    ends: list[int],
+    index: int,
+    known: dict[str, tuple[str, Any]],
+) -> tuple[int, dict[str, Any]]:
+    """Read the block at *index*; return the index of the last header in it, and its table."""
+    start = starts[index]
+    for last in range(index, min(index + _MOST_CHUNKS, len(starts))):
+        table = _read_table(lines[start : ends[last]], known)
+        if table is not None:
+            _check_values(table, line=start + 1)
+            return last, table
+    _loads("\n".join(lines), line=start + 1)  # of the whole text, the parser knows the line
+    raise TomlError(f"line {start + 1}: this [[rule]] cannot be read")
 
 
 def _check_preamble(lines: list[str]) -> None:
@@ -136,7 +160,7 @@ def _read_table(lines: list[str], known: dict[str, tuple[str, Any]]) -> dict[str
         if plain is not None:
             key, value, number, fraction = plain.groups()
             if number is not None:
-                value = float(number) if fraction else int(number)
+                value = number_of(number, fraction)
         elif not line or line.isspace() or line.startswith("#"):
             continue
         elif line in known:
@@ -158,6 +182,16 @@ def _read_table(lines: list[str], known: dict[str, tuple[str, Any]]) -> dict[str
         if key in table:
             return _read_whole(lines)
         table[key] = value
+    return table
+
+
+def _read_alone(lines: list[str], known: dict[str, tuple[str, Any]]) -> dict[str, Any] | None:
+    """Read some lines of a block below a header of their own; ``None`` if they are not whole."""
+    try:
+        table = _read_table(lines, known)
+        _check_values(table or {}, line=1)
+    except TomlError:  # which is told of the whole block
+        return None
     return table
 
 
