@@ -54,6 +54,7 @@ VERBS = (
     Listed("normalize", "urls", "print the normalized form of URLs"),
     Listed("explain", "urls", "show which rules change a URL, and why"),
     Listed("compare", "urls", "say whether two URLs count as one"),
+    Listed("why", "why", "say what became of a URL in a crawl with JOBDIR"),
     Listed("dedupe", "dedupe", "keep the first spelling of each page of a URL list"),
     Listed("rules", "catalogue", "list the rules of the catalogue, or explain one"),
     Listed("mine", "learn", "learn rules from crawl logs"),

@@ -1,0 +1,139 @@
+"""The verb why: what became of a URL in a real crawl with JOBDIR."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_runner import Runner
+from loopback import Site, crawl, page, redirect
+from test_scrapy_page_aliases import Forum, post_url, topic_url
+
+HOST = "http://shop.test"
+HOME = f"{HOST}/"
+SETTINGS = {
+    "ADDONS": {"scrapy_urlnorm.Addon": 900},
+    "CONCURRENT_REQUESTS": 1,
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+}
+
+
+@pytest.fixture
+def run(capfdbinary, monkeypatch):
+    return Runner(capfdbinary, monkeypatch)
+
+
+def shop(url):
+    """Ten pages that http redirects to https, and some of which come with a tracking parameter."""
+    if url == HOME:
+        twins = [f"{HOST}/{part}/{n}" for n in range(8) for part in ("a", "b", "c")]
+        pages = [twin.replace("http:", "https:") for twin in twins]
+        late = [f"{HOST}/a/last", f"{HOST.replace('http:', 'https:')}/a/last"]
+        return page("home", *twins, *pages, f"{pages[0]}?utm_source=x", *late[::-1], f"{HOST}/gone")
+    if url.startswith("http:"):
+        return redirect(url.replace("http:", "https:"))
+    return page(url)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """The job directory of a crawl of the shop that has ended."""
+    with Site(shop) as site:
+        result = crawl(site, [HOME], {**SETTINGS, "JOBDIR": str(tmp_path / "job")})
+    assert result.stats["finish_reason"] == "finished"
+    assert result.stats["urlnorm/learned/withheld"]
+    return str(tmp_path / "job")
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("https://shop.test/a/0", 0, "its page arrived"),
+        ("https://shop.test/a/0?utm_source=x", 0, "behind https://shop.test/a/0\n"),
+        ("http://shop.test/a/last", 0, "behind https://shop.test/a/last\n"),
+        ("http://shop.test/a/last", 0, "by force-scheme"),
+        (
+            "http://shop.test/a/last",
+            0,
+            "source redirect, 2 for it, 0 against, such as http://shop.test/",
+        ),
+        ("https://shop.test/nowhere", 1, "the crawl has not met it"),
+    ],
+)
+def test_what_became_of_a_url(run, job, url, code, said):
+    """It arrived, has the key of another, is withheld by a rule, or was never met."""
+    done = run("why", url, "--job", job)
+    assert (done.code, done.err) == (code, "")
+    assert said in done.out
+
+
+def test_a_page_that_names_itself(run, tmp_path):
+    """A post is withheld behind its topic, which has a permalink to it."""
+    with Site(Forum()) as site:
+        settings = {**SETTINGS, "JOBDIR": str(tmp_path / "job")}
+        result = crawl(site, ["http://forum.test/"], settings)
+    assert result.stats["urlnorm/learned/withheld"] > 60
+    answers = [
+        json.loads(run("why", post_url(topic, 3), "--job", tmp_path / "job", "--json").out)
+        for topic in range(25)
+    ]
+    withheld = [answer for answer in answers if answer["state"].startswith("it is withheld")]
+    assert len(withheld) > 15
+    for answer in withheld:
+        assert answer["names"]
+        topic = answer["url"].split("/")[4]
+        assert answer["behind"] == topic_url(topic)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name the job directory of the crawl with --job, or its log with --log"),
+        (
+            ("--job", "nowhere"),
+            "nowhere: there is no urlnorm.pending in it, so it is no job directory",
+        ),
+    ],
+)
+def test_what_is_no_job_is_named(run, arguments, message):
+    done = run("why", HOME, *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_other_rules_than_those_of_the_crawl_are_refused(run, job):
+    """With other rules the key would be another, and the answer wrong."""
+    done = run("why", "https://shop.test/nowhere", "--job", job, "--profile", "aggressive")
+    assert done.code == 2
+    assert "its keys mean nothing under other rules" in done.err.lower()
+
+
+def test_a_job_that_a_crawl_uses(run, job):
+    """It cannot be read meanwhile."""
+    from contextlib import closing
+
+    from scrapy_urlnorm.crawl.queue.pending import PendingRequests
+
+    with closing(PendingRequests(f"{job}/urlnorm.pending")):
+        done = run("why", HOME, "--job", job)
+    assert done.code == 2
+    assert "a crawl uses it" in done.err
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("https://shop.test/a/0", 0, "it was fetched, with status 200"),
+        ("http://shop.test/a/0", 0, "it was fetched, with status 301"),
+        ("https://shop.test/a/0?utm_source=x", 0, "behind https://shop.test/a/0\n"),
+        ("https://shop.test/nowhere", 1, "the crawl has not met it"),
+    ],
+)
+def test_the_log_of_a_crawl_without_jobdir(run, tmp_path, url, code, said):
+    """It has what was fetched."""
+    with Site(shop) as site:
+        crawl(site, [HOME], {**SETTINGS, "URLNORM_CRAWL_LOG": str(tmp_path / "log")})
+    done = run("why", url, "--log", tmp_path / "log")
+    assert (done.code, done.err) == (code, "")
+    assert said in done.out
