@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class BoundedCache(dict[str, _Answer]):
-    """The answers of a function of one text; ``cache[text]`` asks the function only once.
+class BoundedCache(dict[Any, _Answer]):
+    """The answers of a function of one argument; ``cache[text]`` asks the function only once.
 
     A crawl meets the same few names and hosts over and over, so an answer that is here costs one
     look-up in a dict. A hostile site makes up new texts at no cost: a full cache therefore
@@ -24,18 +24,29 @@ class BoundedCache(dict[str, _Answer]):
     ['a', 'bb']
     """
 
-    __slots__ = ("_function", "_longest", "_most")
+    __slots__ = ("_function", "_length", "_longest", "_most")
 
-    def __init__(self, function: Callable[[str], _Answer], *, most: int, longest: int) -> None:
-        """Cache *function* for at most *most* texts of at most *longest* characters each."""
+    def __init__(
+        self,
+        function: Callable[[Any], _Answer],
+        *,
+        most: int,
+        longest: int,
+        length: Callable[[Any], int] = len,
+    ) -> None:
+        """Cache *function* for at most *most* arguments of at most *longest* characters each.
+
+        *length* tells how many characters an argument has that is no text.
+        """
         super().__init__()
         self._function = function
         self._most = most
         self._longest = longest
+        self._length = length
 
-    def __missing__(self, text: str) -> _Answer:
+    def __missing__(self, text: Any) -> _Answer:
         answer = self._function(text)
-        if len(text) <= self._longest:
+        if self._length(text) <= self._longest:
             if len(self) >= self._most:
                 self.clear()
             self[text] = answer

@@ -63,9 +63,21 @@ class SessionMatcher:
         self._path_groups = _ByName((row for row in rows if row.kind == "group"), unquote)
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
 
-    def knows(self, name: str) -> bool:
-        """Tell whether a parameter can hold a session id; *name* is its name as it is written."""
-        return bool(self._params.as_written[name])
+    def value_test(self, name: str) -> Callable[[str], bool] | None:
+        """Return a test for values of the parameter *name* that may be session ids.
+
+        ``None`` if it can hold none. Both are as they are written. Whether another parameter, which
+        the row needs, is there is not asked.
+        """
+        rows = self._params.as_written[name]
+        if not rows:
+            return None
+
+        def may_be_session(text: str) -> bool:
+            value = decode_token(text)
+            return any(row.accepts(value) for row in rows)
+
+        return may_be_session
 
     def clean_query(self, query: str) -> str | None:
         """Return *query* without session ids, ``None`` if nothing else was in it."""
