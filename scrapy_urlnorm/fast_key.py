@@ -32,7 +32,7 @@ Head = tuple["str | None", "str | None"]
 SiteKey = Callable[[str, str], "str | None"]
 
 #: How many different beginnings of URLs are remembered, and the characters of one.
-MOST_PREFIXES, LONGEST_PREFIX = 65_536, 300
+MOST_PREFIXES, LONGEST_PREFIX = 32_768, 256
 UNKNOWN: Head = (None, None)
 
 
@@ -73,7 +73,7 @@ def fast_key(
     plain, expression, own_heads, query_key = urls
     fullmatch = expression.fullmatch
     heads = own_heads if heads is None else heads
-    decode, edit = plain.decode_path, _in_turn(plain.path_edits)
+    decode, edit, ends = plain.decode_path, _in_turn(plain.path_edits), plain.edited_ends
     empty_path = "/" if plain.add_root_slash else ""
     no_group = "/." if plain.groups else "/("
 
@@ -91,7 +91,7 @@ def fast_key(
             return None
         if not path:
             path = empty_path
-        if edit is not None:
+        if edit is not None and ("//" in path or path.endswith(ends)):
             before = path
             path = edit(before)
             if path is not before and edit(path) != path:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 QueryKey = Callable[[str], "str | None"]
 Names = tuple[str, ...]
 
-_MOST_PLANS, _LONGEST_NAMES, _MOST_NAMES = 8_192, 512, 32
-#: A value that stands for any that no rule acts on.
-_ANY_VALUE = "~"
+_MOST_PLANS, _LONGEST_NAMES, _MOST_NAMES = 4_096, 512, 32
+_MOST_RESULTS = 64
 
 
 def query_key(plain: Plain, catalogue: Catalogue) -> QueryKey:
@@ -84,53 +83,60 @@ class _Planner:
 
     def plan(self, names: Names) -> QueryKey | None:
         """Return what becomes of queries with these *names*; ``None`` if they stay as they are."""
-        if len(names) > _MOST_NAMES:
-            return self._by_rules
+        # Without a name, a piece may be no parameter; of equal names the values decide.
+        if len(names) > _MOST_NAMES or "" in names or _some_are_equal(names):
+            return self.by_rules
         tests = [
             (place, test)
             for place, name in enumerate(names)
-            for test_of in self._value_tests
-            if (test := test_of(name)) is not None
+            for tests_of in self._value_tests
+            for test in tests_of(name)
         ]
-        order = self._order(names, tests)
-        if order is None:
-            return self._by_rules
-        arrange = _arrangement(order, len(names))
-        return self._tested(tests, arrange) if tests else arrange
+        if tests:
+            return _ByValues(self, names, tests)
+        return self.arrangement(names, "&".join(f"{name}=" for name in names))
 
-    def _order(self, names: Names, tests: Sequence[tuple[int, ValueTest]]) -> list[int] | None:
-        """Return the places of the parameters that stay, in the order that they get.
-
-        ``None`` if the names do not decide: one comes twice, or has none.
-        """
-        if "" in names or len(set(map(token_bytes, names))) < len(names):
-            return None
-        if any(test(_ANY_VALUE) for _, test in tests):
-            return None
-        query = self._by_rules("&".join(f"{name}={_ANY_VALUE}" for name in names))
-        if query is None:
-            return []
-        if not query:
-            return None
+    def arrangement(self, names: Names, query: str) -> QueryKey | None:
+        """Return a function that does to any query what the rules do to *query*."""
+        new = self.by_rules(query)
+        if new == "":
+            return self.by_rules
         places = {name: place for place, name in enumerate(names)}
-        return [places[pair.partition("=")[0]] for pair in query.split("&")]
+        left = [] if new is None else [pair.partition("=")[0] for pair in new.split("&")]
+        return _arrangement([places[name] for name in left], len(names))
 
-    def _tested(self, tests: Sequence[tuple[int, ValueTest]], arrange: QueryKey | None) -> QueryKey:
-        """Return *arrange* for queries with no value that a rule may act on."""
-
-        def key_of(query: str) -> str | None:
-            pairs = query.split("&")
-            for place, may_act in tests:
-                if may_act(pairs[place].partition("=")[2]):
-                    return self._by_rules(query)
-            return query if arrange is None else arrange(query)
-
-        return key_of
-
-    def _by_rules(self, query: str) -> str | None:
+    def by_rules(self, query: str) -> str | None:
         """Have the rules run on a URL that is nothing but this query."""
         url = self._run_once(Url("http", None, "h", None, "/", query, None))
         return "" if url is None else url.query
+
+
+class _ByValues:
+    """What becomes of queries with the same names, of which some may have special values."""
+
+    def __init__(
+        self, planner: _Planner, names: Names, tests: Sequence[tuple[int, ValueTest]]
+    ) -> None:
+        self._planner = planner
+        self._names = names
+        self._tests = tests
+        # By the results of all tests. A URL has few parameters with tests, and most never pass.
+        self._arrangements: dict[tuple[bool, ...], QueryKey | None] = {}
+
+    def __call__(self, query: str) -> str | None:
+        pairs = query.split("&")
+        results = tuple([test(pairs[place].partition("=")[2]) for place, test in self._tests])
+        known = self._arrangements
+        if results not in known:
+            if len(known) >= _MOST_RESULTS:
+                known.clear()
+            known[results] = self._planner.arrangement(self._names, query)
+        arrange = known[results]
+        return query if arrange is None else arrange(query)
+
+
+def _some_are_equal(names: Names) -> bool:
+    return len(set(map(token_bytes, names))) < len(names)
 
 
 def _arrangement(order: list[int], count: int) -> QueryKey | None:

@@ -173,7 +173,7 @@ RULES: tuple[Rule, ...] = (
         options.session_ids,
         default="sure",
         aggressive="likely",
-        plain_when=plain.no_session_id,
+        plain_when=plain.session_ids,
     ),
     # After the dot segments: "/a//../b" is "/a/b", not "/b".
     Rule(
@@ -182,7 +182,7 @@ RULES: tuple[Rule, ...] = (
         path.remove_duplicate_slashes,
         options.switch,
         aggressive=True,
-        plain_when=plain.path_is_edited(path.with_single_slashes),
+        plain_when=plain.path_is_edited(path.with_single_slashes, ends=lambda _: ()),
     ),
     Rule(
         "lowercase-path",
@@ -200,7 +200,9 @@ RULES: tuple[Rule, ...] = (
         path.remove_directory_index,
         options.index_names,
         aggressive=True,
-        plain_when=plain.path_is_edited(path.without_index),
+        plain_when=plain.path_is_edited(
+            path.without_index, ends=lambda names: (f"/{name}" for name in names)
+        ),
     ),
     # After the index, which leaves a slash behind.
     Rule(
@@ -209,7 +211,9 @@ RULES: tuple[Rule, ...] = (
         path.trailing_slash,
         options.one_of("remove", "add"),
         aggressive="remove",
-        plain_when=plain.path_is_edited(path.with_last_slash),
+        plain_when=plain.path_is_edited(
+            path.with_last_slash, ends=lambda mode: ["/" if mode == "remove" else ""]
+        ),
     ),
     Rule(
         "keep-params",
@@ -236,7 +240,7 @@ RULES: tuple[Rule, ...] = (
         "changing",
         query.drop_default_params,
         options.default_values,
-        plain_when=plain.no_default_value,
+        plain_when=plain.default_values,
         needs="query",
         settles=True,
     ),

@@ -14,7 +14,7 @@ right, and fast as soon as it has a word. To write one, ask what the rule looks 
 - the path alone: :func:`path_is_edited`, with the function that does it;
 - the names of parameters, and no value: :func:`names_decide`. The fast path has the rules
   themselves run on each set of names, once;
-- values of some parameters: a word that adds to ``value_tests``.
+- the values of some parameters too: a word that adds to ``value_tests``.
 
 Without any word a plain URL looks like this: a scheme and any authority; a path in which no
 segment begins with a dot, and no ``;``; legal characters elsewhere; escapes in upper case, none
@@ -23,19 +23,20 @@ of an unreserved character; no fragment.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.rules.escapes import decode_token
+from scrapy_urlnorm.rules.escapes import UNRESERVED, decode_token
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.rules.sessions import SessionMatcher
 
 Edit = Callable[[str], str]
-#: Tells whether a rule may act on a parameter that has this value, as it is written.
+#: A test for the value of a parameter, as it is written, on whose result a rule depends.
 ValueTest = Callable[[str], bool]
 
 
@@ -47,13 +48,14 @@ class Plain:
     add_root_slash: bool = False
     decode_path: Edit = str  # on a path that has escapes
     path_edits: list[Edit] = field(default_factory=list)  # in the order of the catalogue
+    edited_ends: tuple[str, ...] = ()  # a path with another end, and no "//", needs no edit
     groups: bool = True  # whether a segment may begin with "("
     # The query
     semicolons: bool = True
     form_encode: bool = False
     names_decide: bool = False  # which parameters stay, and in which order
-    #: By the name of a parameter, as it is written: a test for values, ``None`` for most names.
-    value_tests: list[Callable[[str], ValueTest | None]] = field(default_factory=list)
+    #: By the name of a parameter, as it is written: the tests for its value, none for most names.
+    value_tests: list[Callable[[str], Sequence[ValueTest]]] = field(default_factory=list)
     remove_empty_query: bool = False
     # The fragment
     fragment: str | None = None  # an expression for those that go, "#" included
@@ -84,11 +86,18 @@ def escapes_are_decoded(edit: Edit) -> Word:
     return word
 
 
-def path_is_edited(edit: Callable[[str, Any], str]) -> Word:
-    """Return the word of a rule that looks at the path alone; *edit* takes path and option."""
+def path_is_edited(
+    edit: Callable[[str, Any], str], ends: Callable[[Any], Iterable[str]] = lambda _: ("",)
+) -> Word:
+    """Return the word of a rule that looks at the path alone; *edit* takes path and option.
+
+    *ends* tells, by the option, how the paths end that the rule may act on. Paths with two slashes
+    in a row are edited anyway.
+    """
 
     def word(plain: Plain, option: object) -> None:
         plain.path_edits.append(lambda path: edit(path, option))
+        plain.edited_ends += tuple(ends(option))
 
     return word
 
@@ -106,20 +115,20 @@ def names_decide(plain: Plain, _: object) -> None:
     plain.names_decide = True
 
 
-def no_default_value(plain: Plain, defaults: Mapping[str, frozenset[str]]) -> None:
-    """No parameter is at its default value."""
+def default_values(plain: Plain, defaults: Mapping[str, frozenset[str]]) -> None:
+    """Names, and whether values are the default, decide, as long as no name comes twice."""
 
-    def value_test(name: str) -> ValueTest | None:
+    def value_tests(name: str) -> Sequence[ValueTest]:
         values = defaults.get(decode_token(name))
-        return None if values is None else lambda value: decode_token(value) in values
+        return () if values is None else (lambda value: decode_token(value) in values,)
 
-    plain.value_tests.append(value_test)
+    plain.value_tests.append(value_tests)
 
 
-def no_session_id(plain: Plain, sessions: SessionMatcher) -> None:
-    """No segment may be a session id (they begin with ``(``), nor a parameter hold one."""
+def session_ids(plain: Plain, sessions: SessionMatcher) -> None:
+    """No segment begins with ``(``. Names, and whether values look like ids, decide the rest."""
     plain.groups = False
-    plain.value_tests.append(sessions.value_test)
+    plain.value_tests.append(sessions.value_tests)
 
 
 def query_is_form_encoded(plain: Plain, _: object) -> None:
@@ -136,5 +145,9 @@ def empty_query_is_removed(plain: Plain, _: object) -> None:
 
 
 def fragment_is_removed(plain: Plain, kept: tuple[str, ...]) -> None:
-    """The URL may have a fragment, which the fast path removes, unless the rule keeps some."""
-    plain.fragment = None if kept else "#[!-~]*"
+    """The fragment goes, unless it begins as those that the rule keeps, or might once decoded."""
+    if not kept:
+        plain.fragment = "#[!-~]*"
+    else:
+        beginnings = "|".join(map(re.escape, kept))
+        plain.fragment = rf"#(?!{beginnings})[{UNRESERVED}!$&'()*+,:;=@/?\[\]]*"

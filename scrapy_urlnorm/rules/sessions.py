@@ -12,7 +12,7 @@ from scrapy_urlnorm.rules.escapes import decode_token
 from scrapy_urlnorm.rules.params import LONGEST_NAME, MOST_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from scrapy_urlnorm.url import Url
 
@@ -63,21 +63,15 @@ class SessionMatcher:
         self._path_groups = _ByName((row for row in rows if row.kind == "group"), unquote)
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
 
-    def value_test(self, name: str) -> Callable[[str], bool] | None:
-        """Return a test for values of the parameter *name* that may be session ids.
+    def value_tests(self, name: str) -> Sequence[Callable[[str], bool]]:
+        """Return the tests for values that decide, with all names of the query, about *name*.
 
-        ``None`` if it can hold none. Both are as they are written. Whether another parameter, which
-        the row needs, is there is not asked.
+        There are none for most names. Name and values are as they are written.
         """
-        rows = self._params.as_written[name]
-        if not rows:
-            return None
-
-        def may_be_session(text: str) -> bool:
-            value = decode_token(text)
-            return any(row.accepts(value) for row in rows)
-
-        return may_be_session
+        return [
+            lambda value, row=row: row.accepts(decode_token(value))  # type: ignore[misc]
+            for row in self._params.as_written[name]
+        ]
 
     def clean_query(self, query: str) -> str | None:
         """Return *query* without session ids, ``None`` if nothing else was in it."""
