@@ -14,17 +14,22 @@ class BoundedCache(dict[Any, _Answer]):
     """The answers of a function of one argument; ``cache[text]`` asks the function only once.
 
     A crawl meets the same few names and hosts over and over, so an answer that is here costs one
-    look-up in a dict. A hostile site makes up new texts at no cost: a full cache therefore
-    forgets everything, and a long text is never kept.
+    look-up in a dict. A hostile site makes up new texts at no cost: a long text is never kept, and
+    of many only the newest. When half of the room is full, it becomes the old half, and what was
+    old is forgotten, but for what was asked for since. So new texts never drive out the answers
+    that a crawl needs all the time.
 
-    >>> lengths = BoundedCache(len, most=2, longest=3)
-    >>> [lengths[text] for text in ("a", "bb", "cccc", "a")]
-    [1, 2, 4, 1]
-    >>> sorted(lengths)
-    ['a', 'bb']
+    >>> lengths = BoundedCache(len, most=4, longest=3)
+    >>> [lengths[text] for text in ("a", "bb", "cccc", "a", "c")]
+    [1, 2, 4, 1, 1]
+    >>> sorted(lengths), sorted(lengths.old)
+    (['c'], ['a', 'bb'])
     """
 
-    __slots__ = ("_function", "_length", "_longest", "_most")
+    __slots__ = ("_function", "_half", "_length", "_longest", "old")
+
+    #: The older half. What is asked for again moves back.
+    old: dict[Any, _Answer]
 
     def __init__(
         self,
@@ -40,14 +45,21 @@ class BoundedCache(dict[Any, _Answer]):
         """
         super().__init__()
         self._function = function
-        self._most = most
+        self._half = max(most // 2, 1)
         self._longest = longest
         self._length = length
+        self.old = {}
 
     def __missing__(self, text: Any) -> _Answer:
-        answer = self._function(text)
-        if self._length(text) <= self._longest:
-            if len(self) >= self._most:
-                self.clear()
-            self[text] = answer
+        old = self.old
+        if text in old:
+            answer = old[text]
+        else:
+            answer = self._function(text)
+            if self._length(text) > self._longest:
+                return answer
+        if len(self) >= self._half:
+            self.old = self.copy()
+            self.clear()
+        self[text] = answer
         return answer
