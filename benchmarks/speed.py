@@ -2,9 +2,12 @@
 
     python benchmarks/speed.py [FILE]          FILE: one URL a line, plain or gzipped
 
-Without FILE, a seeded generator makes the URLs. Every candidate runs over the same URLs in the
-same process, in turns, several rounds; the median round counts. Packages that are not installed
-are left out. A raised exception counts as an answer. Bytes a key: benchmarks/stores.py.
+Without FILE, a seeded generator makes the URLs. URLs are taken as Scrapy requests carry them. Every
+candidate runs over the same URLs in the same process, in turns, several rounds; the median of the
+processor time counts. What a memo holds after the first round helps in the others, as it does in a
+crawl that stays on its sites; "first pass" is the opposite, a new normalizer for each round. Packages
+that are not installed are left out. A raised exception counts as an answer. Hostile URLs:
+benchmarks/memos.py; bytes a key: benchmarks/stores.py.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import tldextract.tldextract
 from scrapy import Request
@@ -27,9 +31,12 @@ from scrapy.utils.test import get_crawler
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_urlnorm import Normalizer, UrlNormRequestFingerprinter
+from scrapy_urlnorm.rules import PROFILES
 
 Candidate = tuple[str, Callable[[str], object]]
-ROUNDS = 5
+ROUNDS = 7
+REMEMBERED = 10_000  # URLs of which the fingerprint is asked for again: fewer than are remembered
+W3LIB, RUST = "w3lib.url.canonicalize_url", "k-url-normalizer (Rust)"
 
 
 def generated_urls(count: int) -> list[str]:
@@ -52,14 +59,17 @@ def generated_urls(count: int) -> list[str]:
     return urls
 
 
-def carried_urls(path: str | None) -> list[str]:
-    """Return the URLs as Scrapy requests carry them, each once."""
+def lines_of(path: str | None) -> list[str]:
+    """Return the URLs of a file, or generated ones, as they stand there."""
     if path is None:
-        lines = generated_urls(50_000)
-    else:
-        data = Path(path).read_bytes()
-        text = (gzip.decompress(data) if path.endswith(".gz") else data).decode(errors="replace")
-        lines = text.splitlines()
+        return generated_urls(50_000)
+    data = Path(path).read_bytes()
+    text = (gzip.decompress(data) if path.endswith(".gz") else data).decode(errors="replace")
+    return text.splitlines()
+
+
+def carried(lines: Iterable[str]) -> dict[str, str]:
+    """Return URLs as Scrapy requests carry them, each once, with what stood in the list."""
     urls = {}
     for line in lines:
         try:
@@ -67,22 +77,20 @@ def carried_urls(path: str | None) -> list[str]:
         except ValueError:
             continue
         if "://" in url:
-            urls[url] = None
-    return list(urls)
+            urls[url] = line
+    return urls
 
 
 def normalizers() -> list[Candidate]:
     """Return this package's profiles and every other normalizer that is installed."""
     # A peer asks the network for the public suffix list when it can: it gets the packaged one.
     tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-    found: list[Candidate] = [("w3lib.url.canonicalize_url", canonicalize_url)]
-    found += [
-        (f"scrapy-urlnorm {p}", Normalizer(p).normalize) for p in ("safe", "default", "aggressive")
-    ]
+    found: list[Candidate] = [(W3LIB, canonicalize_url)]
+    found += [(f"scrapy-urlnorm {p}", Normalizer(p).normalize) for p in PROFILES]
     try:
         from keenable_url_helpers import normalize_url
 
-        found.append(("k-url-normalizer (Rust)", normalize_url))
+        found.append((RUST, normalize_url))
     except ImportError:
         pass
     try:
@@ -124,28 +132,85 @@ def normalizers() -> list[Candidate]:
     return found
 
 
-def race(candidates: list[Candidate], urls: list[str]) -> dict[str, float]:
+def seconds(function: Callable[[Any], object], items: Iterable[Any]) -> float:
+    """Return the processor time of one round."""
+    gc.collect()
+    gc.disable()
+    start = time.process_time()
+    for item in items:
+        try:
+            function(item)
+        except Exception:  # noqa: BLE001, PERF203, S112 - a refusal is an answer too
+            continue
+    found = time.process_time() - start
+    gc.enable()
+    return found
+
+
+def race(candidates: list[Candidate], urls: Sequence[str]) -> dict[str, float]:
     """Return the median microseconds a URL of every candidate, taking turns."""
     times: dict[str, list[float]] = {name: [] for name, _ in candidates}
     for turn in range(ROUNDS):
-        for name, function in candidates:
+        for name, function in candidates if turn % 2 else candidates[::-1]:
             print(f"\rround {turn + 1}/{ROUNDS}: {name:<40}", end="", file=sys.stderr)
-            start = time.perf_counter()
-            for url in urls:
-                try:
-                    function(url)
-                except Exception:  # noqa: BLE001, PERF203, S112 - a refusal is an answer too
-                    continue
-            times[name].append((time.perf_counter() - start) / len(urls) * 1e6)
+            times[name].append(seconds(function, urls) / len(urls) * 1e6)
     print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     return {name: statistics.median(rounds) for name, rounds in times.items()}
 
 
-def print_table(title: str, reference: str, times: dict[str, float]) -> None:
-    """Print one row a candidate: microseconds, and how many times as fast as the reference."""
-    print(f"\n{title}\n\n| | µs a URL | against {reference} |\n|---|---|---|")
+def print_table(title: str, references: Sequence[str], times: dict[str, float]) -> None:
+    """Print one row a candidate: microseconds, and how many times as fast as each reference."""
+    known = [name for name in references if name in times]
+    head = "".join(f" against {name} |" for name in known)
+    print(f"\n{title}\n\n| | µs a URL |{head}\n|---|---|{'---|' * len(known)}")
     for name, value in sorted(times.items(), key=lambda item: item[1]):
-        print(f"| {name} | {value:.2f} | {times[reference] / value:.1f}x |")
+        cells = "".join(f" {times[reference] / value:.2f}x |" for reference in known)
+        print(f"| {name} | {value:.2f} |{cells}")
+
+
+def race_first_passes(urls: Sequence[str]) -> None:
+    """Print the time of the first pass over the URLs, where every host is new at first."""
+    passes: dict[str, list[float]] = {}
+    for _ in range(ROUNDS):
+        rows: list[Candidate] = [(W3LIB, canonicalize_url)]
+        rows += [(f"scrapy-urlnorm {p}", Normalizer(p).normalize) for p in PROFILES]
+        for name, function in rows:
+            passes.setdefault(name, []).append(seconds(function, urls) / len(urls) * 1e6)
+    hosts = len({url.split("/")[2] for url in urls})
+    title = f"Normalize, first pass over {len(urls):,} URLs of {hosts:,} hosts"
+    print_table(title, [W3LIB], {name: statistics.median(t) for name, t in passes.items()})
+
+
+def class_of(line: str, url: str, key: str) -> str:
+    """Return why a URL may take longer: *line* as it stood in the list, *url* as it is carried."""
+    if not line.partition("://")[2].partition("/")[0].isascii():
+        return "international host"
+    if line != url:
+        return "illegal characters"
+    if "?" not in url:
+        return "no query, key is the URL" if key == url else "no query, changed"
+    if key == url:
+        return "query, key is the URL"
+    changed = key.partition("?")[2] != url.partition("#")[0].partition("?")[2]
+    return "query changed" if changed else "query, other parts changed"
+
+
+def print_classes(urls: dict[str, str], profile: str) -> None:
+    """Print, by class of URLs as they stand in the list, its share and its time."""
+    normalize = Normalizer(profile).normalize
+    classes: dict[str, list[str]] = {}
+    for url, line in urls.items():
+        classes.setdefault(class_of(line, url, normalize(url)), []).append(line)
+    print(f"\n{profile}, URLs as they stand in the list\n\n| class | share | µs | share of time |")
+    print("|---|---|---|---|")
+    cost = {}
+    for name, lines in classes.items():
+        times = [seconds(normalize, lines) / len(lines) * 1e6 for _ in range(ROUNDS)]
+        cost[name] = statistics.median(times)
+    total = sum(cost[name] * len(lines) for name, lines in classes.items())
+    for name, lines in sorted(classes.items(), key=lambda item: -len(item[1]) * cost[item[0]]):
+        share, spent = len(lines) / len(urls), cost[name] * len(lines) / total
+        print(f"| {name} | {share:.1%} | {cost[name]:.2f} | {spent:.0%} |")
 
 
 def race_fingerprints(urls: list[str]) -> None:
@@ -167,33 +232,25 @@ def race_fingerprints(urls: list[str]) -> None:
     except ImportError:
         pass
     rng = random.Random(3)
-    menu = urls[:200]
-    links = [rng.choice(menu) if rng.random() < 0.9 else url for url in urls]
-    stream: dict[str, list[float]] = {name: [] for name, _ in candidates}
-    fresh: dict[str, list[float]] = {name: [] for name, _ in candidates}
-    again: dict[str, list[float]] = {name: [] for name, _ in candidates}
-    for _ in range(ROUNDS):
-        for name, fingerprint in candidates:
-            requests = [Request(url) for url in urls]
-            gc.collect()
-            for times in (fresh[name], again[name]):
-                start = time.perf_counter()
-                for request in requests:
-                    fingerprint(request)
-                times.append((time.perf_counter() - start) / len(urls) * 1e6)
-        for name, fingerprint in candidates:
-            requests = [Request(url) for url in links]
-            gc.collect()
-            start = time.perf_counter()
-            for request in requests:
-                fingerprint(request)
-            stream[name].append((time.perf_counter() - start) / len(urls) * 1e6)
-    for title, times in (
-        ("Fingerprint of a fresh GET request, every URL another", fresh),
-        ("Of fresh requests for links, nine of ten to pages that many link to", stream),
-        ("Of a request that was asked before", again),
-    ):
-        print_table(title, "Scrapy", {n: statistics.median(t) for n, t in times.items()})
+    asked, others = urls[:REMEMBERED], urls[REMEMBERED:]
+    menu = others[:200]
+    links = [rng.choice(menu) if rng.random() < 0.9 else url for url in others[:REMEMBERED]]
+    found: dict[str, dict[str, list[float]]] = {}
+    for turn in range(ROUNDS):
+        for name, fingerprint in candidates if turn % 2 else candidates[::-1]:
+            # More URLs than are remembered drive out what the last round left.
+            seconds(fingerprint, [Request(url) for url in others])
+            first, second, linked = ([Request(url) for url in u] for u in (asked, asked, links))
+            for title, requests in (
+                ("Fingerprint of a fresh GET request, every URL another", first),
+                ("Of the same request again", first),
+                ("Of another request for the same URL", second),
+                ("Of fresh requests for links, nine of ten to pages that many link to", linked),
+            ):
+                cost = seconds(fingerprint, requests) / len(requests) * 1e6
+                found.setdefault(title, {}).setdefault(name, []).append(cost)
+    for title, times in found.items():
+        print_table(title, ["Scrapy"], {n: statistics.median(t) for n, t in times.items()})
 
 
 def main() -> None:
@@ -201,22 +258,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("file", nargs="?", help="URLs, one a line, plain or .gz")
-    parser.add_argument("--most", type=int, default=40_000, help="how many URLs to take")
+    parser.add_argument("--most", type=int, default=20_000, help="how many URLs to normalize")
     args = parser.parse_args()
-    urls = carried_urls(args.file)
-    random.Random(7).shuffle(urls)
-    urls = urls[: args.most]
-    print(f"{len(urls):,} URLs of {args.file or 'the generator'}, Python {sys.version.split()[0]}")
+    urls = carried(lines_of(args.file))
+    shuffled = list(urls)
+    random.Random(7).shuffle(shuffled)
+    taken = shuffled[: args.most]
+    print(f"{len(taken):,} URLs of {args.file or 'the generator'}, Python {sys.version.split()[0]}")
     candidates = normalizers()
-    print_table("Normalize", "w3lib.url.canonicalize_url", race(candidates, urls))
-    normalize = Normalizer().normalize
-    work = [url for url in urls if normalize(url) != url]
-    title = f"Normalize the {len(work):,} URLs that need work in the default profile"
-    pair = [
-        c for c in candidates if c[0] in ("w3lib.url.canonicalize_url", "scrapy-urlnorm default")
-    ]
-    print_table(title, "w3lib.url.canonicalize_url", race(pair, work))
-    race_fingerprints(urls[:20_000])
+    print_table("Normalize", [W3LIB, RUST], race(candidates, taken))
+    race_first_passes(taken)
+    for profile in PROFILES:
+        print_classes({url: urls[url] for url in taken}, profile)
+    race_fingerprints(shuffled[: 3 * REMEMBERED])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -10,33 +10,56 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class BoundedCache(dict[str, _Answer]):
-    """The answers of a function of one text; ``cache[text]`` asks the function only once.
+class BoundedCache(dict[Any, _Answer]):
+    """The answers of a function of one argument; ``cache[text]`` asks the function only once.
 
     A crawl meets the same few names and hosts over and over, so an answer that is here costs one
-    look-up in a dict. A hostile site makes up new texts at no cost: a full cache therefore
-    forgets everything, and a long text is never kept.
+    look-up in a dict. A hostile site makes up new texts at no cost: a long text is never kept, and
+    of many only the newest. When half of the room is full, it becomes the old half, and what was
+    old is forgotten, but for what was asked for since. So new texts never drive out the answers
+    that a crawl needs all the time.
 
-    >>> lengths = BoundedCache(len, most=2, longest=3)
-    >>> [lengths[text] for text in ("a", "bb", "cccc", "a")]
-    [1, 2, 4, 1]
-    >>> sorted(lengths)
-    ['a', 'bb']
+    >>> lengths = BoundedCache(len, most=4, longest=3)
+    >>> [lengths[text] for text in ("a", "bb", "cccc", "a", "c")]
+    [1, 2, 4, 1, 1]
+    >>> sorted(lengths), sorted(lengths.old)
+    (['c'], ['a', 'bb'])
     """
 
-    __slots__ = ("_function", "_longest", "_most")
+    __slots__ = ("_function", "_half", "_length", "_longest", "old")
 
-    def __init__(self, function: Callable[[str], _Answer], *, most: int, longest: int) -> None:
-        """Cache *function* for at most *most* texts of at most *longest* characters each."""
+    #: The older half. What is asked for again moves back.
+    old: dict[Any, _Answer]
+
+    def __init__(
+        self,
+        function: Callable[[Any], _Answer],
+        *,
+        most: int,
+        longest: int,
+        length: Callable[[Any], int] = len,
+    ) -> None:
+        """Cache *function* for at most *most* arguments of at most *longest* characters each.
+
+        *length* tells how many characters an argument has that is no text.
+        """
         super().__init__()
         self._function = function
-        self._most = most
+        self._half = max(most // 2, 1)
         self._longest = longest
+        self._length = length
+        self.old = {}
 
-    def __missing__(self, text: str) -> _Answer:
-        answer = self._function(text)
-        if len(text) <= self._longest:
-            if len(self) >= self._most:
-                self.clear()
-            self[text] = answer
+    def __missing__(self, text: Any) -> _Answer:
+        old = self.old
+        if text in old:
+            answer = old[text]
+        else:
+            answer = self._function(text)
+            if self._length(text) > self._longest:
+                return answer
+        if len(self) >= self._half:
+            self.old = self.copy()
+            self.clear()
+        self[text] = answer
         return answer

@@ -1,12 +1,12 @@
-"""The fast path: the keys of plain URLs, without running a rule.
+"""The fast path: the keys of plain URLs, part by part.
 
-Most URLs of a crawl are plain. Each rule that is on says which URLs it takes for plain
-(:mod:`~scrapy_urlnorm.rules.plain`), and one regular expression, made of these words, recognizes
-them. The fast path makes four simple changes itself: it gives an empty path its slash, encodes the
-parameters as a form does, sorts them, and removes the fragment.
+One expression takes a URL apart into scheme and authority, path, query and fragment. A crawl has
+few hosts and few sets of parameter names, so the rules themselves say once what becomes of each,
+and the answer is kept. What is left for each URL is a handful of look-ups and tests of characters.
+:mod:`~scrapy_urlnorm.rules.plain` tells which rules allow that, for which URLs.
 
-The fast path returns ``None`` for any other URL. Its answers equal those of the rules (a test
-checks).
+The fast path returns ``None`` for any other URL, and where one run of the rules is not enough, since
+there the order of rules might matter. Its answers equal those of the rules (a test checks).
 """
 
 from __future__ import annotations
@@ -16,117 +16,124 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.rules.escapes import ESCAPE, FORM_TOKEN, MANY, UNRESERVED, text_of
-from scrapy_urlnorm.rules.params import LONGEST_NAME, MOST_NAMES
-from scrapy_urlnorm.rules.query import form_encoded, sorted_query
+from scrapy_urlnorm.query_plans import query_key
+from scrapy_urlnorm.rules.escapes import MANY, MAYBE, UNRESERVED, find_bad_escape
+from scrapy_urlnorm.url import join, parse
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.rules.plain import Plain
+    from scrapy_urlnorm.query_plans import QueryKey
+    from scrapy_urlnorm.rules.compiled import Catalogue
+    from scrapy_urlnorm.rules.plain import Edit, Plain
 
 FastKey = Callable[[str], "str | None"]
-_NOTHING = "(?!)"  # an expression that matches no text
+#: What becomes of scheme and authority, ``None`` if it cannot be told; and the host, if its site
+#: has rules of its own.
+Head = tuple["str | None", "str | None"]
+SiteKey = Callable[[str, str], "str | None"]
+
+#: How many different beginnings of URLs are remembered, and the characters of one.
+MOST_PREFIXES, LONGEST_PREFIX = 32_768, 256
+UNKNOWN: Head = (None, None)
 
 
 class PlainUrls(NamedTuple):
-    """How plain URLs are recognized, and how their parameters are sorted."""
+    """How plain URLs are recognized, and their parts normalized, by the catalogue alone."""
 
-    expression: re.Pattern[str]
-    is_plain_param: BoundedCache[bool]  # by name: no expression can know all names of the rules
-    sort: str | None
-
-
-def plain_urls(plain: Plain) -> PlainUrls:
-    """Compile *plain*, a description, into an expression and a test for names of parameters."""
-    expression = re.compile(
-        f"({plain.scheme}://{_host(plain)}{_path(plain)}){_query(plain)}{_fragment(plain)}"
-    )
-    no_params = plain.no_params
-
-    def is_plain_param(name: str) -> bool:
-        return not any(knows(name) for knows in no_params)
-
-    cache = BoundedCache(is_plain_param, most=MOST_NAMES, longest=LONGEST_NAME)
-    return PlainUrls(expression, cache, plain.sort)
+    plain: Plain
+    expression: re.Pattern[str]  # with groups for prefix, path and query
+    heads: BoundedCache[Head]  # by prefix
+    query_key: QueryKey
 
 
-def fast_key(urls: PlainUrls, site_key: Callable[[str, str], str | None] | None = None) -> FastKey:
+def plain_urls(catalogue: Catalogue) -> PlainUrls | None:
+    """Compile what the rules of *catalogue* say of plain URLs; ``None`` if one says nothing."""
+    plain = catalogue.plain()
+    if plain is None:
+        return None
+
+    def head_of(prefix: str) -> Head:
+        url = parse(f"{prefix}/")
+        new = None if url is None else catalogue.run_once(url)
+        return UNKNOWN if new is None else (join(new)[:-1], None)
+
+    heads = BoundedCache(head_of, most=MOST_PREFIXES, longest=LONGEST_PREFIX)
+    return PlainUrls(plain, _expression(plain), heads, query_key(plain, catalogue))
+
+
+def fast_key(
+    urls: PlainUrls,
+    heads: BoundedCache[Head] | None = None,
+    site_key: SiteKey | None = None,
+) -> FastKey:
     """Return a function that gives the key of a plain URL, and ``None`` for any other URL.
 
-    *site_key* takes a host and the key by the catalogue. It returns the key by the rules of the
-    site too, or ``None`` if it cannot tell.
+    Where *heads* names a host, *site_key* takes it and the key by the catalogue. It returns the key
+    by the rules of the site too, or ``None`` if it cannot tell.
     """
-    fullmatch = urls.expression.fullmatch
-    plain = urls.is_plain_param
-    order = urls.sort
+    plain, expression, own_heads, query_key = urls
+    fullmatch = expression.fullmatch
+    heads = own_heads if heads is None else heads
+    decode, edit, ends = plain.decode_path, _in_turn(plain.path_edits), plain.edited_ends
+    empty_path = "/" if plain.add_root_slash else ""
+    no_group = "/." if plain.groups else "/("
 
     def key_of(url: str) -> str | None:
         match = fullmatch(url)
         if match is None:
             return None
-        key, host, path, query, loose_query = match.groups()
+        prefix, path, query = match.groups()
+        head, host = heads[prefix]
+        if "%" in path:
+            if find_bad_escape(path):
+                return None
+            path = decode(path)
+        if head is None or "/." in path or no_group in path:
+            return None
         if not path:
-            key += "/"
-        if loose_query is not None:
-            query = form_encoded(loose_query)
-            if not query:  # nothing but "&": other rules decide whether the "?" stays
+            path = empty_path
+        if edit is not None and ("//" in path or path.endswith(ends)):
+            before = path
+            path = edit(before)
+            if path is not before and edit(path) != path:
                 return None
+        key = head + path
         if query is not None:
-            if "&" in query:
-                pairs = [piece.partition("=") for piece in query.split("&")]
-                for name, _, _ in pairs:
-                    if not plain[name]:
-                        return None
-                if order is not None:
-                    query = sorted_query(query, order, pairs)
-            elif not plain[query.partition("=")[0]]:
+            query = query_key(query)
+            if query:
+                key = f"{key}?{query}"
+            elif query is not None:
                 return None
-            key = f"{key}?{query}"
-        return key if site_key is None else site_key(host, key)
+        if key == url:
+            key = url
+        return key if host is None or site_key is None else site_key(host, key)
 
     return key_of
 
 
-def _host(plain: Plain) -> str:
-    """Return an expression for the host, which is its one group.
+def _in_turn(edits: list[Edit]) -> Edit | None:
+    """Return one function that does what *edits* do one after the other, ``None`` for none."""
+    if not edits:
+        return None
 
-    What a host must not begin with, and what a path must not end in, is looked for before the
-    host, where the look-ahead is tried once; after a label it would be tried at every label.
+    def edited(path: str) -> str:
+        for edit in edits:
+            path = edit(path)
+        return path
+
+    return edited
+
+
+def _expression(plain: Plain) -> re.Pattern[str]:
+    """Return an expression for plain URLs.
+
+    No part can go on with what begins the next: a URL that does not match takes linear time.
     """
-    look_ahead = rf"(?={re.escape(plain.first_label)}\.)" if plain.first_label else ""
-    if plain.no_first_labels:
-        look_ahead += rf"(?!(?:{'|'.join(plain.no_first_labels)})\.)"
-    if plain.no_last_segments:
-        names = "|".join(map(re.escape, plain.no_last_segments))
-        look_ahead += rf"(?![^?#]*/(?:{names})(?:\.[^/?#]*)?(?:[?#]|$))"
-    # The last label begins with a letter: no number, no IPv4 address.
-    return look_ahead + r"((?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*)"
-
-
-def _path(plain: Plain) -> str:
-    """Return an expression for the path, which is its one group."""
-    characters = plain.characters + "!$&'()*+,:=@"
-    text = text_of(characters, plain.escape)
-    segment = rf"(?=[^{plain.no_segment_begins}])(?:[{characters}]|{plain.escape}){text}"
-    end = {None: "", True: "(?<=/)", False: "(?<!/)"}[plain.last_slash]
-    if plain.empty_segments:
-        path = rf"(?:/(?:{segment})?)+{end}"
-    else:
-        path = rf"(?:/{segment})+/?{end}|/"
-    return f"({path}|)" if plain.add_root_slash else f"({path})"
-
-
-def _query(plain: Plain) -> str:
-    """Return an expression for the query: one group if it stays, another if it is to be encoded."""
-    if not plain.queries:
-        return f"(?:({_NOTHING})({_NOTHING}))?"
+    # A control character or a space goes where it ends the URL; a backslash ends the authority.
+    prefix = rf"[A-Za-z][A-Za-z0-9+.\-]{MANY}://[^/?#\\\x00-\x20]{MANY}"
+    path = rf"/[{UNRESERVED}!$&'()*+,:=@%/]{MANY}|"
     if plain.form_encode:
-        encoded = rf"{FORM_TOKEN}={FORM_TOKEN}(?:&{FORM_TOKEN}={FORM_TOKEN}){MANY}(?=#|$)"
-        printable = r'[!"$-~]+' if plain.semicolons else r'[!"$-:<-~]+'
-        return rf"(?:\?(?:({encoded})|({printable})))?"
-    legal = text_of(UNRESERVED + r"!$&'()*+,:=@/?\[\]" + ";" * plain.semicolons, ESCAPE)
-    not_empty = "" if plain.empty_query else "(?!#|$)"
-    return rf"(?:\?({not_empty}{legal})({_NOTHING})?)?"
-
-
-def _fragment(plain: Plain) -> str:
-    return "(?:#[!-~]*)?" if plain.remove_fragment else ""
+        query = '!"$-~' if plain.semicolons else '!"$-:<-~'
+    else:
+        query = UNRESERVED + r"!$&'()*+,:=@/?\[\]%" + ";" * plain.semicolons
+    fragment = "" if plain.fragment is None else f"(?:{plain.fragment}){MAYBE}"
+    return re.compile(rf"({prefix})({path})(?:\?([{query}]{MANY})){MAYBE}{fragment}")

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.domains import MAX_HOST, domain_or_host
-from scrapy_urlnorm.fast_key import fast_key, plain_urls
+from scrapy_urlnorm.fast_key import (
+    LONGEST_PREFIX,
+    MOST_PREFIXES,
+    UNKNOWN,
+    fast_key,
+    plain_urls,
+)
 from scrapy_urlnorm.rules import PROFILES, RULES
 from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules
 from scrapy_urlnorm.rules.data import lists_digest
-from scrapy_urlnorm.rules.escapes import UNTIDY_ESCAPE
 from scrapy_urlnorm.rules.host import canonical_host
 from scrapy_urlnorm.site_rules import RulesByDomain, RuleSet
 from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.fast_key import FastKey, PlainUrls
+    from scrapy_urlnorm.fast_key import FastKey, Head, PlainUrls
     from scrapy_urlnorm.site_rules import SiteRule
 
 KEY_VERSION = 2
@@ -116,9 +121,7 @@ ConfigError` for an unknown profile, rule or option.
         told: set[frozenset[SiteRule]] | None = None,
     ) -> None:
         catalogue = Catalogue(effective_rules(profile, rules))
-        plain = catalogue.plain()
-        urls = None if plain is None else plain_urls(plain)
-        self._set_up(profile, catalogue, urls, site_rules, told)
+        self._set_up(profile, catalogue, plain_urls(catalogue), site_rules, told)
 
     def _set_up(
         self,
@@ -137,8 +140,10 @@ ConfigError` for an unknown profile, rule or option.
             )
         catalogue_key = with_site = None
         if urls is not None:
-            catalogue_key = fast_key(urls)
-            with_site = catalogue_key if site is None else fast_key(urls, self._fast_site_key)
+            catalogue_key = with_site = fast_key(urls)
+            if site is not None:
+                heads = BoundedCache(self._head, most=MOST_PREFIXES, longest=LONGEST_PREFIX)
+                with_site = fast_key(urls, heads, self._fast_site_key)
         values = {
             "_by_domain": None,
             "_catalogue": catalogue,
@@ -272,9 +277,14 @@ ConfigError` for an unknown profile, rule or option.
         if url is None:
             return text
         result = join(url)
-        if record is not None and result != text:
-            record("parse", split(text), url, _PARSE_REASON)
         fast_key = self._fast_key
+        if record is not None:
+            if result != text:
+                record("parse", split(text), url, _PARSE_REASON)
+        elif result != text and fast_key is not None:
+            key = fast_key(result)
+            if key is not None:
+                return key
         for _ in range(_MAX_PASSES):
             before = url
             url, is_last = self._run_pass(url, result, record)
@@ -295,19 +305,9 @@ ConfigError` for an unknown profile, rule or option.
 
         Also tell whether another pass is known to change nothing.
         """
-        is_last = True
-        # Rules that need a part that is not there are left out. A part that another rule brings
-        # in within this pass meets them in the next one.
-        untidy = "%" in text and UNTIDY_ESCAPE.search(text) is not None
         site = self._site
         catalogue = self._catalogue if site is None else self._catalogue_of(site, url.host or "")
-        for apply, option, rule, settles in catalogue.steps[untidy, "?" in text, "#" in text]:
-            new = apply(url, option)
-            if new is not url:
-                if record is not None:
-                    record(rule.name, url, new, rule.summary)
-                url = new
-                is_last = is_last and settles
+        url, is_last = catalogue.run(url, text, record)
         if site is not None and self._has_site_rules[url.host or ""]:
             new = site.apply(url, record)
             is_last = is_last and new is url
@@ -321,18 +321,32 @@ ConfigError` for an unknown profile, rule or option.
             return self._catalogue.changed(options)
         return self._catalogue
 
+    def _head(self, prefix: str) -> Head:
+        """Return what becomes of scheme and authority, and the host if its site has rules.
+
+        Unknown if the host, before or after, has another catalogue.
+        """
+        site, urls = self._site, self._plain_urls
+        assert site is not None
+        assert urls is not None
+        head, _ = urls.heads[prefix]
+        before = parse(f"{prefix}/")
+        if head is None or before is None:
+            return UNKNOWN
+        if self._catalogue_of(site, before.host or "") is not self._catalogue:
+            return UNKNOWN
+        host = split(head).host or ""
+        if not self._has_site_rules[host]:
+            return head, None
+        return UNKNOWN if site.catalogue_options(host) else (head, host)
+
     def _fast_site_key(self, host: str, key: str) -> str | None:
         """Apply the rules of the site of *host* to *key*, the key by the catalogue.
 
-        ``None`` if the site has another catalogue, or if the result may change once more: then
-        all rules have to run.
+        ``None`` if the result may change once more: then all rules have to run.
         """
-        if not self._has_site_rules[host]:
-            return key
         site = self._site
         assert site is not None
-        if site.catalogue_options(host):
-            return None
         url = split(key)
         new = site.apply(url, None)
         if new is url:

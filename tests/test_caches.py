@@ -13,16 +13,33 @@ def test_a_function_is_asked_once_for_a_text() -> None:
         asked.append(text)
         return len(text)
 
-    cache = BoundedCache(length, most=3, longest=5)
+    cache = BoundedCache(length, most=6, longest=5)
     assert [cache[text] for text in ("a", "bb", "a", "bb", "")] == [1, 2, 1, 2, 0]
     assert asked == ["a", "bb", ""]
 
 
 def test_a_cache_is_bounded_in_entries_and_in_length() -> None:
     """However many texts a site makes up, and however long, the cache stays small."""
-    cache = BoundedCache(len, most=3, longest=5)
+    cache = BoundedCache(len, most=4, longest=5)
     for i in range(100):
         assert cache[str(i)] == len(str(i))
         assert cache["x" * i] == i
-        assert len(cache) <= 3
-        assert max(map(len, cache)) <= 5
+        assert len(cache) + len(cache.old) <= 4
+        assert max(map(len, [*cache, *cache.old])) <= 5
+
+
+def test_new_texts_do_not_drive_out_what_is_asked_for_again() -> None:
+    """A text that comes again within half of the room is never asked for anew."""
+    asked: list[str] = []
+    cache = BoundedCache(asked.append, most=8, longest=5)
+    for i in range(100):
+        cache["often"]
+        cache[str(i)]
+    assert asked.count("often") == 1
+
+
+def test_an_argument_may_be_something_else_than_a_text() -> None:
+    """A function of several texts says how long they are."""
+    cache = BoundedCache(len, most=4, longest=3, length=lambda texts: sum(map(len, texts)))
+    assert (cache["a", "bb"], cache["a", "bbb"]) == (2, 2)
+    assert list(cache) == [("a", "bb")]

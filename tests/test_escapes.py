@@ -18,7 +18,6 @@ HEX_PAIRS = [a + b for a in string.hexdigits for b in string.hexdigits]
     ("expression", "characters"),
     [
         (escapes.ESCAPE, RESERVED),
-        (escapes.ESCAPE_IN_PATH, RESERVED - set(b":@!$&'()*+,=[]")),
         (escapes.ESCAPE_IN_FORM, RESERVED - {0x20}),
     ],
 )

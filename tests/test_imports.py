@@ -30,6 +30,7 @@ FLOORS = (
     ("learning",),
     ("normalizer",),
     ("fast_key",),
+    ("query_plans",),
     ("logs", "stores"),
     ("fingerprints",),
     ("site_rules",),

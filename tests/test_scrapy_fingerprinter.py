@@ -119,16 +119,56 @@ def test_the_request_is_left_as_it_was():
     assert request.meta == {"a": 1}
 
 
-def test_a_request_is_looked_at_once():
-    """The fingerprint is remembered while the request lives, and no longer."""
+def test_a_plain_get_leaves_nothing_behind_but_its_url():
+    """Its fingerprint is found by its URL, not by the request: that costs less."""
     fingerprinter = new()
     request = Request(UGLY)
+    assert fingerprinter.fingerprint(request) is fingerprinter.fingerprint(request)
+    assert fingerprinter.counts["processed"] == fingerprinter.counts["changed"] == 2
+    assert len(fingerprinter._memo) == 0
+
+
+class Named(Request):
+    """A request of a subclass, whose properties may say something else than its slots."""
+
+    url = property(lambda self: KEY)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Request(UGLY, method="POST"),
+        lambda: Request(UGLY, body=b"x"),
+        lambda: Request(UGLY, meta={"urlnorm": "safe"}),
+        lambda: Request(UGLY, meta={"verbatim_url": True}),
+        lambda: Named("http://h/"),
+    ],
+)
+def test_any_other_request_is_looked_at_once(make):
+    """The fingerprint is remembered while the request lives, and no longer."""
+    fingerprinter = new()
+    request = make()
     assert fingerprinter.fingerprint(request) is fingerprinter.fingerprint(request)
     assert fingerprinter.counts["processed"] == 1
     assert len(fingerprinter._memo) == 1
     del request
     gc.collect()
     assert len(fingerprinter._memo) == 0
+
+
+def test_a_url_property_of_a_subclass_is_asked():
+    """Only where the class is Request itself its parts are read past its properties."""
+    assert new().fingerprint(Named("http://h/")) == by_the_book(Request(KEY))
+
+
+@pytest.mark.parametrize("meta", [None, {}, {"depth": 1}])
+def test_a_scrapy_without_slots_gives_the_same_bytes(meta, monkeypatch):
+    """The properties are the documented way, and are there in every version."""
+    monkeypatch.setattr(module, "_WITH_SLOTS", None)
+    fingerprinter = new()
+    found = {fingerprinter.fingerprint(Request(UGLY, meta=meta)) for _ in range(2)}
+    assert found == {by_the_book(Request(KEY))}
+    assert fingerprinter.counts == new().counts | {"processed": 2, "changed": 2}
 
 
 def test_links_that_come_again_are_known_and_counted_all_the_same():
@@ -145,8 +185,9 @@ def test_what_is_known_of_urls_is_bounded():
     for number in range(2 * module.KNOWN_URLS):
         fingerprinter.fingerprint(Request(f"http://h/{number}"))
         fingerprinter.fingerprint(Request(f"http://h/{'a' * module.KNOWN_LENGTH}{number}"))
-    assert 0 < len(fingerprinter._known) <= module.KNOWN_URLS
-    assert max(map(len, fingerprinter._known)) <= module.KNOWN_LENGTH
+    known = fingerprinter._known
+    assert 0 < len(known) + len(known.old) <= module.KNOWN_URLS
+    assert max(map(len, known)) <= module.KNOWN_LENGTH
 
 
 def test_another_normalizer_makes_fingerprints_anew():
@@ -255,6 +296,10 @@ def test_set_apart_gives_every_hop_its_own_fingerprint():
     found = {fingerprinter.fingerprint(r) for r in (request, again, plain)}
     assert len(found) == 3
     assert fingerprinter.fingerprint(plain) == by_the_book(plain)
+    del request, again
+    gc.collect()
+    fingerprinter.fingerprint(Request(UGLY))
+    assert len(fingerprinter._memo) == 1  # `plain`, which was asked for while the others lived
 
 
 class FakeCrawler:

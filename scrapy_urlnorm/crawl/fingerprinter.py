@@ -6,12 +6,13 @@ import json
 import logging
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
+from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
@@ -22,7 +23,6 @@ from scrapy_urlnorm.rules import PROFILES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
@@ -30,8 +30,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: How many URLs the fingerprint is remembered of, and how many characters they have at most.
-KNOWN_URLS = 2_048
-KNOWN_LENGTH = 2_048
+KNOWN_URLS = 16_384
+KNOWN_LENGTH = 1_024
+
+
+# The class of most requests, if its parts can be read past its properties, which cost more than all
+# the rest of a look-up. A subclass may have properties that say something else.
+_WITH_SLOTS = (
+    Request if all(hasattr(Request, name) for name in ("_url", "_body", "_meta")) else None
+)
 
 
 class Fingerprinter(Protocol):
@@ -48,7 +55,9 @@ class UrlNormRequestFingerprinter:
     the fallback is Scrapy's own, the bytes are made here without a copy. They are the same, and
     they depend on the key alone, not on the versions of w3lib and Scrapy.
 
-    `fingerprint` never raises. It remembers its answer as long as the request lives.
+    `fingerprint` never raises. The fingerprint of a GET that is its URL alone is remembered by the
+    URL: most links of a page were on the page before it too. That of any other request is
+    remembered as long as the request lives.
     """
 
     def __init__(self, normalizer: Normalizer, fallback: Fingerprinter | None = None) -> None:
@@ -59,13 +68,13 @@ class UrlNormRequestFingerprinter:
             _scrapy_digest if self._is_direct else self._fallback_digest
         )
         self._memo: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
+        self._apart: WeakSet[Request] = WeakSet()
+        self._by_url = self._is_direct  # no living request was set apart from its URL
         self._of_profiles: dict[str, Normalizer] = {}  # for requests that name one in their meta
         self._warned: set[str] = set()
         self._stats: StatsCollector | None = None
-        self.counts = dict.fromkeys(
-            ("processed", "changed", "left_alone", "bad_meta", "fallback_errors", "rules_left_out"),
-            0,
-        )
+        self._processed = self._changed = 0
+        self._rare = dict.fromkeys(("left_alone", "bad_meta", "fallback_errors"), 0)
         self.normalizer = normalizer
 
     @classmethod
@@ -100,49 +109,65 @@ class UrlNormRequestFingerprinter:
         self._normalizer = normalizer
         self._normalize: Callable[[str], str] = normalizer.normalize
         self._memo = WeakKeyDictionary()
-        self._known: dict[str, tuple[bytes, bool]] = {}
+        self._known = BoundedCache(self._known_get, most=KNOWN_URLS, longest=KNOWN_LENGTH)
 
     def fingerprint(self, request: Request) -> bytes:
         """Return the fingerprint of *request*; see the class."""
+        if self._by_url and type(request) is _WITH_SLOTS:
+            meta = request._meta
+            if (
+                request.method == "GET"
+                and not request._body
+                and not (meta and ("urlnorm" in meta or "verbatim_url" in meta))
+            ):
+                digest, is_changed = self._known[request._url]
+                self._processed += 1
+                if is_changed:
+                    self._changed += 1
+                return digest
+        return self._remembered(request)
+
+    def _remembered(self, request: Request) -> bytes:
+        self._by_url = self._is_direct and not self._apart
         digest = self._memo.get(request)
         if digest is None:
+            self._processed += 1
             digest = self._memo[request] = self._fingerprint(request)
         return digest
 
     def _fingerprint(self, request: Request) -> bytes:
-        counts = self.counts
-        counts["processed"] += 1
-        meta = request.meta
-        if (
-            request.method != "GET"
-            or request.body
-            or not self._is_direct
-            or (meta and ("urlnorm" in meta or "verbatim_url" in meta))
-        ):
-            return self._fingerprint_of_any(request)
-        # Most links of a page were on the page before it too, and a plain GET is its URL alone.
-        url = request.url
-        known = self._known.get(url)
-        if known is None:
-            key = self._normalize(url)
-            known = get_fingerprint(key), key is not url and key != url
-            if len(url) <= KNOWN_LENGTH:
-                if len(self._known) >= KNOWN_URLS:
-                    self._known.clear()
-                self._known[url] = known
-        digest, is_changed = known
-        if is_changed:
-            counts["changed"] += 1
-        return digest
-
-    def _fingerprint_of_any(self, request: Request) -> bytes:
         normalizer = self.normalizer_for(request)
         if normalizer is None:
-            self.counts["left_alone"] += 1
+            self._rare["left_alone"] += 1
             return self._stock(request)
-        key = normalizer.normalize(request.url)
-        self.counts["changed"] += key != request.url
-        return self._digest(request, key)
+        url = request.url
+        if (
+            self._is_direct
+            and normalizer is self._normalizer
+            and request.method == "GET"
+            and not request.body
+        ):
+            digest, is_changed = self._known[url]
+        else:
+            key = normalizer.normalize(url)
+            digest, is_changed = self._digest(request, key), key != url
+        self._changed += is_changed
+        return digest
+
+    def _known_get(self, url: str) -> tuple[bytes, bool]:
+        """Return the fingerprint of a GET that is *url* alone, and whether its key is another."""
+        key = self._normalize(url)
+        return get_fingerprint(key), key is not url and key != url
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many requests were given a fingerprint, and how many of them in which way."""
+        return {
+            "processed": self._processed,
+            "changed": self._changed,
+            **self._rare,
+            "rules_left_out": self.normalizer.rules_left_out,
+        }
 
     def normalizer_for(self, request: Request) -> Normalizer | None:
         """Return the normalizer that makes the key of *request*; ``None`` leaves it alone."""
@@ -158,7 +183,7 @@ class UrlNormRequestFingerprinter:
             if choice not in self._of_profiles:
                 self._of_profiles[choice] = Normalizer(choice)
             return self._of_profiles[choice]
-        self.counts["bad_meta"] += 1
+        self._rare["bad_meta"] += 1
         self._warn_once(
             "bad_meta",
             "Ignored urlnorm=%(value)r in the meta of %(request)s; accepted: True, False, "
@@ -193,6 +218,8 @@ class UrlNormRequestFingerprinter:
         self._memo[request] = sha1(
             self.fingerprint(request) + b"redirect %d" % hop, usedforsecurity=False
         ).digest()
+        self._apart.add(request)
+        self._by_url = False
 
     def _fallback_digest(self, request: Request, key: str) -> bytes:
         copy = request.replace(url=key, meta={**request.meta, "verbatim_url": True})
@@ -208,7 +235,7 @@ class UrlNormRequestFingerprinter:
         try:
             return self._fallback.fingerprint(request)
         except Exception as error:  # noqa: BLE001 - an error raised from here would end the crawl
-            self.counts["fallback_errors"] += 1
+            self._rare["fallback_errors"] += 1
             self._warn_once(
                 "fallback_errors",
                 "%(fallback)s raised %(error)r on %(request)s; its URL is taken as it stands. "
@@ -227,7 +254,6 @@ class UrlNormRequestFingerprinter:
     def spider_closed(self) -> None:
         """Write the counts to the statistics: to add each at once would cost more than the work."""
         if self._stats is not None:
-            self.counts["rules_left_out"] = self.normalizer.rules_left_out
             for name, count in self.counts.items():
                 if count:
                     self._stats.set_value(f"urlnorm/requests/{name}", count)

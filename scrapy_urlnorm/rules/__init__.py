@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
         "changing",
         host.strip_mobile_host,
         options.switch,
-        plain_when=plain.no_mobile_label,
+        plain_when=plain.always,
     ),
     Rule(
         "www",
@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
         host.www,
         options.one_of("remove", "add"),
         aggressive="remove",
-        plain_when=plain.www_is_right,
+        plain_when=plain.always,
     ),
     _everywhere("remove-default-port", host.remove_default_port, plain.always),
     # After the default port: a port that is still there names one of two servers.
@@ -143,7 +143,7 @@ RULES: tuple[Rule, ...] = (
         host.force_scheme,
         options.one_of("http", "https"),
         aggressive="http",
-        plain_when=plain.scheme_is_forced,
+        plain_when=plain.always,
     ),
     Rule(
         "remove-userinfo",
@@ -162,7 +162,7 @@ RULES: tuple[Rule, ...] = (
         default=True,
         aggressive=True,
         key_only=True,
-        plain_when=plain.no_reserved_escape,
+        plain_when=plain.escapes_are_decoded(path.decode_reserved),
     ),
     # After all rules that merge what stock Scrapy merges: "/(S(...))/.." has to be "/" first.
     # Before the index: "index.jsp;jsessionid=...".
@@ -173,7 +173,7 @@ RULES: tuple[Rule, ...] = (
         options.session_ids,
         default="sure",
         aggressive="likely",
-        plain_when=plain.no_session_id,
+        plain_when=plain.session_ids,
     ),
     # After the dot segments: "/a//../b" is "/a/b", not "/b".
     Rule(
@@ -182,14 +182,14 @@ RULES: tuple[Rule, ...] = (
         path.remove_duplicate_slashes,
         options.switch,
         aggressive=True,
-        plain_when=plain.no_empty_segment,
+        plain_when=plain.path_is_edited(path.with_single_slashes, ends=lambda _: ()),
     ),
     Rule(
         "lowercase-path",
         "changing",
         path.lowercase_path,
         options.switch,
-        plain_when=plain.path_in_lower_case,
+        plain_when=plain.path_is_edited(path.in_lower_case),
     ),
     # No word for plain URLs: a path or a query may bear its marks in too many ways.
     Rule("strip-amp", "changing", path.strip_amp, options.switch),
@@ -200,7 +200,9 @@ RULES: tuple[Rule, ...] = (
         path.remove_directory_index,
         options.index_names,
         aggressive=True,
-        plain_when=plain.no_index_name,
+        plain_when=plain.path_is_edited(
+            path.without_index, ends=lambda names: (f"/{name}" for name in names)
+        ),
     ),
     # After the index, which leaves a slash behind.
     Rule(
@@ -209,14 +211,16 @@ RULES: tuple[Rule, ...] = (
         path.trailing_slash,
         options.one_of("remove", "add"),
         aggressive="remove",
-        plain_when=plain.last_slash_is_right,
+        plain_when=plain.path_is_edited(
+            path.with_last_slash, ends=lambda mode: ["/" if mode == "remove" else ""]
+        ),
     ),
     Rule(
         "keep-params",
         "changing",
         query.keep_params,
         options.names,
-        plain_when=plain.no_query,
+        plain_when=plain.names_decide,
         needs="query",
         settles=True,
     ),
@@ -227,7 +231,7 @@ RULES: tuple[Rule, ...] = (
         options.dropped_params,
         default="sure",
         aggressive="likely",
-        plain_when=plain.no_dropped_param,
+        plain_when=plain.names_decide,
         needs="query",
         settles=True,
     ),
@@ -236,7 +240,7 @@ RULES: tuple[Rule, ...] = (
         "changing",
         query.drop_default_params,
         options.default_values,
-        plain_when=plain.no_query,
+        plain_when=plain.default_values,
         needs="query",
         settles=True,
     ),
@@ -261,7 +265,7 @@ RULES: tuple[Rule, ...] = (
         options.sort_mode,
         default="pairs",
         aggressive="pairs",
-        plain_when=plain.query_is_sorted,
+        plain_when=plain.names_decide,
         needs="query",
         settles=True,
     ),
@@ -273,7 +277,7 @@ RULES: tuple[Rule, ...] = (
         options.switch,
         default=True,
         aggressive=True,
-        plain_when=plain.no_empty_query,
+        plain_when=plain.empty_query_is_removed,
         needs="query",
         settles=True,
     ),

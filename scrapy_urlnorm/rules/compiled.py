@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.rules import NEEDS, PROFILES, RULE_NAMES, RULES
+from scrapy_urlnorm.rules.escapes import UNTIDY_ESCAPE
 from scrapy_urlnorm.rules.plain import Plain
 from scrapy_urlnorm.text import did_you_mean
+from scrapy_urlnorm.url import join
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.rules import Rule
     from scrapy_urlnorm.url import Url
 
     Active = tuple[Callable[[Url, Any], Url], Any, Rule, bool]
+    Recorder = Callable[[str, Url, Url, str], None]
 
 _MOST_SITES = 1_024  # sites whose own catalogue is kept
 _LONGEST_OPTIONS = 65_536  # characters of JSON
@@ -27,11 +30,10 @@ class Catalogue:
     """The rules that are on with their options, compiled once and shared by normalizers.
 
     ``options`` holds the options as JSON has them, ``compiled`` as the rules take them, both by
-    the names of the rules that are on. ``steps`` holds what to run (function, option, rule,
-    whether it settles), by whether a URL has each of the ``NEEDS``.
+    the names of the rules that are on.
     """
 
-    __slots__ = ("_changed", "compiled", "options", "steps")
+    __slots__ = ("_changed", "_steps", "compiled", "options")
 
     def __init__(self, options: Mapping[str, object]) -> None:
         """Compile *options*: True, False or an option for every rule.
@@ -48,7 +50,8 @@ class Catalogue:
                 self.options[rule.name], self.compiled[rule.name] = rule.compile(option)
             except ConfigError as error:
                 raise ConfigError(f"rule {rule.name!r}: {error}") from None
-        self.steps: dict[tuple[bool, ...], tuple[Active, ...]] = {
+        # What to run, by whether a URL has each of the NEEDS.
+        self._steps: dict[tuple[bool, ...], tuple[Active, ...]] = {
             present: tuple(
                 (rule.apply, self.compiled[rule.name], rule, rule.settles)
                 for rule in RULES
@@ -70,6 +73,32 @@ class Catalogue:
     def changed(self, options: Mapping[str, object]) -> Catalogue:
         """Return the catalogue of a site that has *options* of its own for some rules."""
         return self._changed[json.dumps(options, sort_keys=True)]
+
+    def run(self, url: Url, text: str, record: Recorder | None = None) -> tuple[Url, bool]:
+        """Run each rule once on *url*, whose text is *text*.
+
+        Also tell whether running them again is known to change nothing. *record* is called with
+        each change: rule, URL before and after, reason.
+        """
+        settles = True
+        # Rules that need a part that is not there are left out. A part that another rule brings
+        # in within this pass meets them in the next one.
+        untidy = "%" in text and UNTIDY_ESCAPE.search(text) is not None
+        for apply, option, rule, rule_settles in self._steps[untidy, "?" in text, "#" in text]:
+            new = apply(url, option)
+            if new is not url:
+                if record is not None:
+                    record(rule.name, url, new, rule.summary)
+                url = new
+                settles = settles and rule_settles
+        return url, settles
+
+    def run_once(self, url: Url) -> Url | None:
+        """Return *url* as one run of the rules leaves it; ``None`` if another would change it."""
+        new, settles = self.run(url, join(url))
+        if settles or self.run(new, join(new))[0] == new:
+            return new
+        return None
 
     def plain(self) -> Plain | None:
         """Describe the URLs that are plain for all rules that are on.

@@ -42,20 +42,25 @@ def decode_path_reserved(url: Url, _: object = True) -> Url:
     Source: RFC 3986, section 2.2 (against); w3lib.url.canonicalize_url
     """
     path = url.path
-    if "%" not in path and ";" not in path:
-        return url
+    if ";" not in path:
+        return _with_path(url, decode_reserved(path))
     end = len(path)
-    if ";" in path and url.scheme in _USES_PARAMS:
+    if url.scheme in _USES_PARAMS:
         semicolon = path.find(";", path.rfind("/") + 1)
         if semicolon >= 0:
             end = semicolon
     head, params = path[:end], path[end:]
-    new = without_reserved_escapes(decode_forgeries(head))
+    new = decode_reserved(head)
     if params and head.endswith("."):
         new = resolve_dot_segments(new)
     if params != ";":
         new += params
-    return url if new == path else url.with_path(new)
+    return _with_path(url, new)
+
+
+def decode_reserved(path: str) -> str:
+    """Return *path*, one without ``;``, as :func:`decode_path_reserved` writes it."""
+    return without_reserved_escapes(decode_forgeries(path)) if "%" in path else path
 
 
 def remove_duplicate_slashes(url: Url, _: object = True) -> Url:
@@ -69,11 +74,12 @@ def remove_duplicate_slashes(url: Url, _: object = True) -> Url:
     Semantics: changing; an empty segment is a segment (RFC 3986, section 3.3).
     Source: the article "URI normalization", "Removing duplicate slashes"
     """
-    path = url.path
-    if "//" not in path:
-        return url
-    new = _SLASHES.sub(_one_slash, path)
-    return url if new == path else url.with_path(new)
+    return _with_path(url, with_single_slashes(url.path))
+
+
+def with_single_slashes(path: str, _: object = True) -> str:
+    """Return *path* as :func:`remove_duplicate_slashes` writes it."""
+    return _SLASHES.sub(_one_slash, path) if "//" in path else path
 
 
 def _one_slash(match: re.Match[str]) -> str:
@@ -90,11 +96,13 @@ def lowercase_path(url: Url, _: object = True) -> Url:
     Semantics: changing; right for servers on a case-insensitive file system only.
     Source: RFC 3986, section 6.2.2.1 (against); convention of IIS
     """
-    path = url.path
+    return _with_path(url, in_lower_case(url.path))
+
+
+def in_lower_case(path: str, _: object = True) -> str:
+    """Return *path* as :func:`lowercase_path` writes it."""
     new = path.lower()
-    if "%" in new:
-        new = with_upper_case_escapes(new)
-    return url if new == path else url.with_path(new)
+    return with_upper_case_escapes(new) if "%" in new else new
 
 
 def strip_amp(url: Url, _: object = True) -> Url:
@@ -155,13 +163,18 @@ def remove_directory_index(url: Url, names: frozenset[str]) -> Url:
     Semantics: changing; the server may be set to another index, or to none.
     Source: the article "URI normalization", "Removing directory index"
     """
-    head, slash, last = url.path.rpartition("/")
-    if last not in names:
-        return url
-    above = head.rpartition("/")[2]
+    return _with_path(url, without_index(url.path, names))
+
+
+def without_index(path: str, names: frozenset[str]) -> str:
+    """Return *path* as :func:`remove_directory_index` writes it."""
+    start = path.rfind("/") + 1
+    if path[start:] not in names:
+        return path
+    above = path[: max(start - 1, 0)].rpartition("/")[2]
     if above in names or above in data.index_names():
-        return url
-    return url.with_path(head + slash)
+        return path
+    return path[:start]
 
 
 def trailing_slash(url: Url, mode: str = "remove") -> Url:
@@ -174,14 +187,21 @@ def trailing_slash(url: Url, mode: str = "remove") -> Url:
     Semantics: usually preserving; a server that knows one form mostly redirects the other to it.
     Source: RFC 3986, section 6.2.4; the article "URI normalization", "Adding trailing slash"
     """
-    path = url.path
+    return _with_path(url, with_last_slash(url.path, mode))
+
+
+def with_last_slash(path: str, mode: str) -> str:
+    """Return *path* as :func:`trailing_slash` writes it, with the slash or without."""
     if mode == "remove":
-        if not path.endswith("/") or path == "/":
-            return url
-        return url.with_path(path.rstrip("/") or "/")
+        return (path.rstrip("/") or "/") if path.endswith("/") else path
     if path.endswith("/"):
-        return url
+        return path
     _, dot, extension = path.rpartition("/")[2].rpartition(".")
     if dot and _FILE_EXTENSION.fullmatch(extension):
-        return url
-    return url.with_path(path + "/")
+        return path
+    return path + "/"
+
+
+def _with_path(url: Url, path: str) -> Url:
+    """Return *url* with this path, or *url* itself if it has it."""
+    return url if path == url.path else url.with_path(path)

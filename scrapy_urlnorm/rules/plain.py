@@ -1,59 +1,64 @@
 """Plain URLs: the words with which a rule says what the fast path may assume.
 
-Most URLs of a crawl are plain: the rules leave them alone, or have one of a few simple changes to
-make. :mod:`~scrapy_urlnorm.fast_key` recognizes plain URLs by one regular expression and runs no
-rule on them. A rule that is on narrows this expression by its word, ``plain_when`` in its row of
-the catalogue: a function that takes a :class:`Plain` and the compiled option of the rule.
+Most URLs of a crawl are plain: no rule has to run on the whole of them. The fast path
+(:mod:`~scrapy_urlnorm.fast_key`) takes a URL apart, has each part normalized by itself, and keeps
+the answers that come up again. A rule that is on says by its word, ``plain_when`` in its row of
+the catalogue, for which URLs that is right: a function that takes a :class:`Plain` and the
+compiled option of the rule.
 
 A rule without a word switches the fast path off as long as it is on, so that a new rule is always
-right, and fast as soon as it has a word. To write one, ask which plain URLs the rule would change:
-none (:func:`always`), or some, which the word then excludes.
+right, and fast as soon as it has a word. To write one, ask what the rule looks at:
 
-Without any word a plain URL looks like this: ``http`` or ``https``; a host in lower case of
-letters, digits, ``-`` and ``_``, whose last label begins with a letter; no user name and no port;
-a path in which no segment begins with a dot, and no ``;``; legal characters elsewhere; escapes in
-upper case, none of an unreserved character; no fragment.
+- scheme and authority alone, or what no plain URL has: :func:`always`. The fast path has the rules
+  themselves run on each authority, once;
+- the path alone: :func:`path_is_edited`, with the function that does it;
+- the names of parameters, and no value: :func:`names_decide`. The fast path has the rules
+  themselves run on each set of names, once;
+- the values of some parameters too: a word that adds to ``value_tests``.
+
+Without any word a plain URL looks like this: a scheme and any authority; a path in which no
+segment begins with a dot, and no ``;``; legal characters elsewhere; escapes in upper case, none
+of an unreserved character; no fragment.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.rules.escapes import ESCAPE, ESCAPE_IN_PATH, UNRESERVED
+from scrapy_urlnorm.rules.escapes import UNRESERVED, decode_token
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.rules.params import ParamMatcher
+    from collections.abc import Iterable, Mapping, Sequence
+
     from scrapy_urlnorm.rules.sessions import SessionMatcher
+
+Edit = Callable[[str], str]
+#: A test for the value of a parameter, as it is written, on whose result a rule depends.
+ValueTest = Callable[[str], bool]
 
 
 @dataclass
 class Plain:
     """Which URLs are plain for the rules that are on, and what the fast path does to them."""
 
-    # The host and what stands before it
-    scheme: str = "https?"  # an expression
-    first_label: str = ""  # which every host has; "" for any
-    no_first_labels: list[str] = field(default_factory=list)
     # The path
-    characters: str = UNRESERVED  # besides !$&'()*+,:=@
-    escape: str = ESCAPE  # an expression for one escape
-    no_segment_begins: str = "./"  # characters
-    no_last_segments: list[str] = field(default_factory=list)  # with or without any extension
-    empty_segments: bool = True
-    last_slash: bool | None = None  # there must be one, there must be none, or either
-    # The query
-    queries: bool = True
-    empty_query: bool = True
-    semicolons: bool = True
-    #: Functions that tell whether a rule knows a parameter by its name, as it is written.
-    no_params: list[Callable[[str], object]] = field(default_factory=list)
-    # What the fast path does itself, so that the URLs that need it are plain
     add_root_slash: bool = False
+    decode_path: Edit = str  # on a path that has escapes
+    path_edits: list[Edit] = field(default_factory=list)  # in the order of the catalogue
+    edited_ends: tuple[str, ...] = ()  # a path with another end, and no "//", needs no edit
+    groups: bool = True  # whether a segment may begin with "("
+    # The query
+    semicolons: bool = True
     form_encode: bool = False
-    sort: str | None = None  # a mode of sort-query
-    remove_fragment: bool = False
+    names_decide: bool = False  # which parameters stay, and in which order
+    #: By the name of a parameter, as it is written: the tests for its value, none for most names.
+    value_tests: list[Callable[[str], Sequence[ValueTest]]] = field(default_factory=list)
+    remove_empty_query: bool = False
+    # The fragment
+    fragment: str | None = None  # an expression for those that go, "#" included
 
 
 #: A word: it changes the :class:`Plain` that it is given; the second argument is the option.
@@ -61,28 +66,7 @@ Word = Callable[[Plain, Any], None]
 
 
 def always(plain: Plain, _: object) -> None:
-    """The rule leaves every URL alone that is plain without any word."""
-
-
-# --- scheme and host ------------------------------------------------------------------------
-
-
-def scheme_is_forced(plain: Plain, scheme: str) -> None:
-    """The scheme is the one that the rule would write."""
-    plain.scheme = scheme
-
-
-def www_is_right(plain: Plain, mode: str) -> None:
-    """The first label is not ``www`` where the rule removes it, and is where the rule adds it."""
-    if mode == "remove":
-        plain.no_first_labels.append("www")
-    else:
-        plain.first_label = "www"
-
-
-def no_mobile_label(plain: Plain, _: object) -> None:
-    """The first label is neither ``m`` nor ``mobile``."""
-    plain.no_first_labels += ["m", "mobile"]
+    """The rule acts on scheme and authority, or on what no plain URL has."""
 
 
 # --- path -----------------------------------------------------------------------------------
@@ -93,50 +77,32 @@ def root_slash_is_added(plain: Plain, _: object) -> None:
     plain.add_root_slash = True
 
 
-def no_reserved_escape(plain: Plain, _: object) -> None:
-    """The path has no escape of a reserved character that decode-path-reserved decodes."""
-    plain.escape = ESCAPE_IN_PATH
+def escapes_are_decoded(edit: Edit) -> Word:
+    """Return the word of a rule that looks at the escapes of the path alone, as *edit* does."""
+
+    def word(plain: Plain, _: object) -> None:
+        plain.decode_path = edit
+
+    return word
 
 
-def no_session_id(plain: Plain, sessions: SessionMatcher) -> None:
-    """No segment may be a session id (they begin with ``(``), nor a parameter hold one."""
-    plain.no_segment_begins += "("
-    plain.no_params.append(sessions.knows)
+def path_is_edited(
+    edit: Callable[[str, Any], str], ends: Callable[[Any], Iterable[str]] = lambda _: ("",)
+) -> Word:
+    """Return the word of a rule that looks at the path alone; *edit* takes path and option.
 
+    *ends* tells, by the option, how the paths end that the rule may act on. Paths with two slashes
+    in a row are edited anyway.
+    """
 
-def no_empty_segment(plain: Plain, _: object) -> None:
-    """The path has no two slashes in a row."""
-    plain.empty_segments = False
+    def word(plain: Plain, option: object) -> None:
+        plain.path_edits.append(lambda path: edit(path, option))
+        plain.edited_ends += tuple(ends(option))
 
-
-def path_in_lower_case(plain: Plain, _: object) -> None:
-    """The path has no capital letter, but for those in escapes."""
-    plain.characters = plain.characters.replace("A-Z", "")
-
-
-def no_index_name(plain: Plain, names: frozenset[str]) -> None:
-    """The last segment is no index name, nor one with another extension."""
-    plain.no_last_segments += sorted({name.partition(".")[0] for name in names})
-
-
-def last_slash_is_right(plain: Plain, mode: str) -> None:
-    """The path ends in a slash where the rule adds one, and in none where the rule removes it."""
-    plain.last_slash = mode == "add"
-    if mode == "remove":
-        plain.empty_segments = False
+    return word
 
 
 # --- query ----------------------------------------------------------------------------------
-
-
-def no_query(plain: Plain, _: object) -> None:
-    """The URL has no query."""
-    plain.queries = False
-
-
-def no_empty_query(plain: Plain, _: object) -> None:
-    """A query is not empty."""
-    plain.empty_query = False
 
 
 def no_entity(plain: Plain, _: object) -> None:
@@ -144,9 +110,25 @@ def no_entity(plain: Plain, _: object) -> None:
     plain.semicolons = False
 
 
-def no_dropped_param(plain: Plain, drop: ParamMatcher) -> None:
-    """No parameter is one that the rule would drop."""
-    plain.no_params.append(drop.as_written.__getitem__)
+def names_decide(plain: Plain, _: object) -> None:
+    """The names of the parameters decide, as long as none comes twice."""
+    plain.names_decide = True
+
+
+def default_values(plain: Plain, defaults: Mapping[str, frozenset[str]]) -> None:
+    """Names, and whether values are the default, decide, as long as no name comes twice."""
+
+    def value_tests(name: str) -> Sequence[ValueTest]:
+        values = defaults.get(decode_token(name))
+        return () if values is None else (lambda value: decode_token(value) in values,)
+
+    plain.value_tests.append(value_tests)
+
+
+def session_ids(plain: Plain, sessions: SessionMatcher) -> None:
+    """No segment begins with ``(``. Names, and whether values look like ids, decide the rest."""
+    plain.groups = False
+    plain.value_tests.append(sessions.value_tests)
 
 
 def query_is_form_encoded(plain: Plain, _: object) -> None:
@@ -154,14 +136,18 @@ def query_is_form_encoded(plain: Plain, _: object) -> None:
     plain.form_encode = True
 
 
-def query_is_sorted(plain: Plain, mode: str) -> None:
-    """The parameters may be in any order: the fast path sorts them."""
-    plain.sort = mode
+def empty_query_is_removed(plain: Plain, _: object) -> None:
+    """The query may be empty: the fast path removes it."""
+    plain.remove_empty_query = True
 
 
 # --- fragment -------------------------------------------------------------------------------
 
 
 def fragment_is_removed(plain: Plain, kept: tuple[str, ...]) -> None:
-    """The URL may have a fragment, which the fast path removes, unless the rule keeps some."""
-    plain.remove_fragment = not kept
+    """The fragment goes, unless it begins as those that the rule keeps, or might once decoded."""
+    if not kept:
+        plain.fragment = "#[!-~]*"
+    else:
+        beginnings = "|".join(map(re.escape, kept))
+        plain.fragment = rf"#(?!{beginnings})[{UNRESERVED}!$&'()*+,:;=@/?\[\]]*"

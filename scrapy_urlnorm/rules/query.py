@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.rules.escapes import (
     FORM_TOKEN,
+    MANY,
     decode_token,
+    form_encoded_often,
     form_encoded_token,
     token_bytes,
 )
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.rules.params import ParamMatcher
     from scrapy_urlnorm.url import Url
 
-_FORM_ENCODED = re.compile(rf"{FORM_TOKEN}={FORM_TOKEN}(?:&{FORM_TOKEN}={FORM_TOKEN})*")
+#: Matches a query that is written as an HTML form would send it.
+is_form_encoded = re.compile(
+    rf"{FORM_TOKEN}={FORM_TOKEN}(?:&{FORM_TOKEN}={FORM_TOKEN}){MANY}"
+).fullmatch
 _AMP = re.compile(r"&(?:amp;)+")
 
 
@@ -113,11 +118,14 @@ def form_encode_query(url: Url, _: object = True) -> Url:
 
 def form_encoded(query: str) -> str:
     """Return *query* as an HTML form would send it; see :func:`form_encode_query`."""
-    if _FORM_ENCODED.fullmatch(query):
+    if is_form_encoded(query):
         return query
-    pairs = (piece.partition("=") for piece in query.split("&") if piece)
+    often = form_encoded_often(query)
+    if is_form_encoded(often):
+        return often
+    pairs = [piece.partition("=") for piece in query.split("&") if piece]
     return "&".join(
-        f"{form_encoded_token(name)}={form_encoded_token(value)}" for name, _, value in pairs
+        [f"{form_encoded_token(name)}={form_encoded_token(value)}" for name, _, value in pairs]
     )
 
 
@@ -139,13 +147,9 @@ def sort_query(url: Url, mode: str = "pairs") -> Url:
     return url if ordered is query else url.with_query(ordered)
 
 
-def sorted_query(query: str, mode: str, pairs: list[tuple[str, str, str]] | None = None) -> str:
-    """Return *query* in order, or *query* itself if it is; see :func:`sort_query`.
-
-    *pairs* are its parameters, partitioned at ``=``, where the caller has them already.
-    """
-    if pairs is None:
-        pairs = [piece.partition("=") for piece in query.split("&")]
+def sorted_query(query: str, mode: str) -> str:
+    """Return *query* in order, or *query* itself if it is; see :func:`sort_query`."""
+    pairs = [piece.partition("=") for piece in query.split("&")]
     if mode == "pairs" and "%" not in query and "+" not in query:
         in_order = sorted(pairs)
         return query if in_order == pairs else "&".join(map("".join, in_order))

@@ -12,7 +12,7 @@ from scrapy_urlnorm.rules.escapes import decode_token
 from scrapy_urlnorm.rules.params import LONGEST_NAME, MOST_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from scrapy_urlnorm.url import Url
 
@@ -63,9 +63,15 @@ class SessionMatcher:
         self._path_groups = _ByName((row for row in rows if row.kind == "group"), unquote)
         self._path_segments = tuple(row for row in rows if row.kind == "segment")
 
-    def knows(self, name: str) -> bool:
-        """Tell whether a parameter can hold a session id; *name* is its name as it is written."""
-        return bool(self._params.as_written[name])
+    def value_tests(self, name: str) -> Sequence[Callable[[str], bool]]:
+        """Return the tests for values that decide, with all names of the query, about *name*.
+
+        There are none for most names. Name and values are as they are written.
+        """
+        return [
+            lambda value, row=row: row.accepts(decode_token(value))  # type: ignore[misc]
+            for row in self._params.as_written[name]
+        ]
 
     def clean_query(self, query: str) -> str | None:
         """Return *query* without session ids, ``None`` if nothing else was in it."""
