@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import FormRequest, Request
+from scrapy.http.request import NO_CALLBACK
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
@@ -222,6 +223,42 @@ def test_meta_names_a_profile():
         Request("http://h.example/?b=1&a=~")
     )
     assert fingerprint(Request(url)) == by_the_book(Request("http://h.example/?a=~&b=1"))
+
+
+@pytest.mark.parametrize("fallback", [None, Definition()])
+def test_a_request_brings_its_key_along(fallback):
+    """Any text: requests with one key are one, whatever their URLs, bodies apart."""
+    fingerprint = new(fallback).fingerprint
+
+    def of(url, key, **more):
+        return fingerprint(Request(url, meta={"urlnorm_key": key}, **more))
+
+    assert of(UGLY, "product 42") == of("http://other.example/", "product 42")
+    assert of(UGLY, "product 42") != of(UGLY, "product 43")
+    assert of(UGLY, "product/42") != of(UGLY, "product%2F42")
+    assert of(UGLY, KEY) == fingerprint(Request(KEY))  # the key of another page
+    assert of(UGLY, "product 42", method="POST", body=b"x") != of(UGLY, "product 42")
+    assert new(fallback).key(Request(UGLY, meta={"urlnorm_key": "a"})) == "a"
+
+
+@pytest.mark.parametrize("value", [7, "", b"key", ["key"]])
+def test_a_bad_key_is_said_once_and_counted(value, caplog):
+    """It is ignored, with one warning that names it."""
+    fingerprinter = new()
+    for _ in range(3):
+        request = Request(UGLY, meta={"urlnorm_key": value})
+        assert fingerprinter.fingerprint(request) == by_the_book(Request(KEY))
+    assert fingerprinter.counts["bad_meta"] == 3
+    assert [repr(value) in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_media_can_keep_their_stock_keys():
+    """What a pipeline fetches has no callback; pages are normalized as always."""
+    request = Request(UGLY, callback=NO_CALLBACK)
+    assert new().fingerprint(request) == by_the_book(Request(KEY))
+    fingerprinter = UrlNormRequestFingerprinter(Normalizer(), media=False)
+    assert fingerprinter.fingerprint(request) == RequestFingerprinter().fingerprint(request)
+    assert fingerprinter.fingerprint(Request(UGLY)) == by_the_book(Request(KEY))
 
 
 @pytest.mark.parametrize("value", ["nosuch", 7, ["safe"], {}])

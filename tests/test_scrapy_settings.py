@@ -136,7 +136,7 @@ def test_every_setting_statistic_and_meta_key_is_described():
     assert spelt == set(SETTINGS)
     assert all(setting.description and setting.accepted for setting in SETTINGS.values())
     assert all(stat.startswith("urlnorm/") and stat == stat.lower() for stat in STATS)
-    assert set(META) == {"urlnorm", "verbatim_url"}
+    assert set(META) == {"urlnorm", "urlnorm_key", "verbatim_url"}
 
 
 def test_every_statistic_in_the_code_is_described():

@@ -6,9 +6,11 @@ import json
 import logging
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
 from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Request, signals
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
@@ -60,7 +62,14 @@ class UrlNormRequestFingerprinter:
     remembered as long as the request lives.
     """
 
-    def __init__(self, normalizer: Normalizer, fallback: Fingerprinter | None = None) -> None:
+    def __init__(
+        self,
+        normalizer: Normalizer,
+        fallback: Fingerprinter | None = None,
+        *,
+        media: bool = True,
+    ) -> None:
+        self._media = media
         self._own = RequestFingerprinter()
         self._fallback: Fingerprinter = self._own if fallback is None else fallback
         self._is_direct = type(self._fallback) is RequestFingerprinter
@@ -88,10 +97,13 @@ class UrlNormRequestFingerprinter:
                 "own fallback; name the class that was there before"
             )
         if UrlNormRequestFingerprinter in parts.under_construction:
-            return cls(config.normalizer)  # our fallback asks for us as its own fallback
+            return cls(
+                config.normalizer, media=config.media
+            )  # our fallback asks for us as its own fallback
         parts.under_construction.add(UrlNormRequestFingerprinter)
         try:
-            fingerprinter = cls(config.normalizer, build_from_crawler(fallback, crawler))
+            built = build_from_crawler(fallback, crawler)
+            fingerprinter = cls(config.normalizer, built, media=config.media)
         finally:
             parts.under_construction.discard(UrlNormRequestFingerprinter)
         parts.put(fingerprinter)
@@ -118,7 +130,10 @@ class UrlNormRequestFingerprinter:
             if (
                 request.method == "GET"
                 and not request._body
-                and not (meta and ("urlnorm" in meta or "verbatim_url" in meta))
+                and not (
+                    meta and ("urlnorm" in meta or "urlnorm_key" in meta or "verbatim_url" in meta)
+                )
+                and (self._media or request.callback is not NO_CALLBACK)
             ):
                 digest, is_changed = self._known[request._url]
                 self._processed += 1
@@ -136,6 +151,12 @@ class UrlNormRequestFingerprinter:
         return digest
 
     def _fingerprint(self, request: Request) -> bytes:
+        given = self.given_key(request)
+        if given is not None:
+            self._changed += given != request.url
+            if not self._is_direct and "://" not in given:  # the fallback wants a URL
+                given = f"urlnorm-key://{quote(given, safe='')}"
+            return self._digest(request, given)
         normalizer = self.normalizer_for(request)
         if normalizer is None:
             self._rare["left_alone"] += 1
@@ -169,10 +190,24 @@ class UrlNormRequestFingerprinter:
             "rules_left_out": self.normalizer.rules_left_out,
         }
 
+    def given_key(self, request: Request) -> str | None:
+        """Return the key that *request* brings along, as ``urlnorm_key`` in its meta."""
+        given = request.meta.get("urlnorm_key")
+        if given is None or (isinstance(given, str) and given):
+            return given
+        self._rare["bad_meta"] += 1
+        self._warn_once(
+            "bad_key",
+            "Ignored urlnorm_key=%(value)r in the meta of %(request)s; accepted: any text but ''",
+            value=given,
+            request=request,
+        )
+        return None
+
     def normalizer_for(self, request: Request) -> Normalizer | None:
         """Return the normalizer that makes the key of *request*; ``None`` leaves it alone."""
         meta = request.meta
-        if meta.get("verbatim_url"):
+        if meta.get("verbatim_url") or (not self._media and request.callback is NO_CALLBACK):
             return None
         choice = meta.get("urlnorm", True)
         if choice is True or choice is None:
@@ -194,7 +229,10 @@ class UrlNormRequestFingerprinter:
         return self._normalizer
 
     def key(self, request: Request) -> str:
-        """Return the normalized URL that the fingerprint of *request* is made from."""
+        """Return the normalized URL, or other text, that the fingerprint of *request* is made from."""
+        given = self.given_key(request)
+        if given is not None:
+            return given
         normalizer = self.normalizer_for(request)
         return request.url if normalizer is None else normalizer.normalize(request.url)
 
@@ -205,7 +243,7 @@ class UrlNormRequestFingerprinter:
 
     def fingerprint_with(self, request: Request, normalize: Callable[[str], str]) -> bytes:
         """Return the fingerprint that *request* would have if *normalize* made its key."""
-        if self.normalizer_for(request) is not self._normalizer:
+        if "urlnorm_key" in request.meta or self.normalizer_for(request) is not self._normalizer:
             return self.fingerprint(request)
         return self._digest(request, normalize(request.url))
 

@@ -81,7 +81,10 @@ class Merges:
         self._count("urlnorm/merged" if is_beyond else "urlnorm/merged_by_scrapy_too")
         if not is_beyond and not needs_rules:
             return first, []
-        rules = rules_between(normalizer, first, request.url)
+        if self._explainer.given_key(request) is not None:
+            rules = ["urlnorm_key"]
+        else:
+            rules = rules_between(normalizer, first, request.url)
         if is_beyond:
             for rule in rules:
                 self._count(f"urlnorm/merged/{rule}")

@@ -226,6 +226,8 @@ class UrlNormDownloaderMiddleware:
         meta = request.meta
         if meta.get("verbatim_url") or meta.get("urlnorm", True) is not True:
             return None
+        if "urlnorm_key" in meta:  # with another URL it would still have that key
+            return None
         url = self._rewriter.normalize(request.url)
         if url == request.url:
             return None

@@ -36,6 +36,7 @@ DEFER_ALIASES = "URLNORM_DEFER_ALIASES"
 MAX_WITNESSES = "URLNORM_MAX_WITNESSES"
 STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
+MEDIA = "URLNORM_MEDIA"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
 CRAWL_LOG = "URLNORM_CRAWL_LOG"
 CRAWL_LOG_SECRETS = "URLNORM_CRAWL_LOG_SECRETS"
@@ -95,6 +96,12 @@ SETTINGS: Mapping[str, Setting] = {
         "further options of the store, for Redis ttl, prefix (%(spider)s:urlnorm), wait, and "
         "fallback: the store to use while Redis does not answer; without one, the crawl stops",
     ),
+    MEDIA: Setting(
+        True,
+        "True or False",
+        "False leaves requests of pipelines for files and images (and for robots.txt) to the fallback "
+        "fingerprinter; with True, two URLs of a file that have one key are downloaded once",
+    ),
     REWRITE: Setting(False, "True or False", "fetch the normalized URL, not the one linked to"),
     CRAWL_LOG: Setting(
         None,
@@ -118,6 +125,8 @@ SETTINGS: Mapping[str, Setting] = {
 META: Mapping[str, str] = {
     "urlnorm": "False leaves this request to the fallback fingerprinter, as stock Scrapy would; "
     "the name of a profile normalizes it by that profile alone",
+    "urlnorm_key": "the key of this request, in place of its normalized URL: any text. Requests with one key "
+    "are fetched once. What is learned leaves such a request alone",
     "verbatim_url": "Scrapy's own: the URL is taken as it stands",
 }
 
@@ -127,7 +136,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/requests/left_alone": "of these, requests that asked for it in their meta",
     "urlnorm/requests/unparsable": "requests sent whose URL cannot be parsed: it is its own key",
     "urlnorm/requests/rules_left_out": "keys made without site rules that undo each other on the URL",
-    "urlnorm/requests/bad_meta": "of these, requests whose meta names an unknown profile",
+    "urlnorm/requests/bad_meta": "of these, requests whose meta names an unknown profile, or a key that is no text",
     "urlnorm/requests/fallback_errors": "of these, requests on which the fallback fingerprinter "
     "raised: their URL as it stands was taken",
     "urlnorm/requests/rewritten": "requests sent with their normalized URL",
@@ -181,6 +190,7 @@ class Config:
     store_options: Mapping[str, Any]
     jobdir: str | None
     crawl_log: str | None
+    media: bool  #: whether requests for files and images get keys
     fallback: str | type
 
     @classmethod
@@ -210,6 +220,7 @@ class Config:
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
+            media=_bool(settings, MEDIA),
             fallback=cls.fallback_of(settings),
         )
         config.new_store("spider")  # raises now for a store that there is not

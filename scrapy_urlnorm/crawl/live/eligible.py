@@ -25,6 +25,7 @@ def may_be_evidence(request: Request) -> bool:
         and not request.cookies
         and "cookiejar" not in request.meta
         and "urlnorm" not in request.meta
+        and "urlnorm_key" not in request.meta
         and "verbatim_url" not in request.meta
         and request.callback is not NO_CALLBACK
     )

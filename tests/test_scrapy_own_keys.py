@@ -1,0 +1,48 @@
+"""Keys that a request brings along, and keys of files and images, in real crawls."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from loopback import Reply, Site, crawl, page
+
+HOME = "http://shop.test/"
+SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
+GIF = base64.b64decode("R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAI=")
+MEDIA = [HOME + "a.gif?v=1&utm_source=x", HOME + "a.gif?v=1"]
+
+
+def shop(url):
+    if url == HOME:
+        return page("home", "/item/red-shoe-42", "/item/shoe-42", "/item/blue-shoe-43")
+    if ".gif" in url:
+        return Reply(200, GIF, {"Content-Type": "image/gif"})
+    return page(url)
+
+
+def test_pages_with_one_key_are_fetched_once():
+    """The spider knows the number of a product: that is the key, whatever else is in the URL."""
+    with Site(shop) as site:
+        result = crawl(site, [HOME], SETTINGS, spider="own_keys.ByNumber")
+    assert sorted(site.requests) == [HOME, HOME + "item/blue-shoe-43", HOME + "item/red-shoe-42"]
+    assert result.stats["urlnorm/merged"] == 1
+    assert result.stats["urlnorm/merged/urlnorm_key"] == 1
+
+
+@pytest.mark.parametrize("kind", ["files", "images"])
+@pytest.mark.parametrize(("media", "fetched"), [(True, MEDIA[:1]), (False, MEDIA)])
+def test_media_share_the_keys_of_pages_or_keep_their_own(kind, media, fetched, tmp_path):
+    """Two URLs of one picture are one download, unless the project wants to keep them apart."""
+    if kind == "images":
+        pytest.importorskip("PIL")
+    name = {"files": "FilesPipeline", "images": "ImagesPipeline"}[kind]
+    settings = {
+        **SETTINGS,
+        "ITEM_PIPELINES": {f"scrapy.pipelines.{kind}.{name}": 1},
+        f"{kind.upper()}_STORE": str(tmp_path),
+        "URLNORM_MEDIA": media,
+    }
+    with Site(shop) as site:
+        crawl(site, [HOME], settings, spider="own_keys.TakesMedia", kind=kind, media=MEDIA)
+    assert [url for url in site.requests if ".gif" in url] == fetched
