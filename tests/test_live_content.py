@@ -58,6 +58,19 @@ def test_a_page_whose_content_is_known_is_an_event(database):
     assert table.is_due(SITE)
 
 
+def test_a_last_look_is_for_a_tenth_of_new_events(database):
+    """It costs as much as all before it: three events more say nothing new after forty."""
+    table = Rows(database)
+    fill(table, 60, 40)
+    assert table.unmined() == [SITE]
+    table.take(SITE)
+    for number in range(40, 43):
+        table.add(SITE, page(number, number, "?sid=1"))
+    assert table.unmined() == []
+    table.add(SITE, page(43, 43, "?sid=1"))
+    assert table.unmined() == [SITE]
+
+
 @pytest.mark.parametrize(("status", "due"), [(301, True), (308, True), (302, False)])
 def test_a_permanent_redirect_is_an_event(database, status, due):
     """A temporary one is a row and no event."""

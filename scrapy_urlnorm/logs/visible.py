@@ -41,9 +41,11 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6", "legend")
 _AGES = ("age-mins", "age-hours", "age-days", "age-weeks", "age-months", "age-years")
 _SEEN = ("recently-viewed", "recently_viewed", "block-viewed-products")
 _BY_CLASS = re.compile(rf"(?:^|\s)(?:{'|'.join(_AGES)})\b|{'|'.join(_SEEN)}")
+_SEEN_NAMES = [name.encode() for name in _SEEN]
 _IN_CLASSES = re.compile(b"age-(?:%s)" % "|".join(name[4:] for name in _AGES).encode())
 _HIDDEN_NAME = re.compile(rb"hidden(?<!=\"hidden)")  # not that of type="hidden"
-_STYLE = re.compile(rb"style\s*=")
+# Where each attribute "style" is, with its value; of hostile pages, the beginning of the value.
+_STYLE = re.compile(rb"style\s*=\s*(?=(\"[^\"]*|'[^']*|[^\s>]{0,60}))")
 _ANYTHING = re.compile("")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _REPLY = re.compile(r"(?:leave|post|write|add) an? (?:reply|comment)\b", re.IGNORECASE)
@@ -119,10 +121,9 @@ def _left_out(root: html.HtmlElement, source: bytes) -> Iterator[html.HtmlElemen
     """
     if _HIDDEN_NAME.search(source):
         yield from _with_attribute(root, "hidden", _ANYTHING)
-    # The expression takes other letters for "i" and "s" too: U+017F is a small "s" of old.
-    if _STYLE.search(source) and ((b"play" in source and b"none" in source) or b"dden" in source):
+    if any(map(_may_hide, _STYLE.findall(source))):
         yield from _with_attribute(root, "style", _HIDDEN)
-    if b"viewed" in source or _IN_CLASSES.search(source):
+    if _IN_CLASSES.search(source) or (b"viewed" in source and any(map(source.count, _SEEN_NAMES))):
         yield from _with_attribute(root, "class", _BY_CLASS)
     if b"trace" in source and b"breadcrumbs" in source:
         yield from root.xpath(
@@ -131,6 +132,11 @@ def _left_out(root: html.HtmlElement, source: bytes) -> Iterator[html.HtmlElemen
     if b"reply-title" in source or b"<textarea" in source:
         around_forms = cache(partial(_around_forms, root))
         yield from (head for head in root.iter(*_HEADINGS) if _is_reply(head, around_forms))
+
+
+def _may_hide(style: bytes) -> bool:
+    """Whether `_HIDDEN` may be found in a value. To it, U+017F is an "s", and U+0131 an "i"."""
+    return (b"play" in style and b"none" in style) or b"dden" in style
 
 
 @cache

@@ -25,6 +25,9 @@ LONGEST_URL = 2_000
 #: were before, twice as many after each mining that finds nothing new, up to a most; and after 5 %
 #: more rows.
 LEAST, FACTOR, MOST_FACTOR, MORE_ROWS = 3, 0.5, 1.0, 1.05
+#: The last look at a site, when the crawl has nothing else to do, costs as much as all before it:
+#: it is worth it for so large a share of new events.
+LAST_FACTOR = 0.1
 
 
 class Row(NamedTuple):
@@ -128,7 +131,9 @@ class Rows:
     def unmined(self) -> list[str]:
         """Return the sites with enough new events for a last look."""
         return [
-            name for name, site in self._sites.items() if site.events - site.events_mined >= LEAST
+            name
+            for name, site in self._sites.items()
+            if site.events - site.events_mined >= max(LEAST, LAST_FACTOR * site.events_mined)
         ]
 
     def take(self, name: str) -> list[Row]:
