@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.cli.in_processes import add_processes, mapped
 from scrapy_urlnorm.cli.verb import (
     YES,
     Progress,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from scrapy_urlnorm.normalizer import Normalizer
+
 SPELLINGS = 20
 """Most spellings kept of one page: memory must not grow with the number of links to it."""
 
@@ -46,29 +50,41 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         f"up to {SPELLINGS}",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary")
+    add_processes(parser)
     add_json(parser)
     add_normalizer(parser)
 
 
 def _dedupe(args: argparse.Namespace) -> int:
-    normalize = build_normalizer(args).normalize
+    normalizer = build_normalizer(args)
     if args.files.count("-") > 1:
         raise UsageError("standard input (-) can be read once")
     streams = not (args.counts or args.groups)
     progress = Progress("URLs", quiet=args.quiet, streams=streams)
     lines = progress.over(line for path in args.files for line in lines_of(path))
-    pairs = ((line, normalize(url_of(line))) for line in lines)
-    if args.groups:
-        distinct = _groups(pairs, as_json=args.json)
-    elif args.counts:
-        distinct = _counts(pairs, as_json=args.json)
+    # What comes out of a pipe is answered at once, and not when there are enough lines.
+    processes = 1 if "-" in args.files else args.processes
+    if args.groups or (args.json and not args.counts):
+        with_keys = mapped(partial(_key_of, normalizer), lines, processes)
+        distinct = (
+            _groups(with_keys, as_json=args.json) if args.groups else _first_with_keys(with_keys)
+        )
     else:
-        distinct = _first(pairs, as_json=args.json)
+        with_digests = mapped(partial(_digest_of, normalizer), lines, processes)
+        distinct = _counts(with_digests, as_json=args.json) if args.counts else _first(with_digests)
     if not args.quiet:
         count = progress.count
         share = (count - distinct) / count if count else 0
         say(f"{counted(count, 'URL')}, {distinct:,} distinct, {share:.1%} redundant")
     return YES
+
+
+def _key_of(normalizer: Normalizer, line: str) -> str:
+    return normalizer.normalize(url_of(line))
+
+
+def _digest_of(normalizer: Normalizer, line: str) -> bytes:
+    return _digest(_key_of(normalizer, line))
 
 
 def _digest(key: str) -> bytes:
@@ -79,24 +95,26 @@ def _digest(key: str) -> bytes:
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _first(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:
+def _first(pairs: Iterable[tuple[str, bytes]]) -> int:
     seen = open_store("memory", digest="")
-    distinct = 0
+    for url, digest in pairs:
+        if seen.add(digest):
+            out(url)
+    return len(seen)
+
+
+def _first_with_keys(pairs: Iterable[tuple[str, str]]) -> int:
+    seen = open_store("memory", digest="")
     for url, key in pairs:
         if seen.add(_digest(key)):
-            distinct += 1
-            if as_json:
-                out_json({"url": url, "normalized": key})
-            else:
-                out(url)
-    return distinct
+            out_json({"url": url, "normalized": key})
+    return len(seen)
 
 
-def _counts(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:
+def _counts(pairs: Iterable[tuple[str, bytes]], *, as_json: bool) -> int:
     counts: dict[bytes, int] = {}
     first: list[str] = []  # the spelling of each key, in the order of the keys
-    for url, key in pairs:
-        digest = _digest(key)
+    for url, digest in pairs:
         count = counts.get(digest, 0)
         counts[digest] = count + 1
         if not count:

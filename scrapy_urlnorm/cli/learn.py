@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import tempfile
 from collections import Counter
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs, say_left_out
+from scrapy_urlnorm.cli.in_processes import cores
 from scrapy_urlnorm.cli.merge import Merged, add_rules
 from scrapy_urlnorm.cli.site_rules import out_rules
 from scrapy_urlnorm.cli.status import Status
@@ -90,7 +90,7 @@ def _mine(args: argparse.Namespace) -> int:
             return f"reading: {counted(logs.rows, 'row')}"
         return f"mining: {counted(len(reports), 'site')} done"
 
-    processes = args.processes or _cores()
+    processes = args.processes or cores()
     sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
     with _no_children_left(), Status(doing):
         reports.extend(sites)
@@ -162,13 +162,6 @@ def _no_children_left() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 def _by_status(rules: list[Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs
+from scrapy_urlnorm.cli.in_processes import add_processes, mapped
 from scrapy_urlnorm.cli.stores import add_store, fill, keys_of, new_store
 from scrapy_urlnorm.cli.verb import YES, Verb, add_normalizer, build_normalizer, say
 from scrapy_urlnorm.text import counted
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_logs(parser)
     add_store(parser)
+    add_processes(parser)
     add_normalizer(parser)
 
 
@@ -24,7 +26,8 @@ def _rekey(args: argparse.Namespace) -> int:
     key_of = keys_of(args, normalizer)
     store = new_store(args, normalizer)
     logs = Logs(args)
-    new = fill(store, (key_of(row.url) for row in logs))
+    urls = (row.url for row in logs)
+    new = fill(store, (key for _, key in mapped(key_of, urls, args.processes)))
     say(
         f"{counted(logs.rows, 'row')}, {counted(new, 'new key')}. Requests that still wait are in no log: with "
         "scrapy_urlnorm.Scheduler their keys come to them when the crawl resumes, with another "

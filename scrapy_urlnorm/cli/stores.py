@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -69,4 +70,8 @@ def keys_of(args: argparse.Namespace, normalizer: Normalizer) -> Callable[[str],
             f"the fingerprints of this project are made by {project.fingerprinter}; only those of "
             f"{STOCK_FINGERPRINTER} follow from a URL alone"
         )
-    return lambda url: get_fingerprint(normalizer.normalize(url))
+    return partial(_key_of, normalizer)
+
+
+def _key_of(normalizer: Normalizer, url: str) -> bytes:
+    return get_fingerprint(normalizer.normalize(url))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.cli.in_processes import add_processes, mapped
 from scrapy_urlnorm.cli.verb import (
     NO,
     YES,
@@ -33,13 +34,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_normalizer(parser)
 
 
+def _add_normalize_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_arguments(parser)
+    add_processes(parser)
+
+
 def _normalize(args: argparse.Namespace) -> int:
-    normalize = build_normalizer(args).normalize
-    for url in Progress("URLs", streams=True).over(given_urls(args)):
+    urls = Progress("URLs", streams=True).over(given_urls(args))
+    # What comes out of a pipe is answered at once, and not when there are enough lines.
+    processes = 1 if "-" in (*args.urls, *args.file) else args.processes
+    for url, normalized in mapped(build_normalizer(args).normalize, urls, processes):
         if args.json:
-            out_json({"url": url, "normalized": normalize(url)})
+            out_json({"url": url, "normalized": normalized})
         else:
-            out(normalize(url))
+            out(normalized)
     return YES
 
 
@@ -113,7 +121,7 @@ VERBS = (
         "Print the normalized form of each URL, one a line, in order. A byte that is no UTF-8 is "
         "percent-encoded, as clients send it; what is no URL comes out as it went in.",
         "normalize 'HTTP://Example.com:80/a?utm_source=x&b=1#top'",
-        _add_arguments,
+        _add_normalize_arguments,
         _normalize,
     ),
     Verb(
