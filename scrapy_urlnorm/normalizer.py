@@ -67,9 +67,9 @@ class Normalizer:
     ``True``, ``False`` or an option; they take precedence over those of the profile. Each of
     *site_rules* holds for one site. Site rules run after the catalogue.
 
-    A URL becomes a key in one of two ways. The fast path recognizes a plain URL and runs no rule
-    of the catalogue (:mod:`~scrapy_urlnorm.fast_key`). For every other URL all rules run, pass
-    after pass, until nothing changes. Both ways give the same key.
+    A URL becomes a key in one of two ways. The fast path recognizes a plain URL, and remembers what
+    the rules made of its parts (:mod:`~scrapy_urlnorm.fast_key`). For every other URL all rules run,
+    pass after pass, until nothing changes. Both ways give the same key.
 
     A normalizer is immutable. Two are equal if their :attr:`digest` is. Raises :class:`~scrapy_urlnorm.exceptions.\
 ConfigError` for an unknown profile, rule or option.

@@ -119,6 +119,7 @@ def test_the_request_is_left_as_it_was():
     assert request.meta == {"a": 1}
 
 
+@pytest.mark.skipif(module._WITH_SLOTS is None, reason="requests of this Scrapy have no slots")
 def test_a_plain_get_leaves_nothing_behind_but_its_url():
     """Its fingerprint is found by its URL, not by the request: that costs less."""
     fingerprinter = new()
