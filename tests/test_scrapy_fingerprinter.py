@@ -301,6 +301,9 @@ def test_set_apart_gives_every_hop_its_own_fingerprint():
     gc.collect()
     fingerprinter.fingerprint(Request(UGLY))
     assert len(fingerprinter._memo) == 1  # `plain`, which was asked for while the others lived
+    later = Request(UGLY)
+    fingerprinter.fingerprint(later)
+    assert (later in fingerprinter._memo) == (module._WITH_SLOTS is None)
 
 
 class FakeCrawler:
