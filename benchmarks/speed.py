@@ -35,7 +35,7 @@ from scrapy_urlnorm.rules import PROFILES
 
 Candidate = tuple[str, Callable[[str], object]]
 ROUNDS = 7
-REMEMBERED = 10_000  # URLs of which the fingerprint is asked for again: fewer than are remembered
+REMEMBERED = 8_000  # URLs of which the fingerprint is asked for again: fewer than are remembered
 W3LIB, RUST = "w3lib.url.canonicalize_url", "k-url-normalizer (Rust)"
 
 
@@ -238,9 +238,10 @@ def race_fingerprints(urls: list[str]) -> None:
     found: dict[str, dict[str, list[float]]] = {}
     for turn in range(ROUNDS):
         for name, fingerprint in candidates if turn % 2 else candidates[::-1]:
-            # More URLs than are remembered drive out what the last round left.
-            seconds(fingerprint, [Request(url) for url in others])
             first, second, linked = ([Request(url) for url in u] for u in (asked, asked, links))
+            # More URLs than are remembered drive out what the last round left.
+            many = [Request(url) for url in others]
+            seconds(fingerprint, many)
             for title, requests in (
                 ("Fingerprint of a fresh GET request, every URL another", first),
                 ("Of the same request again", first),

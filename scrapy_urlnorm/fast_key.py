@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.query_plans import query_key
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.rules.compiled import Catalogue
     from scrapy_urlnorm.rules.plain import Edit, Plain
 
+_Answer = TypeVar("_Answer")
 FastKey = Callable[[str], "str | None"]
-#: What becomes of scheme and authority, ``None`` if it cannot be told; and the host, if its site
-#: has rules of its own.
-Head = tuple["str | None", "str | None"]
+#: By scheme and authority as they are written, what becomes of them; ``None`` if it cannot be told.
+Heads = BoundedCache["str | None"]
+#: Takes the key by the catalogue, and its scheme and authority. Returns the key by the rules of the
+#: site too, or ``None`` if it cannot tell.
 SiteKey = Callable[[str, str], "str | None"]
 
 #: How many different beginnings of URLs are remembered, and the characters of one.
-MOST_PREFIXES, LONGEST_PREFIX = 32_768, 256
-UNKNOWN: Head = (None, None)
+_MOST_PREFIXES, _LONGEST_PREFIX = 32_768, 256
 
 
 class PlainUrls(NamedTuple):
@@ -41,7 +42,7 @@ class PlainUrls(NamedTuple):
 
     plain: Plain
     expression: re.Pattern[str]  # with groups for prefix, path and query
-    heads: BoundedCache[Head]  # by prefix
+    heads: Heads
     query_key: QueryKey
 
 
@@ -51,24 +52,25 @@ def plain_urls(catalogue: Catalogue) -> PlainUrls | None:
     if plain is None:
         return None
 
-    def head_of(prefix: str) -> Head:
+    def head_of(prefix: str) -> str | None:
         url = parse(f"{prefix}/")
         new = None if url is None else catalogue.run_once(url)
-        return UNKNOWN if new is None else (join(new)[:-1], None)
+        return None if new is None else join(new)[:-1]
 
-    heads = BoundedCache(head_of, most=MOST_PREFIXES, longest=LONGEST_PREFIX)
-    return PlainUrls(plain, _expression(plain), heads, query_key(plain, catalogue))
+    return PlainUrls(plain, _expression(plain), memo(head_of), query_key(plain, catalogue))
+
+
+def memo(function: Callable[[str], _Answer]) -> BoundedCache[_Answer]:
+    """Return a memo of what is known by scheme and authority."""
+    return BoundedCache(function, most=_MOST_PREFIXES, longest=_LONGEST_PREFIX)
 
 
 def fast_key(
-    urls: PlainUrls,
-    heads: BoundedCache[Head] | None = None,
-    site_key: SiteKey | None = None,
+    urls: PlainUrls, heads: Heads | None = None, site_key: SiteKey | None = None
 ) -> FastKey:
     """Return a function that gives the key of a plain URL, and ``None`` for any other URL.
 
-    Where *heads* names a host, *site_key* takes it and the key by the catalogue. It returns the key
-    by the rules of the site too, or ``None`` if it cannot tell.
+    With site rules, *heads* are those of the URLs that have no catalogue of their own.
     """
     plain, expression, own_heads, query_key = urls
     fullmatch = expression.fullmatch
@@ -82,7 +84,7 @@ def fast_key(
         if match is None:
             return None
         prefix, path, query = match.groups()
-        head, host = heads[prefix]
+        head = heads[prefix]
         if "%" in path:
             if find_bad_escape(path):
                 return None
@@ -105,7 +107,7 @@ def fast_key(
                 return None
         if key == url:
             key = url
-        return key if host is None or site_key is None else site_key(host, key)
+        return key if site_key is None else site_key(key, head)
 
     return key_of
 

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.domains import MAX_HOST, domain_or_host
-from scrapy_urlnorm.fast_key import (
-    LONGEST_PREFIX,
-    MOST_PREFIXES,
-    UNKNOWN,
-    fast_key,
-    plain_urls,
-)
+from scrapy_urlnorm.fast_key import fast_key, memo, plain_urls
 from scrapy_urlnorm.rules import PROFILES, RULES
 from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules
 from scrapy_urlnorm.rules.data import lists_digest
@@ -25,7 +19,7 @@ from scrapy_urlnorm.site_rules import RulesByDomain, RuleSet
 from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.fast_key import FastKey, Head, PlainUrls
+    from scrapy_urlnorm.fast_key import FastKey, PlainUrls
     from scrapy_urlnorm.site_rules import SiteRule
 
 KEY_VERSION = 2
@@ -73,9 +67,9 @@ class Normalizer:
     ``True``, ``False`` or an option; they take precedence over those of the profile. Each of
     *site_rules* holds for one site. Site rules run after the catalogue.
 
-    A URL becomes a key in one of two ways. The fast path recognizes a plain URL and runs no rule
-    of the catalogue (:mod:`~scrapy_urlnorm.fast_key`). For every other URL all rules run, pass
-    after pass, until nothing changes. Both ways give the same key.
+    A URL becomes a key in one of two ways. The fast path recognizes a plain URL, and remembers what
+    the rules made of its parts (:mod:`~scrapy_urlnorm.fast_key`). For every other URL all rules run,
+    pass after pass, until nothing changes. Both ways give the same key.
 
     A normalizer is immutable. Two are equal if their :attr:`digest` is. Raises :class:`~scrapy_urlnorm.exceptions.\
 ConfigError` for an unknown profile, rule or option.
@@ -87,6 +81,7 @@ ConfigError` for an unknown profile, rule or option.
         "_catalogue_key",
         "_fast_key",
         "_has_site_rules",
+        "_hosts_with_rules",
         "_plain_urls",
         "_site",
         "digest",
@@ -99,6 +94,7 @@ ConfigError` for an unknown profile, rule or option.
     _catalogue_key: FastKey | None  # the fast path by the catalogue alone
     _fast_key: FastKey | None  # the fast path by catalogue and site rules
     _has_site_rules: BoundedCache[bool]  # by host; only with site rules
+    _hosts_with_rules: BoundedCache[str | None]  # by scheme and authority
     _plain_urls: PlainUrls | None
     _site: RuleSet | None
     digest: str
@@ -142,14 +138,14 @@ ConfigError` for an unknown profile, rule or option.
         if urls is not None:
             catalogue_key = with_site = fast_key(urls)
             if site is not None:
-                heads = BoundedCache(self._head, most=MOST_PREFIXES, longest=LONGEST_PREFIX)
-                with_site = fast_key(urls, heads, self._fast_site_key)
+                with_site = fast_key(urls, memo(self._head), self._fast_site_key)
         values = {
             "_by_domain": None,
             "_catalogue": catalogue,
             "_catalogue_key": catalogue_key,
             "_fast_key": with_site,
             "_has_site_rules": has_site_rules,
+            "_hosts_with_rules": memo(self._host_with_rules),
             "_plain_urls": urls,
             "_site": site,
             "digest": _digest(catalogue.options, site_rules),
@@ -278,12 +274,10 @@ ConfigError` for an unknown profile, rule or option.
             return text
         result = join(url)
         fast_key = self._fast_key
-        if record is not None:
-            if result != text:
+        if result != text:
+            if record is not None:
                 record("parse", split(text), url, _PARSE_REASON)
-        elif result != text and fast_key is not None:
-            key = fast_key(result)
-            if key is not None:
+            elif fast_key is not None and (key := fast_key(result)) is not None:
                 return key
         for _ in range(_MAX_PASSES):
             before = url
@@ -321,30 +315,35 @@ ConfigError` for an unknown profile, rule or option.
             return self._catalogue.changed(options)
         return self._catalogue
 
-    def _head(self, prefix: str) -> Head:
-        """Return what becomes of scheme and authority, and the host if its site has rules.
+    def _head(self, prefix: str) -> str | None:
+        """Return what becomes of scheme and authority; ``None`` if it cannot be told.
 
-        Unknown if the host, before or after, has another catalogue.
+        Nor can it if the host, before or after, has another catalogue.
         """
         site, urls = self._site, self._plain_urls
         assert site is not None
         assert urls is not None
-        head, _ = urls.heads[prefix]
-        before = parse(f"{prefix}/")
-        if head is None or before is None:
-            return UNKNOWN
-        if self._catalogue_of(site, before.host or "") is not self._catalogue:
-            return UNKNOWN
-        host = split(head).host or ""
-        if not self._has_site_rules[host]:
-            return head, None
-        return UNKNOWN if site.catalogue_options(host) else (head, host)
+        before, head = parse(f"{prefix}/"), urls.heads[prefix]
+        if before is None or head is None:
+            return None
+        for host in (before.host or "", split(head).host or ""):
+            if self._catalogue_of(site, host) is not self._catalogue:
+                return None
+        return head
 
-    def _fast_site_key(self, host: str, key: str) -> str | None:
-        """Apply the rules of the site of *host* to *key*, the key by the catalogue.
+    def _host_with_rules(self, head: str) -> str | None:
+        """Return the host of a canonical scheme and authority, if its site has rules."""
+        host = split(head).host or ""
+        return host if self._has_site_rules[host] else None
+
+    def _fast_site_key(self, key: str, head: str) -> str | None:
+        """Apply the rules of the site to *key*, the key by the catalogue that begins with *head*.
 
         ``None`` if the result may change once more: then all rules have to run.
         """
+        host = self._hosts_with_rules[head]
+        if host is None:
+            return key
         site = self._site
         assert site is not None
         url = split(key)

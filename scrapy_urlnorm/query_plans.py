@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 QueryKey = Callable[[str], "str | None"]
 Names = tuple[str, ...]
 
-_MOST_PLANS, _LONGEST_NAMES, _MOST_NAMES = 4_096, 512, 32
+_MOST_PLANS, _LONGEST_NAMES = 4_096, 1_024
 _MOST_RESULTS = 64
 
 
@@ -71,7 +71,8 @@ def _of_legal_query(plans: BoundedCache[QueryKey | None] | None) -> QueryKey:
 
 
 def _length(names: Names) -> int:
-    return sum(map(len, names))
+    # A short name takes more room than its characters: a plan of up to about 40 names is kept.
+    return sum(map(len, names)) + 20 * len(names)
 
 
 class _Planner:
@@ -84,7 +85,7 @@ class _Planner:
     def plan(self, names: Names) -> QueryKey | None:
         """Return what becomes of queries with these *names*; ``None`` if they stay as they are."""
         # Without a name, a piece may be no parameter; of equal names the values decide.
-        if len(names) > _MOST_NAMES or "" in names or _some_are_equal(names):
+        if "" in names or _some_are_equal(names):
             return self.by_rules
         tests = [
             (place, test)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import string
+from urllib.parse import quote_plus
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from scrapy_urlnorm.rules import escapes
+from scrapy_urlnorm.rules.query import form_encoded
 
 UNRESERVED = set((string.ascii_letters + string.digits + "-._~").encode())
 RESERVED = set(range(256)) - UNRESERVED
@@ -49,3 +53,20 @@ def test_decoding_is_by_the_character() -> None:
         assert escapes.token_bytes(text) == bytes([byte])
         assert re.fullmatch(escapes.FORM_TOKEN, escapes.form_encoded_token(text))
         assert escapes.decode_token(escapes.form_encoded_token(text)) == escapes.decode_token(text)
+
+
+pieces = st.sampled_from(["%", "%2", "%20", "%2F", "%2f", "%C3%A9", "%41", "0", "2", "F", "a", "+",
+                          "/", ":", ",", "|", ";", "=", "&", "?", "~", "(", '"', "-", "@"])  # fmt: skip
+
+
+@given(query=st.lists(pieces, max_size=12).map("".join))
+@example(query="a=%2%20&b=%/20&%:2=c")
+def test_a_query_is_encoded_by_the_byte(query: str) -> None:
+    """However it is done, the bytes of each name and value are those that a form would send."""
+
+    def written(text: str) -> str:
+        return quote_plus(escapes.token_bytes(text))
+
+    pairs = [pair.partition("=") for pair in query.split("&") if pair]
+    expected = "&".join(f"{written(name)}={written(value)}" for name, _, value in pairs)
+    assert form_encoded(query) == expected

@@ -120,6 +120,7 @@ def test_the_request_is_left_as_it_was():
     assert request.meta == {"a": 1}
 
 
+@pytest.mark.skipif(module._WITH_SLOTS is None, reason="requests of this Scrapy have no slots")
 def test_a_plain_get_leaves_nothing_behind_but_its_url():
     """Its fingerprint is found by its URL, not by the request: that costs less."""
     fingerprinter = new()
@@ -337,6 +338,9 @@ def test_set_apart_gives_every_hop_its_own_fingerprint():
     gc.collect()
     fingerprinter.fingerprint(Request(UGLY))
     assert len(fingerprinter._memo) == 1  # `plain`, which was asked for while the others lived
+    later = Request(UGLY)
+    fingerprinter.fingerprint(later)
+    assert (later in fingerprinter._memo) == (module._WITH_SLOTS is None)
 
 
 class FakeCrawler:
