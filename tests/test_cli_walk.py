@@ -27,6 +27,7 @@ READERS = {
     "normalize --site-rules": (("normalize", "--site-rules", "{}", "http://a.example"), 0),
     "explain": (("explain", "-f", "{}"), 0),
     "dedupe": (("dedupe", "{}"), 0),
+    "why": (("why", "http://a.example", "--log", "{}"), 1),
     "mine": (("mine", "{}"), 0),
     "evaluate": (("evaluate", "--rules", "rules.toml", "{}"), 2),
     "evaluate --rules": (("evaluate", "log.jsonl", "--rules", "{}"), 0),
@@ -46,6 +47,7 @@ WRITERS = {
     "explain": ("explain", "http://a.example"),
     "compare": ("compare", "http://a.example", "http://b.example"),
     "dedupe": ("dedupe", "urls"),
+    "why": ("why", "http://a.example", "--log", "log.jsonl"),
     "rules": ("rules",),
     "mine": ("mine", "log.jsonl", "--json", "--processes", "1"),
     "evaluate": ("evaluate", "--rules", "rules.toml", "log.jsonl"),
@@ -135,7 +137,7 @@ def test_an_empty_file(run, place, argv, code):
     Path("empty").touch()
     done = run(*(word.format("empty") for word in argv))
     assert done.code == code
-    if code:
+    if code == 2:
         assert done.err.startswith(f"scrapy-urlnorm {argv[0]}: ")
         assert done.err.count("\n") == 1
 

@@ -131,7 +131,7 @@ META: Mapping[str, str] = {
 }
 
 STATS: Mapping[str, str] = {
-    "urlnorm/requests/processed": "requests that were given a fingerprint",
+    "urlnorm/requests/processed": "fingerprints given; a request that is asked about again counts again",
     "urlnorm/requests/changed": "of these, requests whose key differs from their URL",
     "urlnorm/requests/left_alone": "of these, requests that asked for it in their meta",
     "urlnorm/requests/unparsable": "requests sent whose URL cannot be parsed: it is its own key",
