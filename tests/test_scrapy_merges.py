@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from scrapy import Request
 from w3lib.url import canonicalize_url
@@ -122,6 +124,21 @@ def test_the_first_url_of_a_key_is_named_whether_it_was_queued_or_withheld():
     request = Request(f"{FIRST}&utm_source=x")
     assert known.merged_by(request, b"withheld", needs_rules=True) == (FIRST, ["drop-params"])
     assert counts == ["urlnorm/merged", "urlnorm/merged/drop-params"]
+
+
+def test_a_rule_is_logged_when_it_saves_its_first_request(caplog):
+    """Once, with both URLs and without their secrets."""
+    known = Merges(UrlNormRequestFingerprinter(Normalizer()), lambda stat: None)
+    with caplog.at_level(logging.INFO):
+        for number in range(3):
+            first = f"http://u:s3cret@shop.test/{number}"
+            known.remember(b"key", first, is_queued=True)
+            known.merged_by(Request(f"{first}?utm_source=x"), b"key", needs_rules=False)
+        known.merged_by(Request(f"{first}#top"), b"key", needs_rules=False)  # so does Scrapy
+    (record,) = caplog.records
+    assert "saved by drop-params: http://" in record.getMessage()
+    assert "shop.test/0?utm_source=x counts as http://" in record.getMessage()
+    assert "s3cret" not in record.getMessage()
 
 
 def test_in_words():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from w3lib.url import canonicalize_url
 
 from scrapy_urlnorm.crawl.sites import site_of
+from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.rules import RULE_NAMES
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules import SiteRule
 
     Reason: TypeAlias = SiteRule | Pattern
+
+logger = logging.getLogger(__name__)
 
 #: Of so many keys the URL seen first is remembered, to name it when a duplicate is filtered.
 REMEMBERED_URLS = 10_000
@@ -50,6 +54,7 @@ class Merges:
         self._count = count
         self._first_urls: OrderedDict[bytes, tuple[str, bool]] = OrderedDict()
         self._beyond_scrapy = BeyondScrapy()
+        self._told: set[str] = set()  # rules; their number is that of the catalogue
 
     def remember(self, key: bytes, url: str, *, is_queued: bool) -> None:
         """Remember *url* as the first one with *key*, and whether it went into the queue."""
@@ -88,7 +93,20 @@ class Merges:
         if is_beyond:
             for rule in rules:
                 self._count(f"urlnorm/merged/{rule}")
+            self._tell_once(first, request.url, rules)
         return first, rules
+
+    def _tell_once(self, first: str, url: str, rules: Iterable[str]) -> None:
+        """Say what a rule does where it saves a request for the first time in this run."""
+        new = [rule for rule in rules if rule not in self._told]
+        if not new:
+            return
+        self._told.update(new)
+        first, url = placeholders((first, url))
+        logger.info(
+            "First request saved by %(rules)s: %(url)s counts as %(first)s, which was asked for before",
+            {"rules": ", ".join(new), "url": url, "first": first},
+        )
 
 
 class BeyondScrapy:
