@@ -125,6 +125,35 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
         ["/a?title=caf%C3%A9", "/a/cr%C3%AApe", "/a?name=stra%C3%9Fe", "/a?name=%D0%B9%FF"],
     ),
     (
+        rule(kind="edit-value", edit="utc", slots="q:max"),
+        {
+            "/?max=2010-07-12T16:35:00%2B02:00": "/?max=2010-07-12T14%3A35%3A00Z",
+            "/?max=2010-07-12T07:35:00-07:00": "/?max=2010-07-12T14%3A35%3A00Z",
+            "/?max=2010-07-12T16:35:00.120+02:00": "/?max=2010-07-12T14%3A35%3A00.120000Z",
+        },
+        ["/?max=2010-07-12", "/?max=2010-07-12T16:35:00", "/?max=2010-07-12T14:35:00Z",
+         "/?max=2010-06-31T16:35:00%2B02:00", "/?max=0000-01-01T00:00:00Z", "/?min=2010-07-12T1:0Z"],
+    ),
+    (
+        rule(kind="edit-value", edit="leading-zeros", slots=("q:n", "s-1")),
+        {"/a?n=007": "/a?n=7", "/2010/07": "/2010/7", "/a?n=00": "/a?n=0"},
+        ["/a?n=7", "/a?n=0", "/a?n=0x7", "/07/a", "/a?n=", "/a?n=%D9%A0%D9%A1"],
+    ),
+    (
+        rule(kind="edit-value", edit="cut-after", slots="q:from", text="#-#-#"),
+        {
+            "/t?from=2026-11-01T06:00:00Z": "/t?from=2026-11-01",
+            "/t?from=2026-11-01+06:00": "/t?from=2026-11-01",
+        },
+        ["/t?from=2026-11-01", "/t?from=2026-11", "/t?from=x2026-11-01-3", "/t?from=2026-11-01a",
+         "/t?to=2026-11-01T06:00:00Z"],
+    ),
+    (
+        rule(kind="edit-value", edit="cut-after", slots="s-1", text="topic-#"),
+        {"/f/topic-12-any-words": "/f/topic-12", "/f/topic-12.html": "/f/topic-12"},
+        ["/f/topic-12", "/f/topic-12b", "/f/topic-a-12", "/f/my-topic-12-a", "/f/topic-12-a/b"],
+    ),
+    (
         rule(kind="edit-value", edit="lowercase", slots="q:id"),
         {"/?id=AbC&x=Y": "/?id=abc&x=Y", "/?id=%C3%84": "/?id=%C3%A4"},
         ["/?q=AbC", "/ABC", "/?id=%c3%a4"],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.operations.base import Operation, read_operands
 from scrapy_urlnorm.site_rules.operations.catalogue import CATALOGUE_NAMES, CatalogueRule
+from scrapy_urlnorm.site_rules.operations.edits import EDITS
 from scrapy_urlnorm.site_rules.operations.exchange import Replace
 from scrapy_urlnorm.site_rules.operations.hosts import HostAlias
 from scrapy_urlnorm.site_rules.operations.into_path import ParamToPath, SplitSegment
@@ -20,7 +21,7 @@ from scrapy_urlnorm.site_rules.operations.paths import (
     StripSegment,
     StripTail,
 )
-from scrapy_urlnorm.site_rules.operations.values import ANY, EDITS, EditValue, IgnoreValue
+from scrapy_urlnorm.site_rules.operations.values import ANY, EditValue, IgnoreValue
 from scrapy_urlnorm.site_rules.paths import refuse
 
 if TYPE_CHECKING:
