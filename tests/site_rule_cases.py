@@ -352,6 +352,19 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
         ["/?title=", "/?Title=a", "/title/A"],
     ),
     (
+        rule(kind="range-alias", slots="q:p", by="", ranges="/t/5?a=1&p={} -88 89-130"),
+        {"/t/5?p=88&a=1": "/t/5?a=1", "/t/5?a=1&p=0": "/t/5?a=1", "/t/5?a=1&p=090": "/t/5?a=1&p=89"},
+        ["/t/5?a=1&p=131", "/t/5?a=1&p=89", "/t/5?p=88", "/t/6?a=1&p=88", "/t/5?a=1&p=8&p=9",
+         "/t/5?a=1&p=-1", "/t/5?a=1&p=%D9%A1", "/t/5?a=1&p=" + "1" * 19, "/t/5?a=1&q=88"],
+    ),
+    (
+        rule(kind="range-alias", slots="s1", text="w,#.m{}.html", by="w,#.0.html",
+             ranges=["/t/w,5.m{}.html -20 21-40", "/t/w,6.m{}.html 1-9"]),
+        {"/t/w,5.m3.html": "/t/w,5.0.html", "/t/w,5.m22.html": "/t/w,5.m21.html", "/t/w,6.m9.html": "/t/w,6.m1.html"},
+        ["/t/w,5.m41.html", "/t/w,7.m3.html", "/t/x,5.m3.html", "/t/w,5.m3.htm", "/w,5.m3.html",
+         "/t/w,5.0.html", "/t/w,6.0.html"],
+    ),
+    (
         rule(kind="ignore-value", slots=("s1", "q:t"), when={"has": "id"}),
         {"/p/a-slug?id=1": "/p/*?id=1", "/p/?id=1&t=x": "/p/?id=1&t=%2A"},
         ["/p/a-slug", "/p?id=1"],

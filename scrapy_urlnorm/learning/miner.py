@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, tenants, wary
+from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, steps, tenants, wary
 from scrapy_urlnorm.learning.candidates import Candidates, candidates, drops, of_server, wilds
 from scrapy_urlnorm.learning.contexts import Vocabulary, equals
 from scrapy_urlnorm.learning.corpus import Corpus, Item
@@ -15,7 +15,13 @@ from scrapy_urlnorm.learning.slots import in_order
 from scrapy_urlnorm.learning.trials import count, enough_absent, sources, trials_of
 from scrapy_urlnorm.site_rules.context import Has, Is, No, all_hold
 from scrapy_urlnorm.site_rules.form import is_segment
-from scrapy_urlnorm.site_rules.operations import DropParam, HostAlias, IgnoreValue, Replace
+from scrapy_urlnorm.site_rules.operations import (
+    DropParam,
+    HostAlias,
+    IgnoreValue,
+    RangeAlias,
+    Replace,
+)
 from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
@@ -70,6 +76,7 @@ class Miner:
                 self._pools,
                 self._wilds,
                 self._forms,
+                self._steps,
             )
             if not any(stage(found) for stage in stages):
                 break
@@ -110,6 +117,16 @@ class Miner:
             trials = self._trials(op, result.context)
             if trials and not any(t.bad for t in trials):
                 accepted |= self._accept(op, result)
+        return accepted
+
+    def _steps(self, found: Candidates) -> bool:
+        slots = [names[0] for names in found.sets if len(names) == 1]
+        accepted = False
+        for hypothesis in list(steps.hypotheses(slots, self.corpus)):
+            op = steps.with_table(hypothesis, self.corpus)
+            if op is not None:
+                for result in self._cover(op, self._trials(op)):
+                    accepted |= self._accept(op, result)
         return accepted
 
     # --- sets of slots that mean nothing ----------------------------------------------------
@@ -225,6 +242,8 @@ class Miner:
     def _trials(self, op: Operation, context: Context = ()) -> list[Trial]:
         """Run *op* over the corpus; none where a sample says that it is hopeless."""
         noisy = self.limits.noise > 0
+        if isinstance(op, RangeAlias):
+            return steps.trials(op, self.corpus, context)
         if isinstance(op, (DropParam, IgnoreValue)):
             if not context and self._is_hopeless(op):
                 self._refuted[op] = 0

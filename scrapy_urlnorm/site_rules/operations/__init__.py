@@ -21,6 +21,7 @@ from scrapy_urlnorm.site_rules.operations.paths import (
     StripSegment,
     StripTail,
 )
+from scrapy_urlnorm.site_rules.operations.ranges import RangeAlias
 from scrapy_urlnorm.site_rules.operations.values import ANY, EditValue, IgnoreValue
 from scrapy_urlnorm.site_rules.paths import refuse
 
@@ -45,6 +46,7 @@ __all__ = [
     "Operation",
     "ParamToPath",
     "PrefixAlias",
+    "RangeAlias",
     "Replace",
     "SplitSegment",
     "StripSegment",
@@ -70,6 +72,7 @@ KINDS: tuple[type[Operation], ...] = (
     Replace,
     DropParam,
     KeepParam,
+    RangeAlias,
     IgnoreValue,
 )
 _BY_WORD = {cls.kind: cls for cls in KINDS if cls is not CatalogueRule}
@@ -109,6 +112,7 @@ OPERANDS = (
     "semicolons",
     "bare",
     "option",
+    "ranges",
 )
 
 

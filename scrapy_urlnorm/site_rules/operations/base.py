@@ -172,6 +172,10 @@ class Operation:
         """What the operation shares with its siblings, which learning judges together."""
         return self
 
+    def covers(self, other: Operation) -> bool:
+        """Whether the operation does all that *other* does."""
+        return self == other
+
     def told_by(self, urls: Sequence[Slots]) -> bool:
         """Whether these URLs of one content are evidence for all that the operation does."""
         return True
@@ -260,6 +264,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "min_length": length,
     "tail": check_path,
     "slots": slot_names,
+    "ranges": texts,
     "text": text,
     "separator": text,
     "slash": flag,
