@@ -352,6 +352,29 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
         ["/?title=", "/?Title=a", "/title/A"],
     ),
     (
+        rule(kind="param-to-path", param="target", path="/index.php", separator="/",
+             by="/wiki/Special:Links/{}", default={"title": "Special:Links"}),
+        {"/index.php?title=Special:Links&target=A/UX": "/wiki/Special:Links/A/UX",
+         "/index.php?limit=5&target=B&title=Special:Links": "/wiki/Special:Links/B?limit=5"},
+        ["/index.php?title=Special:Log&target=B", "/index.php?target=B", "/?target=B&title=Special:Links",
+         "/index.php?title=Special:Links", "/index.php?title=Special:Links&target=.."],
+    ),
+    (
+        rule(kind="replace", old={"?": "topic-1", "q:a": "b"}, new={"q:t": "1"}),
+        {"/f?topic-1&a=b": "/f?t=1", "/f?a=b&topic-1=&c=d": "/f?t=1&c=d"},
+        ["/f?topic-1", "/f?topic-12&a=b", "/f?topic-1=2&a=b", "/f?topic-1&topic-2&a=b"],
+    ),
+    (
+        rule(kind="drop-param", param="view", when={"starts": {"q:page": ["Report:", "Log:"]}}),
+        {"/w?page=Report:12&view=1": "/w?page=Report:12", "/w?page=Log:&view=1": "/w?page=Log:"},
+        ["/w?page=report:12&view=1", "/w?page=12&view=1", "/w?view=1", "/w?page=a&page=Log:1&view=1"],
+    ),
+    (
+        rule(kind="drop-param", param="view", when={"starts": {"s-1": "Report:"}}),
+        {"/w/Report:12?view=1": "/w/Report:12"},
+        ["/w/Reports?view=1", "/Report:1/w?view=1", "/?view=1"],
+    ),
+    (
         rule(kind="range-alias", slots="q:p", by="", ranges="/t/5?a=1&p={} -88 89-130"),
         {"/t/5?p=88&a=1": "/t/5?a=1", "/t/5?a=1&p=0": "/t/5?a=1", "/t/5?a=1&p=090": "/t/5?a=1&p=89"},
         ["/t/5?a=1&p=131", "/t/5?a=1&p=89", "/t/5?p=88", "/t/6?a=1&p=88", "/t/5?a=1&p=8&p=9",

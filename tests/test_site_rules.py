@@ -165,6 +165,22 @@ BAD: list[tuple[dict[str, object], str]] = [
     ({"kind": "prefix-alias", "prefix": "/a/..", "by": "/b"}, "dot segments"),
     ({"kind": "param-to-path", "param": "id", "path": "/*", "by": "/{}"}, "without wildcards"),
     ({"kind": "param-to-path", "param": "id", "path": "/a", "by": "/b"}, "one {}"),
+    (
+        {"kind": "param-to-path", "param": "id", "path": "/a", "by": "/{}", "default": {"id": "a"}},
+        "another one",
+    ),
+    (
+        {
+            "kind": "param-to-path",
+            "param": "id",
+            "path": "/a",
+            "by": "/{}",
+            "default": {"b": ["a"]},
+        },
+        "one text",
+    ),
+    ({"kind": "replace", "old": {"?": "print"}}, "a token with a digit"),
+    ({"kind": "drop-param", "param": "a", "when": {"starts": {"title": "A:"}}}, "q:NAME"),
     ({"kind": "strip-tail", "tail": "/index.html", "by": "/home"}, "'' or '/'"),
     ({"kind": "strip-segment", "prefix": "/", "shape": "hex"}, "how long"),
     ({"kind": "strip-segment", "prefix": "/"}, "'segment' or 'shape'"),

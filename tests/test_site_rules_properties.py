@@ -72,6 +72,7 @@ CONTEXTS = st.fixed_dictionaries(
         "params": st.dictionaries(NAMES, VALUES, max_size=1),
         "among": st.dictionaries(NAMES, st.lists(VALUES, min_size=1, max_size=2), max_size=1),
         "segments": st.dictionaries(st.sampled_from(["0", "-1"]), TOKENS, max_size=1),
+        "starts": st.dictionaries(SLOTS, st.sampled_from(["a", "12", "A", "a:"]), max_size=1),
         "slash": st.booleans(),
         "scheme": st.sampled_from(["http", "https"]),
         "rest": st.one_of(SHORT_PATHS, st.sampled_from(["/?a=1", "/a/?b=a"])),

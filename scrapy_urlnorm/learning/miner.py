@@ -5,8 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, steps, tenants, wary
-from scrapy_urlnorm.learning.candidates import Candidates, candidates, drops, of_server, wilds
+from scrapy_urlnorm.learning import (
+    closed_world,
+    constants,
+    forms,
+    pools,
+    siblings,
+    steps,
+    tenants,
+    wary,
+)
+from scrapy_urlnorm.learning.candidates import (
+    Candidates,
+    candidates,
+    drops,
+    of_server,
+    order,
+    wilds,
+)
 from scrapy_urlnorm.learning.contexts import Vocabulary, equals
 from scrapy_urlnorm.learning.corpus import Corpus, Item
 from scrapy_urlnorm.learning.cover import Found, cover, earned, guarded, passes, risk_of
@@ -56,6 +72,8 @@ class Miner:
         self.vocabulary = Vocabulary(self.corpus.items)
         #: Operations that failed, and how many items there were.
         self._refuted: dict[Operation, int] = {}
+        #: What this round would ignore right after all drops.
+        self._postponed: set[IgnoreValue] = set()
         #: Operations without a conflict whose evidence is too small, and that evidence.
         self.open: dict[Operation, Count] = {}
 
@@ -71,8 +89,10 @@ class Miner:
             stages = (
                 self._hosts,
                 self._drops,
+                self._postponed_wilds,
                 self._structure,
                 self._exchanges,
+                self._constants,
                 self._pools,
                 self._wilds,
                 self._forms,
@@ -90,11 +110,28 @@ class Miner:
     def _drops(self, found: Candidates) -> bool:
         return self._try_sets([op for names in found.sets for op in drops(names)])
 
+    def _postponed_wilds(self, _: Candidates) -> bool:
+        """Ignore the values of what would be dropped, had it been seen to be absent."""
+        postponed, self._postponed = sorted(self._postponed, key=order), set()
+        return self._try_sets(postponed)
+
     def _structure(self, found: Candidates) -> bool:
         return self._try_siblings(found.structure)
 
     def _exchanges(self, found: Candidates) -> bool:
         return self._try_siblings([op for op in found.exchanges if not of_server(op)])
+
+    def _constants(self, found: Candidates) -> bool:
+        """Accept what has no conflict: where one seems to be noise, a narrower one is clean."""
+        accepted = False
+        for op, context in constants.candidates(found.together):
+            trials = self._trials(op, context)
+            counted = count(trials)
+            if not counted.conflicts and passes(op, context, counted, self.limits):
+                risk = risk_of(op, context, counted, self.limits)
+                where = guarded(op, trials, context, self.vocabulary, self._touched(op, context))
+                accepted |= self._accept(op, Found(where, counted, risk))
+        return accepted
 
     def _pools(self, found: Candidates) -> bool:
         accepted = False
@@ -152,6 +189,8 @@ class Miner:
                 accepted |= bool(names) and self._try_set(type(op)(names))
                 continue
             if not enough_absent(op, inside, result.evidence.support):
+                if all(name[:2] == "q:" for name in op.names):
+                    self._postponed.add(IgnoreValue(op.names))
                 continue
             closed = closed_world.closed(
                 op, result.context, self.corpus, self.vocabulary, wary=self.limits.wary
@@ -289,9 +328,13 @@ class Miner:
                 self._refuted[op] = len(self.corpus.items)
         return found
 
-    def _touched(self, op: Operation) -> list[Slots]:
+    def _touched(self, op: Operation, context: Context = ()) -> list[Slots]:
         """Return the URLs that *op* would change: the guard looks how far it would reach."""
-        touched = [item.slots for item in sources(op, self.corpus)]
+        touched = [
+            item.slots
+            for item in sources(op, self.corpus, context)
+            if all_hold(context, item.slots)
+        ]
         if isinstance(op, (DropParam, IgnoreValue)):
             return touched
         return [slots for slots in touched if op.image(slots) is not None]

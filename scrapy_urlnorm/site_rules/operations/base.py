@@ -62,12 +62,6 @@ class Twins(NamedTuple):
         return any(map(is_segment, self.names)) and not any(map(is_param, self.names))
 
     @property
-    def only_param(self) -> str | None:
-        """The one parameter in which they differ; ``None`` if there is none or several."""
-        params = [name for name in self.names if is_param(name)]
-        return params[0] if len(params) == 1 and params != ["?"] else None
-
-    @property
     def same_slash(self) -> bool:
         """Whether both paths end in a slash, or neither does."""
         return ("slash" in self.one) is ("slash" in self.other)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.context import with_value
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
     REPEAT,
@@ -17,6 +16,7 @@ from scrapy_urlnorm.site_rules.form import (
     is_segment,
     parts,
     place,
+    with_value,
 )
 from scrapy_urlnorm.site_rules.operations.base import Operation
 from scrapy_urlnorm.site_rules.operations.edits import EDITS, cut_after, replace_text

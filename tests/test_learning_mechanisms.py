@@ -1,0 +1,177 @@
+"""What kinds of sites need beyond single parameters: each mechanism on a small site of its own.
+
+Every site is a list of (URL, content), made so that nothing but the mechanism explains it. Beside
+what has to be merged stand URLs that look alike and are other pages.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_urlnorm import Normalizer, SiteRule
+from scrapy_urlnorm.learning import mine
+from scrapy_urlnorm.logs import Observation
+
+HOST = "http://a.example"
+Site = list[tuple[str, str]]
+
+
+def learned(site: Site, **options: bool) -> list[SiteRule]:
+    """Return the active rules that are mined of *site*."""
+    rows = [Observation(HOST + url, 200, content, mime="text/html") for url, content in site]
+    return [rule for rule in mine(rows, **options) if rule.active]
+
+
+def merged(rules: list[SiteRule], *urls: str) -> bool:
+    """Whether *rules* give all *urls* one key."""
+    normalize = Normalizer("default", site_rules=rules).normalize
+    return len({normalize(HOST + url) for url in urls}) == 1
+
+
+def headed() -> Site:
+    """``view`` means nothing on reports, whose names begin alike, and something on other pages."""
+    site = []
+    for n in range(30):
+        for kind in ("Report", "Page", "Topic"):
+            url = f"/w?page={kind}:{chr(97 + n % 26)}{n}"
+            site.append((url, f"{kind} {n}"))
+            for view in "abcd"[: 1 + n % 4]:
+                shown = "" if kind == "Report" else view
+                site.append((f"{url}&view={view}", f"{kind} {n}{shown and ' as ' + shown}"))
+    return site
+
+
+def test_what_a_value_begins_with_is_a_condition() -> None:
+    """A rule for the reports is found by the head of their names."""
+    rules = learned(headed())
+    assert [rule.when.get("starts") for rule in rules] == [{"q:page": "Report:"}]
+    assert merged(rules, "/w?page=Report:new", "/w?page=Report:new&view=e")
+    assert not merged(rules, "/w?page=Page:new", "/w?page=Page:new&view=a")
+
+
+def test_what_a_value_begins_with_keeps_a_rule_from_reaching_far() -> None:
+    """Seen on reports alone, ``view`` is not taken for nothing on the pages, which are many."""
+    site = [(u, c) for u, c in headed() if "view" not in u or "Report" in u]
+    rules = learned(site)
+    assert merged(rules, "/w?page=Report:new", "/w?page=Report:new&view=a")
+    site += [(f"/w?page=Page:zz{n}&view=a", f"Page {n} as a") for n in range(30)]
+    assert not merged(learned(site), "/w?page=Page:new", "/w?page=Page:new&view=a")
+
+
+def test_an_edit_may_be_for_values_with_a_head() -> None:
+    """Names of users do not care for case, names of pages do."""
+    site = []
+    for n in range(20):
+        for name in (f"Ann{n}", f"aNN{n}", f"ann{n}"):
+            site += [(f"/w?title=User:{name}", f"user {n}"), (f"/w?title=Page:{name}", name)]
+    rules = learned(site)
+    assert merged(rules, "/w?title=User:Bob", "/w?title=User:bOB")
+    assert not merged(rules, "/w?title=Page:Bob", "/w?title=Page:bOB")
+
+
+def listed() -> Site:
+    """Lists with constants beside free parameters, which say together what is so anyway."""
+    site = []
+    for n in range(24):
+        site.append((f"/list/{n}", f"list {n}"))
+        usual = f"&offset=&until={n * 37}&tag=t{n * 11}"
+        site.append((f"/list/{n}?limit=50{usual}", f"list {n}"))
+        site.append((f"/list/{n}?limit=100{usual}", f"long list {n}"))
+        site.append((f"/list/{n}?tag=t{n * 11}", f"list {n}, tag"))
+        site.append((f"/list/{n}?until={n * 37}", f"list {n}, until"))
+    return site
+
+
+def test_constants_beside_free_parameters() -> None:
+    """All of them together are none of them; another constant, or one missing, is another page."""
+    rules = learned(listed())
+    assert merged(rules, "/list/new", "/list/new?limit=50&offset=&until=5&tag=x")
+    for other in ("limit=100&offset=&until=5&tag=x", "limit=50&offset=", "until=5&tag=x", "tag=x"):
+        assert not merged(rules, "/list/new", f"/list/new?{other}")
+
+
+def test_constants_tolerate_no_conflict() -> None:
+    """One list of 24 that is another page with them refutes them."""
+    site = [
+        (url, "another" if url.startswith("/list/7?limit=50") else content)
+        for url, content in listed()
+    ]
+    assert not merged(learned(site), "/list/new", "/list/new?limit=50&offset=&until=5&tag=x")
+
+
+def test_a_move_takes_constants_along_and_meets_an_edit() -> None:
+    """``title=Special:Links&target=Y Z`` is ``/wiki/Special:Links/Y_Z``."""
+    site = []
+    for n in range(40):
+        target = f"Page {n}" if n % 2 else f"Page{n}"
+        site.append((f"/w?title=Special:Links&target={target.replace(' ', '+')}", f"links {n}"))
+        site.append((f"/wiki/Special:Links/{target.replace(' ', '_')}", f"links {n}"))
+        site.append((f"/w?title=Special:Log&target={target.replace(' ', '+')}", f"log {n}"))
+    rules = learned(site)
+    assert merged(rules, "/w?title=Special:Links&target=Any+New", "/wiki/Special:Links/Any_New")
+    assert not merged(rules, "/w?title=Special:Log&target=Any", "/wiki/Special:Links/Any")
+
+
+def test_tokens_without_a_value_are_exchanged() -> None:
+    """``?view-1&lang=en`` is ``?lang=uk``, but ``?view-2&lang=en`` is not."""
+    site = []
+    for n in range(20):
+        site += [(f"/p/{n}?view-1&lang=en", f"{n} uk"), (f"/p/{n}?lang=uk", f"{n} uk")]
+        site += [(f"/p/{n}?view-2&lang=en", f"{n} in two"), (f"/p/{n}?lang=en", f"{n} en")]
+    rules = learned(site)
+    assert merged(rules, "/p/new?view-1&lang=en", "/p/new?lang=uk")
+    assert not merged(rules, "/p/new?view-2&lang=en", "/p/new?lang=uk")
+
+
+def pooled(words: list[str]) -> Site:
+    """``old`` means nothing on half of the kinds of pages; none of them has much evidence."""
+    site = []
+    for at, kind in enumerate(words):
+        for n in range(4):
+            own = "" if at % 2 else " with old {}"
+            url = f"/show?act={kind}&id={at}{n}"
+            site.append((url, f"{kind} {n}"))
+            site += [
+                (f"{url}&old={old}", f"{kind} {n}{own.format(old)}")
+                for old in (1000 * at + n, 5000 + 7 * at + n)
+            ]
+    return site
+
+
+WORDS = ["diff", "blob", "tree", "log", "tags", "heads", "stats", "users", "forks", "notes"]
+
+
+def test_values_that_are_words_are_taken_together() -> None:
+    """Five kinds of pages agree, with four pages each, and five do not."""
+    rules = learned(pooled(WORDS))
+    assert [rule.when["params"]["act"] for rule in rules] == [sorted(WORDS[1::2])]
+    assert merged(rules, "/show?act=blob&id=new", "/show?act=blob&id=new&old=3")
+    assert not merged(rules, "/show?act=diff&id=new", "/show?act=diff&id=new&old=3")
+
+
+def test_values_that_are_numbers_are_not() -> None:
+    """Sections where everything fits one page so far have nothing in common."""
+    rules = learned(pooled([str(n) for n in range(len(WORDS))]))
+    assert not merged(rules, "/show?act=1&id=new", "/show?act=1&id=new&old=3")
+
+
+def test_a_parameter_that_is_never_absent_is_ignored_before_exchanges() -> None:
+    """Where ``s`` is always there, its value is ignored, and ``page=1`` is found beside it."""
+    site = []
+    for n in range(30):
+        for token in range(3):
+            site.append((f"/list/{n}?s={(n * 131 + token * 977) % 9973}", f"list {n}"))
+            if token:
+                url = f"/list/{n}?page=1&s={(n * 137 + token * 983) % 9973}"
+                site.append((url, f"list {n}"))
+                site.append((url.replace("page=1", "page=2"), f"list {n}, 2"))
+    rules = learned(site)
+    assert merged(rules, "/list/new?s=1", "/list/new?s=2", "/list/new?page=1&s=3")
+    assert not merged(rules, "/list/new?s=1", "/list/new?page=2&s=1")
+
+
+@pytest.mark.parametrize("site", [headed, listed, lambda: pooled(WORDS)])
+def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
+    """Wary mining finds no rule of these sites that plain mining does not."""
+    rules = {rule.identity for rule in learned(site(), wary=True)}  # type: ignore[operator]
+    assert rules <= {rule.identity for rule in learned(site())}  # type: ignore[operator]
