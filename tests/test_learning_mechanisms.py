@@ -149,10 +149,12 @@ def test_values_that_are_words_are_taken_together() -> None:
     assert not merged(rules, "/show?act=diff&id=new", "/show?act=diff&id=new&old=3")
 
 
-def test_values_that_are_numbers_are_not() -> None:
+@pytest.mark.parametrize("name", ["{}", "d{}"])
+def test_values_that_are_numbers_are_not(name: str) -> None:
     """Sections where everything fits one page so far have nothing in common."""
-    rules = learned(pooled([str(n) for n in range(len(WORDS))]))
-    assert not merged(rules, "/show?act=1&id=new", "/show?act=1&id=new&old=3")
+    rules = learned(pooled([name.format(n) for n in range(len(WORDS))]))
+    act = name.format(1)
+    assert not merged(rules, f"/show?act={act}&id=new", f"/show?act={act}&id=new&old=3")
 
 
 def test_a_parameter_that_is_never_absent_is_ignored_before_exchanges() -> None:

@@ -243,7 +243,7 @@ def _pooled(scores: _Scores) -> Iterator[tuple[Is, float, int, int]]:
     """Yield any of the clean values of a slot, its support, clean trials, and from how many chosen.
 
     It pays for all sets of so many values of the slots. Values are words: what words name is
-    alike in kind, and of numbers one would learn the sections where everything fits one page so far.
+    alike in kind; of numbers, also in names (d1, d2), one would learn the sections where everything fits one page so far.
     """
     by_slot: defaultdict[str, list[Is]] = defaultdict(list)
     for condition in scores:
@@ -251,7 +251,7 @@ def _pooled(scores: _Scores) -> Iterator[tuple[Is, float, int, int]]:
             by_slot[condition.slot].append(condition)
     for slot, known in by_slot.items():
         clean = [c for c in known if not scores[c][1] and scores[c][0] >= _LEAST_POOLED]
-        words = not any(value.isdigit() for c in known for value in c.values)
+        words = not any(map(str.isdigit, "".join(c.values[0] for c in known)))
         if words and 2 <= len(clean) <= _MOST_POOLED and len(clean) < len(known):
             values = tuple(sorted(c.values[0] for c in clean))
             support, trials = (sum(scores[c][at] for c in clean) for at in (0, 2))

@@ -98,7 +98,7 @@ def trials(op: RangeAlias, corpus: Corpus, context: Context = ()) -> list[Trial]
 def _asked(item: Item, page: Item) -> Trial:
     agrees = item.content == page.content
     differs = not agrees and item.content >= 0 and page.content >= 0
-    return Trial(page.content if agrees else None, int(differs), item.slots, float(agrees), 3)
+    return Trial(page.content if agrees else None, int(differs), item.slots, float(agrees), 1)
 
 
 def _texts(slot: str, corpus: Corpus) -> list[str]:
