@@ -156,3 +156,26 @@ def test_a_long_table_is_told_in_short() -> None:
     long = rule(*(f"/t/{t}?post={{}} -20" for t in range(1000)))
     assert "1000 in all" in str(long)
     assert len(str(long)) < 200
+
+
+def changing() -> list[Observation]:
+    """``ref`` means nothing; but three pages of 150 of one section change at each fetch."""
+    rows = []
+    for n in range(300):
+        for ref in ("", f"?ref={n * 7 + 1}", f"?ref={n * 3 + 2}"):
+            own = ref if n % 100 == 1 else ""
+            rows.append(page(f"{HOST}/{'ab'[n % 2]}/{n}{ref}", f"{n}{own}"))
+    return rows
+
+
+def test_a_parameter_that_means_nothing_is_no_number_of_a_page() -> None:
+    """Its values have no order: that a few pages change is not explained by one."""
+    assert ranges(mine(changing())) == []
+
+
+def test_a_rule_that_changing_pages_fence_off_is_shown_with_its_conflicts() -> None:
+    """Whether these pages change by themselves, a person may say who knows them."""
+    (proposed,) = mine(changing())
+    assert (proposed.status, proposed.kind, proposed.param) == ("proposed", "drop-param", ("ref",))
+    assert proposed.conflicts == 9
+    assert "9 differ" in proposed.note

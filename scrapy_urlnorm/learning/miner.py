@@ -59,6 +59,8 @@ _LARGE, _SAMPLE, _LEAST, _HOPELESS = 4_000, 1_500, 100, 0.95
 #: Where this share of trials fails and no context helps, the operation is left alone until the
 #: rules have merged more than a tenth of the items (choices, for time).
 _REFUTED, _CHANGED = 0.2, 0.9
+#: So small a share of conflicts may be pages that changed between two fetches (a choice).
+_FEW = 0.05
 
 
 class Miner:
@@ -76,6 +78,9 @@ class Miner:
         self._postponed: set[IgnoreValue] = set()
         #: Operations without a conflict whose evidence is too small, and that evidence.
         self.open: dict[Operation, Count] = {}
+        #: Drops that hold in a context alone, or nowhere, because of a few conflicts. (Among many
+        #: exchanges of values, some have few conflicts by chance.)
+        self.fenced: dict[Operation, Count] = {}
 
     def run(self) -> list[SiteRule]:
         """Learn until nothing more is accepted.
@@ -163,7 +168,8 @@ class Miner:
             op = steps.with_table(hypothesis, self.corpus)
             if op is not None:
                 for result in self._cover(op, self._trials(op)):
-                    accepted |= self._accept(op, result)
+                    if steps.in_order(op, self.corpus, result.context):
+                        accepted |= self._accept(op, result)
         return accepted
 
     # --- sets of slots that mean nothing ----------------------------------------------------
@@ -259,8 +265,8 @@ class Miner:
                     apart.add(No(where[0].slot))
         return (*context, *sorted(apart))
 
-    def proposal(self, op: Operation, note: str) -> SiteRule | None:
-        """Return the rule for an open operation, in the sections of the host it was seen in.
+    def proposal(self, op: Operation, counted: Count, note: str) -> SiteRule | None:
+        """Return the rule for an operation on this evidence, in the sections it was seen in.
 
         None where the accepted rules leave nothing to do for it.
         """
@@ -270,7 +276,6 @@ class Miner:
         agreeing = (trial.slots for trial in self._trials(op) if trial.content is not None)
         kept = tenants.sections(op, (), agreeing)
         context = () if kept is None else tenants.narrowed((), kept)
-        counted = self.open[op]
         risk = risk_of(op, (), counted, self.limits)
         evidence = evidence_of(counted, risk, status="proposed", note=note)
         rule = said(self.site, op, context, evidence)
@@ -320,8 +325,11 @@ class Miner:
         if not closed_world.enough_values(op, touched):
             return []
         found = cover(op, trials, (), self.vocabulary, self.limits, touched)
+        total = count(trials)
+        few = 0 < total.conflicts <= _FEW * total.support
+        if few and isinstance(op, DropParam) and all(each.context for each in found):
+            self.fenced[op] = total
         if not found:
-            total = count(trials)
             if total.support >= 2 and not total.conflicts:
                 self.open[op] = total
             elif total.conflicts > _REFUTED * len(trials):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from itertools import groupby
+from math import lgamma, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.learning.trials import Trial
@@ -35,6 +36,9 @@ _NUMBER = re.compile("[0-9]+")
 _MIN_ITEMS, _MAX_SHAPES, _MAX_NUMBERS, _MAX_LENGTH, _MAX_TWINS = 20, 20, 3, 200, 12
 #: With fewer contents in runs of numbers, nothing can be proven (a choice: nine are needed).
 _MIN_PAGES = 5
+#: How likely chance may explain the order of the pages (the usual five per cent), and how many
+#: rows may have none for each that has it (a choice: posts are moved and deleted).
+_SIGNIFICANT, _DISORDER = 0.05, 0.1
 #: Pages that one rule may know (a choice, for the rule file).
 _MAX_PAGES = 20_000
 
@@ -93,6 +97,33 @@ def trials(op: RangeAlias, corpus: Corpus, context: Context = ()) -> list[Trial]
         elif row.first is not None:
             found += [_asked(item, row.first) for item in items[: max(0, row.reach() - 1)]]
     return found
+
+
+def in_order(op: RangeAlias, corpus: Corpus, context: Context = ()) -> bool:
+    """Whether the numbers that show several pages show them in order, and hardly by chance.
+
+    Where a parameter means nothing on most pages, a number between two agrees as well. What makes
+    it a number of something is that pages follow each other: that is what explains where it differs.
+    """
+    chance, ordered, disordered = 0.0, 0, 0
+    for row in _rows(op.slot, op.text, op.by, corpus):
+        if not all_hold(context, row.numbers[0][1].slots):
+            continue
+        shown = [item.content for _, item in row.numbers if item.content >= 0]
+        if op.by is not None:
+            first = row.first.content if row.first is not None else None
+            shown = [int(content != first) for content in shown]
+        sizes = Counter(shown)
+        if len(sizes) < 2 or len(sizes) == len(shown):
+            continue
+        runs = [content for content, _ in groupby(shown)]
+        if len(runs) > len(sizes) or (op.by is not None and runs[0]):
+            disordered += 1
+        else:
+            ordered += 1
+            chance += sum(lgamma(size + 1) for size in sizes.values()) - lgamma(len(shown) + 1)
+            chance += lgamma(len(sizes) + 1) if op.by is None else 0.0
+    return disordered <= _DISORDER * ordered and chance <= log(_SIGNIFICANT)
 
 
 def _asked(item: Item, page: Item) -> Trial:
