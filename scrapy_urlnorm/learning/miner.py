@@ -29,7 +29,7 @@ from scrapy_urlnorm.learning.cover import Found, cover, earned, guarded, passes,
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
 from scrapy_urlnorm.learning.slots import in_order
 from scrapy_urlnorm.learning.trials import count, enough_absent, sources, trials_of
-from scrapy_urlnorm.site_rules.context import Has, Is, No, all_hold
+from scrapy_urlnorm.site_rules.context import Has, No, all_hold
 from scrapy_urlnorm.site_rules.form import is_segment
 from scrapy_urlnorm.site_rules.operations import (
     DropParam,
@@ -38,7 +38,6 @@ from scrapy_urlnorm.site_rules.operations import (
     RangeAlias,
     Replace,
 )
-from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -260,7 +259,7 @@ class Miner:
         apart = set()
         for rule in self.rules:
             if not isinstance(op, (HostAlias, Replace)) and op.slots & rule.operation.slots:
-                where = [c for c in rule.context if not _is_section(c)]
+                where = [c for c in rule.context if not tenants.is_section(c)]
                 if len(where) == 1 and isinstance(where[0], Has):
                     apart.add(No(where[0].slot))
         return (*context, *sorted(apart))
@@ -365,7 +364,8 @@ class Miner:
             if part == kept or passes(op, result.context, counted, self.limits):
                 where = tenants.narrowed(result.context, part)
                 risk = risk_of(op, result.context, counted, self.limits)
-                accepted |= self._rewrite(op, Found(where, counted, risk))
+                inside = result if part == kept else Found(where, counted, risk)
+                accepted |= self._rewrite(op, inside._replace(context=where))
         return accepted
 
     def _rewrite(self, op: Operation, result: Found) -> bool:
@@ -394,10 +394,3 @@ class Miner:
         self.rules.append(rule.replace(examples=examples))
         self.corpus = Corpus(items, hasher)
         return True
-
-
-def _is_section(condition: object) -> bool:
-    """Whether a condition keeps a rule to sections of its host, see `tenants.narrowed`."""
-    if isinstance(condition, Path):
-        return condition.after == () and len(condition.before) == 1
-    return isinstance(condition, Is) and condition.slot == "s0"
