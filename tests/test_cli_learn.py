@@ -347,6 +347,7 @@ def test_evaluate_says_what_the_log_cannot_show(run, log, tmp_path):
         '[[rule]]\nsite = "shop.example"\nkind = "drop-param"\nparam = "view"\n'
     )
     pages = [*rows(pages=3), *({**row, "url": row["url"] + "&x=y"} for row in rows(pages=1))]
+    pages.append({**pages[0], "url": "https://shop.example/item?id=99&view=z"})
     for n in range(17):
         url = f"https://shop.example/b/aNy{n}"
         pages.append({"url": url, "status": 200, "mime": "text/html", "digest": f"b {n}"})

@@ -85,8 +85,7 @@ def _across(
 ) -> Iterator[tuple[int, Operation, Found]]:
     """Yield one rule for pages that differ in one segment of the path, such as ``/*/refs/``.
 
-    Some of them are *proven* alone; of the others none may speak against it, whatever else is in
-    its query.
+    Some of them are *proven* alone. Whether others speak against it, the trials of the rule show.
     """
     alike: defaultdict[_Alike, list[tuple[int, str, list[Item]]]] = defaultdict(list)
     for form, items in buckets.items():
@@ -100,11 +99,8 @@ def _across(
         known = [form for form, _, _ in pages if form in proven]
         if len(values) < _MIN_ALIKE or len(known) < _MIN_PROVEN or len(others) < 2:
             continue
-        bare = [(corpus.by_form[form], items) for form, _, items in pages if form in corpus.by_form]
-        together = [*(items for _, _, items in pages), *([one, *items] for one, items in bare)]
-        if any(len({item.content for item in items}) > 1 for items in together):
-            continue
-        op: Operation = DropParam(names) if bare else IgnoreValue(names)
+        is_absent = any(form in corpus.by_form for form, _, _ in pages)
+        op: Operation = DropParam(names) if is_absent else IgnoreValue(names)
         template = tuple(("*", "") if text is None else ("=", text) for text in others)
         context: Context = (Path(template, None, slash),)
         if len({item.slots["host"] for item in corpus.items}) > 1:
