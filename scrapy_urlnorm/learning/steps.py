@@ -18,6 +18,7 @@ from math import lgamma, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.learning.trials import Trial
+from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules.context import all_hold
 from scrapy_urlnorm.site_rules.form import REPEAT, is_param, is_segment
 from scrapy_urlnorm.site_rules.operations import RangeAlias
@@ -187,7 +188,17 @@ def _pages(slot: str, rows: Iterable[_Row], by: str | None) -> dict[str, list[Sp
             rest = rest_of(row.numbers[0][1].slots | {slot: row.held})
             if found.setdefault(rest, spans) != spans:
                 doubtful.add(rest)
-    return {rest: spans for rest, spans in found.items() if rest not in doubtful}
+    return {
+        rest: spans
+        for rest, spans in found.items()
+        if rest not in doubtful and not _has_secret(rest)
+    }
+
+
+def _has_secret(rest: str) -> bool:
+    """Whether a table with this rest would write a session id or a token to a file."""
+    url = f"http://h{rest}"
+    return placeholders([url]) != [url]
 
 
 def _first_page(row: _Row) -> list[Span]:
