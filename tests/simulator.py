@@ -269,7 +269,7 @@ def listing(rng: random.Random, host: str = "files.example") -> list[Page]:
 
 
 def board(rng: random.Random, host: str = "board.example") -> list[Page]:
-    """Topics whose posts have numbers that rise: in a parameter, or inside a value beside a name."""
+    """Topics whose posts have numbers that rise: in a parameter, or inside a value."""
     pages, number = [], 1000
     for topic in range(1, 90):
         posts = rng.randint(2, 25)

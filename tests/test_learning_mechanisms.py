@@ -158,7 +158,7 @@ def test_values_that_are_numbers_are_not(name: str) -> None:
 
 
 def test_a_parameter_that_is_never_absent_is_ignored_before_edits() -> None:
-    """Where ``s`` is always there, its value is ignored: an edit of it would explain a part only."""
+    """Where ``s`` is always there, its value is ignored: an edit of it explains a part only."""
     site = []
     for n in range(30):
         for token in (f"{n * 131 + 7}", f"{n * 131 + 7}-1", f"{n * 977 + 5}"):

@@ -364,8 +364,8 @@ VERBS = (
         "evaluate",
         "measure rules on crawl logs",
         "Measure a rule file on logs that name contents, best on others than it was learned "
-        "from: redundant URLs found, false merges with their upper bound, contents that a crawl in the "
-        "order of the log would lose, and rules for which the log has no pairs to compare.",
+        "from: redundant URLs found, false merges with their upper bound, contents that a crawl in "
+        "the order of the log would lose, and rules for which the log has no pairs to compare.",
         "evaluate --rules rules.toml crawl.jsonl.gz",
         _add_evaluate_arguments,
         _evaluate,

@@ -242,8 +242,9 @@ def _explaining(scores: _Scores, size: int, failures: int, conjunctions: int) ->
 def _pooled(scores: _Scores) -> Iterator[tuple[Is, float, int, int]]:
     """Yield any of the clean values of a slot, its support, clean trials, and from how many chosen.
 
-    It pays for all sets of so many values of the slots. Values are words: what words name is
-    alike in kind; of numbers, also in names (d1, d2), one would learn the sections where everything fits one page so far.
+    It pays for all sets of so many values of the slots. Values are words, which name kinds of
+    pages; of numbers, also in names (d1, d2), one would learn the sections where everything fits
+    one page so far.
     """
     by_slot: defaultdict[str, list[Is]] = defaultdict(list)
     for condition in scores:
@@ -276,7 +277,7 @@ def _group(condition: Condition) -> str:
 def _headless(op: Operation) -> frozenset[str]:
     """Return the slots of which a context of *op* does not say what they begin with.
 
-    Those are its own, if it takes the values away: an edit or a move has a value that may have a head.
+    Those are its own, if it takes the values away. What an edit or a move reads may have a head.
     """
     return op.slots if isinstance(op, (DropParam, IgnoreValue, Replace)) else frozenset()
 

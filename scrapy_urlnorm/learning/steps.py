@@ -104,7 +104,7 @@ def in_order(op: RangeAlias, corpus: Corpus, context: Context = ()) -> bool:
     """Whether the numbers that show several pages show them in order, and hardly by chance.
 
     Where a parameter means nothing on most pages, a number between two agrees as well. What makes
-    it a number of something is that pages follow each other: that is what explains where it differs.
+    it a number of something is that pages follow each other: that explains where they differ.
     """
     chance, ordered, disordered = 0.0, 0, 0
     for row in _rows(op.slot, op.text, op.by, corpus):

@@ -1,4 +1,4 @@
-"""The kind of rule that knows which page holds number N: the post of a topic, the mail of a thread."""
+"""The kind of rule that knows which page holds number N, such as the post of a topic."""
 
 from __future__ import annotations
 
