@@ -268,6 +268,60 @@ def listing(rng: random.Random, host: str = "files.example") -> list[Page]:
     return _unique(pages)
 
 
+def board(rng: random.Random, host: str = "board.example") -> list[Page]:
+    """Topics whose posts have numbers that rise: in a parameter, or inside a value."""
+    pages, number = [], 1000
+    for topic in range(1, 90):
+        posts = rng.randint(2, 25)
+        size = 10
+        for page in range(-(-posts // size)):
+            tail = f"/page{page + 1}" if page else ""
+            pages.append(Page(f"http://{host}/topic-{topic}{tail}", f"topic {topic} {page}"))
+        first = Page(f"http://{host}/read?thread={topic}.0", f"thread {topic} 0")
+        pages.append(first)
+        for post in range(posts):
+            number += rng.randint(1, 5)
+            page = post // size
+            url = f"http://{host}/topic-{topic}?post={number}"
+            pages.append(Page(url, f"topic {topic} {page}"))
+            url = f"http://{host}/read?thread={topic}.msg{number}"
+            pages.append(Page(url, f"thread {topic} {page}"))
+    return _unique(pages)
+
+
+def timeline(rng: random.Random, host: str = "log.example") -> list[Page]:
+    """A log read by the day, an archive by the instant, and lists that say what is so anyway."""
+    pages = []
+    for day in range(1, 29):
+        for month in (3, 4, 5):
+            date = f"2024-{month:02}-{day:02}"
+            content = f"day {date}"
+            pages.append(Page(f"http://{host}/day?from={date}", content))
+            hours = rng.sample(range(24), 3)
+            pages += [Page(f"http://{host}/day?from={date}T{h:02}:00:00Z", content) for h in hours]
+            zones = ("10:15:00Z", "12:15:00%2B02:00", "03:15:00-07:00")
+            found = rng.sample(zones, 2)
+            pages += [Page(f"http://{host}/at?max={date}T{z}", f"at {date}") for z in found]
+            pages.append(Page(f"http://{host}/at?max={date}T11:15:00Z", f"later at {date}"))
+    for number in range(80):
+        name = rng.choice(("Report", "Person", "Place"))
+        url = f"http://{host}/show?name={name}:{_token(rng, 5)}{number}"
+        pages.append(Page(url, f"show {number}"))
+        for view in range(rng.randint(1, 3)):
+            shown = "" if name == "Report" else f" {view}"
+            pages.append(Page(f"{url}&view={view}", f"show {number}{shown}"))
+        url = f"http://{host}/list/{number}"
+        pages.append(Page(url, f"list {number}"))
+        for limit in (50, 100):
+            query = f"limit={limit}&since=&until={rng.randint(1, 9999)}&tag=t{rng.randint(1, 99)}"
+            pages.append(
+                Page(
+                    f"{url}?{query}", f"list {number}" if limit == 50 else f"list {number} {query}"
+                )
+            )
+    return _unique(pages)
+
+
 def calendar(rng: random.Random, host: str = "rooms.example") -> list[Page]:
     """Trap: 40 rooms, 120 months; most months are empty, one and a half per cent are not."""
     pages = []
@@ -323,6 +377,8 @@ SITES: dict[str, Callable[..., list[Page]]] = {
     "tracker": tracker,
     "gitweb": gitweb,
     "listing": listing,
+    "board": board,
+    "timeline": timeline,
     "calendar": calendar,
     "soft_404": soft_404,
     "dynamic": dynamic,

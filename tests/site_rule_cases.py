@@ -125,6 +125,35 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
         ["/a?title=caf%C3%A9", "/a/cr%C3%AApe", "/a?name=stra%C3%9Fe", "/a?name=%D0%B9%FF"],
     ),
     (
+        rule(kind="edit-value", edit="utc", slots="q:max"),
+        {
+            "/?max=2010-07-12T16:35:00%2B02:00": "/?max=2010-07-12T14%3A35%3A00Z",
+            "/?max=2010-07-12T07:35:00-07:00": "/?max=2010-07-12T14%3A35%3A00Z",
+            "/?max=2010-07-12T16:35:00.120+02:00": "/?max=2010-07-12T14%3A35%3A00.120000Z",
+        },
+        ["/?max=2010-07-12", "/?max=2010-07-12T16:35:00", "/?max=2010-07-12T14:35:00Z",
+         "/?max=2010-06-31T16:35:00%2B02:00", "/?max=0000-01-01T00:00:00Z", "/?min=2010-07-12T1:0Z"],
+    ),
+    (
+        rule(kind="edit-value", edit="leading-zeros", slots=("q:n", "s-1")),
+        {"/a?n=007": "/a?n=7", "/2010/07": "/2010/7", "/a?n=00": "/a?n=0"},
+        ["/a?n=7", "/a?n=0", "/a?n=0x7", "/07/a", "/a?n=", "/a?n=%D9%A0%D9%A1"],
+    ),
+    (
+        rule(kind="edit-value", edit="cut-after", slots="q:from", text="#-#-#"),
+        {
+            "/t?from=2026-11-01T06:00:00Z": "/t?from=2026-11-01",
+            "/t?from=2026-11-01+06:00": "/t?from=2026-11-01",
+        },
+        ["/t?from=2026-11-01", "/t?from=2026-11", "/t?from=x2026-11-01-3", "/t?from=2026-11-01a",
+         "/t?to=2026-11-01T06:00:00Z"],
+    ),
+    (
+        rule(kind="edit-value", edit="cut-after", slots="s-1", text="topic-#"),
+        {"/f/topic-12-any-words": "/f/topic-12", "/f/topic-12.html": "/f/topic-12"},
+        ["/f/topic-12", "/f/topic-12b", "/f/topic-a-12", "/f/my-topic-12-a", "/f/topic-12-a/b"],
+    ),
+    (
         rule(kind="edit-value", edit="lowercase", slots="q:id"),
         {"/?id=AbC&x=Y": "/?id=abc&x=Y", "/?id=%C3%84": "/?id=%C3%A4"},
         ["/?q=AbC", "/ABC", "/?id=%c3%a4"],
@@ -321,6 +350,42 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
         {"/?title=Main+Page": "/?title=main+Page", "/?title=A&title=B": "/?title=a&title=b",
          "/Wiki/A?title=a": "/wiki/A?title=a"},
         ["/?title=", "/?Title=a", "/title/A"],
+    ),
+    (
+        rule(kind="param-to-path", param="target", path="/index.php", separator="/",
+             by="/wiki/Special:Links/{}", default={"title": "Special:Links"}),
+        {"/index.php?title=Special:Links&target=A/UX": "/wiki/Special:Links/A/UX",
+         "/index.php?limit=5&target=B&title=Special:Links": "/wiki/Special:Links/B?limit=5"},
+        ["/index.php?title=Special:Log&target=B", "/index.php?target=B", "/?target=B&title=Special:Links",
+         "/index.php?title=Special:Links", "/index.php?title=Special:Links&target=.."],
+    ),
+    (
+        rule(kind="replace", old={"?": "topic-1", "q:a": "b"}, new={"q:t": "1"}),
+        {"/f?topic-1&a=b": "/f?t=1", "/f?a=b&topic-1=&c=d": "/f?t=1&c=d"},
+        ["/f?topic-1", "/f?topic-12&a=b", "/f?topic-1=2&a=b", "/f?topic-1&topic-2&a=b"],
+    ),
+    (
+        rule(kind="drop-param", param="view", when={"starts": {"q:page": ["Report:", "Log:"]}}),
+        {"/w?page=Report:12&view=1": "/w?page=Report:12", "/w?page=Log:&view=1": "/w?page=Log:"},
+        ["/w?page=report:12&view=1", "/w?page=12&view=1", "/w?view=1", "/w?page=a&page=Log:1&view=1"],
+    ),
+    (
+        rule(kind="drop-param", param="view", when={"starts": {"s-1": "Report:"}}),
+        {"/w/Report:12?view=1": "/w/Report:12"},
+        ["/w/Reports?view=1", "/Report:1/w?view=1", "/?view=1"],
+    ),
+    (
+        rule(kind="range-alias", slots="q:p", by="", ranges="/t/5?a=1&p={} -88 89-130"),
+        {"/t/5?p=88&a=1": "/t/5?a=1", "/t/5?a=1&p=0": "/t/5?a=1", "/t/5?a=1&p=090": "/t/5?a=1&p=89"},
+        ["/t/5?a=1&p=131", "/t/5?a=1&p=89", "/t/5?p=88", "/t/6?a=1&p=88", "/t/5?a=1&p=8&p=9",
+         "/t/5?a=1&p=-1", "/t/5?a=1&p=%D9%A1", "/t/5?a=1&p=" + "1" * 19, "/t/5?a=1&q=88"],
+    ),
+    (
+        rule(kind="range-alias", slots="s1", text="w,#.m{}.html", by="w,#.0.html",
+             ranges=["/t/w,5.m{}.html -20 21-40", "/t/w,6.m{}.html 1-9"]),
+        {"/t/w,5.m3.html": "/t/w,5.0.html", "/t/w,5.m22.html": "/t/w,5.m21.html", "/t/w,6.m9.html": "/t/w,6.m1.html"},
+        ["/t/w,5.m41.html", "/t/w,7.m3.html", "/t/x,5.m3.html", "/t/w,5.m3.htm", "/w,5.m3.html",
+         "/t/w,5.0.html", "/t/w,6.0.html"],
     ),
     (
         rule(kind="ignore-value", slots=("s1", "q:t"), when={"has": "id"}),

@@ -339,6 +339,27 @@ def test_evaluate_names_wrong_merges(run, log, tmp_path):
     assert "merged wrongly: https://shop.example/item?id=0" in out
 
 
+def test_evaluate_says_what_the_log_cannot_show(run, log, tmp_path):
+    """A rule whose URLs stand alone is untested; one with three pairs is not."""
+    path = tmp_path / "rules.toml"
+    path.write_text(
+        '[[rule]]\nsite = "shop.example"\nkind = "lowercase-path"\noption = true\npath = "/b/**"\n'
+        '[[rule]]\nsite = "shop.example"\nkind = "drop-param"\nparam = "view"\n'
+    )
+    pages = [*rows(pages=3), *({**row, "url": row["url"] + "&x=y"} for row in rows(pages=1))]
+    pages.append({**pages[0], "url": "https://shop.example/item?id=99&view=z"})
+    for n in range(17):
+        url = f"https://shop.example/b/aNy{n}"
+        pages.append({"url": url, "status": 200, "mime": "text/html", "digest": f"b {n}"})
+    out = run("evaluate", "--rules", path, log(pages)).out
+    told = [line for line in out.splitlines() if line.startswith("untested")]
+    assert len(told) == 1
+    assert told[0].startswith("untested: 17 URLs that this rule changes (none could be compared): ")
+    assert "lowercase-path" in told[0]
+    found = json.loads(run("evaluate", "--json", "--rules", path, log(pages)).out)
+    assert [(each["urls"], each["tested"]) for each in found["untested"]] == [(17, 0)]
+
+
 def test_evaluate_needs_contents(run, tmp_path):
     """A list of URLs has nothing to measure by."""
     rules, path = tmp_path / "rules.toml", tmp_path / "urls.txt"

@@ -34,6 +34,8 @@ GOALS = {
     "tracker": 0.95,
     "gitweb": 0.95,
     "listing": 0.95,
+    "board": 0.4,
+    "timeline": 0.9,
     "farm": 0.6,
     "tiny": 0.2,
 }

@@ -20,7 +20,7 @@ from scrapy_urlnorm.learning.trials import count, trials_of
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules.context import Is
 from scrapy_urlnorm.site_rules.operations import EDITS, DropParam
-from scrapy_urlnorm.site_rules.operations.values import Edit, each
+from scrapy_urlnorm.site_rules.operations.edits import Edit, each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,16 +89,49 @@ def test_a_new_edit_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Main+Page_{}", "Main_Page_{}", "replace-text"),
         ("{}-any-words", "{}-others", "number-before"),
         ("any-words-{}", "others-{}", "number-after"),
+        ("topic-{}-any-words", "topic-{}-others", "cut-after"),
+        ("2026-11-01T06:{}", "2026-11-01T05:{}", None),
+        ("0{}", "{}", "leading-zeros"),
     ],
 )
-def test_edits_of_titles_are_learned(one: str, other: str, edit: str) -> None:
+def test_edits_of_titles_are_learned(one: str, other: str, edit: str | None) -> None:
     """A wiki's blanks are underscores; of ``12-any-words`` a shop reads the number."""
     rows = [
         page(f"http://a.example/w?title={text.format(100 + n)}", f"{n}")
         for n in range(20)
         for text in (one, other)
     ]
-    assert edit in {rule.edit for rule in mine(rows) if rule.active}
+    found = {rule.edit for rule in mine(rows) if rule.active}
+    assert edit in found if edit else not found
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "edit"),
+    [
+        ("2026-11-{:02}T06:00:00Z", "2026-11-{:02}T00:00:00Z", "cut-after"),
+        ("2026-11-{:02}", "2026-11-{:02}T00:00:00Z", "cut-after"),
+        ("2026-11-{:02}T16:35:00%2B02:00", "2026-11-{:02}T07:35:00-07:00", "utc"),
+        ("2026-11-{:02}T16:35:00+02:00", "2026-11-{:02}T14:35:00Z", "utc"),
+    ],
+)
+def test_a_time_is_its_day_or_its_instant(one: str, other: str, edit: str) -> None:
+    """What is learned of 20 days holds for another; ten hours of one day that differ refute it."""
+    rows = [
+        page(f"http://a.example/w?from={text.format(n)}", f"{n}")
+        for n in range(1, 21)
+        for text in (one, other)
+    ]
+    rules = [rule for rule in mine(rows) if rule.active]
+    assert [rule.edit for rule in rules] == [edit]
+    normalize = Normalizer("default", site_rules=rules).normalize
+    keys = {normalize(f"http://a.example/w?from={text.format(29)}") for text in (one, other)}
+    assert len(keys) == 1
+    hours = [
+        page(f"http://a.example/w?from=2026-11-{day:02}T{n:02}:00:00Z", f"{day} {n}")
+        for day in range(1, 11)
+        for n in range(10)
+    ]
+    assert "cut-after" not in {rule.edit for rule in mine(rows + hours) if rule.active}
 
 
 def test_the_end_of_a_version_is_no_suffix() -> None:

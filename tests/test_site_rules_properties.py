@@ -72,6 +72,7 @@ CONTEXTS = st.fixed_dictionaries(
         "params": st.dictionaries(NAMES, VALUES, max_size=1),
         "among": st.dictionaries(NAMES, st.lists(VALUES, min_size=1, max_size=2), max_size=1),
         "segments": st.dictionaries(st.sampled_from(["0", "-1"]), TOKENS, max_size=1),
+        "starts": st.dictionaries(SLOTS, st.sampled_from(["a", "12", "A", "a:"]), max_size=1),
         "slash": st.booleans(),
         "scheme": st.sampled_from(["http", "https"]),
         "rest": st.one_of(SHORT_PATHS, st.sampled_from(["/?a=1", "/a/?b=a"])),
@@ -113,6 +114,20 @@ def an_edit(draw: st.DrawFn) -> dict[str, object]:
 
 
 @st.composite
+def a_table(draw: st.DrawFn) -> dict[str, object]:
+    """Operands of a range-alias rule, some of whose pages are known."""
+    text, by = draw(st.sampled_from([("{}", "a"), ("#-{}", "#-a"), ("{}-a", "12"), ("{}", None)]))
+    slot = draw(st.one_of(st.sampled_from(["s0", "s1"]), NAMES.map("q:{}".format)))
+    held = text.replace("#", "12")
+    rests = {"s0": f"/{held}", "s1": f"/a/{held}"}
+    rest = rests.get(slot, f"/a?{slot[2:]}={quote(held, safe='{}')}")
+    spans = draw(st.sampled_from(["1-9", "10-12 13-20", "12-12"]))
+    ranges = [f"{rest} {spans}" if by is None else f"{rest} -9 {spans.replace('1-9', '11-12')}"]
+    said = {"slots": [slot], "text": text, "ranges": ranges}
+    return said if by is None else said | {"by": by}
+
+
+@st.composite
 def site_rules(draw: st.DrawFn, kind: str | None = None) -> SiteRule:
     """Draw a valid rule, of one kind or of any."""
     chosen = kind or draw(st.sampled_from([*WORDS, "catalogue"]))
@@ -138,6 +153,8 @@ def site_rules(draw: st.DrawFn, kind: str | None = None) -> SiteRule:
         if chosen == "strip-segment":
             for name in draw(st.sampled_from([("segment",), ("shape", "min_length")])):
                 fields.pop(name)
+        if chosen == "range-alias":
+            fields |= draw(a_table())
         if chosen == "param-to-path":
             fields |= {"param": draw(NAMES), "path": draw(SHORT_PATHS)}
         if chosen == "drop-segment":

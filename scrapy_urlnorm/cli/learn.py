@@ -27,6 +27,7 @@ from scrapy_urlnorm.cli.verb import (
 )
 from scrapy_urlnorm.learning import evaluate, survey
 from scrapy_urlnorm.learning.offered import offered_by_all
+from scrapy_urlnorm.learning.untested import untested
 from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.text import counted
@@ -271,13 +272,20 @@ def _evaluate(args: argparse.Namespace) -> int:
         )
     _say_pages(logs, pages, columns["with"])
     offers = offered_by_all(pages, normalizer.normalize)
+    silent = untested(normalizer, without, pages, rules)
     if args.json:
         found: dict[str, Any] = {name: column.as_dict() for name, column in columns.items()}
+        found["untested"] = [
+            {"urls": each.alone, "tested": each.tested, "rule": each.rule.masked().as_dict()}
+            for each in silent
+        ]
         if offers:
             found["aliases"] = [offer.as_dict() for offer in offers]
         out_json(found, indent=2)
         return YES
     _out_table(columns)
+    for each in silent:
+        out(f"untested: {each}")
     for offer in offers:
         out(f"page alias: {_as_text(offer)}")
     for first, second in columns["with"].examples:
@@ -347,7 +355,8 @@ VERBS = (
     Verb(
         "evaluate",
         "Measure a rule file on logs that name contents, best on others than it was learned "
-        "from: redundant URLs found, false merges with their upper bound, contents lost.",
+        "from: redundant URLs found, false merges with their upper bound, contents that a crawl in "
+        "the order of the log would lose, and rules for which the log has no pairs to compare.",
         "evaluate --rules rules.toml crawl.jsonl.gz",
         _add_evaluate_arguments,
         _evaluate,

@@ -32,8 +32,8 @@ five lists ``/forum/1``, each with three more pages ``?pos=1`` to ``3`` of other
                 when={"segments": {"0": "topic"}}, support=12, false_merge_upper=0.0127, ...)
 
    All items are rewritten by it: what is equal now is one item, and the next round learns from
-   these. When no stage accepts anything any more, the rules are done. `pools` and `forms` find
-   rules that no single candidate carries.
+   these. When no stage accepts anything any more, the rules are done. `pools`, `constants`,
+   `forms` and `steps` find rules that no single candidate carries.
 8. *Audit* (`audit`, `mining`). The rules run over the whole log in the normalizer that a crawl
    uses. A rule that merges different contents there is taken back. What is not proven is
    proposed, with what it lacks (`proposals`).

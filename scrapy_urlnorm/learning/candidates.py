@@ -27,6 +27,7 @@ from scrapy_urlnorm.site_rules.operations.base import Twins
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from scrapy_urlnorm.learning.constants import Together
     from scrapy_urlnorm.learning.contexts import Vocabulary
     from scrapy_urlnorm.learning.corpus import Corpus, Item
     from scrapy_urlnorm.learning.symbols import Exchange
@@ -48,12 +49,14 @@ _SERVER = {"host", "scheme"}
 class Candidates(NamedTuple):
     """What is worth a trial this round.
 
-    ``sets`` are names of slots, to be dropped or ignored together.
+    ``sets`` are names of slots, to be dropped or ignored together; ``together`` are URLs with
+    several parameters that another URL of their content has none of.
     """
 
     sets: list[tuple[str, ...]]
     exchanges: list[HostAlias | Replace]
     structure: list[Operation]
+    together: Together
 
 
 def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
@@ -62,6 +65,7 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
     in_big: Counter[tuple[str, ...]] = Counter()
     exchanges: defaultdict[Exchange, set[int]] = defaultdict(set)
     structure: defaultdict[Operation, set[int]] = defaultdict(set)
+    together: Together = {}
     for content, items in corpus.by_content.items():
         if len(items) < 2:
             continue
@@ -74,6 +78,9 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
                 key = tuple(sorted(names))
                 sets[key].add(content)
                 in_big[key] += len(items) >= _BIG
+            full = _with_all(names, one.slots, other.slots)
+            if full is not None:
+                together.setdefault(tuple(sorted(names)), []).append((content, full))
             for exchange in _exchanges(one.slots, other.slots, names, vocabulary):
                 exchanges[exchange].add(content)
             if (in_path or len(names) == 1) and names != {"sep"} and not names & _SERVER:
@@ -88,7 +95,17 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
         kept[: _CAPS["sets"]],
         [made for exchange in best if (made := operation_of(exchange)) is not None],
         _best(structure, _CAPS["structure"]),
+        together,
     )
+
+
+def _with_all(names: set[str], one: Slots, other: Slots) -> Slots | None:
+    """Return the URL with all these parameters, if the other one has none of them."""
+    if not 2 <= len(names) <= _MAX_SLOTS or not all(name[:2] == "q:" for name in names):
+        return None
+    if one.keys() & names == names:
+        return None if other.keys() & names else one
+    return other if other.keys() & names == names and not one.keys() & names else None
 
 
 def _best(found: Mapping[_Key, set[int]], cap: int) -> list[_Key]:
@@ -124,7 +141,7 @@ def _difference(one: Slots, other: Slots) -> set[str]:
 def _exchanges(
     one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary
 ) -> Iterator[Exchange]:
-    if "?" in names or "sep" in names or names == {"slash"}:
+    if "sep" in names or names in ({"slash"}, {"?"}):
         return
     left = tuple(sorted((name, one[name]) for name in names if name in one))
     right = tuple(sorted((name, other[name]) for name in names if name in other))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.site_rules.context import Has, Is
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_segment, segments
+from scrapy_urlnorm.site_rules.heads import Starts, heads_of
 from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _FEW_VALUES, _OFTEN, _SHARE = 40, 5, 0.005
 #: nine pages that refute a rule).
 _DIRECTORY_SHARE, _SURROUNDINGS = 0.003, 5
 #: Which condition is the most general, for equal support.
-_GENERALITY = {"has": 0, "is": 1, "no": 2, "slash": 2, "path": 3}
+_GENERALITY = {"has": 0, "is": 1, "starts": 1, "no": 2, "slash": 2, "path": 3}
 
 
 def generality(condition: Condition) -> int:
@@ -52,6 +53,12 @@ def has(slot: str) -> Has:
 def equals(slot: str, value: str) -> Is:
     """Return the condition that *slot* has this value, the same object each time."""
     return Is(slot, (value,))
+
+
+@lru_cache(maxsize=65_536)
+def starts(slot: str, head: str) -> Starts:
+    """Return the condition that *slot* begins like this, the same object each time."""
+    return Starts(slot, (head,))
 
 
 class Vocabulary:
@@ -84,6 +91,7 @@ class Vocabulary:
         ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
         self.names = frozenset(name for name, _ in ranked[:_MAX_NAMES])
         self.directories = _directories(paths)
+        self.heads = _heads(items)
         often = max(_OFTEN, _SHARE * len(items))
         self.dispatch = _dispatching(items, values)
         self.values = {
@@ -118,12 +126,24 @@ class Vocabulary:
                 found.append((kind, extension))
         return Path(tuple(found), None, "slash" in slots if "slash" not in ignored else None)
 
-    def conditions(self, slots: Slots, ignored: frozenset[str]) -> list[Condition]:
+    def starts(self, slots: Slots, ignored: frozenset[str]) -> list[Starts]:
+        """Return what values of *slots*, those *ignored* apart, begin with."""
+        return [
+            starts(slot, head)
+            for slot in sorted(self.heads.keys() & slots.keys() - ignored)
+            for head in heads_of(slots[slot])
+            if head in self.heads[slot]
+        ]
+
+    def conditions(
+        self, slots: Slots, ignored: frozenset[str], headless: frozenset[str]
+    ) -> list[Condition]:
         """Return the conditions that hold on *slots* and say nothing of those *ignored*.
 
-        Without those about what a URL does not have.
+        Without those about what a URL does not have. Of the slots *headless* it is not said what
+        their values begin with.
         """
-        found: list[Condition] = [self.template(slots, ignored)]
+        found: list[Condition] = [self.template(slots, ignored), *self.starts(slots, headless)]
         last = f"s{len(segments(slots)) - 1}" if "s-1" in ignored else ""
         for slot, value in slots.items():
             if slot in ignored or slot == last:
@@ -137,6 +157,22 @@ class Vocabulary:
             if value in self.values.get(slot, ()):
                 found.append(equals(slot, value))
         return found
+
+
+def _heads(items: Sequence[Item]) -> dict[str, frozenset[str]]:
+    """Return what enough different values of each slot begin with."""
+    counted: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for item in items:
+        for slot, value in item.slots.items():
+            if REPEAT not in value and slot != "?" and (is_param(slot) or is_segment(slot)):
+                for head in heads_of(value):
+                    counted[slot][head].add(value)
+    often = max(_OFTEN, _DIRECTORY_SHARE * len(items))
+    kept = {
+        slot: frozenset(head for head, values in heads.items() if len(values) >= often)
+        for slot, heads in counted.items()
+    }
+    return {slot: heads for slot, heads in kept.items() if heads}
 
 
 def _dispatching(items: Sequence[Item], values: dict[str, Counter[str]]) -> frozenset[str]:

@@ -8,22 +8,24 @@ must be unlikely by chance, given how many contexts were looked at.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from math import log1p
+from math import comb, log1p
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.learning.contexts import equals, generality
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import Limits, accepted, by_chance, risk, support_needed
 from scrapy_urlnorm.learning.trials import Count, Trial, count
-from scrapy_urlnorm.site_rules.context import Condition, Context, Has, No, Slash, all_hold
+from scrapy_urlnorm.site_rules.context import Condition, Context, Has, Is, No, Slash, all_hold
+from scrapy_urlnorm.site_rules.heads import Starts
+from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
 from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy_urlnorm.learning.contexts import Vocabulary
     from scrapy_urlnorm.site_rules.form import Slots
-    from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation
+    from scrapy_urlnorm.site_rules.operations import Operation
 
 _NO_SLASH = Slash(False)
 #: Contexts of one operation, and conditions of one context, at most (a choice: each deeper one has
@@ -38,6 +40,9 @@ _GUARD = 0.1
 #: More trials than this are not searched for contexts; what is found is checked on all
 #: (a choice, for time).
 _SEARCHED = 4_000
+#: Contents that each of several values needs before they are taken together, and how many values
+#: (choices).
+_LEAST_POOLED, _MOST_POOLED = 2, 20
 #: So few conflicts are accidents, where no context explains them: twice the rate of accidents that
 #: `risk` expects (a choice).
 _ACCIDENTS = 0.004
@@ -130,7 +135,8 @@ def guarded(
 ) -> Context:
     """Stay with the one kind of page that the trials know, if *op* would reach far beyond.
 
-    The kind is the path template, and the value of a parameter such as ``route``. Needed by
+    The kind is the path template, the value of a parameter such as ``route``, and what a value
+    begins with (``Special:``). Needed by
     opencart_aliado (a false merge without).
     """
     if not touched or not trials or any(isinstance(condition, Path) for condition in base):
@@ -144,11 +150,17 @@ def guarded(
     ]
     if all(vocabulary.template(t.slots, ignored) == template for t in trials[1:]):
         kinds.append(template)
+    kinds += vocabulary.starts(trials[0].slots, _headless(op))
+    headed: set[str] = set()
     for kind in kinds:
+        if isinstance(kind, Starts) and kind.slot in headed:
+            continue
         if all(kind.holds(t.slots) for t in trials):
             outside = sum(not kind.holds(slots) for slots in touched)
             if outside > _GUARD * len(touched):
                 base = (*base, kind)
+                if isinstance(kind, Starts):
+                    headed.add(kind.slot)
                 touched = [slots for slots in touched if kind.holds(slots)]
     return base
 
@@ -169,7 +181,10 @@ def _search(
         return None
     current = todo[:: -(-len(todo) // _SEARCHED)]
     failures = sum(trial.bad > 0 for trial in current)
-    described = [(trial, _described(trial.slots, op.slots, vocabulary)) for trial in current]
+    headless = _headless(op)
+    described = [
+        (trial, _described(trial.slots, op.slots, headless, vocabulary)) for trial in current
+    ]
     conjunctions = 1
     context = base
     for _ in range(_MAX_DEPTH):
@@ -179,6 +194,13 @@ def _search(
             (condition, scores[condition][0])
             for condition in explaining
             if accepted(scores[condition][0], 0, prior(op, (*context, condition)), limits.risk)
+        ]
+        good += [
+            (condition, support)
+            for condition, support, clean, ways in _pooled(scores)
+            if conjunctions * len(_groups(scores)) * ways * by_chance(len(current), failures, clean)
+            <= _SIGNIFICANT
+            and accepted(support, 0, prior(op, (*context, condition)), limits.risk)
         ]
         if good:
             widest = max(support for _, support in good)
@@ -207,7 +229,7 @@ def _explaining(scores: _Scores, size: int, failures: int, conjunctions: int) ->
     conjunction was chosen among all of its length: it pays for the product of what stood open
     at each depth, *conjunctions*. Needed by test_a_conjunction_found_by_chance_is_none.
     """
-    looked = Counter(map(_group, scores))
+    looked = _groups(scores)
     paid = conjunctions * len(looked)
     return [
         condition
@@ -217,13 +239,53 @@ def _explaining(scores: _Scores, size: int, failures: int, conjunctions: int) ->
     ]
 
 
+def _pooled(scores: _Scores) -> Iterator[tuple[Is, float, int, int]]:
+    """Yield any of the clean values of a slot, its support, clean trials, and from how many chosen.
+
+    It pays for all sets of so many values of the slots. Values are words, which name kinds of
+    pages; of numbers, also in names (d1, d2), one would learn the sections where everything fits
+    one page so far.
+    """
+    by_slot: defaultdict[str, list[Is]] = defaultdict(list)
+    for condition in scores:
+        if isinstance(condition, Is) and condition.slot not in ("host", "scheme"):
+            by_slot[condition.slot].append(condition)
+    for slot, known in by_slot.items():
+        clean = [c for c in known if not scores[c][1] and scores[c][0] >= _LEAST_POOLED]
+        words = not any(map(str.isdigit, "".join(c.values[0] for c in known)))
+        if words and 2 <= len(clean) <= _MOST_POOLED and len(clean) < len(known):
+            values = tuple(sorted(c.values[0] for c in clean))
+            support, trials = (sum(scores[c][at] for c in clean) for at in (0, 2))
+            yield (
+                Is(slot, values),
+                support,
+                int(trials),
+                comb(len(known), len(clean)) * len(by_slot),
+            )
+
+
+def _groups(scores: _Scores) -> Counter[str]:
+    """Return how many conditions of each kind were looked at."""
+    return Counter(map(_group, scores))
+
+
 def _group(condition: Condition) -> str:
     """Return the kind of a condition, as far as the search pays for it."""
     return "no" if condition.kind == "slash" else condition.kind
 
 
-def _described(slots: Slots, ignored: frozenset[str], vocabulary: Vocabulary) -> set[Condition]:
-    known = set(vocabulary.conditions(slots, ignored))
+def _headless(op: Operation) -> frozenset[str]:
+    """Return the slots of which a context of *op* does not say what they begin with.
+
+    Those are its own, if it takes the values away. What an edit or a move reads may have a head.
+    """
+    return op.slots if isinstance(op, (DropParam, IgnoreValue, Replace)) else frozenset()
+
+
+def _described(
+    slots: Slots, ignored: frozenset[str], headless: frozenset[str], vocabulary: Vocabulary
+) -> set[Condition]:
+    known = set(vocabulary.conditions(slots, ignored, headless))
     if "slash" not in ignored and _NO_SLASH.holds(slots):
         known.add(_NO_SLASH)
     return known

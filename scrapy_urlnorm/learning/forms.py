@@ -20,23 +20,32 @@ from scrapy_urlnorm.learning.risk import accepted, risk
 from scrapy_urlnorm.learning.slots import OTHER
 from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.site_rules.context import context_text, rest_of
-from scrapy_urlnorm.site_rules.form import Slots, is_param
+from scrapy_urlnorm.site_rules.form import Slots, is_param, segments
 from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation
+from scrapy_urlnorm.site_rules.paths import Path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from scrapy_urlnorm.learning.contexts import Vocabulary
     from scrapy_urlnorm.learning.corpus import Corpus, Item
     from scrapy_urlnorm.learning.risk import Limits
     from scrapy_urlnorm.site_rules.context import Context
-    from scrapy_urlnorm.site_rules.paths import Path
 
 #: URLs of one page, and different values of each parameter, that a rule needs; rules a round, and
 #: parameters of a rule, at most (choices).
 _MIN_ITEMS, _MIN_VALUES, _MAX_RULES, _MAX_NAMES = 20, 5, 60, 3
+#: Pages alike that are proven alone, and different segments with a pair of URLs, before one rule is
+#: made for all of them (choices).
+_MIN_PROVEN, _MIN_ALIKE = 2, 3
 #: So many URLs are enough where the parameters only say where to go afterwards (a choice).
 _MIN_RETURNS = 8
 #: Different paths from which a page must have been called (a choice).
 _MIN_CALLED = 40
+
+
+#: A host, a path with one segment left out, and whether it ends in a slash.
+_Alike = tuple[str, tuple["str | None", ...], bool]
 
 
 def candidates(
@@ -55,12 +64,51 @@ def candidates(
             for items in buckets.values()
             if len({item.content for item in items}) > 1
         }
+        proven: set[int] = set()
         for form, items in buckets.items():
             result = _form_rule(corpus, form, items, names, failing, vocabulary, limits)
             if result is not None:
                 found.append((len(items), *result))
+                proven.add(form)
+        if len(proven) >= _MIN_PROVEN:
+            found += _across(corpus, names, buckets, proven, limits)
     found.sort(key=lambda entry: (-entry[0], order(entry[1]), context_text(entry[2].context)))
     return [(op, result) for _, op, result in found[:_MAX_RULES]]
+
+
+def _across(
+    corpus: Corpus,
+    names: tuple[str, ...],
+    buckets: Mapping[int, list[Item]],
+    proven: set[int],
+    limits: Limits,
+) -> Iterator[tuple[int, Operation, Found]]:
+    """Yield one rule for pages that differ in one segment of the path, such as ``/*/refs/``.
+
+    Some of them are *proven* alone. Whether others speak against it, the trials of the rule show.
+    """
+    alike: defaultdict[_Alike, list[tuple[int, str, list[Item]]]] = defaultdict(list)
+    for form, items in buckets.items():
+        path = segments(items[0].slots)
+        for at, segment in enumerate(path):
+            others = (*path[:at], None, *path[at + 1 :])
+            host, slash = items[0].slots["host"], "slash" in items[0].slots
+            alike[host, others, slash].append((form, segment, items))
+    for (host, others, slash), pages in alike.items():
+        values = {segment for _, segment, items in pages if len(items) > 1}
+        known = [form for form, _, _ in pages if form in proven]
+        if len(values) < _MIN_ALIKE or len(known) < _MIN_PROVEN or len(others) < 2:
+            continue
+        is_absent = any(form in corpus.by_form for form, _, _ in pages)
+        op: Operation = DropParam(names) if is_absent else IgnoreValue(names)
+        template = tuple(("*", "") if text is None else ("=", text) for text in others)
+        context: Context = (Path(template, None, slash),)
+        if len({item.slots["host"] for item in corpus.items}) > 1:
+            context = (*context, equals("host", host))
+        size = sum(len(items) for _, _, items in pages)
+        result = _found(op, context, size, prior(op), limits)
+        if result is not None:
+            yield size, *result
 
 
 def _varying_sets(corpus: Corpus) -> list[tuple[str, ...]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.wary import exchanges_values
 from scrapy_urlnorm.site_rules.context import Among, Is
+from scrapy_urlnorm.site_rules.operations import RangeAlias
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _read(identity: str) -> SiteRule | None:
 def says(wider: SiteRule, rule: SiteRule) -> bool:
     """Whether *wider* does the same wherever *rule* does it."""
     return (
-        wider.operation == rule.operation
+        wider.operation.covers(rule.operation)
         and _covers(wider.site, rule.site)
         and all(any(_follows(c, from_) for from_ in rule.context) for c in wider.context)
     )
@@ -79,6 +80,8 @@ def says(wider: SiteRule, rule: SiteRule) -> bool:
 def _is_as_doubtful(rule: SiteRule, refuted: SiteRule) -> bool:
     if exchanges_values(rule.operation):
         return rule.operation == refuted.operation
+    if isinstance(rule.operation, RangeAlias):  # another table does not make it more likely
+        return rule.operation.family == refuted.operation.family
     return says(rule, refuted)
 
 

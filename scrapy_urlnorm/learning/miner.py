@@ -5,18 +5,39 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import closed_world, forms, pools, siblings, tenants, wary
-from scrapy_urlnorm.learning.candidates import Candidates, candidates, drops, of_server, wilds
+from scrapy_urlnorm.learning import (
+    closed_world,
+    constants,
+    forms,
+    pools,
+    siblings,
+    steps,
+    tenants,
+    wary,
+)
+from scrapy_urlnorm.learning.candidates import (
+    Candidates,
+    candidates,
+    drops,
+    of_server,
+    order,
+    wilds,
+)
 from scrapy_urlnorm.learning.contexts import Vocabulary, equals
 from scrapy_urlnorm.learning.corpus import Corpus, Item
 from scrapy_urlnorm.learning.cover import Found, cover, earned, guarded, passes, risk_of
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
 from scrapy_urlnorm.learning.slots import in_order
 from scrapy_urlnorm.learning.trials import count, enough_absent, sources, trials_of
-from scrapy_urlnorm.site_rules.context import Has, Is, No, all_hold
+from scrapy_urlnorm.site_rules.context import Has, No, all_hold
 from scrapy_urlnorm.site_rules.form import is_segment
-from scrapy_urlnorm.site_rules.operations import DropParam, HostAlias, IgnoreValue, Replace
-from scrapy_urlnorm.site_rules.paths import Path
+from scrapy_urlnorm.site_rules.operations import (
+    DropParam,
+    HostAlias,
+    IgnoreValue,
+    RangeAlias,
+    Replace,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,6 +58,8 @@ _LARGE, _SAMPLE, _LEAST, _HOPELESS = 4_000, 1_500, 100, 0.95
 #: Where this share of trials fails and no context helps, the operation is left alone until the
 #: rules have merged more than a tenth of the items (choices, for time).
 _REFUTED, _CHANGED = 0.2, 0.9
+#: So small a share of conflicts may be pages that changed between two fetches (a choice).
+_FEW = 0.05
 
 
 class Miner:
@@ -50,8 +73,13 @@ class Miner:
         self.vocabulary = Vocabulary(self.corpus.items)
         #: Operations that failed, and how many items there were.
         self._refuted: dict[Operation, int] = {}
+        #: What this round would ignore right after all drops.
+        self._postponed: set[IgnoreValue] = set()
         #: Operations without a conflict whose evidence is too small, and that evidence.
         self.open: dict[Operation, Count] = {}
+        #: Drops that hold in a context alone, or nowhere, because of a few conflicts. (Among many
+        #: exchanges of values, some have few conflicts by chance.)
+        self.fenced: dict[Operation, Count] = {}
 
     def run(self) -> list[SiteRule]:
         """Learn until nothing more is accepted.
@@ -65,11 +93,14 @@ class Miner:
             stages = (
                 self._hosts,
                 self._drops,
+                self._postponed_wilds,
                 self._structure,
                 self._exchanges,
+                self._constants,
                 self._pools,
                 self._wilds,
                 self._forms,
+                self._steps,
             )
             if not any(stage(found) for stage in stages):
                 break
@@ -83,11 +114,28 @@ class Miner:
     def _drops(self, found: Candidates) -> bool:
         return self._try_sets([op for names in found.sets for op in drops(names)])
 
+    def _postponed_wilds(self, _: Candidates) -> bool:
+        """Ignore the values of what would be dropped, had it been seen to be absent."""
+        postponed, self._postponed = sorted(self._postponed, key=order), set()
+        return self._try_sets(postponed)
+
     def _structure(self, found: Candidates) -> bool:
         return self._try_siblings(found.structure)
 
     def _exchanges(self, found: Candidates) -> bool:
         return self._try_siblings([op for op in found.exchanges if not of_server(op)])
+
+    def _constants(self, found: Candidates) -> bool:
+        """Accept what has no conflict: where one seems to be noise, a narrower one is clean."""
+        accepted = False
+        for op, context in constants.candidates(found.together):
+            trials = self._trials(op, context)
+            counted = count(trials)
+            if not counted.conflicts and passes(op, context, counted, self.limits):
+                risk = risk_of(op, context, counted, self.limits)
+                where = guarded(op, trials, context, self.vocabulary, self._touched(op, context))
+                accepted |= self._accept(op, Found(where, counted, risk))
+        return accepted
 
     def _pools(self, found: Candidates) -> bool:
         accepted = False
@@ -110,6 +158,17 @@ class Miner:
             trials = self._trials(op, result.context)
             if trials and not any(t.bad for t in trials):
                 accepted |= self._accept(op, result)
+        return accepted
+
+    def _steps(self, found: Candidates) -> bool:
+        slots = [names[0] for names in found.sets if len(names) == 1]
+        accepted = False
+        for hypothesis in list(steps.hypotheses(slots, self.corpus)):
+            op = steps.with_table(hypothesis, self.corpus)
+            if op is not None:
+                for result in self._cover(op, self._trials(op)):
+                    if steps.in_order(op, self.corpus, result.context):
+                        accepted |= self._accept(op, result)
         return accepted
 
     # --- sets of slots that mean nothing ----------------------------------------------------
@@ -135,6 +194,8 @@ class Miner:
                 accepted |= bool(names) and self._try_set(type(op)(names))
                 continue
             if not enough_absent(op, inside, result.evidence.support):
+                if all(name[:2] == "q:" for name in op.names):
+                    self._postponed.add(IgnoreValue(op.names))
                 continue
             closed = closed_world.closed(
                 op, result.context, self.corpus, self.vocabulary, wary=self.limits.wary
@@ -198,13 +259,13 @@ class Miner:
         apart = set()
         for rule in self.rules:
             if not isinstance(op, (HostAlias, Replace)) and op.slots & rule.operation.slots:
-                where = [c for c in rule.context if not _is_section(c)]
+                where = [c for c in rule.context if not tenants.is_section(c)]
                 if len(where) == 1 and isinstance(where[0], Has):
                     apart.add(No(where[0].slot))
         return (*context, *sorted(apart))
 
-    def proposal(self, op: Operation, note: str) -> SiteRule | None:
-        """Return the rule for an open operation, in the sections of the host it was seen in.
+    def proposal(self, op: Operation, counted: Count, note: str) -> SiteRule | None:
+        """Return the rule for an operation on this evidence, in the sections it was seen in.
 
         None where the accepted rules leave nothing to do for it.
         """
@@ -214,7 +275,6 @@ class Miner:
         agreeing = (trial.slots for trial in self._trials(op) if trial.content is not None)
         kept = tenants.sections(op, (), agreeing)
         context = () if kept is None else tenants.narrowed((), kept)
-        counted = self.open[op]
         risk = risk_of(op, (), counted, self.limits)
         evidence = evidence_of(counted, risk, status="proposed", note=note)
         rule = said(self.site, op, context, evidence)
@@ -225,6 +285,8 @@ class Miner:
     def _trials(self, op: Operation, context: Context = ()) -> list[Trial]:
         """Run *op* over the corpus; none where a sample says that it is hopeless."""
         noisy = self.limits.noise > 0
+        if isinstance(op, RangeAlias):
+            return steps.trials(op, self.corpus, context)
         if isinstance(op, (DropParam, IgnoreValue)):
             if not context and self._is_hopeless(op):
                 self._refuted[op] = 0
@@ -262,17 +324,24 @@ class Miner:
         if not closed_world.enough_values(op, touched):
             return []
         found = cover(op, trials, (), self.vocabulary, self.limits, touched)
+        total = count(trials)
+        few = 0 < total.conflicts <= _FEW * total.support
+        if few and isinstance(op, DropParam) and all(each.context for each in found):
+            self.fenced[op] = total
         if not found:
-            total = count(trials)
             if total.support >= 2 and not total.conflicts:
                 self.open[op] = total
             elif total.conflicts > _REFUTED * len(trials):
                 self._refuted[op] = len(self.corpus.items)
         return found
 
-    def _touched(self, op: Operation) -> list[Slots]:
+    def _touched(self, op: Operation, context: Context = ()) -> list[Slots]:
         """Return the URLs that *op* would change: the guard looks how far it would reach."""
-        touched = [item.slots for item in sources(op, self.corpus)]
+        touched = [
+            item.slots
+            for item in sources(op, self.corpus, context)
+            if all_hold(context, item.slots)
+        ]
         if isinstance(op, (DropParam, IgnoreValue)):
             return touched
         return [slots for slots in touched if op.image(slots) is not None]
@@ -295,7 +364,8 @@ class Miner:
             if part == kept or passes(op, result.context, counted, self.limits):
                 where = tenants.narrowed(result.context, part)
                 risk = risk_of(op, result.context, counted, self.limits)
-                accepted |= self._rewrite(op, Found(where, counted, risk))
+                inside = result if part == kept else Found(where, counted, risk)
+                accepted |= self._rewrite(op, inside._replace(context=where))
         return accepted
 
     def _rewrite(self, op: Operation, result: Found) -> bool:
@@ -324,10 +394,3 @@ class Miner:
         self.rules.append(rule.replace(examples=examples))
         self.corpus = Corpus(items, hasher)
         return True
-
-
-def _is_section(condition: object) -> bool:
-    """Whether a condition keeps a rule to sections of its host, see `tenants.narrowed`."""
-    if isinstance(condition, Path):
-        return condition.after == () and len(condition.before) == 1
-    return isinstance(condition, Is) and condition.slot == "s0"

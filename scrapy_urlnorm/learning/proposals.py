@@ -52,7 +52,16 @@ def unproven(miner: Miner) -> list[SiteRule]:
         if not max(_WORTH, needed / 2) <= counted.support < needed:
             continue  # hardly begun; or refused for another reason: siblings, too few values
         note = f"{int(counted.support)} contents agree and none differs; {needed} would do"
-        rule = miner.proposal(op, note)
+        rule = miner.proposal(op, counted, note)
+        if rule is not None:
+            rules.append(rule)
+    fenced = sorted(miner.fenced.items(), key=lambda pair: (-pair[1].support, order(pair[0])))
+    for op, counted in fenced[: _MAX - len(rules)]:
+        note = (
+            f"{int(counted.support)} contents agree and {counted.conflicts} differ; if these are "
+            "pages that change, the rule holds"
+        )
+        rule = miner.proposal(op, counted, note)
         if rule is not None:
             rules.append(rule)
     return rules

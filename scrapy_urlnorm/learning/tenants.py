@@ -74,6 +74,13 @@ def narrowed(context: Context, kept: frozenset[First]) -> Context:
     return (*context, Is("s0", values))
 
 
+def is_section(condition: object) -> bool:
+    """Whether a condition keeps a rule to sections of its host, see `narrowed`."""
+    if isinstance(condition, Path):
+        return condition.after == () and len(condition.before) == 1
+    return isinstance(condition, Is) and condition.slot == "s0"
+
+
 def _is_placed(op: Operation, context: Context) -> bool:
     """Whether the operation or its context names the first segment already, or is about it."""
     for condition in context:

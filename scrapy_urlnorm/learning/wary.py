@@ -26,7 +26,7 @@ from scrapy_urlnorm.learning.pools import NEUTRAL
 from scrapy_urlnorm.learning.trials import sources
 from scrapy_urlnorm.site_rules.context import all_hold
 from scrapy_urlnorm.site_rules.form import is_param
-from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
+from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, RangeAlias, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -70,8 +70,11 @@ def alone(op: DropParam | IgnoreValue, context: Context, corpus: Corpus) -> tupl
 
 
 def is_coincidence(op: Operation, support: float) -> bool:
-    """Whether so many contents are too few for one value to be taken for another, or for none."""
-    return support < _EXCHANGED and exchanges_values(op)
+    """Whether so many contents are too few for one value to be taken for another, or for none.
+
+    Numbers that came in the order of their pages look as if each page went on for ever.
+    """
+    return support < _EXCHANGED and (exchanges_values(op) or isinstance(op, RangeAlias))
 
 
 def exchanges_values(op: Operation) -> bool:

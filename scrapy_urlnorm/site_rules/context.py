@@ -26,7 +26,9 @@ from scrapy_urlnorm.site_rules.form import (
     place,
     segments,
     with_segments,
+    with_value,
 )
+from scrapy_urlnorm.site_rules.heads import HEADED, Starts
 from scrapy_urlnorm.site_rules.paths import Pair, Path, check_path, parse_path, path_text, refuse
 from scrapy_urlnorm.url import split
 
@@ -201,7 +203,7 @@ class Slash(NamedTuple):
         return with_segments(slots, segments(slots) or ["x"], slash=self.slash)
 
 
-Condition = Path | Has | No | Is | Among | Rest | Slash
+Condition = Path | Has | No | Is | Among | Starts | Rest | Slash
 Context = tuple[Condition, ...]
 
 
@@ -223,20 +225,20 @@ def _is_one_of(value: str, values: tuple[str, ...], symbols: PathText | None, sl
     return all(part in values for part in parts(value))
 
 
-def with_value(slots: Slots, slot: str, value: str) -> Slots:
-    """Return the slots with another value of one, and a path long enough for it."""
-    if slot[0] != "s" or slot in ("scheme", "slash"):
-        return slots | {slot: value}
-    path = segments(slots)
-    number = int(slot[1:])
-    path += ["x"] * ((number + 1 if number >= 0 else -number) - len(path))
-    path[number] = value
-    return with_segments(slots, path, slash="slash" in slots)
-
-
 # --- rule files -----------------------------------------------------------------------------
 
-WHEN_KEYS = ("has", "no", "params", "among", "segments", "slash", "host", "scheme", "rest")
+WHEN_KEYS = (
+    "has",
+    "no",
+    "params",
+    "among",
+    "starts",
+    "segments",
+    "slash",
+    "host",
+    "scheme",
+    "rest",
+)
 
 
 def check_table(
@@ -310,6 +312,12 @@ def _read(
             Is(f"s{int(position)}", tuple(sorted(listed("", value[position]))))
             for position in sorted(value)
         ]
+    if key == "starts":
+        check_table("when.starts", value, listed)
+        for slot in value:
+            if not HEADED.fullmatch(slot):
+                raise refuse("when.starts slot", slot, "s0, s1, … s-1, q:NAME")
+        return [Starts(slot, tuple(sorted(listed("", value[slot])))) for slot in sorted(value)]
     if key == "host":
         return [Is("host", tuple(sorted(listed("when.host", value))))]
     if key == "slash":
@@ -365,9 +373,13 @@ def write_context(context: Context) -> tuple[str | None, dict[str, Any]]:
     return path, when
 
 
-def _write_values(condition: Is | Among, when: dict[str, Any]) -> None:
-    slot, values = condition.slot, condition.values
+def _write_values(condition: Is | Among | Starts, when: dict[str, Any]) -> None:
+    slot = condition.slot
+    values = condition.heads if isinstance(condition, Starts) else condition.values
     value = values[0] if len(values) == 1 else list(values)
+    if isinstance(condition, Starts):
+        when.setdefault("starts", {})[slot] = value
+        return
     if slot in ("host", "scheme"):
         when[slot] = value
     elif is_param(slot):

@@ -127,6 +127,17 @@ def with_segments(slots: Slots, path: Sequence[str], *, slash: bool) -> Slots:
     return new
 
 
+def with_value(slots: Slots, slot: str, value: str) -> Slots:
+    """Return the slots with another value of one, and a path long enough for it."""
+    if slot[0] != "s" or slot in ("scheme", "slash"):
+        return slots | {slot: value}
+    path = segments(slots)
+    number = int(slot[1:])
+    path += ["x"] * ((number + 1 if number >= 0 else -number) - len(path))
+    path[number] = value
+    return with_segments(slots, path, slash="slash" in slots)
+
+
 def parts(value: str) -> list[str]:
     """Return the values of a slot: several for a parameter that is given more than once."""
     return value.split(REPEAT) if REPEAT in value else [value]

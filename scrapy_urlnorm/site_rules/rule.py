@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 STATUSES = ("active", "proposed", "rejected")
 SOURCES = ("user", "redirect", "canonical", "robots", "content", "url-list")
 #: Operands that hold several texts; a file may have one text in their place.
-LISTS = ("param", "host", "slots")
+LISTS = ("param", "host", "slots", "ranges")
 
 
 @dataclass(frozen=True)
@@ -337,9 +337,15 @@ def evidence_of(entry: Mapping[str, Any]) -> Evidence:
     return Evidence(**{name: entry[name] for name in _EVIDENCE if name in entry})
 
 
+#: A list with more texts than this is shown by its first two.
+_SHOWN = 40
+
+
 def _short(value: object) -> str:
     if isinstance(value, tuple) and len(value) == 1:
         value = value[0]
+    elif isinstance(value, tuple) and len(value) > _SHOWN:
+        value = (*value[:2], f"… {len(value)} in all")
     return json.dumps(value, default=list, ensure_ascii=False)
 
 

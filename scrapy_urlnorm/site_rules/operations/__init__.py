@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.operations.base import Operation, read_operands
 from scrapy_urlnorm.site_rules.operations.catalogue import CATALOGUE_NAMES, CatalogueRule
+from scrapy_urlnorm.site_rules.operations.edits import EDITS
 from scrapy_urlnorm.site_rules.operations.exchange import Replace
 from scrapy_urlnorm.site_rules.operations.hosts import HostAlias
 from scrapy_urlnorm.site_rules.operations.into_path import ParamToPath, SplitSegment
@@ -20,7 +21,8 @@ from scrapy_urlnorm.site_rules.operations.paths import (
     StripSegment,
     StripTail,
 )
-from scrapy_urlnorm.site_rules.operations.values import ANY, EDITS, EditValue, IgnoreValue
+from scrapy_urlnorm.site_rules.operations.ranges import RangeAlias
+from scrapy_urlnorm.site_rules.operations.values import ANY, EditValue, IgnoreValue
 from scrapy_urlnorm.site_rules.paths import refuse
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ __all__ = [
     "Operation",
     "ParamToPath",
     "PrefixAlias",
+    "RangeAlias",
     "Replace",
     "SplitSegment",
     "StripSegment",
@@ -69,6 +72,7 @@ KINDS: tuple[type[Operation], ...] = (
     Replace,
     DropParam,
     KeepParam,
+    RangeAlias,
     IgnoreValue,
 )
 _BY_WORD = {cls.kind: cls for cls in KINDS if cls is not CatalogueRule}
@@ -108,6 +112,7 @@ OPERANDS = (
     "semicolons",
     "bare",
     "option",
+    "ranges",
 )
 
 

@@ -62,12 +62,6 @@ class Twins(NamedTuple):
         return any(map(is_segment, self.names)) and not any(map(is_param, self.names))
 
     @property
-    def only_param(self) -> str | None:
-        """The one parameter in which they differ; ``None`` if there is none or several."""
-        params = [name for name in self.names if is_param(name)]
-        return params[0] if len(params) == 1 and params != ["?"] else None
-
-    @property
     def same_slash(self) -> bool:
         """Whether both paths end in a slash, or neither does."""
         return ("slash" in self.one) is ("slash" in self.other)
@@ -172,6 +166,10 @@ class Operation:
         """What the operation shares with its siblings, which learning judges together."""
         return self
 
+    def covers(self, other: Operation) -> bool:
+        """Whether the operation does all that *other* does."""
+        return self == other
+
     def told_by(self, urls: Sequence[Slots]) -> bool:
         """Whether these URLs of one content are evidence for all that the operation does."""
         return True
@@ -260,6 +258,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "min_length": length,
     "tail": check_path,
     "slots": slot_names,
+    "ranges": texts,
     "text": text,
     "separator": text,
     "slash": flag,

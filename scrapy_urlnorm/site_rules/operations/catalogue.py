@@ -20,7 +20,7 @@ from scrapy_urlnorm.site_rules.form import (
     segments,
 )
 from scrapy_urlnorm.site_rules.operations.base import Operation
-from scrapy_urlnorm.site_rules.operations.values import lowercase_first
+from scrapy_urlnorm.site_rules.operations.edits import lowercase_first
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:

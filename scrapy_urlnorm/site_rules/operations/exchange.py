@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.context import SYMBOLS, PathText, check_table, listed, with_value
+from scrapy_urlnorm.site_rules.context import SYMBOLS, PathText, check_table, listed
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
     REPEAT,
     Slots,
     count_params,
+    is_bare,
     parts,
     place,
+    with_value,
     without,
 )
 from scrapy_urlnorm.site_rules.operations.base import Operation, is_host
@@ -23,7 +25,7 @@ from scrapy_urlnorm.site_rules.paths import Pair, refuse, segments_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_SLOT = re.compile(r"scheme|host|slash|s-?\d{1,2}|q:.+", re.DOTALL)
+_SLOT = re.compile(r"scheme|host|slash|\?|s-?\d{1,2}|q:.+", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,8 @@ def _check_values(table: Mapping[str, str]) -> None:
         raise refuse("slash", table["slash"], "'1' for a final slash (none: leave it out)")
     if table.get("scheme", "http") not in ("http", "https"):
         raise refuse("scheme", table["scheme"], "'http', 'https'")
+    if not all(is_bare(token, "") for token in parts(table.get("?", "1"))):
+        raise refuse("?", table["?"], "a token with a digit, which stands alone: 'thread-12'")
     if not is_host(table.get("host", "h")):
         raise refuse("host", table["host"], "a lower-case host")
 
@@ -206,7 +210,7 @@ def _pairs(name: str, table: object) -> tuple[Pair, ...]:
     found = []
     for slot, value in check_table(name, table, listed).items():
         if not _SLOT.fullmatch(slot):
-            raise refuse(f"{name} slot", slot, "scheme, host, slash, s0, s1, … s-1, q:NAME")
+            raise refuse(f"{name} slot", slot, "scheme, host, slash, s0, s1, … s-1, q:NAME, ?")
         if not isinstance(value, str) and not slot.startswith("q:"):
             raise refuse(f"{name}.{slot}", value, "one text (lists are for parameters)")
         if _is_segment(slot) and value in DOT_SEGMENTS:

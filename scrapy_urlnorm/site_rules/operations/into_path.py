@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scrapy_urlnorm.site_rules.context import check_table
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
     REPEAT,
     Slots,
     encode_segment,
+    is_param,
     segments,
     with_segments,
     without,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 #: inside the value of a parameter.
 _LEARNED_SPLITS = ":;,|"
 _LEARNED_PARAM_SPLITS = (":", "/")
+#: A parameter that comes into the path takes at most two others with it (a choice).
+_MAX_MOVED = 3
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,14 @@ class ParamToPath(Operation):
     """The value of a parameter at the path ``base`` stands in the path ``before`` ... ``after``.
 
     ``left`` and ``right`` are the texts around the value in its segment. A ``separator`` cuts
-    the value into several segments.
+    the value into several segments. The parameters of ``beside`` stand at these values beside it,
+    and go with it.
     """
 
     kind = "param-to-path"
     summary = "the value of `param` at `path` is the {} in the path `by`"
     required = ("param", "path", "by")
-    optional = ("separator",)
+    optional = ("separator", "default")
     owns_path = True
 
     param: str
@@ -58,6 +63,7 @@ class ParamToPath(Operation):
     right: str
     separator: str
     slash: bool
+    beside: tuple[Pair, ...] = ()
 
     @classmethod
     def read(cls, operands: Mapping[str, Any]) -> ParamToPath:
@@ -82,7 +88,17 @@ class ParamToPath(Operation):
             right,
             operands.get("separator", ""),
             slash,
+            cls._read_beside(operands.get("default", {}), params[0]),
         )
+
+    @staticmethod
+    def _read_beside(table: object, param: str) -> tuple[Pair, ...]:
+        found = []
+        for name, value in check_table("default", table).items():
+            if name == param or not isinstance(value, str):
+                raise refuse(f"default.{name}", value, f"one text, of another one than {param!r}")
+            found.append((f"q:{name}", value))
+        return tuple(sorted(found))
 
     def write(self) -> dict[str, Any]:
         hole = f"{encode_segment(self.left)}{{}}{encode_segment(self.right)}"
@@ -92,9 +108,13 @@ class ParamToPath(Operation):
             "path": path_text(self.base, slash=self.base_slash).replace("*", "%2A"),
             "by": "/" + "/".join(parts) + ("/" if self.slash else ""),
         }
-        return said | ({"separator": self.separator} if self.separator else {})
+        said |= {"separator": self.separator} if self.separator else {}
+        beside = {name[2:]: value for name, value in self.beside}
+        return said | ({"default": beside} if beside else {})
 
     def image(self, slots: Slots) -> Slots | None:
+        if not begins(slots, self.beside):
+            return None
         value = slots.get(self.param)
         if not value or REPEAT in value or ("slash" in slots) is not self.base_slash:
             return None
@@ -107,30 +127,46 @@ class ParamToPath(Operation):
         tokens[0] = self.left + tokens[0]
         tokens[-1] += self.right
         path = [*self.before, *tokens, *self.after]
-        return with_segments(without(slots, (self.param,)), path, slash=self.slash)
+        return with_segments(without(slots, self.slots), path, slash=self.slash)
 
     @property
     def slots(self) -> frozenset[str]:
-        return frozenset((self.param,))
+        return frozenset((self.param, *(name for name, _ in self.beside)))
 
     @property
     def key(self) -> object:
-        return self.param, self.base, self.base_slash, self.separator
+        return self.param, self.base, self.base_slash, self.separator, self.beside
+
+    def pairs(self) -> list[Pair]:
+        return list(self.beside)
 
     def any_of(self) -> tuple[str, ...]:
         return (self.param,)
 
     def example(self, slots: Slots) -> Slots:
-        return with_segments(slots, self.base, slash=self.base_slash) | {self.param: "x"}
+        moved = {self.param: "x", **dict(self.beside)}
+        return with_segments(slots, self.base, slash=self.base_slash) | moved
 
     @classmethod
     def between(cls, twins: Twins) -> Iterator[ParamToPath]:
-        name = twins.only_param
-        if name is None or len(twins.names) < 2:
+        names = {name for name in twins.names if is_param(name)}
+        if not 0 < len(names) <= _MAX_MOVED or "?" in names or len(names) == len(twins.names):
             return
-        given, other = (twins.one, twins.other) if name in twins.one else (twins.other, twins.one)
+        given, other = twins.one, twins.other
+        if not names <= given.keys():
+            given, other = other, given
+        if names <= given.keys() and not names & other.keys():
+            for name in sorted(names):
+                yield from cls._moves(name, names - {name}, given, other)
+
+    @classmethod
+    def _moves(
+        cls, name: str, beside: set[str], given: Slots, other: Slots
+    ) -> Iterator[ParamToPath]:
+        """Yield how the value of a parameter comes into the path, and the others go."""
         value, base, path = given[name], segments(given), segments(other)
-        if name in other or not value or REPEAT in value:
+        constants = tuple(sorted((each, given[each]) for each in beside))
+        if not value or any(REPEAT in text for text in (value, *dict(constants).values())):
             return
         if not path or path == base or len(base) > LEARNED_PREFIX:
             return
@@ -142,7 +178,7 @@ class ParamToPath(Operation):
             for place in _places(path, tokens):
                 # Without a separator here, values may hold one elsewhere.
                 for each in (separator,) if separator else ("", *_LEARNED_PARAM_SPLITS):
-                    yield cls(name, tuple(base), slashes[0], *place, each, slashes[1])
+                    yield cls(name, tuple(base), slashes[0], *place, each, slashes[1], constants)
 
 
 def _places(

@@ -1,17 +1,12 @@
-"""Kinds of rules about the value of a slot: an edit of it, or that it means nothing.
-
-`EDITS` has every edit; a new one is a function and a row there.
-"""
+"""Kinds of rules about the value of a slot: an edit of it, or that it means nothing."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.context import with_value
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
     REPEAT,
@@ -21,8 +16,10 @@ from scrapy_urlnorm.site_rules.form import (
     is_segment,
     parts,
     place,
+    with_value,
 )
 from scrapy_urlnorm.site_rules.operations.base import Operation
+from scrapy_urlnorm.site_rules.operations.edits import EDITS, cut_after, replace_text
 from scrapy_urlnorm.site_rules.paths import refuse
 
 if TYPE_CHECKING:
@@ -35,107 +32,14 @@ if TYPE_CHECKING:
 ANY = "*"
 
 
-def strip_suffix(value: str, text: str, by: str) -> str:
-    """Take *text* from the end, as often as it stands there; a value is never emptied."""
-    end = len(value)
-    while end > len(text) and value.endswith(text, 0, end):
-        end -= len(text)
-    return value[:end]
-
-
-def replace_text(value: str, text: str, by: str) -> str:
-    """Put *by* in place of *text* everywhere, also where a replacement made it."""
-    value = value.replace(text, by)
-    if text not in value:
-        return value
-    # Taking "ab" from "aabb" makes another "ab"; `by` shares no character with `text`.
-    wanted, size = list(text), len(text)
-    kept: list[str] = []
-    for character in value:
-        kept.append(character)
-        if kept[-size:] == wanted:
-            del kept[-size:]
-    return "".join(kept)
-
-
-def number_before(value: str, text: str = "", by: str = "") -> str:
-    """Of ``12-any-words`` keep the number."""
-    number, dash, words = value.partition("-")
-    return number if dash and words and number.isascii() and number.isdigit() else value
-
-
-def number_after(value: str, text: str = "", by: str = "") -> str:
-    """Of ``any-words-12`` keep the number."""
-    words, dash, number = value.rpartition("-")
-    return number if dash and words and number.isascii() and number.isdigit() else value
-
-
-def lowercase_first(value: str, text: str = "", by: str = "") -> str:
-    """Write the first letter in lower case, as a wiki's titles compare."""
-    return value[:1].lower() + value[1:]
-
-
-def drop_repeats(values: list[str], text: str = "", by: str = "") -> list[str]:
-    """Keep the first of values of one parameter that are the same."""
-    return list(dict.fromkeys(values))
-
-
-def lowercase(value: str, text: str = "", by: str = "") -> str:
-    """Write all letters in lower case."""
-    return value.lower()
-
-
-def fold_accents(value: str, text: str = "", by: str = "") -> str:
-    """Write Latin letters without accents (Unicode Standard, canonical decomposition)."""
-    # In other scripts the mark makes another letter: U+0439 is not U+0438.
-    decomposed = ((letter, unicodedata.normalize("NFD", letter)[0]) for letter in value)
-    return "".join([base if base.isascii() else letter for letter, base in decomposed])
-
-
-def each(
-    function: Callable[[str, str, str], str],
-) -> Callable[[list[str], str, str], list[str]]:
-    """Return the edit that applies *function* to each value of a slot."""
-    return lambda values, text, by: [function(value, text, by) for value in values]
-
-
-class Edit(NamedTuple):
-    """One edit: its function, the operands it takes, and a value that it changes.
-
-    The function gets all values of a slot (several for a repeated parameter), ``text`` and ``by``.
-
-    ``weaker`` names an edit that explains some of what this one does: URLs that are equal after
-    the weaker edit are no evidence for this one. ``cuts`` says that it takes text away, which
-    learning believes of many different values only. ``in_path`` says that learning tries the edit
-    on segments; of `lowercase` the rule lowercase-path of the catalogue does that. ``only_params``
-    says that it means nothing for a segment, which has one value.
-    """
-
-    function: Callable[[list[str], str, str], list[str]]
-    operands: tuple[str, ...]
-    example: str
-    weaker: str | None = None
-    key_only: bool = False
-    cuts: bool = False
-    in_path: bool = True
-    only_params: bool = False
-
-
-#: Every edit by its word, in the order in which edits run.
-EDITS: dict[str, Edit] = {
-    "strip-suffix": Edit(each(strip_suffix), ("text",), "x{text}", cuts=True),
-    "replace-text": Edit(each(replace_text), ("text", "by"), "x{text}"),
-    "drop-repeats": Edit(drop_repeats, (), f"x{REPEAT}x", in_path=False, only_params=True),
-    "number-before": Edit(each(number_before), (), "12-x", key_only=True, cuts=True),
-    "number-after": Edit(each(number_after), (), "x-12", key_only=True, cuts=True),
-    "lowercase-first": Edit(each(lowercase_first), (), "Xx"),
-    "lowercase": Edit(each(lowercase), (), "xX", "lowercase-first", in_path=False),
-    "fold-accents": Edit(each(fold_accents), (), "é"),
-}
 #: Learning tries to put the second text of each pair in place of the first (as slugs differ).
 _LEARNED_TEXTS = ((" ", "_"), ("-", "_"), (" ", "-"))
 #: A suffix that learning tries to strip: ``-1``, ``.html``, ``_thumbnail``, 13 characters at most.
 _LEARNED_SUFFIX = re.compile(r"[-_.,;/:~][^\W_]{1,12}")
+_NUMBER = re.compile("[0-9]+")
+#: A head without a letter is cut off only if it has as many digits as a day: short numbers and
+#: their separators are versions (a choice).
+_LEARNED_DIGITS = 6
 
 
 def _with_values(slots: Slots, names: tuple[str, ...], value: str) -> Slots:
@@ -172,6 +76,8 @@ class EditValue(Operation):
         if self.edit == "replace-text" and set(self.text) & set(self.by):
             accepted = f"a text without any character of text = {self.text!r}"
             raise refuse("by", self.by, accepted)
+        if self.edit == "cut-after" and "#" not in self.text:
+            raise refuse("text", self.text, "what is kept, with # for each number: 'topic-#'")
         if EDITS[self.edit].only_params and not all(slot[:2] == "q:" for slot in self.names):
             raise refuse("slots", list(self.names), "parameters: q:NAME")
         if self.slash and (self.edit != "strip-suffix" or self.names != ("s-1",)):
@@ -231,7 +137,8 @@ class EditValue(Operation):
         return self.names if all(map(is_param, self.names)) else ()
 
     def example(self, slots: Slots) -> Slots:
-        return _with_values(slots, self.names, EDITS[self.edit].example.format(text=self.text))
+        operands = {"text": self.text, "digits": self.text.replace("#", "1")}
+        return _with_values(slots, self.names, EDITS[self.edit].example.format(**operands))
 
     @classmethod
     def between(cls, twins: Twins) -> Iterator[EditValue]:
@@ -287,9 +194,22 @@ def _with_text(slot: str, place: str, left: str, right: str) -> Iterator[EditVal
     if len(left) < len(right):
         left, right = right, left
     yield from _suffixes(place, left, right)
+    yield from _cuts(place, left, right)
     for text, by in _LEARNED_TEXTS:
         if replace_text(left, text, by) == replace_text(right, text, by):
             yield EditValue((slot,), "replace-text", text, by)
+
+
+def _cuts(place: str, left: str, right: str) -> Iterator[EditValue]:
+    """Yield the cut after the last whole number that two values share from their beginning."""
+    for number in reversed(list(_NUMBER.finditer(left))):
+        head = left[: number.end()]
+        text = _NUMBER.sub("#", head)
+        is_name = any(map(str.isalpha, head)) and "#" not in head
+        is_long = sum(map(str.isdigit, head)) >= _LEARNED_DIGITS
+        if (is_name or is_long) and cut_after(left, text) == cut_after(right, text) == head:
+            yield EditValue((place,), "cut-after", text)
+            return
 
 
 def _suffixes(place: str, left: str, right: str, *, slash: bool = False) -> Iterator[EditValue]:

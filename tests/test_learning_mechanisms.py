@@ -1,0 +1,210 @@
+"""What kinds of sites need beyond single parameters: each mechanism on a small site of its own.
+
+Every site is a list of (URL, content), made so that nothing but the mechanism explains it. Beside
+what has to be merged stand URLs that look alike and are other pages.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_urlnorm import Normalizer, SiteRule
+from scrapy_urlnorm.learning import mine
+from scrapy_urlnorm.logs import Observation
+
+HOST = "http://a.example"
+Site = list[tuple[str, str]]
+
+
+def learned(site: Site, **options: bool) -> list[SiteRule]:
+    """Return the active rules that are mined of *site*."""
+    rows = [Observation(HOST + url, 200, content, mime="text/html") for url, content in site]
+    return [rule for rule in mine(rows, **options) if rule.active]
+
+
+def merged(rules: list[SiteRule], *urls: str) -> bool:
+    """Whether *rules* give all *urls* one key."""
+    normalize = Normalizer("default", site_rules=rules).normalize
+    return len({normalize(HOST + url) for url in urls}) == 1
+
+
+def headed() -> Site:
+    """``view`` means nothing on reports, whose names begin alike, and something on other pages."""
+    site = []
+    for n in range(30):
+        for kind in ("Report", "Page", "Topic"):
+            url = f"/w?page={kind}:{chr(97 + n % 26)}{n}"
+            site.append((url, f"{kind} {n}"))
+            for view in "abcd"[: 1 + n % 4]:
+                shown = "" if kind == "Report" else view
+                site.append((f"{url}&view={view}", f"{kind} {n}{shown and ' as ' + shown}"))
+    return site
+
+
+def test_what_a_value_begins_with_is_a_condition() -> None:
+    """A rule for the reports is found by the head of their names."""
+    rules = learned(headed())
+    assert [rule.when.get("starts") for rule in rules] == [{"q:page": "Report:"}]
+    assert merged(rules, "/w?page=Report:new", "/w?page=Report:new&view=e")
+    assert not merged(rules, "/w?page=Page:new", "/w?page=Page:new&view=a")
+
+
+def test_what_a_value_begins_with_keeps_a_rule_from_reaching_far() -> None:
+    """Seen on reports alone, ``view`` is not taken for nothing on the pages, which are many."""
+    site = [(u, c) for u, c in headed() if "view" not in u or "Report" in u]
+    rules = learned(site)
+    assert merged(rules, "/w?page=Report:new", "/w?page=Report:new&view=a")
+    site += [(f"/w?page=Page:zz{n}&view=a", f"Page {n} as a") for n in range(30)]
+    assert not merged(learned(site), "/w?page=Page:new", "/w?page=Page:new&view=a")
+
+
+def test_an_edit_may_be_for_values_with_a_head() -> None:
+    """Names of users do not care for case, names of pages do."""
+    site = []
+    for n in range(20):
+        for name in (f"Ann{n}", f"aNN{n}", f"ann{n}"):
+            site += [(f"/w?title=User:{name}", f"user {n}"), (f"/w?title=Page:{name}", name)]
+    rules = learned(site)
+    assert merged(rules, "/w?title=User:Bob", "/w?title=User:bOB")
+    assert not merged(rules, "/w?title=Page:Bob", "/w?title=Page:bOB")
+
+
+def listed(size: int = 24) -> Site:
+    """Lists with constants beside free parameters, which say together what is so anyway."""
+    site = []
+    for n in range(size):
+        site.append((f"/list/{n}", f"list {n}"))
+        usual = f"&offset=&until={n * 37}&tag=t{n * 11}"
+        site.append((f"/list/{n}?limit=50{usual}", f"list {n}"))
+        site.append((f"/list/{n}?limit=100{usual}", f"long list {n}"))
+        site.append((f"/list/{n}?tag=t{n * 11}", f"list {n}, tag"))
+        site.append((f"/list/{n}?until={n * 37}", f"list {n}, until"))
+    return site
+
+
+def test_constants_beside_free_parameters() -> None:
+    """All of them together are none of them; another constant, or one missing, is another page."""
+    rules = learned(listed())
+    assert merged(rules, "/list/new", "/list/new?limit=50&offset=&until=5&tag=x")
+    for other in ("limit=100&offset=&until=5&tag=x", "limit=50&offset=", "until=5&tag=x", "tag=x"):
+        assert not merged(rules, "/list/new", f"/list/new?{other}")
+
+
+def test_constants_tolerate_no_conflict() -> None:
+    """One list of 120 that is another page with them refutes them, although it may be noise."""
+    site = [
+        (url, "another" if url.startswith("/list/7?limit=50") else content)
+        for url, content in listed(120)
+    ]
+    assert not merged(learned(site), "/list/new", "/list/new?limit=50&offset=&until=5&tag=x")
+
+
+def test_a_move_takes_constants_along_and_meets_an_edit() -> None:
+    """``title=Special:Links&target=Y Z`` is ``/wiki/Special:Links/Y_Z``."""
+    site = []
+    for n in range(40):
+        target = f"Page {n}" if n % 2 else f"Page{n}"
+        site.append((f"/w?title=Special:Links&target={target.replace(' ', '+')}", f"links {n}"))
+        site.append((f"/wiki/Special:Links/{target.replace(' ', '_')}", f"links {n}"))
+        site.append((f"/w?title=Special:Log&target={target.replace(' ', '+')}", f"log {n}"))
+    rules = learned(site)
+    assert merged(rules, "/w?title=Special:Links&target=Any+New", "/wiki/Special:Links/Any_New")
+    assert not merged(rules, "/w?title=Special:Log&target=Any", "/wiki/Special:Links/Any")
+
+
+def test_tokens_without_a_value_are_exchanged() -> None:
+    """``?view-1&lang=en`` is ``?lang=uk``, but ``?view-2&lang=en`` is not."""
+    site = []
+    for n in range(20):
+        site += [(f"/p/{n}?view-1&lang=en", f"{n} uk"), (f"/p/{n}?lang=uk", f"{n} uk")]
+        site += [(f"/p/{n}?view-2&lang=en", f"{n} in two"), (f"/p/{n}?lang=en", f"{n} en")]
+    rules = learned(site)
+    assert merged(rules, "/p/new?view-1&lang=en", "/p/new?lang=uk")
+    assert not merged(rules, "/p/new?view-2&lang=en", "/p/new?lang=uk")
+
+
+def pooled(words: list[str]) -> Site:
+    """``old`` means nothing on half of the kinds of pages; none of them has much evidence."""
+    site = []
+    for at, kind in enumerate(words):
+        for n in range(4):
+            own = "" if at % 2 else " with old {}"
+            url = f"/show?act={kind}&id={at}{n}"
+            site.append((url, f"{kind} {n}"))
+            site += [
+                (f"{url}&old={old}", f"{kind} {n}{own.format(old)}")
+                for old in (1000 * at + n, 5000 + 7 * at + n)
+            ]
+    return site
+
+
+WORDS = ["diff", "blob", "tree", "log", "tags", "heads", "stats", "users", "forks", "notes"]
+
+
+def test_values_that_are_words_are_taken_together() -> None:
+    """Five kinds of pages agree, with four pages each, and five do not."""
+    rules = learned(pooled(WORDS))
+    assert [rule.when["params"]["act"] for rule in rules] == [sorted(WORDS[1::2])]
+    assert merged(rules, "/show?act=blob&id=new", "/show?act=blob&id=new&old=3")
+    assert not merged(rules, "/show?act=diff&id=new", "/show?act=diff&id=new&old=3")
+
+
+@pytest.mark.parametrize("name", ["{}", "d{}"])
+def test_values_that_are_numbers_are_not(name: str) -> None:
+    """Sections where everything fits one page so far have nothing in common."""
+    rules = learned(pooled([name.format(n) for n in range(len(WORDS))]))
+    act = name.format(1)
+    assert not merged(rules, f"/show?act={act}&id=new", f"/show?act={act}&id=new&old=3")
+
+
+def test_a_parameter_that_is_never_absent_is_ignored_before_edits() -> None:
+    """Where ``s`` is always there, its value is ignored: an edit of it explains a part only."""
+    site = []
+    for n in range(30):
+        for token in (f"{n * 131 + 7}", f"{n * 131 + 7}-1", f"{n * 977 + 5}"):
+            site.append((f"/list/{n}?s={token}", f"list {n}"))
+            site.append((f"/list/{n}?page=1&s={token}", f"list {n}"))
+            site.append((f"/list/{n}?page=2&s={token}", f"list {n}, 2"))
+    rules = learned(site)
+    assert {rule.kind for rule in rules if "q:s" in rule.slots} == {"ignore-value"}
+    assert merged(rules, "/list/new?s=1", "/list/new?s=2", "/list/new?page=1&s=3")
+    assert not merged(rules, "/list/new?s=1", "/list/new?page=2&s=1")
+
+
+def repositories(*, odd: bool = False) -> Site:
+    """The list of branches is one page of each repository, whatever the commit.
+
+    With *odd*, repositories are large, and one of them has branches that the commit changes.
+    """
+    site = []
+    for at, name in enumerate(("lib", "web", "app", "doc", "cli", "api")):
+        for n in range(30 if at < 2 else 6):
+            content = f"{name} at {n}" if odd and at == 3 and n == 1 else f"refs of {name}"
+            site.append((f"/{name}.git/refs/?commit={n:x}f{at}", content))
+            site.append((f"/{name}.git/tree/?commit={n:x}f{at}", f"{name} at {n}"))
+            if odd:
+                site.append((f"/{name}.git/log/{n}/all", f"{name} log {n}"))
+    return site
+
+
+def test_one_rule_for_pages_that_are_alike() -> None:
+    """Two of six repositories prove it alone, the others have little and agree."""
+    (rule,) = learned(repositories())
+    assert (rule.kind, rule.slots, rule.path) == ("ignore-value", ("q:commit",), "/*/refs/")
+    assert rule.support == 84
+    assert merged([rule], "/new.git/refs/?commit=1", "/new.git/refs/?commit=2")
+    assert not merged([rule], "/new.git/tree/?commit=1", "/new.git/tree/?commit=2")
+
+
+def test_one_page_that_differs_keeps_its_kind_apart() -> None:
+    """Where one of the others speaks against it, a rule is for the page that proved it."""
+    rules = learned(repositories(odd=True))
+    assert not merged(rules, "/new.git/refs/?commit=1", "/new.git/refs/?commit=2")
+    assert not merged(rules, "/doc.git/refs/?commit=1", "/doc.git/refs/?commit=2")
+
+
+@pytest.mark.parametrize("site", [headed, listed, repositories, lambda: pooled(WORDS)])
+def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
+    """Wary mining finds no rule of these sites that plain mining does not."""
+    rules = {rule.identity for rule in learned(site(), wary=True)}  # type: ignore[operator]
+    assert rules <= {rule.identity for rule in learned(site())}  # type: ignore[operator]
