@@ -88,14 +88,16 @@ class UrlNormDownloaderMiddleware:
         self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
         parts = parts_of(crawler)
         self._dupefilter = parts.find(UrlNormDupeFilter)
-        if (
-            self._fingerprinter is None
-            or self._fingerprinter is not crawler.request_fingerprinter
-            or self._dupefilter is None
-        ):
-            return
-        pending = parts.find(PendingRequests)
         learns = self._config.learn != "off"
+        makes_keys = (
+            self._fingerprinter is not None and self._fingerprinter is crawler.request_fingerprinter
+        )
+        if not makes_keys or self._dupefilter is None:
+            if learns and (makes_keys or self._dupefilter is not None):
+                self._warn_of_others(crawler, makes_keys=makes_keys)
+            return
+        assert self._fingerprinter is not None
+        pending = parts.find(PendingRequests)
         if not learns and pending is None:
             return
         try:
@@ -118,6 +120,16 @@ class UrlNormDownloaderMiddleware:
         crawler.signals.connect(self._answer_received, signals.response_received)
         if parts.find(UrlNormSpiderMiddleware) is None:
             crawler.signals.connect(self._response_received, signals.response_received)
+
+    @staticmethod
+    def _warn_of_others(crawler: Crawler, *, makes_keys: bool) -> None:
+        """Say that nothing is learned, because only one of the two that it takes is ours."""
+        name = "DUPEFILTER_CLASS" if makes_keys else "REQUEST_FINGERPRINTER_CLASS"
+        logger.warning(
+            "Nothing is learned in this crawl: %(setting)s is %(value)s, and learning needs that of "
+            "scrapy_urlnorm. URLNORM_LEARN = 'off' ends this warning",
+            {"setting": name, "value": crawler.settings.get(name)},
+        )
 
     def spider_closed(self) -> None:
         """Write the file of learned rules, close the database, and say what was saved."""
