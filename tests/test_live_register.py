@@ -140,6 +140,19 @@ def test_the_key_of_the_url_that_the_rules_make(register):
     assert other.own_of_learned(Request("http://shop.test/a")) is None
 
 
+def test_all_pages_of_a_site_get_the_keys_that_they_get_one_by_one(register):
+    """With rules, with page aliases alone, and without either."""
+    urls = [f"http://{host}shop.test/{path}" for host in ("", "www.") for path in ("a?b&a", "c/")]
+    for rules, has_aliases in (((HTTPS, WWW), False), ((), True), ((SLASH,), True)):
+        register.replace(SITE, rules)
+        register.give_keys(SITE, has_aliases=has_aliases)
+        keys = [register.learned_of_page(SITE, url) for url in urls]
+        assert keys == [learned(register, url) for url in urls]
+    register.replace(SITE, ())
+    register.give_keys(SITE, has_aliases=False)
+    assert register.learned_of_page(SITE, urls[0]) is None
+
+
 SITES = {
     "http://www.shop.test/a": "shop.test",
     "http://a.b.shop.co.uk/": "shop.co.uk",

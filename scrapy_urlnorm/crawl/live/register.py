@@ -51,6 +51,10 @@ class _Site:
         #: By URL: a page that others stand behind is asked for with each of them.
         self.acting = BoundedCache(self._acting, most=1_000, longest=2_000)
 
+    def salted(self, fingerprint: bytes) -> bytes:
+        """Return the learned key of what has this fingerprint after the rules have acted."""
+        return blake2b(fingerprint, key=self.salt, digest_size=16).digest()
+
     def _acting(self, url: str) -> set[int]:
         return self._blame.of(self.normalizer.explain(url))
 
@@ -127,10 +131,8 @@ class Register:
             own = self.own_key(request)
             return Keys(site, own, own)
         fingerprint = self._fingerprinter.fingerprint_with(request, found.key_of.__getitem__)
-        learned = blake2b(fingerprint, key=found.salt, digest_size=16).digest()
-        return Keys(
-            site, self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__), learned
-        )
+        own = self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__)
+        return Keys(site, own, found.salted(fingerprint))
 
     @property
     def by_url(self) -> bool:
@@ -140,6 +142,17 @@ class Register:
     def keys_of(self, url: str) -> Keys | None:
         """Return the keys of a plain GET of *url*."""
         return self.keys(Request(url))
+
+    def learned_of_page(self, site: str, url: str) -> bytes | None:
+        """Return what `keys_of` returns as the learned key of *url*, a page of *site*.
+
+        It is for all pages of a site in a row: there is no use for their own keys, nor for a place
+        in the caches. A URL alone has to make a key.
+        """
+        found = self._sites.get(site)
+        if found is None:
+            return self.own_key_of(url) if site in self._with_aliases else None
+        return found.salted(get_fingerprint(found.normalizer.normalize(url)))
 
     def own_of_learned(self, request: Request) -> bytes | None:
         """Return the own key of the URL that the rules in force make of the URL of *request*.
