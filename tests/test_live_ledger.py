@@ -79,7 +79,7 @@ def test_pages_are_known_by_their_site(ledger):
         numbers += [number for number, _ in rows]
         last = numbers[-1]
     assert len(numbers) == len(set(numbers)) == 450
-    ledger.rekey_page(numbers[7], b"new")
+    ledger.rekey_pages([(b"new", numbers[7]), (None, numbers[8])])
     assert ledger.witness(b"new", b"other").own == b"7"
     ledger.forget_pages("shop.test")
     assert ledger.count_pages() == {"other.test": 1}

@@ -140,6 +140,59 @@ def test_the_key_of_the_url_that_the_rules_make(register):
     assert other.own_of_learned(Request("http://shop.test/a")) is None
 
 
+REQUESTS = [
+    Request("http://shop.test/a"),
+    Request("http://shop.test/a", method="POST"),
+    Request("http://shop.test/a", body=b"x"),
+    Request("http://shop.test/a", meta={"urlnorm": False}),
+    Request("http://shop.test/a?utm_source=x", meta={"urlnorm": "safe"}),
+    Request("http://shop.test/a", meta={"urlnorm_key": "http://shop.test/b"}),
+    Request("http://shop.test/a?utm_source=y", meta={"verbatim_url": True}),
+]
+
+
+def test_what_a_url_alone_does_not_make_is_not_remembered_by_it(register):
+    """Each request has its own key, and another learned key than all others, in any order."""
+    register.replace(SITE, [HTTPS])
+    fingerprint = UrlNormRequestFingerprinter(Normalizer()).fingerprint
+    for request in (*REQUESTS, *reversed(REQUESTS)):
+        assert register.keys(request).own == fingerprint(request)
+    assert len({register.keys(request).learned for request in REQUESTS}) == len(REQUESTS)
+
+
+def test_keys_are_made_anew_for_other_rules_and_aliases(register):
+    """What was remembered by URL is forgotten with each change, also of another site."""
+    request = Request("http://shop.test/a")
+    assert register.keys(request) is None
+    register.give_keys(SITE, has_aliases=True)
+    assert register.keys(request).is_plain
+    learned_keys = set()
+    for rules in ([HTTPS], [HTTPS, WWW], [WWW]):
+        register.replace(SITE, rules)
+        learned_keys.add(register.keys(request).learned)
+    assert len(learned_keys) == 3
+    elsewhere = SiteRule(site="*.other.test", kind="force-scheme", option="https", source="user")
+    register.replace("other.test", [elsewhere])
+    assert register.keys(request).learned in learned_keys
+    register.replace(SITE, ())
+    assert register.keys(request).is_plain
+    register.give_keys(SITE, has_aliases=False)
+    assert register.keys(request) is None
+
+
+def test_all_pages_of_a_site_get_the_keys_that_they_get_one_by_one(register):
+    """With rules, with page aliases alone, and without either."""
+    urls = [f"http://{host}shop.test/{path}" for host in ("", "www.") for path in ("a?b&a", "c/")]
+    for rules, has_aliases in (((HTTPS, WWW), False), ((), True), ((SLASH,), True)):
+        register.replace(SITE, rules)
+        register.give_keys(SITE, has_aliases=has_aliases)
+        keys = [register.learned_of_page(SITE, url) for url in urls]
+        assert keys == [learned(register, url) for url in urls]
+    register.replace(SITE, ())
+    register.give_keys(SITE, has_aliases=False)
+    assert register.learned_of_page(SITE, urls[0]) is None
+
+
 SITES = {
     "http://www.shop.test/a": "shop.test",
     "http://a.b.shop.co.uk/": "shop.co.uk",

@@ -20,7 +20,12 @@ CASES = [
         '<p id=a><a href="x#a"><a href="x#a"><a href="y#a">',
         ["http://a.test/t/x#a", "http://a.test/t/y#a"],
     ),
+    ('<p id=9><a Href="x#9">', ["http://a.test/t/x#9"]),
+    ('<a href=y><p id=9><A HREF="x#9">', ["http://a.test/t/x#9"]),
     ('<p id="9"><a href="#9">', []),  # a link within the page
+    ("<p id='9'><a href='#9'>", []),
+    ("<p id=9><a href=#9>", []),
+    ('<p id="fff"><a href="x" style="color:#fff">', []),  # no link
     ('<p id="8"><a href="?post=9#9">', []),  # no such element
     ('<p name="9"><a href="?post=9#9">', []),  # only an anchor is named by its name
     ('<p id="9"><img src="?post=9#9">', []),

@@ -33,7 +33,11 @@ MAX_NAMES = 60
 _MAX_LINKS = 300
 _LONGEST_URL = 2_000
 
-_NAME = re.compile(r"""#([A-Za-z0-9_:.\-]{1,60})["'\s>]""")
+#: A link to ``#name`` alone, within the page, is passed over. The look back comes behind the ``#``
+#: because an expression that begins with a plain character is searched for much faster.
+_NAME = re.compile(r"""#(?<!["'= ]#)([A-Za-z0-9_:.\-]{1,60})["'\s>]""")
+#: To fold the case of the text would mean to copy it.
+_SPELLINGS = ("href", "HREF", "Href")
 _HREF = re.compile(r"""href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
 _RELS = "concat(' ', normalize-space(translate(@rel, 'SHORTLINK', 'shortlink')), ' ')"
 _SHORTLINK = f"(/html/head//link[contains({_RELS}, ' shortlink ')]/@href)[1]"
@@ -77,14 +81,16 @@ def links_with_names(text: str, base: str) -> list[SelfLink]:
     *base* is the URL that relative links start from.
     """
     found: dict[SelfLink, None] = {}
+    spellings = [name for name in _SPELLINGS if name in text]
+    if not spellings:
+        return []
     for match in _NAME.finditer(text):
-        at = match.start()
-        if text[at - 1] in "\"'= ":  # a link within the page
-            continue
         if len(found) >= _MAX_LINKS:
             break
-        before = text[max(0, at - _LONGEST_URL) : at]
-        href = _HREF.fullmatch(before, max(0, before.lower().rfind("href")))
+        at = match.start()
+        first = max(0, at - _LONGEST_URL)
+        start = max(text.rfind(name, first, at) for name in spellings)
+        href = _HREF.fullmatch(text, start, at) if start >= 0 else None
         if href is None:
             continue
         with suppress(ValueError):  # a bad host in the link

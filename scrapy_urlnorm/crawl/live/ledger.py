@@ -16,7 +16,7 @@ from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.page_identity import Identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from scrapy_urlnorm.crawl.database import Database
     from scrapy_urlnorm.crawl.live.register import Keys
@@ -92,9 +92,9 @@ class Ledger:
             *(site, after, _ROWS_AT_ONCE),
         )
 
-    def rekey_page(self, number: int, learned: bytes | None) -> None:
-        """Give a page another learned key."""
-        self._database.write("UPDATE page SET learned = ? WHERE id = ?", learned, number)
+    def rekey_pages(self, keys: Sequence[tuple[bytes | None, int]]) -> None:
+        """Give pages other learned keys: each of *keys* is one, and the number of its page."""
+        self._database.write_many("UPDATE page SET learned = ? WHERE id = ?", keys)
 
     def count_pages(self) -> dict[str, int]:
         """Return how many pages each site has."""

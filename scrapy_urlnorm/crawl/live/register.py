@@ -38,21 +38,29 @@ class Keys(NamedTuple):
 class _Site:
     """The rules in force for one site, and the numbers of those that act on a URL."""
 
-    __slots__ = ("_blame", "acting", "key_of", "normalizer", "rules", "salt")
+    __slots__ = ("_base", "_blame", "acting", "key_of", "normalizer", "rules", "salt")
 
-    def __init__(self, rules: tuple[SiteRule, ...], normalizer: Normalizer) -> None:
+    def __init__(self, rules: tuple[SiteRule, ...], base: Normalizer, site: str) -> None:
         self.rules = rules
-        self.normalizer = normalizer
+        self.normalizer = normalizer = base.for_site(site, rules)
+        self._base = base
         text = json.dumps(sorted(rule.identity for rule in rules))
         self.salt = blake2b(text.encode(), digest_size=16).digest()
         self._blame = Blame(rules)
-        #: By URL: a request is asked about when it leaves the queue and when its page arrives.
+        #: By URL: the key under what the user configured and these rules.
         self.key_of = BoundedCache(normalizer.normalize, most=4_096, longest=2_000)
-        #: By URL: a page that others stand behind is asked for with each of them.
-        self.acting = BoundedCache(self._acting, most=1_000, longest=2_000)
+        #: By URL: a page that others stand behind is asked for with each of them, and these when
+        #: they are withheld and when an idle crawl looks for audits that are owed.
+        self.acting = BoundedCache(self._acting, most=4_096, longest=2_000)
 
-    def _acting(self, url: str) -> set[int]:
-        return self._blame.of(self.normalizer.explain(url))
+    def salted(self, fingerprint: bytes) -> bytes:
+        """Return the learned key of what has this fingerprint after the rules have acted."""
+        return blake2b(fingerprint, key=self.salt, digest_size=16).digest()
+
+    def _acting(self, url: str) -> frozenset[int]:
+        if self.key_of[url] == self._base.normalize(url):
+            return frozenset()  # so with most URLs, and to explain one takes long
+        return frozenset(self._blame.of(self.normalizer.explain(url)))
 
 
 class Register:
@@ -69,6 +77,7 @@ class Register:
         self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
         self._sites: dict[str, _Site] = {}
         self._with_aliases: set[str] = set()
+        self._forget_keys()
 
     def replace(self, site: str, rules: Iterable[SiteRule]) -> None:
         """Put *rules*, and no others, in force for *site*.
@@ -78,9 +87,10 @@ class Register:
         """
         rules = tuple(rules)
         if rules:
-            self._sites[site] = _Site(rules, self._base.for_site(site, rules))
+            self._sites[site] = _Site(rules, self._base, site)
         else:
             self._sites.pop(site, None)
+        self._forget_keys()
 
     def accepts(self, site: str, rules: Iterable[SiteRule]) -> bool:
         """Return whether *rules* go together on *site*. They are not put in force."""
@@ -96,6 +106,12 @@ class Register:
             self._with_aliases.add(site)
         else:
             self._with_aliases.discard(site)
+        self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        """Forget the keys by URL: they belong to the rules and aliases that there were."""
+        #: A request is asked about on arrival, when it leaves the queue, and with its page.
+        self._keys_of_get = BoundedCache(self._make_keys_of_get, most=4_096, longest=2_000)
 
     def has_keys(self, site: str) -> bool:
         """Return whether requests to *site* have keys: it has rules in force, or page aliases."""
@@ -119,18 +135,38 @@ class Register:
         """Return the keys of *request*; ``None`` if its site has neither rules nor aliases."""
         if not self._sites and not self._with_aliases:
             return None
+        if self._is_known_by_url(request):
+            return self._keys_of_get[request.url]
         site = site_of(request.url)
+        if not self.has_keys(site):
+            return None
+        own = self.own_key(request)
         found = self._sites.get(site)
         if found is None:
-            if site not in self._with_aliases:
-                return None
-            own = self.own_key(request)
             return Keys(site, own, own)
         fingerprint = self._fingerprinter.fingerprint_with(request, found.key_of.__getitem__)
-        learned = blake2b(fingerprint, key=found.salt, digest_size=16).digest()
-        return Keys(
-            site, self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__), learned
+        return Keys(site, own, found.salted(fingerprint))
+
+    def _is_known_by_url(self, request: Request) -> bool:
+        """Return whether the keys of *request* are those of a plain GET of its URL."""
+        return (
+            request.method == "GET"
+            and not request.body
+            and self.by_url
+            and "urlnorm_key" not in request.meta
+            and self._fingerprinter.normalizer_for(request) is self._base
         )
+
+    def _make_keys_of_get(self, url: str) -> Keys | None:
+        """Return the keys of a plain GET of *url*, where a URL alone makes a key."""
+        site = site_of(url)
+        if not self.has_keys(site):
+            return None
+        own = get_fingerprint(self._base.normalize(url))
+        found = self._sites.get(site)
+        if found is None:
+            return Keys(site, own, own)
+        return Keys(site, own, found.salted(get_fingerprint(found.key_of[url])))
 
     @property
     def by_url(self) -> bool:
@@ -140,6 +176,17 @@ class Register:
     def keys_of(self, url: str) -> Keys | None:
         """Return the keys of a plain GET of *url*."""
         return self.keys(Request(url))
+
+    def learned_of_page(self, site: str, url: str) -> bytes | None:
+        """Return what `keys_of` returns as the learned key of *url*, a page of *site*.
+
+        It is for all pages of a site in a row: there is no use for their own keys, nor for a place
+        in the caches. A URL alone has to make a key.
+        """
+        found = self._sites.get(site)
+        if found is None:
+            return self.own_key_of(url) if site in self._with_aliases else None
+        return found.salted(get_fingerprint(found.normalizer.normalize(url)))
 
     def own_of_learned(self, request: Request) -> bytes | None:
         """Return the own key of the URL that the rules in force make of the URL of *request*.
@@ -167,8 +214,8 @@ class Register:
         where it is not known.
         """
         site = self._sites.get(site_of(url))
-        if site is None:
-            return ()
+        if site is None or len(site.rules) == 1:
+            return () if site is None else site.rules
         numbers = site.acting[url]
         if other:
             theirs = site.acting[other]

@@ -78,10 +78,12 @@ class Rekeying:
             yield
         number = 0
         while rows := self._ledger.pages(site, number):
+            keyed: list[tuple[bytes | None, int]] = []
             for number, url in rows:
-                keys = None if url is None else self._register.keys_of(url)
-                self._ledger.rekey_page(number, None if keys is None else keys.learned)
+                learned = None if url is None else self._register.learned_of_page(site, url)
+                keyed.append((learned, number))
                 yield
+            self._ledger.rekey_pages(keyed)
         for kept in self._ledger.withheld(site):
             request = self._kept_back.request_of(kept)
             keys = None if request is None else self._register.keys(request)
