@@ -7,6 +7,7 @@ No exception leaves it: whatever fails here is logged, counted, and ends in a re
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -347,7 +348,8 @@ class LiveRules:
     def before_database_closes(self) -> None:
         """Count what was saved, and write down what the next run needs."""
         self.saved()
-        self._aliases.keep()
+        with suppress(StoreError):  # it is learned anew; the scheduler says what is wrong
+            self._aliases.keep()
 
     @safely(Saved())
     def saved(self) -> Saved:
