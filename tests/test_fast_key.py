@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from strategies import plain_urls, urls
 from test_normalizer_properties import rule_sets, without_fast_path
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.rules import PROFILES
+from scrapy_urlnorm.testing.strategies import plain_urls, urls
 
 ID = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 NORMALIZERS = {profile: Normalizer(profile) for profile in PROFILES}

@@ -297,3 +297,10 @@ def test_what_is_no_warc(tmp_path):
     path.write_bytes(b"\x00\x01 neither a record nor a line")
     with pytest.raises(LogFormatError, match=r"x\.warc: it does not begin with a WARC record"):
         list(read_log(str(path)))
+
+
+def test_a_path_may_be_a_path(tmp_path):
+    """As well as its text."""
+    path = tmp_path / "log"
+    path.write_text(f'{{"url": "{HOME}", "status": 200}}\n')
+    assert list(read_log(path)) == list(read_log(str(path)))

@@ -9,6 +9,7 @@ and ``rows(path, log)``, whose rows are those that `jsonl` reads. A new one is a
 from __future__ import annotations
 
 import json
+import os
 import re
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,7 +78,7 @@ class LogReader:
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         *,
         format: str | None = None,
         skip_bad: bool = False,
@@ -88,7 +89,7 @@ class LogReader:
             raise ConfigError(f"unknown log format {format!r}; known are {', '.join(known)}")
         if site is not None and not _SITE.fullmatch(site):
             raise ConfigError(f"site {site!r} must be scheme and host, as https://shop.example")
-        self.path = path
+        self.path = os.fspath(path)
         self.format = format
         self.site = site
         self.skip_bad = skip_bad
@@ -143,7 +144,11 @@ class LogReader:
 
 
 def read_log(
-    path: str, *, format: str | None = None, skip_bad: bool = False, site: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    skip_bad: bool = False,
+    site: str | None = None,
 ) -> LogReader:
     """Read the log at ``path``: see `LogReader`."""
     return LogReader(path, format=format, skip_bad=skip_bad, site=site)
