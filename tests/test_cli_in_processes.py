@@ -116,3 +116,17 @@ def test_ctrl_c_ends_all_processes(tmp_path):
         assert err.count(b"Traceback") == 0
         with pytest.raises(ProcessLookupError):
             os.killpg(process.pid, 0)
+
+
+def test_one_process_answers_each_item_before_it_reads_the_next():
+    """What comes out of a pipe may be slow, and its reader waits for each line."""
+    asked = []
+
+    def items():
+        for item in (-1, -2):
+            asked.append(item)
+            yield item
+
+    pairs = mapped(abs, items(), 1)
+    assert next(pairs) == (-1, 1)
+    assert asked == [-1]

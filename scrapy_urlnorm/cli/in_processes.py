@@ -48,8 +48,9 @@ def mapped(
     by default.
     """
     rest = iter(items)
-    first = list(islice(rest, CHUNK))
-    if len(first) < CHUNK or (processes or cores()) < 2:
+    several = (processes or cores()) > 1
+    first = list(islice(rest, CHUNK)) if several else []
+    if len(first) < CHUNK:  # with one process, each item is answered before the next one is read
         for item in chain(first, rest):
             yield item, function(item)
         return
