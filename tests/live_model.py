@@ -29,7 +29,7 @@ from scrapy_urlnorm.crawl.live.witness import Witnesses
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.fingerprints import get_fingerprint
-from scrapy_urlnorm.learning.alias_links import permalink
+from scrapy_urlnorm.learning.alias_links import Link, permalink
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.normalizer import Normalizer
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.live.register import Keys
     from scrapy_urlnorm.crawl.live.witness import Audit
-    from scrapy_urlnorm.learning.alias_links import Link
     from scrapy_urlnorm.learning.aliases import Doubt
 
 SITES = ("shop.test", "blog.test")
@@ -174,7 +173,10 @@ class Crawl:
         self.last_commit: tuple[dict[bytes, str], set[bytes]] = ({}, set())
         #: Patterns that are dead, by look, and who claims a name, by its own key: as a run that
         #: was stopped wrote it down.
-        self.written_down: tuple[set[tuple[str, ...]], dict[bytes, set[Identity]]] = (set(), {})
+        self.written_down: tuple[set[tuple[str, ...]], dict[bytes, set[tuple[Identity, Link]]]] = (
+            set(),
+            {},
+        )
         self.under: set[Request] = set()
         self.open()
 
@@ -356,7 +358,7 @@ class Crawl:
             for page in self.arrived.values()
             for link in named_by(page)
         )
-        if is_named and len(self.claims.get(own, ())) < 2:
+        if is_named and not self.is_contested(own, site):
             return True
         return any(
             site_of(other) == site
@@ -364,6 +366,12 @@ class Crawl:
             and learned_name(other, rules) == learned_name(url, rules)
             for key, other in self.arrived.items()
         )
+
+    def is_contested(self, own: bytes, site: str) -> bool:
+        """Whether pages of several contents claim a name. What a dead pattern says is void."""
+        aliases = self.aliases._sites.get(site)
+        claims = self.claims.get(own, ()) if aliases is not None else ()
+        return len({content for content, link in claims if not aliases._pattern(link).is_dead}) > 1
 
     # --- how a request ends -----------------------------------------------------------------
 
@@ -392,7 +400,7 @@ class Crawl:
         links = named_by(request.url)
         if page is not None:
             for link in links:
-                self.claims.setdefault(own_key(link.url), set()).add(content)
+                self.claims.setdefault(own_key(link.url), set()).add((content, link))
         said = self.aliases.read(request, response_of(request.url))
         self._reject(self.aliases.arrived(said, content, page))
 

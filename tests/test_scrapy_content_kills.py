@@ -116,10 +116,13 @@ class Gate:
 
 
 def test_two_crawlers_that_learn_from_contents_lose_no_page(tmp_path):
-    """Each sees a part of the pages; what one learns both use, and together they have every page."""
+    """What one learns both use, and together they have every page.
+
+    A page and its twin go to one crawler in every second case: each sees enough of them.
+    """
     pytest.importorskip("redis")
     pytest.importorskip("scrapy_redis")
-    hostile = in_ranks(ContentTwins(72, 40))
+    hostile = in_ranks(ContentTwins(240, 40))
     with RedisServer() as server, Runs(hostile, tmp_path) as runs:
         runs.settings |= {
             "JOBDIR": None,
@@ -134,7 +137,7 @@ def test_two_crawlers_that_learn_from_contents_lose_no_page(tmp_path):
         with Site(UntilLearned(Gate(hostile, hostile.home, 2), runs)) as site:
             crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n in range(2)]
             assert [crawler.wait(DEADLINE) for crawler in crawlers] == [0, 0]
-    assert pages_without_learning(ContentTwins(72, 40), tmp_path) <= runs.pages
+    assert pages_without_learning(ContentTwins(240, 40), tmp_path) <= runs.pages
     assert runs.errors() == []
     twins = {twin for twin, _ in hostile.victims}
     assert len(twins & set(site.requests)) < len(twins) / 2

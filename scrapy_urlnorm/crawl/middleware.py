@@ -17,6 +17,7 @@ from scrapy_urlnorm.crawl.live.report import Saved, summary
 from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
+from scrapy_urlnorm.crawl.settings import LEARN
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.url import parse
@@ -127,8 +128,8 @@ class UrlNormDownloaderMiddleware:
         name = "DUPEFILTER_CLASS" if makes_keys else "REQUEST_FINGERPRINTER_CLASS"
         logger.warning(
             "Nothing is learned in this crawl: %(setting)s is %(value)s, and learning needs that of "
-            "scrapy_urlnorm. URLNORM_LEARN = 'off' ends this warning",
-            {"setting": name, "value": crawler.settings.get(name)},
+            "scrapy_urlnorm. %(learn)s = 'off' ends this warning",
+            {"setting": name, "value": crawler.settings.get(name), "learn": LEARN},
         )
 
     def spider_closed(self) -> None:
