@@ -214,6 +214,17 @@ def test_a_warc_that_wget_wrote(tmp_path):
     assert_teaches(rows)
 
 
+def test_a_body_that_no_page_has_is_passed_over(tmp_path, monkeypatch):
+    """A film in the middle of an archive does not have to fit into memory."""
+    pytest.importorskip("warcio")
+    monkeypatch.setattr("scrapy_urlnorm.logs.warc._MAX_BODY", 5_000_000)
+    film = Reply(200, bytes(6_000_000), {"Content-Type": "video/mp4"})
+    replies = {HOME: page("home"), f"{HOST}/film": film, f"{HOST}/item/1": page("one")}
+    write_warc(tmp_path / "a.warc.gz", replies)
+    rows = list(read_log(str(tmp_path / "a.warc.gz")))
+    assert [row.url for row in rows] == [HOME, f"{HOST}/item/1"]
+
+
 def test_a_warc_that_is_cut_off(tmp_path):
     """What is before the cut is read; the cut is one bad row."""
     pytest.importorskip("warcio")
@@ -270,9 +281,27 @@ def test_parquet_that_pandas_wrote(tmp_path):
     assert_same_rows(rows, expected)
 
 
+def test_parquet_with_columns_of_other_types(tmp_path):
+    """Bytes for digests and texts, fractions for whole numbers, a time where no time belongs."""
+    columns = {
+        "url": f"encode('{HOME}')",
+        "status": "CAST(200 AS DOUBLE)",
+        "digest": "unhex('0AFF')",
+        "mime": "CAST('text/html' AS BLOB)",
+        "kind": "TIMESTAMPTZ '2026-01-01 00:00:00+00'",
+    }
+    chosen = ", ".join(f"{value} AS {name}" for name, value in columns.items())
+    plain = tmp_path / "log.jsonl"
+    row = {"url": HOME, "status": 200, "digest": "0aff", "mime": "text/html"}
+    plain.write_text(json.dumps(row) + "\n")
+    path = parquet(tmp_path, f"SELECT {chosen}")
+    assert list(read_log(str(path))) == list(read_log(str(plain)))
+
+
 @pytest.mark.parametrize(
     ("select", "message"),
     [
+        (r"SELECT '\xFF'::BLOB AS url", r"log\.parquet: .*"),
         ("SELECT 'x' AS link", "no column 'url'; it has 'link'"),
         ("SELECT 1 AS url", "line 1: a row needs an absolute 'url', not 1"),
     ],

@@ -41,12 +41,13 @@ def rows(path: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     with duckdb.connect() as connection:
         try:
             described = connection.execute(f"DESCRIBE SELECT * FROM {_TABLE}", [name])
-            there = [row[0] for row in described.fetchall()]
-            columns = [column for column in _COLUMNS if column in there]
+            types = {row[0]: row[1] for row in described.fetchall()}
+            columns = [column for column in _COLUMNS if column in types]
             if "url" not in columns:
-                names = ", ".join(map(repr, there))
+                names = ", ".join(map(repr, types))
                 raise LogFormatError(f"{path}: no column 'url'; it has {names}")
-            result = connection.execute(f"SELECT {', '.join(columns)} FROM {_TABLE}", [name])
+            values_of = ", ".join(_select(column, types[column]) for column in columns)
+            result = connection.execute(f"SELECT {values_of} FROM {_TABLE}", [name])
             number = 0
             while batch := result.fetchmany(_ROWS):
                 for values in batch:
@@ -55,3 +56,19 @@ def rows(path: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, {key: value for key, value in pairs if value is not None}
         except (duckdb.Error, OverflowError) as error:
             raise LogFormatError(f"{path}: {str(error).splitlines()[0]}") from error
+
+
+def _select(column: str, kind: str) -> str:
+    """Return the SQL that gives a column of the type *kind* with values as in a crawl log.
+
+    Writers keep digests and texts as bytes, and whole numbers that may be missing as fractions;
+    a type that no crawl log has (a time, say) becomes its text.
+    """
+    name = f'"{column}"'
+    if kind == "BLOB":
+        return f"lower(hex({name}))" if "digest" in column else f"decode({name})"
+    if kind in ("FLOAT", "DOUBLE"):
+        return f"CAST({name} AS BIGINT)"
+    if kind == "VARCHAR" or "INT" in kind or kind.endswith("]"):
+        return name
+    return f"CAST({name} AS VARCHAR)"

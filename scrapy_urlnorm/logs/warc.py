@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.source import Log
 
 
+_MAX_BODY = 64 << 20  # bytes; what is larger is no page, and would have to fit into memory
+
+
 def matches(path: str) -> bool:
     """Whether the file is called ``.warc`` or ``.warc.gz``, or begins as a WARC file does."""
     name = Path(path).name.lower()
@@ -39,7 +42,7 @@ def _begins_as_warc(path: str) -> bool:
 def rows(path: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number and the row of each response. Requests, metadata and revisits have none.
 
-    A row is named by its number among the records of the file.
+    A response with a body of more than 64 MiB has none either. A row is named by its number among the records of the file.
     """
     try:
         from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]  # no types
@@ -63,7 +66,8 @@ def rows(path: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
                     break
                 if record.rec_type != "response" or record.http_headers is None:
                     continue
-                row = responses.row(*_parts(record))
+                parts = _parts(record)
+                row = responses.row(*parts) if parts else None
             except (ValueError, EOFError, ArchiveLoadFailed) as error:
                 log.bad(number, f"the record cannot be read ({error})")
                 if isinstance(error, ValueError):
@@ -73,19 +77,27 @@ def rows(path: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield number, row
 
 
-def _parts(record: Any) -> tuple[str, int, list[tuple[str, str]], bytes]:
-    """Return URL, status, headers and body; transfer coding is taken off, content coding is not."""
+def _parts(record: Any) -> tuple[str, int, list[tuple[str, str]], bytes] | None:
+    """Return URL, status, headers and body; transfer coding is taken off, content coding is not.
+
+    ``None`` where the body is too large.
+    """
     url = record.rec_headers.get_header("WARC-Target-URI") or ""
     if not url:
         raise ValueError("it has no WARC-Target-URI")
     status = record.http_headers.get_statuscode()
     if not status.isdigit():
         raise ValueError(f"its HTTP status is {status!r}")
-    body = _unchunked(record).read()
+    stream = _unchunked(record)
+    body = bytearray()
+    while part := stream.read(1 << 20):
+        body += part
+        if len(body) > _MAX_BODY:
+            return None
     if record.raw_stream.limit > 0:
         raise EOFError(f"{record.raw_stream.limit} bytes are missing at its end")
     # Older writers put the URL into angle brackets, as the grammar of WARC 1.0 has it.
-    return url.strip("<>"), int(status), record.http_headers.headers, body
+    return url.strip("<>"), int(status), record.http_headers.headers, bytes(body)
 
 
 def _unchunked(record: Any) -> Any:
