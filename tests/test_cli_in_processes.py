@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from cli_runner import Runner
@@ -88,27 +89,40 @@ def test_two_processes_make_the_keys_that_one_makes(run, urls, tmp_path):
     assert len(sizes) == 1
 
 
-def test_ctrl_c_ends_all_processes(tmp_path):
-    """One line says so, and no process is left."""
-    path = tmp_path / "many.txt"
-    path.write_text("\n".join(LINES) * 60)
-    command = [
-        sys.executable,
-        "-m",
-        "scrapy_urlnorm",
-        "dedupe",
-        "-q",
-        str(path),
-        "--processes",
-        "2",
-    ]
-    with subprocess.Popen(
-        command,
+def dedupes(path):
+    """A process that removes duplicates from a file in two processes of its own."""
+    verb = ("dedupe", "-q", str(path), "--processes", "2")
+    return subprocess.Popen(
+        [sys.executable, "-m", "scrapy_urlnorm", *verb],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         start_new_session=True,
-    ) as process:
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks Linux for child processes")
+def test_a_process_that_is_killed_is_one_line(tmp_path):
+    """As a machine that is short of memory does."""
+    path = tmp_path / "many.txt"
+    path.write_text("\n".join(LINES) * 60)
+    with dedupes(path) as process:
+        process.stdout.readline()  # it is under way
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[-1]), signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    (line,) = err.decode().splitlines()
+    assert line.endswith(
+        "dedupe: a process that did part of the work was ended from outside; was it memory?"
+    )
+
+
+def test_ctrl_c_ends_all_processes(tmp_path):
+    """One line says so, and no process is left."""
+    path = tmp_path / "many.txt"
+    path.write_text("\n".join(LINES) * 60)
+    with dedupes(path) as process:
         process.stdout.readline()  # it is under way
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         _, err = process.communicate(timeout=60)

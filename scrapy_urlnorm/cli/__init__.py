@@ -171,6 +171,13 @@ def _run(args: argparse.Namespace, name: str) -> int:
             raise
         say(f"{name}: {_described(error)}")
         return USAGE
+    except RuntimeError as error:
+        from concurrent.futures import BrokenExecutor  # here: few runs need it
+
+        if not isinstance(error, BrokenExecutor):
+            raise
+        say(f"{name}: a process that did part of the work was ended from outside; was it memory?")
+        return USAGE
     except KeyboardInterrupt:
         say(f"{name}: interrupted")
         return INTERRUPTED
