@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from loopback import Reply, Site, crawl, page
+from loopback import Reply, Site, crawl, page, redirect
 
 HOME = "http://shop.test/"
 SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
@@ -28,6 +28,20 @@ def test_pages_with_one_key_are_fetched_once():
     assert sorted(site.requests) == [HOME, HOME + "item/blue-shoe-43", HOME + "item/red-shoe-42"]
     assert result.stats["urlnorm/merged"] == 1
     assert result.stats["urlnorm/merged/urlnorm_key"] == 1
+
+
+def test_a_redirect_of_a_page_with_a_key_is_followed():
+    """The request to its target has the key too, and is no duplicate of the one before."""
+
+    def moved(url):
+        if "42" in url and not url.endswith("/new/42"):
+            return redirect("/new/42")
+        return shop(url)
+
+    with Site(moved) as site:
+        crawl(site, [HOME], SETTINGS, spider="own_keys.ByNumber")
+    assert len(site.requests) == 4
+    assert {HOME, HOME + "new/42", HOME + "item/blue-shoe-43"} < set(site.requests)
 
 
 @pytest.mark.parametrize("kind", ["files", "images"])
