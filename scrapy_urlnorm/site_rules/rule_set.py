@@ -79,10 +79,16 @@ class RuleSet:
         self._domains = {name: _host_rules(name, (), wide) for name in wide}
         self._hosts = {name: _host_rules(name, found.values(), wide) for name, found in own.items()}
         self.hosts: Container[str] = _Hosts(self)
+        checked: set[object] = set()
         for table in (self._hosts, self._domains):
             for name, site in table.items():
-                if len(site.rules) > 1 or name in moved:
+                if name in moved:
                     self._check_examples(name, site.rules)
+                elif len(site.rules) > 1:  # many sites run one software, and have its rules
+                    rules = tuple((rule.operation, rule.context) for rule in site.rules)
+                    if rules not in checked:
+                        checked.add(rules)
+                        self._check_examples(name, site.rules)
 
     def site(self, host: str) -> HostRules | None:
         """Return the rules of *host*: its own and those of the domains that it is part of."""
