@@ -28,7 +28,7 @@ PAGES = 300
 CRAWLERS = 3
 CONCURRENT = 4  #: requests that one crawler has under way
 SHARED = {
-    "SCHEDULER": "scrapy_urlnorm.crawl.queue.shared_scheduler.SharedScheduler",
+    "SCHEDULER": "scrapy_urlnorm.SharedScheduler",
     "CONCURRENT_REQUESTS": CONCURRENT,
 }
 
@@ -71,7 +71,11 @@ def crawl(url, folder, events=(), **settings):
         crawlers = [
             start(site, [f"{HOME}?start={n}"], shared, folder / f"log{n}") for n in range(CRAWLERS)
         ]
-        codes = [crawler.wait(240) for crawler in crawlers]
+        try:
+            codes = [crawler.wait(240) for crawler in crawlers]
+        finally:
+            for crawler in crawlers:
+                crawler.kill()
     times = Counter(each.partition("?")[0] for each in site.requests)
     assert times.pop(HOME) == CRAWLERS  # start requests pass every dupefilter
     logs = [(folder / f"log{n}").read_text() for n in range(CRAWLERS)]

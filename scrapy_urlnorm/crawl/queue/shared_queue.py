@@ -52,8 +52,8 @@ class SharedQueue:
     crawler keeps its last `JOURNAL` steps. If Redis names an older one, the crawler repeats what
     came after it. Every change says what is to be, so it may be made twice.
 
-    The keys begin with *prefix* and lie in one slot of a cluster. Raises `StoreError`, after which
-    nobody knows what Redis was told last: do not use the queue any more.
+    The keys begin with *prefix* and lie in one slot of a cluster. Every failure is a `StoreError`.
+    After it nobody knows what Redis was told last, and the queue refuses to go on.
     """
 
     def __init__(
@@ -201,7 +201,12 @@ class SharedQueue:
     def _say(self, number: int, token: str, changes: list[Change]) -> list[Any]:
         flat = [part for change in changes for part in change]
         arguments = (len(self._keys), *self._keys, self._crawler, number, self._patience, token)
-        answer, _ = self._connection.do(lambda client: _STEP.run(client, *arguments, *flat))
+        try:
+            answer, _ = self._connection.do(lambda client: _STEP.run(client, *arguments, *flat))
+        except StoreError:
+            # Perhaps Redis did this step. Another one with its number would not be done.
+            self._connection.close()
+            raise
         if not isinstance(answer, list) or len(answer) != 5:
             raise StoreError(f"{self.name} answers {answer!r}, as no Redis does: is it one?")
         return answer

@@ -87,7 +87,9 @@ class SharedScheduler(BaseScheduler):
         self._queue: SharedQueue | None = None
         self._has_failed = False
         self._signs: Any = None
-        self.df = _dupefilter(crawler)
+        self._dupefilter = build_from_crawler(
+            load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler
+        )
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -95,11 +97,12 @@ class SharedScheduler(BaseScheduler):
 
     def open(self, spider: Spider) -> None:
         """Open the store and the queue. Raises `CloseSpider` when one of them cannot be used."""
-        self.df.open()
-        self._queue = queue = self._new_queue(spider)
         try:
+            self.df = _require_ours(self._dupefilter)
+            self._queue = queue = self._new_queue(spider)
+            self.df.open()
             queue.open()
-        except StoreError as error:
+        except (StoreError, ConfigError) as error:
             logger.critical("The crawl ends here: %(error)s", {"error": error})
             self._has_failed = True
             raise CloseSpider(ERROR_REASON) from error
@@ -331,8 +334,7 @@ class SharedScheduler(BaseScheduler):
             self.crawler.stats.inc_value(name, count)
 
 
-def _dupefilter(crawler: Crawler) -> UrlNormDupeFilter:
-    dupefilter = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
+def _require_ours(dupefilter: object) -> UrlNormDupeFilter:
     if not isinstance(dupefilter, UrlNormDupeFilter):
         raise ConfigError(
             f"SCHEDULER = SharedScheduler with DUPEFILTER_CLASS = {type(dupefilter).__qualname__}; "
