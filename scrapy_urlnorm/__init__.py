@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
     from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
+    from scrapy_urlnorm.crawl.queue.shared_scheduler import SharedScheduler as SharedScheduler
 
 __all__ = [
     "Addon",
@@ -41,6 +42,7 @@ _SCRAPY_COMPONENTS = {
     "Addon": "crawl.addon",
     "CrawlLog": "crawl.crawl_log",
     "Scheduler": "crawl.queue.scheduler",
+    "SharedScheduler": "crawl.queue.shared_scheduler",  # needs an extra: `import *` leaves it out
     "UrlNormDownloaderMiddleware": "crawl.middleware",
     "UrlNormDupeFilter": "crawl.dupefilter",
     "UrlNormRequestFingerprinter": "crawl.fingerprinter",

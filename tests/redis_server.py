@@ -1,7 +1,11 @@
-"""A Redis of our own; a test is skipped when the machine has no redis-server."""
+"""A Redis of our own; a test is skipped when the machine has no redis-server.
+
+The environment variable URLNORM_REDIS_SERVER names another program that does the same: Valkey's.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -16,7 +20,7 @@ class RedisServer:
     """A redis-server that keeps nothing, on a Unix socket and, with *port*, on 127.0.0.1."""
 
     def __init__(self, *options: str, port: int = 0, config: str | None = None) -> None:
-        binary = shutil.which("redis-server")
+        binary = shutil.which(os.environ.get("URLNORM_REDIS_SERVER", "redis-server"))
         if binary is None:
             pytest.skip("no redis-server on this machine")
         self.directory = Path(tempfile.mkdtemp(prefix="redis-"))
@@ -50,6 +54,12 @@ class RedisServer:
                 return client.recv(100).startswith((b"+PONG", b"-NOAUTH"))
             except OSError:
                 return False
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """What is not on its disk is lost."""

@@ -121,17 +121,11 @@ def test_two_crawlers_that_learn_from_contents_lose_no_page(tmp_path):
     A page and its twin go to one crawler in every second case: each sees enough of them.
     """
     pytest.importorskip("redis")
-    pytest.importorskip("scrapy_redis")
     hostile = in_ranks(ContentTwins(240, 40))
     with RedisServer() as server, Runs(hostile, tmp_path) as runs:
         runs.settings |= {
             "JOBDIR": None,
-            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-            "SCHEDULER_PERSIST": True,
-            "SCHEDULER_IDLE_BEFORE_CLOSE": 1,
-            "SCHEDULER_QUEUE_CLASS": "scrapy_urlnorm.crawl.queue.redis_queue.PriorityQueue",
-            "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
-            "REDIS_URL": server.url,
+            "SCHEDULER": "scrapy_urlnorm.SharedScheduler",
             "URLNORM_STORE": server.url + "?prefix=links:seen",
         }
         with Site(UntilLearned(Gate(hostile, hostile.home, 2), runs)) as site:

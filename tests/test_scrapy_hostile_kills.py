@@ -14,7 +14,8 @@ from loopback import Site
 from redis_server import RedisServer
 
 SITES = named(hostile_sites, hostile_twins, hostile_ways)
-OURS = "scrapy_urlnorm.crawl.queue.redis_queue.PriorityQueue"
+OURS = "scrapy_urlnorm.SharedScheduler"
+THEIRS = "scrapy_redis.scheduler.Scheduler"
 KILLED = [
     "HttpStartsFailing404",
     "HttpDropsConnections",
@@ -115,28 +116,28 @@ class Gate:
 
 
 @pytest.mark.parametrize(
-    ("name", "queue"),
+    ("name", "scheduler"),
     [
         ("HttpStartsFailing404", OURS),
-        ("HttpStartsFailing404", "scrapy_redis.queue.PriorityQueue"),
+        ("HttpStartsFailing404", THEIRS),
         ("SlashTwinGoesHome", OURS),
         ("AliasHasPagesOfItsOwn", OURS),
         ("TwinIsThePage", OURS),
     ],
 )
-def test_two_crawlers_lose_no_page(name, queue, tmp_path):
+def test_two_crawlers_lose_no_page(name, scheduler, tmp_path):
     """Two processes share queue, keys and rules; together they have every page."""
     pytest.importorskip("redis")
-    pytest.importorskip("scrapy_redis")
+    if scheduler == THEIRS:
+        pytest.importorskip("scrapy_redis")
     hostile = in_ranks(SITES[name](2 * TAUGHT))  # each of them is to see enough redirects
     with RedisServer() as server, Site(Gate(hostile, 2)) as site:
         settings = {
             "JOBDIR": None,
             "CONCURRENT_REQUESTS": 4,
-            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+            "SCHEDULER": scheduler,
             "SCHEDULER_PERSIST": True,
             "SCHEDULER_IDLE_BEFORE_CLOSE": 1,
-            "SCHEDULER_QUEUE_CLASS": queue,
             "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
             "REDIS_URL": server.url,
             "URLNORM_STORE": server.url + "?prefix=links:seen",

@@ -16,7 +16,7 @@ from scrapy_urlnorm.exceptions import StoreError, StoreUnavailableError
 from scrapy_urlnorm.stores import open_store
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
-redis_groups = pytest.importorskip("scrapy_urlnorm.stores.redis_groups")
+redis_connection = pytest.importorskip("scrapy_urlnorm.stores.redis_connection")
 redis_url = pytest.importorskip("scrapy_urlnorm.stores.redis_url")
 
 
@@ -107,7 +107,7 @@ def test_a_key_whose_answer_was_lost_is_new(was_seen):
         store.add(fingerprint(0))  # Redis has the script now
         if was_seen:
             store.add(fingerprint(1))
-        real = store._groups._client.evalsha
+        real = store._groups.connection._client.evalsha
         lost = []
 
         def lose_the_answer(*arguments):
@@ -117,7 +117,7 @@ def test_a_key_whose_answer_was_lost_is_new(was_seen):
                 raise redis.ConnectionError("connection reset")
             return answer
 
-        store._groups._client.evalsha = lose_the_answer
+        store._groups.connection._client.evalsha = lose_the_answer
         assert store.add(fingerprint(1)) is True
         assert store.add(fingerprint(1)) is False
         assert len(lost) == 1
@@ -188,16 +188,16 @@ def test_the_time_to_wait_bounds_all_attempts(monkeypatch, wait, takes_time):
     def sleep(seconds):
         clock[0] += seconds
 
-    monkeypatch.setattr(redis_groups, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(redis_groups, "sleep", sleep)
+    monkeypatch.setattr(redis_connection, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(redis_connection, "sleep", sleep)
     store = open_store(f"redis://127.0.0.1?prefix=p&wait={wait}", digest=DIGEST)
-    store._groups._place = redis_url.Place("redis://127.0.0.1", connect)
+    store._groups.connection._place = redis_url.Place("redis://127.0.0.1", connect)
     for _ in range(2):
         started = clock[0]
         given.clear()
         with pytest.raises(StoreUnavailableError, match="nothing came"):
             store.open()
-        least = redis_groups.LEAST_TIMEOUT
+        least = redis_connection.LEAST_TIMEOUT
         assert clock[0] - started <= max(wait, 2 * least) + 1e-6
         assert len(given) >= 2
         assert given[0] == max(wait / 2, least)
@@ -206,13 +206,13 @@ def test_the_time_to_wait_bounds_all_attempts(monkeypatch, wait, takes_time):
 
 def watched(store):
     """The seconds that clients of *store* get from now on."""
-    place, given = store._groups._place, []
+    place, given = store._groups.connection._place, []
 
     def connect(seconds):
         given.append(seconds)
         return place.connect(seconds)
 
-    store._groups._place = redis_url.Place(place.name, connect)
+    store._groups.connection._place = redis_url.Place(place.name, connect)
     return given
 
 
@@ -358,8 +358,8 @@ def test_a_server_that_is_no_redis_is_an_error(answer):
             store.open()
         with RedisServer() as server, opened(f"{server.url}?prefix=p&wait=0.1") as store:
             elsewhere = redis_url.parse_redis(f"redis://127.0.0.1:{port}?prefix=p", {})[0]
-            store._groups._place = elsewhere
-            store._groups._disconnect()
+            store._groups.connection._place = elsewhere
+            store._groups.connection._disconnect()
             witnesses = store.witness_table()
             for ask in (
                 lambda: store.add_many(map(fingerprint, range(50))),

@@ -136,9 +136,9 @@ def test_a_cluster_shares_the_keys():
 
             # Twice by us, who know that the key may be in then, and never by redis-py.
             with mock.patch.object(
-                type(store._groups._client), "_execute_command", lose_the_answer
+                type(store._groups.connection._client), "_execute_command", lose_the_answer
             ):
-                store._groups._wait = 0
+                store._groups.connection._wait = 0
                 with pytest.raises(StoreUnavailableError):
                     store.add(fingerprint(1))
             assert len(attempts) == 2

@@ -1,4 +1,4 @@
-"""Many crawlers, one frontier: Scrapy processes on the queues of scrapy-redis and our store."""
+"""Many crawlers, one frontier: Scrapy processes on the queue of scrapy-redis and our store."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ redis = pytest.importorskip("redis")
 pytest.importorskip("scrapy_redis")
 
 from redis_server import RedisServer
-
-from scrapy_urlnorm.crawl.queue.redis_queue import PriorityQueue
 
 HOME = "http://shop.test/"
 PAGES = 150
@@ -95,12 +93,6 @@ def test_four_crawlers_fetch_every_page_once(url, tmp_path):
     assert sum(count > 1 for count in received) > 1
 
 
-class Impatient(PriorityQueue):
-    """Our queue, for which a crawler is dead after five seconds."""
-
-    dead_seconds = 5.0
-
-
 def kill_one(url, folder, **more):
     """Kill one of the crawlers in the middle; how often each page was fetched in the end."""
     shop = Shop()
@@ -125,28 +117,3 @@ def test_a_killed_crawler_takes_what_it_was_fetching_and_no_more(url, tmp_path):
     times = kill_one(url, tmp_path)
     assert set(times.values()) == {1}
     assert len(times) >= PAGES - 1 - 4 * CONCURRENT
-
-
-def test_with_our_queue_a_killed_crawler_takes_nothing_along(url, tmp_path):
-    """The others do what it had under way, and only that is fetched a second time.
-
-    A kill in the instant between the key and the request of one link loses that page: README says
-    so among the known limits.
-    """
-    queue = f"{__name__}.Impatient"
-    times = kill_one(url, tmp_path, SCHEDULER_QUEUE_CLASS=queue)
-    assert set(times) <= {f"{HOME}{number}" for number in range(1, PAGES)}
-    assert len(times) >= PAGES - 2
-    assert set(times.values()) <= {1, 2}
-    assert list(times.values()).count(2) <= 4 * CONCURRENT
-
-
-def test_our_queue_in_four_crawlers(url, tmp_path):
-    """Nobody dies: every page once, and nothing is left in Redis but what was seen."""
-    with Site(Shop()) as site:
-        queue = "scrapy_urlnorm.crawl.queue.redis_queue.PriorityQueue"
-        crawlers = start_crawlers(site, url, tmp_path, SCHEDULER_QUEUE_CLASS=queue)
-        assert [crawler.wait(120) for crawler in crawlers] == [0] * CRAWLERS
-    assert pages_of(site.requests) == {f"{HOME}{number}": 1 for number in range(1, PAGES)}
-    with redis.Redis.from_url(url) as client:
-        assert client.keys("follow:requests*") == []

@@ -23,7 +23,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 CRAWLERS = 4
 JOIN_SECONDS = 1.5  # between one crawler and the next: together all would learn the same
 ITEMS = "100"  # in a category: of the small shop each would see too little to learn from
-KEYS = ("shop:requests*", "shop:seen:*")
+KEYS = "shop:seen:*"
 COLUMNS = {
     "requests": "requests sent",
     "redirects": "redirects",
@@ -37,9 +37,8 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m shop.many", description=__doc__)
     parser.add_argument("--redis", metavar="URL", help="a Redis; without it one is started")
     url = parser.parse_args().redis
-    for package, name in {"redis": "redis", "scrapy-redis": "scrapy_redis"}.items():
-        if importlib.util.find_spec(name) is None:
-            sys.exit(f"{package} is not installed: pip install {package}")
+    if importlib.util.find_spec("redis") is None:
+        sys.exit("redis is not installed: pip install redis")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and clean up, as after Ctrl-C
     with ExitStack() as stack:
         url = url or stack.enter_context(redis_server())
@@ -81,12 +80,12 @@ def emptied(url):
     import redis
 
     def keys():
-        return [key for pattern in KEYS for key in client.scan_iter(pattern)]
+        return list(client.scan_iter(KEYS))
 
     with redis.Redis.from_url(url) as client:
         try:
             if keys():
-                sys.exit(f"{url} has keys like {' or '.join(KEYS)}: delete them, or name another")
+                sys.exit(f"{url} has keys like {KEYS}: delete them, or name another")
         except redis.RedisError as error:
             sys.exit(f"{url} does not answer: {error}")
         try:

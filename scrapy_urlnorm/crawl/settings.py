@@ -141,6 +141,8 @@ STATS: Mapping[str, str] = {
     "raised: their URL as it stands was taken",
     "urlnorm/requests/rewritten": "requests sent with their normalized URL",
     "urlnorm/requests/resumed": "requests that waited in JOBDIR when the run began",
+    "urlnorm/requests/repeated": "what this crawler told the queue in Redis a second time, because "
+    "Redis had lost it",
     "urlnorm/requests/taken_back": "requests in Redis that a crawler that died had taken, and that "
     "wait again",
     "urlnorm/requests/damaged": "requests in JOBDIR that were found damaged, and are lost",

@@ -6,7 +6,8 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.stores.redis_groups import GROUPS, Call, RedisGroups, Script
+from scrapy_urlnorm.stores.redis_connection import Script
+from scrapy_urlnorm.stores.redis_groups import GROUPS, Call, RedisGroups
 from scrapy_urlnorm.stores.seen import Seen, key_bytes
 from scrapy_urlnorm.stores.witnesses import MAX_VALUE, SharedWitnesses
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PIPELINED = 1000
-_SEEN = Script.load("table.lua", "seen.lua")
-_WITNESSES = Script.load("table.lua", "witnesses.lua", answers=(bytes, type(None)))
+_SEEN = Script.load(__package__, "table.lua", "seen.lua")
+_WITNESSES = Script.load(__package__, "table.lua", "witnesses.lua", answers=(bytes, type(None)))
 
 
 class RedisSeen(Seen):
@@ -93,10 +94,10 @@ class RedisSeen(Seen):
 
     def leave_notes(self, notes: Mapping[str, str]) -> None:
         if notes:
-            self._groups.do(lambda client: client.hset(self._notes, mapping=notes))
+            self._groups.connection.do(lambda client: client.hset(self._notes, mapping=notes))
 
     def notes(self) -> dict[str, str]:
-        notes: dict[str, str] = self._groups.do(self._read_notes)[0]
+        notes: dict[str, str] = self._groups.connection.do(self._read_notes)[0]
         return notes
 
     def _read_notes(self, client: Any) -> dict[str, str]:

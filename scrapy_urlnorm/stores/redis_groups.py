@@ -1,57 +1,30 @@
-"""RedisGroups: the parts of a store in Redis, and the connection that asks Redis about them."""
+"""RedisGroups: the parts of a store in Redis, each of which Redis changes as one step."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from hashlib import blake2b, sha1
-from importlib.resources import files
-from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis import exceptions
 
-from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError, StoreUnavailableError
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
+from scrapy_urlnorm.stores.redis_connection import NO_ANSWER, RedisConnection, Script
 from scrapy_urlnorm.stores.seen import SALTED, Identity, key_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from scrapy_urlnorm.stores.redis_url import Place
 
 logger = logging.getLogger(__name__)
 
 GROUPS = 32  #: parts of a crawl's keys; in a cluster each has a slot of its own
-LEAST_TIMEOUT = 1.0  #: seconds that Redis has at least to answer, however short the wait is
 
 _LOST = -1  # a script's answer when the group is gone, or another crawler made it anew
 _MAKING = b"making "  # begins an identity record while its groups are being made
-_NO_ANSWER = (exceptions.ConnectionError, exceptions.TimeoutError, OSError)
-_FAILING_OVER = (
-    exceptions.ReadOnlyError,
-    exceptions.ClusterDownError,
-    exceptions.MasterDownError,
-    exceptions.TryAgainError,
-    exceptions.RedisClusterException,  # no node to be found, or none for a slot
-)
-
-
-class Script(NamedTuple):
-    """A script on a group, for Redis to run as one step."""
-
-    text: str
-    sha: str  #: by which Redis finds the script once it has it
-    answers: tuple[type, ...]  #: types of the values that it returns
-
-    @classmethod
-    def load(cls, *names: str, answers: tuple[type, ...] = (int,)) -> Script:
-        """Read a script from files of this package, joined in this order."""
-        folder = files(__package__)
-        text = "".join(folder.joinpath(name).read_text("ascii") for name in names)
-        return cls(text, sha1(text.encode("ascii"), usedforsecurity=False).hexdigest(), answers)
-
-
-_MAKE = Script.load("group.lua")
+_MAKE = Script.load(__package__, "group.lua")
 
 
 class Call(NamedTuple):
@@ -70,9 +43,7 @@ class RedisGroups:
     crawler notices that Redis has lost a group, even if another crawler has made a new one of the
     same name.
 
-    Every failure of Redis is a `StoreError`. While Redis does not answer, it is asked again for
-    *wait* seconds, then a `StoreUnavailableError` is raised. The first attempt has half of that
-    time, the next ones what is left of it, but never less than `LEAST_TIMEOUT`.
+    Failures of Redis are those of `RedisConnection`.
     """
 
     def __init__(
@@ -80,25 +51,20 @@ class RedisGroups:
     ) -> None:
         self.name = f"the Redis store {place.name} (prefix {prefix!r})"
         self.prefix = prefix
-        self._place = place
+        self.connection = RedisConnection(place, self.name, wait)
         self._identity = identity._replace(format=SALTED)
         self._ttl = ttl
-        self._wait = wait
-        self._is_open = False
-        self._client: Any = None
-        self._timeout = 0.0  # seconds; for the next client
         self._salt = b""
         self._groups = [(f"{prefix}:{{{number:02x}}}", "") for number in range(GROUPS)]  # and marks
 
     def open(self) -> bool:
         """Connect, and make the groups of a new store; return False if it is open already."""
-        if self._is_open:
+        if self.connection.is_open:
             return False
-        self._is_open = True
-        self._reconnect(self._first_timeout)
+        self.connection.open()
         try:
-            self.do(self._identify)
-            self.do(self._check_eviction)
+            self.connection.do(self._identify)
+            self.connection.do(self._check_eviction)
         except BaseException:
             self.close()
             raise
@@ -106,8 +72,7 @@ class RedisGroups:
 
     def close(self) -> None:
         """Close the connection."""
-        self._is_open = False
-        self._disconnect()
+        self.connection.close()
 
     def locate(self, key: bytes) -> tuple[int, int]:
         """Return the number of the group of *key*, and the integer for *key* in that group."""
@@ -176,13 +141,13 @@ class RedisGroups:
 
     def ask(self, script: Script, call: Call) -> tuple[Any, bool]:
         """Run *script* for *call*; return its result, and whether it surely ran only once."""
-        return self.do(lambda client: self._run(client, script, call))
+        return self.connection.do(lambda client: self._run(client, script, call))
 
     def ask_many(self, script: Script, calls: Sequence[Call]) -> list[tuple[Any, bool]]:
         """Return for each of *calls* what `ask` returns, in one round trip for all."""
         if len(calls) == 1:
             return [self.ask(script, calls[0])]
-        results, is_sure = self.do(lambda client: self._run_many(client, script, calls))
+        results, is_sure = self.connection.do(lambda client: self._run_many(client, script, calls))
         return [
             # Redis has not loaded the script yet, or the error comes again and `ask` raises it.
             self.ask(script, call)
@@ -192,12 +157,7 @@ class RedisGroups:
         ]
 
     def _run(self, client: Any, script: Script, call: Call) -> Any:
-        arguments = self._arguments(call)
-        try:
-            result = client.evalsha(script.sha, *arguments)
-        except exceptions.NoScriptError:
-            result = client.eval(script.text, *arguments)
-        return self._checked(script, result)
+        return self._checked(script, script.run(client, *self._arguments(call)))
 
     def _run_many(self, client: Any, script: Script, calls: Sequence[Call]) -> list[Any]:
         pipeline = client.pipeline(transaction=False)
@@ -206,7 +166,7 @@ class RedisGroups:
             pipeline.execute_command("EVALSHA", script.sha, *self._arguments(call))
         results: list[Any] = pipeline.execute(raise_on_error=False)
         for result in results:
-            if isinstance(result, _NO_ANSWER):
+            if isinstance(result, NO_ANSWER):
                 raise result
         return results
 
@@ -225,72 +185,6 @@ class RedisGroups:
         if not isinstance(result, script.answers):
             raise StoreError(f"{self.name} answers {result!r}, as no Redis does: is it one?")
         return result
-
-    def do(self, work: Callable[[Any], Any]) -> tuple[Any, bool]:
-        """Do *work* with the client, again and again until Redis answers.
-
-        Returns the result of *work*, and whether Redis surely did it only once.
-        """
-        if not self._is_open:
-            raise StoreError(f"{self.name} is not open")
-        give_up = monotonic() + self._wait
-        is_sure = is_first = True
-        pause = 0.0
-        while True:
-            try:
-                if self._client is None:
-                    self._client = self._place.connect(self._timeout)
-                result = work(self._client)
-            except exceptions.AuthenticationError as error:
-                self._fail(error)
-            except (*_NO_ANSWER, *_FAILING_OVER) as error:
-                is_sure = is_sure and not isinstance(error, _NO_ANSWER)
-                left = give_up - monotonic() - pause
-                if left <= 0 and not is_first:
-                    self._reconnect(self._first_timeout)
-                    raise StoreUnavailableError(
-                        f"{self.name} does not answer: {error}. Resume the crawl when it does, or "
-                        "let it go on meanwhile with ?fallback=memory"
-                    ) from error
-            except StoreError:
-                raise
-            except Exception as error:  # noqa: BLE001 - another server may cause any error there
-                self._fail(error)
-            else:
-                if not is_first:
-                    self._reconnect(self._first_timeout)
-                return result, is_sure
-            sleep(pause)
-            self._reconnect(left)
-            is_first = False
-            pause = min(2 * pause + 0.05, 1.0)
-
-    @property
-    def _first_timeout(self) -> float:
-        return self._wait / 2
-
-    def _reconnect(self, timeout: float) -> None:
-        """Connect anew before the next attempt, for answers within *timeout* seconds."""
-        self._timeout = max(timeout, LEAST_TIMEOUT)
-        if self._place.is_alone:  # clients of a cluster or of sentinels find another server
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        if self._client is not None:
-            with suppress(exceptions.RedisError, OSError):
-                self._client.close()
-            self._client = None
-
-    def _fail(self, error: Exception) -> NoReturn:
-        if "'maxmemory'" in str(error):
-            raise StoreError(
-                f"{self.name} is out of memory (Redis' maxmemory): nothing that was seen is lost; "
-                "raise maxmemory or make room, and resume"
-            ) from error
-        raise StoreError(
-            f"{self.name} refuses: {error}. Set that right and resume, or name another place for "
-            "the store"
-        ) from error
 
 
 def _mark(group: str, salt: bytes) -> str:

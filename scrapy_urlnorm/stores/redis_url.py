@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 SPIDER = "%(spider)s"  #: stands in a prefix for the name of the spider, as in scrapy-redis's keys
 DEFAULT_PREFIX = f"{SPIDER}:urlnorm"
-DEFAULT_WAIT = 5.0
+DEFAULT_WAIT = 5.0  #: seconds to wait for one server
+FAILOVER_WAIT = 60.0  #: and for a cluster or sentinels, which need time to promote a replica
 DEFAULT_TIMEOUT = 5.0  #: seconds, or what is left of the time to wait if that is less
 _SENTINEL_PORT = 26379
 
@@ -82,11 +83,13 @@ def parse_redis(
     for key in _TIMEOUTS:
         given.pop(key, None)
     parts = parts._replace(query=urlencode(given))
-    return _place(parts, name, timeouts), _options(ours, name, spider)
+    place = _place(parts, name, timeouts)
+    wait = DEFAULT_WAIT if place.is_alone else FAILOVER_WAIT
+    return place, _options(ours, name, spider, wait)
 
 
-def _options(given: Mapping[str, Any], name: str, spider: str | None) -> Options:
-    values = {**given, **_numbers({"ttl": 0, "wait": DEFAULT_WAIT}, given, name)}
+def _options(given: Mapping[str, Any], name: str, spider: str | None, wait: float) -> Options:
+    values = {**given, **_numbers({"ttl": 0, "wait": wait}, given, name)}
     values["prefix"] = _prefix(values.get("prefix", DEFAULT_PREFIX), name, spider)
     return Options(**values)
 

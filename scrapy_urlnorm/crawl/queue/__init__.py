@@ -33,5 +33,5 @@ have lost its last seconds. A store that other crawlers share is told of each ke
 have to know which pages this crawler takes.
 
 Without JOBDIR the queue is Scrapy's own, in memory. Many crawlers on one queue in Redis use
-`redis_queue`, where the same holds for each crawler that dies.
+`shared_scheduler`, where the same holds for each crawler that dies.
 """

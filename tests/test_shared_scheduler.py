@@ -1,0 +1,139 @@
+"""The scheduler of many crawlers with one queue in Redis: what it takes, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import scrapy
+from loopback import Follow, Site, crawl, page
+
+redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
+
+from redis_server import RedisServer
+
+HOME = "http://shop.test/"
+SHARED = {
+    "ADDONS": {"scrapy_urlnorm.Addon": 900},
+    "SCHEDULER": "scrapy_urlnorm.SharedScheduler",
+}
+
+
+@pytest.fixture
+def server():
+    """A Redis of this test alone."""
+    with RedisServer() as server:
+        yield server
+
+
+def shop(url):
+    """Six pages, each linked twice from the first one."""
+    links = [f"/{n}{query}" for n in range(1, 6) for query in ("", "?utm_source=a")]
+    return page(url.partition("?")[0].removeprefix(HOME) or "home", *links)
+
+
+def pages(result):
+    """Names of the pages, sorted."""
+    return sorted(result.pages)
+
+
+@pytest.mark.parametrize("jobdir", [False, True])
+def test_one_crawler_alone(server, tmp_path, jobdir):
+    """It fetches every page once, and counts as Scrapy's scheduler does."""
+    more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
+    with Site(shop) as site:
+        result = crawl(site, [HOME], {**SHARED, **more, "URLNORM_STORE": f"{server.url}?prefix=p"})
+    assert pages(result) == ["1", "2", "3", "4", "5", "home"]
+    assert result.stats["scheduler/enqueued"] == result.stats["scheduler/dequeued"] == 6
+    assert result.stats["dupefilter/filtered"] == 6 * 10 - 5
+    with redis.Redis.from_url(server.url) as client:
+        assert client.keys("*queue*") == []
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "URLNORM_STORE = 'memory'; accepted: a store in Redis"),
+        ({"URLNORM_STORE": "file:{folder}/seen"}, "accepted: a store in Redis"),
+        ({"URLNORM_STORE": "{url}?prefix=p&fallback=memory"}, "fallback='memory'"),
+        (
+            {"URLNORM_STORE": "{url}?prefix=p", "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"},
+            "DUPEFILTER_CLASS = BaseDupeFilter; accepted: scrapy_urlnorm.UrlNormDupeFilter",
+        ),
+    ],
+)  # fmt: skip
+def test_what_it_cannot_work_with_is_said_at_open(server, tmp_path, more, words):
+    """No request is sent."""
+    more = {key: value.format(url=server.url, folder=tmp_path) for key, value in more.items()}
+    with Site(shop) as site:
+        result = crawl(site, [HOME], {**SHARED, **more})
+    assert words in (result.error or "") + result.log
+    assert site.requests == []
+
+
+def test_a_redis_that_would_throw_requests_away_is_refused(tmp_path):
+    """The crawl does not begin."""
+    with RedisServer("--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru") as server:
+        store = {"URLNORM_STORE": f"{server.url}?prefix=p"}
+        with Site(shop) as site:
+            result = crawl(site, [HOME], {**SHARED, **store})
+    assert "set noeviction" in result.log
+    assert site.requests == []
+
+
+def test_a_redis_that_is_gone_ends_the_crawl(server):
+    """With the reason of a failed store; the page whose links it could not queue is not done."""
+
+    def kills(url):
+        if url == HOME + "3":
+            server.kill()
+        return page(url.removeprefix(HOME), *(f"/{n}" for n in range(1, 100)))
+
+    with Site(kills) as site:
+        store = {"URLNORM_STORE": f"{server.url}?prefix=p&wait=0.2", "CONCURRENT_REQUESTS": 1}
+        result = crawl(site, [HOME], {**SHARED, **store})
+    assert result.reason == "urlnorm_store_error"
+    assert "does not answer" in result.log
+    assert site.requests[-1] == HOME + "3"
+
+
+class SendsOdd(Follow):
+    """Its requests have something that cannot be pickled, or not be read again."""
+
+    what = "unserializable"
+
+    def parse(self, response):
+        yield {"page": response.css("h1::text").get()}
+        if self.what == "unserializable":
+            yield scrapy.Request(HOME + "odd", meta={"f": lambda: None})
+            yield scrapy.Request(HOME + "odd?utm_source=b", meta={"f": lambda: None})
+        else:
+            yield scrapy.Request(HOME + "odd", meta={"f": Unreadable()})
+        yield scrapy.Request(HOME + "plain")
+
+
+class Unreadable:
+    """Its pickle raises."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def test_a_request_that_cannot_be_serialized_waits_in_memory(server):
+    """It is filtered as others are, and fetched."""
+    with Site(shop) as site:
+        store = {"URLNORM_STORE": f"{server.url}?prefix=p"}
+        result = crawl(site, [HOME], {**SHARED, **store}, spider=f"{__name__}.SendsOdd")
+    assert pages(result) == ["home", "odd", "plain"]
+    assert "cannot be serialized" in result.log
+
+
+def test_a_request_that_cannot_be_read_is_left_to_another_run(server):
+    """It stays in Redis, and the crawl ends."""
+    with Site(shop) as site:
+        store = {"URLNORM_STORE": f"{server.url}?prefix=p"}
+        result = crawl(
+            site, [HOME], {**SHARED, **store}, spider=f"{__name__}.SendsOdd", what="unreadable"
+        )
+    assert pages(result) == ["home", "plain"]
+    assert "left to another run" in result.log
+    with redis.Redis.from_url(server.url) as client:
+        assert client.hlen("p:{p:queue}:withheld") == 1
