@@ -205,12 +205,12 @@ def without_store(job):
 def test_a_store_outside_of_the_folder(run, job):
     """It is asked if it is named; without it, nothing is said of what only the store knows."""
     gone = f"{HOST}/gone"  # asked for, and no page came
-    assert "it was asked for" in run("why", gone, "--job", job).out
+    assert "it was asked for, under" in run("why", gone, "--job", job).out
     spec = without_store(job)
     done = run("why", gone, "--job", job)
     assert done.code == 1
     assert "whether it was asked for is not known" in done.out
-    assert "it was asked for" in run("why", gone, "--job", job, "--store", spec).out
+    assert "it was asked for, under" in run("why", gone, "--job", job, "--store", spec).out
     missing = run("why", gone, "--job", job, "--store", f"{spec}.nowhere")
     assert "whether it was asked for is not known" in missing.out
     assert not Path(f"{spec.partition(':')[2]}.nowhere").exists()
@@ -222,7 +222,7 @@ def test_the_store_of_the_project_is_asked(capfdbinary, job):
     spec = without_store(job)
     project = Project("default", {}, (), spec, {}, job, STOCK_FINGERPRINTER)
     assert main(["why", gone], project=project) == 0
-    assert "it was asked for" in capfdbinary.readouterr().out.decode()
+    assert "it was asked for, under" in capfdbinary.readouterr().out.decode()
 
 
 def test_a_key_that_waits_for_the_store(run, job):
@@ -232,4 +232,4 @@ def test_a_key_that_waits_for_the_store(run, job):
     assert run("why", url, "--job", job).code == 1
     damaged(job, f"INSERT INTO key VALUES (x'{key.hex()}')")
     done = run("why", url, "--job", job)
-    assert (done.code, "it was asked for" in done.out) == (0, True)
+    assert (done.code, "it was asked for, under" in done.out) == (0, True)
