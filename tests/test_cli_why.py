@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -74,6 +75,46 @@ def test_what_became_of_a_url(run, job, url, code, said):
     done = run("why", url, "--job", job)
     assert (done.code, done.err) == (code, "")
     assert said in done.out
+
+
+def test_when_and_how_often_a_url_was_dropped(run, job):
+    """The record says it, with the rules; of a page that was fetched once it says nothing."""
+    dropped = run("why", "https://shop.test/a/0?utm_source=x", "--job", job).out
+    assert (
+        "not sent 1 time, for example as https://shop.test/a/0?utm_source=x, by drop-p" in dropped
+    )
+    assert re.search(r"^  at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d$", dropped, re.MULTILINE)
+    withheld = run("why", "http://shop.test/a/last", "--job", job).out
+    assert "as http://shop.test/a/last, by force-scheme" in withheld
+    assert "not sent" not in run("why", "https://shop.test/a/1", "--job", job).out
+    answer = json.loads(run("why", "http://shop.test/a/last", "--job", job, "--json").out)
+    assert answer["dropped"]["first"] == "https://shop.test/a/last"
+    assert answer["dropped"]["times"] == 1
+
+
+def test_whether_a_rule_was_tested(run, job):
+    """The crawl sent some requests that the rule would have withheld."""
+    answer = json.loads(run("why", "http://shop.test/a/last", "--job", job, "--json").out)
+    ((learned,),) = [answer["learned"]]
+    assert learned["tested"] > 0
+    said = run("why", "http://shop.test/a/last", "--job", job).out
+    assert f"tested: {learned['tested']} request" in said
+
+
+def test_a_job_without_a_record(run, job):
+    """An older version wrote none: what the database knows is said."""
+    Path(job, "urlnorm.drops").unlink()
+    done = run("why", "http://shop.test/a/last", "--job", job)
+    assert done.code == 0
+    assert "behind https://shop.test/a/last" in done.out
+    assert "no test of it is known" in done.out
+
+
+def test_a_record_that_cannot_be_read_is_named(run, job):
+    Path(job, "urlnorm.drops").write_text("no database, and long enough to be read as one" * 99)
+    done = run("why", "http://shop.test/a/last", "--job", job)
+    assert done.code == 2
+    assert "urlnorm.drops: file is not a database" in done.err
 
 
 def test_a_page_that_names_itself(run, tmp_path):

@@ -1,12 +1,13 @@
 """The verb why: what became of a URL in a crawl with JOBDIR, and which rule is behind it.
 
-A crawl writes down no list of the requests that it dropped. Its database has the pages that arrived, the
-requests that wait and those that were withheld, each by its key; what happened to a URL follows from that.
+The database of the crawl has the pages that arrived, the requests that wait and those that were withheld, each
+by its key; the record of drops says when, how often and by which rules requests with a key were not sent.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,15 +27,18 @@ from scrapy_urlnorm.cli.verb import (
 )
 from scrapy_urlnorm.logs import read_log
 from scrapy_urlnorm.normalizer import KEY_VERSION, Trace
+from scrapy_urlnorm.report.drops import Drops, rule_in_words
 from scrapy_urlnorm.report.job import Job
-from scrapy_urlnorm.stores import FILE_NAME, LMDB_NAME, default_spec, open_store
+from scrapy_urlnorm.stores import DROPS_NAME, FILE_NAME, LMDB_NAME, default_spec, open_store
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from scrapy_urlnorm.cli.verb import Project
     from scrapy_urlnorm.normalizer import Normalizer
+    from scrapy_urlnorm.report.drops import Drop
     from scrapy_urlnorm.site_rules import SiteRule
 
 #: What became of a URL, in words.
@@ -58,6 +62,8 @@ class Answer(NamedTuple):
     behind: str | None = None  #: the URL of the page that it stands behind
     rules: tuple[SiteRule, ...] = ()
     names: bool = False  #: whether that page names the URL as one of its own
+    drop: Drop | None = None  #: of requests with its key
+    tested: Mapping[str, int] = {}  #: by learned rule, in words, how many tests it has passed
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +100,7 @@ def _why(args: argparse.Namespace) -> int:
             )
         key = keys_of(args, normalizer)(args.url)
         with closing(Job(Path(job))) as database:
-            answer = _answer(args, database, normalizer, key)
+            answer = _with_record(_answer(args, database, normalizer, key), Path(job), key)
     if args.json:
         out_json(_as_dict(answer), indent=2)
     else:
@@ -134,6 +140,17 @@ def _answer(args: argparse.Namespace, job: Job, normalizer: Normalizer, key: byt
     if spec is None:
         return Answer(trace, NO_STORE)
     return Answer(trace, ASKED if _has(args, normalizer, spec, key) else UNKNOWN)
+
+
+def _with_record(answer: Answer, folder: Path, key: bytes) -> Answer:
+    """Add what the record of drops knows."""
+    path = folder / DROPS_NAME
+    if not path.is_file():  # an older version, or the crawl could not write one
+        return answer
+    with Drops(path) as drops:
+        drop = drops.of(key)
+        behind = answer.behind or (drop.first if drop is not None else None)
+        return answer._replace(behind=behind, drop=drop, tested=drops.tested())
 
 
 def _store_of(args: argparse.Namespace, folder: Path) -> str | None:
@@ -199,6 +216,28 @@ def _in_words(answer: Answer) -> Iterator[str]:
     for rule in answer.rules:
         yield f"  by {rule}"
         yield f"    {_evidence(rule)}"
+        yield f"    {_tests(answer.tested.get(rule_in_words(rule), 0))}"
+    if answer.drop is not None:
+        yield from _times(answer.drop)
+
+
+def _times(drop: Drop) -> Iterator[str]:
+    rules = f", by {', '.join(drop.rules)}" if drop.rules else ""
+    yield f"  not sent {counted(drop.times, 'time')}, for example as {drop.url}{rules}"
+    since, last = _when(drop.since), _when(drop.last)
+    yield f"  at {since}" if since == last else f"  from {since} to {last}"
+
+
+def _when(seconds: float) -> str:
+    """Return a time of day in the zone of the user."""
+    moment = datetime.fromtimestamp(seconds, timezone.utc).astimezone()
+    return moment.isoformat(sep=" ", timespec="seconds")
+
+
+def _tests(passed: int) -> str:
+    if not passed:
+        return "no test of it is known"
+    return f"tested: {counted(passed, 'request')} sent all the same found what the rule says"
 
 
 def _evidence(rule: SiteRule) -> str:
@@ -219,9 +258,15 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
         "behind": answer.behind,
         "names": answer.names,
         "learned": [
-            {"rule": str(rule), "source": rule.source, "support": rule.support}
+            {
+                "rule": str(rule),
+                "source": rule.source,
+                "support": rule.support,
+                "tested": answer.tested.get(rule_in_words(rule), 0),
+            }
             for rule in answer.rules
         ],
+        "dropped": answer.drop and answer.drop._asdict(),
     }
 
 
@@ -229,7 +274,7 @@ VERBS = (
     Verb(
         "why",
         "Say whether the page of a URL arrived, or behind which page its request was dropped or "
-        "withheld, and by which rules. The crawl has to have ended or to be paused. The exit code is "
+        "withheld, by which rules, when and how often. The crawl has to have ended or to be paused. The exit code is "
         "1 when the crawl has not met the URL. A log (--log) knows nothing of what was learned.",
         "why 'http://shop.example/list?sort=price' --job crawls/shop",
         _add_arguments,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.report.database import ReadDatabase
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.stores import PENDING_NAME, RULES_NAME
 from scrapy_urlnorm.url import split
@@ -26,53 +25,25 @@ class Withheld(NamedTuple):
     is_parked: bool  #: whether it only waits for the end of another request
 
 
-class Job:
+class Job(ReadDatabase):
     """The database of waiting requests in *folder*, and the file of learned rules beside it.
 
-    Raises `StoreError`, at every question, for a database that is missing, damaged, in use, or of
-    an older version. The message names the file.
+    Raises `StoreError`, as every `ReadDatabase`, also for a folder that has no such database.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._path = path = folder / PENDING_NAME
+        path = folder / PENDING_NAME
         if not path.is_file():
             raise StoreError(
                 f"{folder}: there is no {PENDING_NAME} in it, so it is no job directory"
             )
-        try:
-            self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0
-            )
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        super().__init__(path)
         try:
             self._one("SELECT 1 FROM page LIMIT 1")
         except StoreError:
             self.close()
             raise
-
-    def close(self) -> None:
-        """Close the database."""
-        self._connection.close()
-
-    def _failed(self, error: Exception) -> StoreError:
-        hint = ""
-        if "locked" in str(error):
-            hint = ": a crawl uses it, ask when that has ended"
-        elif "no such" in str(error):
-            hint = ": an older version made it, and a crawl that is resumed there mends that"
-        return StoreError(f"{self._path}: {error}{hint}")
-
-    def _read(self, select: str, *values: object) -> Iterator[Any]:
-        try:
-            yield from self._connection.execute(select, values)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _one(self, select: str, *values: object) -> Any:
-        """Return the first row, or ``None``."""
-        return next(self._read(select, *values), None)
 
     def pages(self) -> Iterator[tuple[str | None, str | None]]:
         """Return URL and content of each page that arrived, in that order; ``None`` is unknown."""
@@ -124,15 +95,6 @@ class Job:
             ]
         except (LookupError, TypeError, ValueError) as error:
             raise self._damaged(what, error) from error
-
-    def _json(self, what: str, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise self._damaged(what, error) from error
-
-    def _damaged(self, what: str, error: Exception) -> StoreError:
-        return StoreError(f"{self._path}: {what} cannot be read: {error!r}")
 
     def holds(self, key: bytes) -> bool:
         """Return whether *key* waits here because the store may not have it yet."""
