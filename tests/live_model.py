@@ -289,6 +289,9 @@ class Crawl:
     def count(self, stat: str, number: float = 1) -> None:
         self.stats[stat] += 1
 
+    def withheld(self, own: bytes, url: str, behind: object) -> None:
+        self.count("learned/withheld")
+
     def shared_witness(self, keys: Keys) -> Page | None:
         page = (self.shared or {}).get(keys.learned)
         return None if page is None or page.own == keys.own else page

@@ -47,7 +47,7 @@ CRAWL_FLOORS = (
     ("live",),
     ("dupefilter",),
     ("merges",),
-    ("crawl_log", "fingerprinter", "seen_keys"),
+    ("crawl_log", "fingerprinter", "recording", "seen_keys"),
     ("parts",),
     ("settings",),
     ("database", "engine", "redirects", "sites"),

@@ -10,8 +10,9 @@ from w3lib.url import canonicalize_url
 
 from scrapy_urlnorm.crawl import merges
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.merges import BeyondScrapy, Merges, in_words, rules_between, stock_key
+from scrapy_urlnorm.crawl.merges import BeyondScrapy, Merges, in_words, stock_key
 from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.report.credit import rules_between
 from scrapy_urlnorm.site_rules import SiteRule
 
 DEFAULT = Normalizer()
@@ -122,7 +123,8 @@ def test_the_first_url_of_a_key_is_named_whether_it_was_queued_or_withheld():
         False,
     ]
     request = Request(f"{FIRST}&utm_source=x")
-    assert known.merged_by(request, b"withheld", needs_rules=True) == (FIRST, ["drop-params"])
+    merge = known.merged_by(request, b"withheld", needs_rules=True)
+    assert merge == (FIRST, ["drop-params"], True)
     assert counts == ["urlnorm/merged", "urlnorm/merged/drop-params"]
 
 

@@ -15,7 +15,8 @@ from scrapy.squeues import MarshalLifoDiskQueue, PickleFifoDiskQueue, PickleLifo
 from scrapy_urlnorm.crawl.addon import Addon
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.crawl.queue.queues import FifoDiskQueue, LifoDiskQueue
-from scrapy_urlnorm.crawl.queue.scheduler import FILE_NAME, Scheduler
+from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
+from scrapy_urlnorm.stores import PENDING_NAME
 
 HOME = "http://shop.test/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
@@ -74,7 +75,7 @@ def updated(**settings):
 
 def stays_behind(folder):
     """Names of the pages whose requests wait in a JOBDIR."""
-    with closing(PendingRequests(Path(folder, FILE_NAME))) as pending:
+    with closing(PendingRequests(Path(folder, PENDING_NAME))) as pending:
         rows = pending._connection.execute("SELECT request FROM request ORDER BY id")
         return [pickle.loads(row)["url"].rpartition("/")[2] for (row,) in rows]
 
@@ -160,8 +161,8 @@ def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
         assert result.error is None
         orders.append(result.pages)
     assert orders[0] == orders[1]
-    assert (tmp_path / "ours" / FILE_NAME).exists()
-    assert not (tmp_path / "stock" / FILE_NAME).exists()
+    assert (tmp_path / "ours" / PENDING_NAME).exists()
+    assert not (tmp_path / "stock" / PENDING_NAME).exists()
     assert stays_behind(tmp_path / "ours") == []
 
 
@@ -218,7 +219,7 @@ def test_what_scrapy_left_is_taken_over(tmp_path):
         crawl(site, [HOME], {**settings, **stop}, filter_start=True)
         begun = len(site.requests)
         assert 0 < begun < 20
-        assert not (tmp_path / FILE_NAME).exists()
+        assert not (tmp_path / PENDING_NAME).exists()
         result = crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 5}, filter_start=True)
         assert len(stays_behind(tmp_path)) == 31 - len(site.requests)
         assert result.stats["urlnorm/requests/resumed"] == 31 - begun
@@ -247,7 +248,7 @@ def test_what_a_changed_spider_cannot_do_waits(tmp_path):
 
 def test_what_cannot_be_read_at_all_is_named(tmp_path):
     """Its class is gone, or the file is damaged: the crawl says so and does not begin."""
-    with closing(PendingRequests(tmp_path / FILE_NAME)) as pending:
+    with closing(PendingRequests(tmp_path / PENDING_NAME)) as pending:
         pending.push("shop.test/0", pickle.dumps({"url": HOME, "_class": "gone.Request"}))
         pending.commit()
     with Site({}) as site:
@@ -331,7 +332,7 @@ def test_scrapys_dupefilter_works_too(tmp_path):
 
 def test_a_second_crawl_on_the_same_job_does_not_begin(tmp_path):
     """It ends with the reason, before the first request."""
-    with Site({HOME: page("home")}) as site, closing(PendingRequests(tmp_path / FILE_NAME)):
+    with Site({HOME: page("home")}) as site, closing(PendingRequests(tmp_path / PENDING_NAME)):
         result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
     assert site.requests == []
     assert "another crawl uses it" in result.log

@@ -1,14 +1,13 @@
 """The verb why: what became of a URL in a crawl with JOBDIR, and which rule is behind it.
 
-A crawl writes down no list of the requests that it dropped. Its database has the pages that arrived, the
-requests that wait and those that were withheld, each by its key; what happened to a URL follows from that.
+The database of the crawl has the pages that arrived, the requests that wait and those that were withheld, each
+by its key; the record of drops says when, how often and by which rules requests with a key were not sent.
 """
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from contextlib import closing
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,22 +25,21 @@ from scrapy_urlnorm.cli.verb import (
     out,
     out_json,
 )
-from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.logs import read_log
 from scrapy_urlnorm.normalizer import KEY_VERSION, Trace
-from scrapy_urlnorm.site_rules import load_site_rules
-from scrapy_urlnorm.stores import FILE_NAME, LMDB_NAME, default_spec, open_store
-from scrapy_urlnorm.url import split
+from scrapy_urlnorm.report.drops import Drops, rule_in_words
+from scrapy_urlnorm.report.job import Job
+from scrapy_urlnorm.stores import DROPS_NAME, FILE_NAME, LMDB_NAME, default_spec, open_store
+from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from scrapy_urlnorm.cli.verb import Project
     from scrapy_urlnorm.normalizer import Normalizer
+    from scrapy_urlnorm.report.drops import Drop
     from scrapy_urlnorm.site_rules import SiteRule
-
-DATABASE = "urlnorm.pending"  #: in JOBDIR
-LEARNED = "urlnorm-rules.toml"
 
 #: What became of a URL, in words.
 ARRIVED = "its page arrived"
@@ -50,6 +48,10 @@ WITHHELD = "it is withheld: what the crawl learned says that its page arrived un
 PARKED = "it waits: a request that what was learned takes for the same was under way"
 ASKED = "it was asked for, under this URL or an equal one, and no HTML page arrived: it waits, failed, or is none"
 UNKNOWN = "the crawl has not met it"
+NO_STORE = (
+    "its page has not arrived, and it is not withheld; whether it was asked for is not known, because the "
+    "store of the crawl is not here: name it with --store"
+)
 
 
 class Answer(NamedTuple):
@@ -60,6 +62,8 @@ class Answer(NamedTuple):
     behind: str | None = None  #: the URL of the page that it stands behind
     rules: tuple[SiteRule, ...] = ()
     names: bool = False  #: whether that page names the URL as one of its own
+    drop: Drop | None = None  #: of requests with its key
+    tested: Mapping[str, int] = {}  #: by learned rule, in words, how many tests it has passed
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +73,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--log", metavar="LOG", help="the log of a crawl that has no job directory (mine --help)"
+    )
+    parser.add_argument(
+        "--store",
+        metavar="SPEC",
+        help="the store of a crawl that has none in its job directory (in a project: its own)",
+    )
+    parser.add_argument(
+        "--spider", metavar="NAME", help="whose store it is: stands in the prefix of one in Redis"
     )
     add_log_options(parser)
     add_json(parser)
@@ -87,14 +99,14 @@ def _why(args: argparse.Namespace) -> int:
                 "name the job directory of the crawl with --job, or its log with --log"
             )
         key = keys_of(args, normalizer)(args.url)
-        with closing(_Job(Path(job))) as database:
-            answer = _answer(database, normalizer, args.url, key)
+        with closing(Job(Path(job))) as database:
+            answer = _with_record(_answer(args, database, normalizer, key), Path(job), key)
     if args.json:
         out_json(_as_dict(answer), indent=2)
     else:
         for line in _in_words(answer):
             out(line)
-    return NO if answer.state == UNKNOWN else YES
+    return NO if answer.state in (UNKNOWN, NO_STORE) else YES
 
 
 def _from_log(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
@@ -110,20 +122,69 @@ def _from_log(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
     return Answer(trace, UNKNOWN if same is None else SAME_KEY, same)
 
 
-def _answer(job: _Job, normalizer: Normalizer, url: str, key: bytes) -> Answer:
+def _answer(args: argparse.Namespace, job: Job, normalizer: Normalizer, key: bytes) -> Answer:
+    url = args.url
     trace = normalizer.explain(url)
     arrived = job.page(key)
     if arrived is not None:
         return Answer(trace, ARRIVED if arrived == url else SAME_KEY, arrived)
     withheld = job.withheld(key)
     if withheld is not None:
-        behind, is_parked = withheld
-        state = PARKED if is_parked else WITHHELD
+        state, behind = PARKED if withheld.is_parked else WITHHELD, withheld.behind
         if behind is None and (named_by := job.named_by(key)) is not None:
             return Answer(trace, state, named_by, names=True)
-        return Answer(trace, state, behind, _acting(normalizer, job.learned(url), url, behind))
-    is_known = job.has_key(normalizer, key)
-    return Answer(trace, ASKED if is_known else UNKNOWN)
+        return Answer(trace, state, behind, _acting(normalizer, job.rules_for(url), url, behind))
+    if job.holds(key):
+        return Answer(trace, ASKED)
+    spec = _store_of(args, job.folder)
+    if spec is None:
+        return Answer(trace, NO_STORE)
+    return Answer(trace, ASKED if _has(args, normalizer, spec, key) else UNKNOWN)
+
+
+def _with_record(answer: Answer, folder: Path, key: bytes) -> Answer:
+    """Add what the record of drops knows."""
+    path = folder / DROPS_NAME
+    if not path.is_file():  # an older version, or the crawl could not write one
+        return answer
+    with Drops(path) as drops:
+        drop = drops.of(key)
+        behind = answer.behind or (drop.first if drop is not None else None)
+        return answer._replace(behind=behind, drop=drop, tested=drops.tested())
+
+
+def _store_of(args: argparse.Namespace, folder: Path) -> str | None:
+    """Return the store of the crawl: named, or in its folder, or that of the project.
+
+    ``None`` where there is none that outlived the crawl. One that is not there is not made.
+    """
+    spec: str | None = args.store
+    project: Project | None = getattr(args, "project", None)
+    if spec is None and any((folder / name).exists() for name in (LMDB_NAME, FILE_NAME)):
+        return default_spec(str(folder))
+    if spec is None and project is not None and Path(project.jobdir or "") == folder:
+        spec = project.store
+    if spec is None:
+        return None
+    kind, _, path = spec.partition(":")
+    is_there = {"memory": False, "file": Path(path).exists(), "lmdb": Path(path).exists()}
+    return spec if is_there.get(kind, True) else None
+
+
+def _has(args: argparse.Namespace, normalizer: Normalizer, spec: str, key: bytes) -> bool:
+    """Return whether a store has *key*. Raises StoreMismatchError if the crawl had other rules."""
+    project: Project | None = getattr(args, "project", None)
+    is_own = project is not None and project.store == spec
+    store = open_store(
+        spec,
+        digest=normalizer.digest,
+        key_version=KEY_VERSION,
+        spider=args.spider,
+        jobdir=None,
+        **(project.store_options if project is not None and is_own else {}),
+    )
+    with store:
+        return key in store
 
 
 def _acting(
@@ -145,76 +206,6 @@ def _acting(
     )
 
 
-class _Job:
-    """The database of a crawl with JOBDIR, opened for reading. Raises UsageError for none."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        path = folder / DATABASE
-        if not path.is_file():
-            raise UsageError(f"{folder}: there is no {DATABASE} in it, so it is no job directory")
-        try:
-            self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0
-            )
-            self._read("SELECT 1 FROM page LIMIT 1")
-        except sqlite3.Error as error:
-            hint = ": a crawl uses it, ask when that has ended" if "locked" in str(error) else ""
-            raise UsageError(f"{path}: {error}{hint}") from error
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _read(self, select: str, *values: object) -> list[Any]:
-        return self._connection.execute(select, values).fetchall()
-
-    def page(self, key: bytes) -> str | None:
-        """Return the URL of the page that arrived under *key*."""
-        rows = self._read("SELECT url FROM page WHERE own = ?", key)
-        return None if not rows else rows[0][0] or ""
-
-    def withheld(self, key: bytes) -> tuple[str | None, bool] | None:
-        """Return the URL that a kept request stands behind, and whether it only waits."""
-        rows = self._read(
-            "SELECT withheld.is_parked, page.url FROM withheld LEFT JOIN page"
-            " ON page.learned = withheld.learned AND page.own != withheld.own"
-            " WHERE withheld.own = ? LIMIT 1",
-            key,
-        )
-        return None if not rows else (rows[0][1], bool(rows[0][0]))
-
-    def named_by(self, key: bytes) -> str | None:
-        """Return the URL of the page that names *key* as another name of its own."""
-        for (state,) in self._read("SELECT state FROM alias_site"):
-            for name, page, *_ in json.loads(state)["claims"]:
-                if name == key.hex() and (url := self.page(bytes.fromhex(page))):
-                    return url
-        return None
-
-    def learned(self, url: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force that the crawl learned for the site of *url*."""
-        path = self._folder / LEARNED
-        if not path.is_file():
-            return ()
-        domain = domain_or_host((split(url).host or "").lower())
-        return tuple(
-            rule
-            for rule in load_site_rules(path)
-            if rule.active and domain_or_host(rule.site.removeprefix("*.")) == domain
-        )
-
-    def has_key(self, normalizer: Normalizer, key: bytes) -> bool:
-        """Return whether *key* is in the store in the folder.
-
-        Raises StoreMismatchError if the crawl had other rules.
-        """
-        if not any((self._folder / name).exists() for name in (LMDB_NAME, FILE_NAME)):
-            return False
-        spec = default_spec(str(self._folder))
-        with open_store(spec, digest=normalizer.digest, key_version=KEY_VERSION) as store:
-            return key in store
-
-
 def _in_words(answer: Answer) -> Iterator[str]:
     yield str(answer.trace)
     yield f"{answer.trace.url}: {answer.state}"
@@ -225,6 +216,28 @@ def _in_words(answer: Answer) -> Iterator[str]:
     for rule in answer.rules:
         yield f"  by {rule}"
         yield f"    {_evidence(rule)}"
+        yield f"    {_tests(answer.tested.get(rule_in_words(rule), 0))}"
+    if answer.drop is not None:
+        yield from _times(answer.drop)
+
+
+def _times(drop: Drop) -> Iterator[str]:
+    rules = f", by {', '.join(drop.rules)}" if drop.rules else ""
+    yield f"  not sent {counted(drop.times, 'time')}, for example as {drop.url}{rules}"
+    since, last = _when(drop.since), _when(drop.last)
+    yield f"  at {since}" if since == last else f"  from {since} to {last}"
+
+
+def _when(seconds: float) -> str:
+    """Return a time of day in the zone of the user."""
+    moment = datetime.fromtimestamp(seconds, timezone.utc).astimezone()
+    return moment.isoformat(sep=" ", timespec="seconds")
+
+
+def _tests(passed: int) -> str:
+    if not passed:
+        return "no test of it is known"
+    return f"tested: {counted(passed, 'request')} sent all the same found what the rule says"
 
 
 def _evidence(rule: SiteRule) -> str:
@@ -245,9 +258,15 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
         "behind": answer.behind,
         "names": answer.names,
         "learned": [
-            {"rule": str(rule), "source": rule.source, "support": rule.support}
+            {
+                "rule": str(rule),
+                "source": rule.source,
+                "support": rule.support,
+                "tested": answer.tested.get(rule_in_words(rule), 0),
+            }
             for rule in answer.rules
         ],
+        "dropped": answer.drop and answer.drop._asdict(),
     }
 
 
@@ -255,7 +274,7 @@ VERBS = (
     Verb(
         "why",
         "Say whether the page of a URL arrived, or behind which page its request was dropped or "
-        "withheld, and by which rules. The crawl has to have ended or to be paused. The exit code is "
+        "withheld, by which rules, when and how often. The crawl has to have ended or to be paused. The exit code is "
         "1 when the crawl has not met the URL. A log (--log) knows nothing of what was learned.",
         "why 'http://shop.example/list?sort=price' --job crawls/shop",
         _add_arguments,

@@ -13,8 +13,9 @@ from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 
 from scrapy_urlnorm.crawl.engine import stop_crawl
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from scrapy_urlnorm.crawl.merges import Merges, in_words
+from scrapy_urlnorm.crawl.merges import Merges, in_words, stock_key
 from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.recording import Recording, recording_of
 from scrapy_urlnorm.crawl.seen_keys import SeenKeys
 from scrapy_urlnorm.crawl.settings import STORE
 from scrapy_urlnorm.stores.recent import SeenRecently
@@ -62,12 +63,14 @@ class UrlNormDupeFilter(BaseDupeFilter):
         debug: bool = False,
         on_failure: Callable[[], None] = lambda: None,
         stats: StatsCollector | None = None,
+        recording: Recording | None = None,
     ) -> None:
         self.keys = SeenKeys(store, on_failure=on_failure, count=self._count)
         self.debug = debug
         self._fingerprinter = fingerprinter
         self._stats = stats
         self._merges = Merges(explainer, self._count)
+        self._recording = recording
         self._decision: ArrivalDecision | None = None
         self._has_logged = False
         self._let_pass: WeakSet[Request] = WeakSet()
@@ -85,6 +88,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
             debug=crawler.settings.getbool("DUPEFILTER_DEBUG"),
             on_failure=partial(stop_crawl, crawler),
             stats=crawler.stats,
+            recording=recording_of(crawler),
         )
         crawler.signals.connect(dupefilter.close, signals.spider_closed)
         parts.put(dupefilter)
@@ -100,6 +104,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
     def open(self) -> None:
         """Open the store. Raises `CloseSpider` when it cannot be used."""
         self.keys.open()
+        if self._recording is not None:
+            self._recording.open()
 
     def close(self, reason: str = "") -> None:
         """Close the store; a second time does nothing."""
@@ -169,6 +175,12 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self._count("urlnorm/redirects/passed")
         return True
 
+    def withheld(self, key: bytes, url: str, behind: Behind) -> None:
+        """Take note that a request with *key* is withheld because of what was learned."""
+        if self._recording is not None:
+            saves = stock_key(behind.url) != stock_key(url)
+            self._recording.dropped(key, url, behind.url or None, behind.rules, saves=saves)
+
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count a filtered request as Scrapy's dupefilter does, and say what merged it."""
         is_shown = self.debug or not self._has_logged
@@ -178,7 +190,9 @@ class UrlNormDupeFilter(BaseDupeFilter):
             rules = [rule.kind for rule in behind.rules]
         else:
             key = self._fingerprinter.fingerprint(request)
-            first, rules = self._merges.merged_by(request, key, needs_rules=is_shown)
+            first, rules, saves = self._merges.merged_by(request, key, needs_rules=is_shown)
+            if self._recording is not None and first != request.url:
+                self._recording.dropped(key, request.url, first, rules, saves=saves)
         if is_shown:
             message = "Filtered duplicate request: %(request)s (referer: %(referer)s)%(merged)s"
             if not self.debug:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from w3lib.url import canonicalize_url
 
-from scrapy_urlnorm.crawl.sites import site_of
 from scrapy_urlnorm.masking import placeholders
-from scrapy_urlnorm.rules import RULE_NAMES
+from scrapy_urlnorm.report.credit import rules_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.learning.aliases import Pattern
-    from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
 
     Reason: TypeAlias = SiteRule | Pattern
@@ -39,6 +37,14 @@ class Behind(NamedTuple):
 
     url: str  #: of the page that arrived; "" if it arrived at another crawler
     rules: tuple[Reason, ...]  #: which make the two URLs one
+
+
+class Merge(NamedTuple):
+    """What a filtered request was merged with."""
+
+    first: str | None  #: the URL that was there first; ``None`` if it is no longer remembered
+    rules: list[str]  #: that made the two one, as far as somebody asked
+    is_beyond: bool = False  #: whether stock Scrapy would have sent the request
 
 
 class Merges:
@@ -66,26 +72,23 @@ class Merges:
         """Return whether the first URL with *key* is still remembered, and went into the queue."""
         return self._first_urls.get(key, ("", False))[1]
 
-    def merged_by(
-        self, request: Request, key: bytes, *, needs_rules: bool
-    ) -> tuple[str | None, list[str]]:
-        """Return the URL that *request* was merged with, and the rules that made the two one.
+    def merged_by(self, request: Request, key: bytes, *, needs_rules: bool) -> Merge:
+        """Return what *request* was merged with, and count it if stock Scrapy would not have merged.
 
-        Count them when stock Scrapy would not have merged the two. Return ``None`` and no rules
-        for a URL that is no longer remembered. *needs_rules* is false where they are of interest
-        only if they are counted: to find them takes a while.
+        *needs_rules* is false where the rules are of interest only if they are counted: to find
+        them takes a while. Of a request for the very URL that was there first there are none.
         """
         first, _ = self._first_urls.get(key, (None, False))
         if first is None or first == request.url or self._explainer is None:
-            return None, []
+            return Merge(first, [])
         self._first_urls.move_to_end(key)
         normalizer = self._explainer.normalizer_for(request)
         if normalizer is None:
-            return first, []
+            return Merge(first, [])
         is_beyond = self._beyond_scrapy.is_beyond(first, request.url)
         self._count("urlnorm/merged" if is_beyond else "urlnorm/merged_by_scrapy_too")
         if not is_beyond and not needs_rules:
-            return first, []
+            return Merge(first, [])
         if self._explainer.given_key(request) is not None:
             rules = ["urlnorm_key"]
         else:
@@ -94,7 +97,7 @@ class Merges:
             for rule in rules:
                 self._count(f"urlnorm/merged/{rule}")
             self._tell_once(first, request.url, rules)
-        return first, rules
+        return Merge(first, rules, is_beyond)
 
     def _tell_once(self, first: str, url: str, rules: Iterable[str]) -> None:
         """Say what a rule does where it saves a request for the first time in this run."""
@@ -139,33 +142,6 @@ def stock_key(url: str) -> str:
         return canonicalize_url(url)
     except ValueError:
         return url
-
-
-def rules_between(normalizer: Normalizer, first: str, url: str) -> list[str]:
-    """Return the names of the rules without which the two URLs would have different keys.
-
-    Where no rule is needed by itself, because another rule does the same, return all that acted.
-    """
-    local = normalizer.for_site(site_of(url), ())
-    acted: dict[str, None] = {}
-    for each in (first, url):
-        acted.update(dict.fromkeys(step.rule for step in local.explain(each).steps))
-    needed = [name for name in acted if not _is_one_without(name, local, first, url)]
-    return needed or list(acted)
-
-
-def _is_one_without(name: str, normalizer: Normalizer, first: str, url: str) -> bool:
-    if name not in normalizer.rules:  # a site rule, or a change that is no rule
-        normalizer = normalizer.replace_site_rules(())
-    else:
-        normalizer = _without(normalizer, name)
-    return normalizer.normalize(first) == normalizer.normalize(url)
-
-
-@lru_cache(maxsize=256)
-def _without(normalizer: Normalizer, name: str) -> Normalizer:
-    options = {each: normalizer.rules.get(each, False) for each in RULE_NAMES}
-    return normalizer.replace_rules(options | {name: False})
 
 
 def in_words(first: str | None, rules: Iterable[str]) -> str:

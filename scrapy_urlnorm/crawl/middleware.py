@@ -16,6 +16,7 @@ from scrapy_urlnorm.crawl.live.live_rules import LiveRules
 from scrapy_urlnorm.crawl.live.report import Saved, summary
 from scrapy_urlnorm.crawl.parts import parts_of
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
+from scrapy_urlnorm.crawl.recording import Recording
 from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
 from scrapy_urlnorm.crawl.settings import LEARN
 from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
@@ -61,6 +62,7 @@ class UrlNormDownloaderMiddleware:
         self._dupefilter: UrlNormDupeFilter | None = None
         self._live_rules: LiveRules | None = None
         self._database: Database | None = None  # the temporary one of a crawl without JOBDIR
+        self._recording: Recording | None = None
         self._spider: Spider | None = None
         self._redirects_are_followed = True
         self._stats = stats
@@ -89,6 +91,7 @@ class UrlNormDownloaderMiddleware:
         self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
         parts = parts_of(crawler)
         self._dupefilter = parts.find(UrlNormDupeFilter)
+        self._recording = parts.find(Recording)
         learns = self._config.learn != "off"
         makes_keys = (
             self._fingerprinter is not None and self._fingerprinter is crawler.request_fingerprinter
@@ -137,6 +140,8 @@ class UrlNormDownloaderMiddleware:
         saved, live_rules = Saved(), self._live_rules
         if live_rules is not None:
             saved = live_rules.saved()
+            if self._recording is not None:
+                self._recording.tested(live_rules.tested())
             live_rules.close()
         if self._database is not None:
             self._database.close()

@@ -14,7 +14,7 @@ from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.rules import PROFILES
 from scrapy_urlnorm.site_rules import load_site_rules
-from scrapy_urlnorm.stores import FILE_NAME, LMDB_NAME, default_spec, open_store
+from scrapy_urlnorm.stores import FILE_NAME, LMDB_NAME, RULES_NAME, default_spec, open_store
 from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ CRAWL_LOG_SECRETS = "URLNORM_CRAWL_LOG_SECRETS"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 LEARN_MODES = ("off", "redirects", "content")
-LEARNED_FILE = "urlnorm-rules.toml"
 
 
 class Setting(NamedTuple):
@@ -69,7 +68,7 @@ SETTINGS: Mapping[str, Setting] = {
         "the default is off",
     ),
     LEARNED_PATH: Setting(
-        None, "a path", f"where learned rules are kept; {LEARNED_FILE} in JOBDIR when that is set"
+        None, "a path", f"where learned rules are kept; {RULES_NAME} in JOBDIR when that is set"
     ),
     DEFER_ALIASES: Setting(
         False,
@@ -275,7 +274,7 @@ def _learned_path(settings: BaseSettings, jobdir: str | None) -> Path | None:
         raise _bad(LEARNED_PATH, path)
     if path:
         return Path(path)
-    return Path(jobdir, LEARNED_FILE) if jobdir else None
+    return Path(jobdir, RULES_NAME) if jobdir else None
 
 
 def _refuse_unknown(settings: BaseSettings) -> None:

@@ -31,8 +31,13 @@ __all__ = ["FileSeen", "Identity", "MemorySeen", "Seen", "default_spec", "open_s
 logger = logging.getLogger(__name__)
 
 
-FILE_NAME = "urlnorm.seen"  #: in JOBDIR
-LMDB_NAME = "urlnorm.lmdb"
+# The files of a crawl in JOBDIR, for whoever writes them and for whoever reads them later.
+FILE_NAME = "urlnorm.seen"  #: the store, append-only
+LMDB_NAME = "urlnorm.lmdb"  #: the store, where lmdb is installed
+PENDING_NAME = "urlnorm.pending"  #: waiting requests, pages that arrived, what is withheld (SQLite)
+DROPS_NAME = "urlnorm.drops"  #: the record of dropped requests (SQLite)
+RULES_NAME = "urlnorm-rules.toml"  #: learned rules
+ROWS_NAME = "urlnorm-report.jsonl.gz"  #: the crawl log that a report is made from
 
 
 class _Crawl(NamedTuple):

@@ -175,6 +175,11 @@ class Audits:
         record = self._record(rule)
         return bool(record.missing) and not record.is_too_small
 
+    def passed(self, rule: Reason) -> int:
+        """Return how many audits have agreed with *rule* in this run."""
+        record = self._records.get(rule.identity)
+        return 0 if record is None else record.agreed
+
     def too_small(self, rules: Iterable[Reason]) -> list[Reason]:
         """Return those of *rules* that should give back what they withheld, without a ban.
 

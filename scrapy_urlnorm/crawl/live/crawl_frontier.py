@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.ledger import Page
     from scrapy_urlnorm.crawl.live.register import Keys
     from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
+    from scrapy_urlnorm.crawl.merges import Behind
 
 
 class CrawlFrontier:
@@ -75,6 +76,11 @@ class CrawlFrontier:
         """Add *number* to one of the statistics; *stat* is its name after ``urlnorm/``."""
         assert self._crawler.stats is not None
         self._crawler.stats.inc_value(f"urlnorm/{stat}", number)  # type: ignore[arg-type]
+
+    def withheld(self, own: bytes, url: str, behind: Behind) -> None:
+        """Count a request with this own key that is withheld, and have it written down."""
+        self.count("learned/withheld")
+        self._dupefilter.withheld(own, url, behind)
 
     def shared_witness(self, keys: Keys) -> Page | None:
         """Return a page that arrived at another crawler of the same frontier."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.live.ledger import Page
     from scrapy_urlnorm.crawl.live.register import Keys
-    from scrapy_urlnorm.crawl.merges import Reason
+    from scrapy_urlnorm.crawl.merges import Behind, Reason
 
 
 class Frontier(Protocol):
@@ -41,6 +41,9 @@ class Frontier(Protocol):
 
     def count(self, stat: str, number: float = 1) -> None:
         """Add *number* to one of the statistics; *stat* is its name after ``urlnorm/``."""
+
+    def withheld(self, own: bytes, url: str, behind: Behind) -> None:
+        """Count a request with this own key that is withheld behind a page."""
 
     def shared_witness(self, keys: Keys) -> Page | None:
         """Return a page that arrived at another crawler of the same frontier."""

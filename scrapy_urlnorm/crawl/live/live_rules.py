@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -355,6 +356,18 @@ class LiveRules:
     def saved(self) -> Saved:
         """Return what this run has saved. Ask at the end, while the database is open."""
         return self._savings.at_end()
+
+    @safely(())
+    def tested(self) -> tuple[tuple[Reason, int], ...]:
+        """Return what was learned, rules and looks of permalinks, and how many audits agreed."""
+        patterns = map(self._aliases.accepted, self._register.sites())
+        reasons: list[Reason] = [*self.rules, *chain.from_iterable(patterns)]
+        return tuple((reason, self._audits.passed(reason)) for reason in reasons)
+
+    @property
+    def rules(self) -> tuple[SiteRule, ...]:
+        """The rules that were learned, those that were taken back too."""
+        return self._learners.rules
 
     @property
     def in_force(self) -> int:

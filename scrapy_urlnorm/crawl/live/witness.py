@@ -210,8 +210,12 @@ class Witnesses:
     def _withhold(self, keys: Keys, witness: Witness, request: Request) -> Behind | None:
         if not self._kept_back.keep(keys, request, is_parked=False):
             return None
-        self._frontier.count("learned/withheld")
-        return Behind(witness.page.url, self._reasons(witness, request))
+        return self._withheld(keys.own, witness, request)
+
+    def _withheld(self, own: bytes, witness: Witness, request: Request) -> Behind:
+        behind = Behind(witness.page.url, self._reasons(witness, request))
+        self._frontier.withheld(own, request.url, behind)
+        return behind
 
     def _reasons(self, witness: Witness, request: Request) -> tuple[Reason, ...]:
         """Return the rules, or the pattern of the alias, that make request and page one."""
@@ -250,7 +254,7 @@ class Witnesses:
             audit = self._audit(keys._replace(own=kept.own), witness, request)
             if audit is None:
                 self._ledger.unpark(kept.number)
-                self._frontier.count("learned/withheld")
+                self._withheld(kept.own, witness, request)
             else:
                 self.open_audits.open(audit)
                 self._kept_back.put_back(kept, request)

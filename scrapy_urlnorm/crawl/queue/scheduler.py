@@ -40,6 +40,7 @@ from scrapy_urlnorm.crawl.queue.queues import (
     plain,
 )
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
+from scrapy_urlnorm.stores import PENDING_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
-
-FILE_NAME = "urlnorm.pending"  #: in JOBDIR
 
 
 class Scheduler(ScrapyScheduler):
@@ -99,7 +98,7 @@ class Scheduler(ScrapyScheduler):
     def _open(self, spider: Spider, folder: Path) -> Deferred[None] | None:
         assert self.crawler is not None
         _require_our_queues(self.crawler)
-        path = folder.with_name(FILE_NAME)
+        path = folder.with_name(PENDING_NAME)
         state = folder / SAVED_QUEUE  # Scrapy's scheduler reads it when it opens
         _refuse_emptied(path, state)
         before = self._stock_queue(state) if state.exists() and not path.exists() else None
