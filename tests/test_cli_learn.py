@@ -238,8 +238,20 @@ MIXED = [
         "mime": "application/rss+xml",
         "digest": "f",
     },
-    {"url": "https://shop.example/a.pdf", "status": 200, "mime": "application/pdf", "digest": "p"},
-    {"url": "https://shop.example/b.pdf", "status": 200, "mime": "application/pdf", "digest": "q"},
+    {
+        "url": "https://shop.example/a.css",
+        "status": 200,
+        "mime": "text/css",
+        "digest": "p",
+        "len": 0,
+    },
+    {
+        "url": "https://shop.example/b.css",
+        "status": 200,
+        "mime": "text/css",
+        "digest": "p",
+        "len": 9,
+    },
     {"url": "https://shop.example/gone", "status": 404, "mime": "text/html", "digest": "g"},
     {"url": "https://shop.example/nowhere", "status": 302, "mime": "text/html"},
     {"url": "https://shop.example/moved", "status": 301, "location": "https://shop.example/gone"},
@@ -252,15 +264,15 @@ def test_what_is_left_out_is_said(run, log, tmp_path):
     """Both verbs count the rows that are no pages, by the reason."""
     path, rules = log([*rows(), *MIXED, *rows(pages=1)]), tmp_path / "rules.toml"
     reasons = (
-        "2 files that are not HTML, 1 error (status 400 and above), 1 feed, 1 other answer "
-        "(not 200), 1 page without a content, 1 redirect without a target\n"
+        "2 small files, 1 error (status 400 and above), 1 other answer (not 200), "
+        "1 page without a content, 1 redirect without a target\n"
     )
     err = run("mine", path, "-o", rules).err
     assert "131 rows, 1 site, 1 rule active, 0 proposed\n" in err
     assert f"left out: {reasons}" in err
     err = run("evaluate", "--rules", rules, path).err
-    assert err.startswith("131 rows, 120 pages measured\n")
-    assert "left out: 3 pages fetched again, 2 files that are not HTML, 1 error" in err
+    assert err.startswith("131 rows, 121 pages measured\n")
+    assert "left out: 3 pages fetched again, 2 small files, 1 error" in err
     assert "1 redirect, 1 redirect without a target\n" in err
     err = run("evaluate", "--rules", rules, path, "--ignore-from", "3").err
     assert "120 pages of contents under many URLs" in err
@@ -367,7 +379,7 @@ def test_evaluate_needs_contents(run, tmp_path):
     path.write_text("http://a.example/\n")
     code, out, err = run("evaluate", "--rules", rules, path)
     assert (code, out) == (2, "")
-    assert "none of 1 rows is a page" in err
+    assert "none of 1 rows is a page or a file" in err
 
 
 def test_hash_seeds_do_not_show(log, tmp_path):

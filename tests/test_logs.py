@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.logs import FORMATS, Observation, read_log
+from scrapy_urlnorm.logs.observation import from_row
 
 PAGE = "https://shop.example/a?b=1"
 MOVED = "https://shop.example/old"
@@ -196,20 +197,44 @@ def test_links_of_a_row_are_made_absolute(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("observation", "is_page"),
+    ("observation", "is_page", "is_file"),
     [
-        (Observation(PAGE, 200, "c", mime="text/html"), True),
-        (Observation(PAGE, 200, "c", mime="application/xhtml+xml"), True),
-        (Observation(PAGE, 200, "c"), True),
-        (Observation(PAGE, 200, "c", mime=""), False),
-        (Observation(PAGE, 200, "c", mime="image/png"), False),
-        (Observation(PAGE, 404, "c", mime="text/html"), False),
-        (Observation(PAGE, 200, mime="text/html"), False),
+        (Observation(PAGE, 200, "c", mime="text/html"), True, False),
+        (Observation(PAGE, 200, "c", mime="application/xhtml+xml"), True, False),
+        (Observation(PAGE, 200, "c"), True, False),
+        (Observation(PAGE, 200, "c", mime=""), True, True),
+        (Observation(PAGE, 200, "c", mime="image/png"), True, True),
+        (Observation(PAGE, 404, "c", mime="text/html"), False, False),
+        (Observation(PAGE, 200, mime="text/html"), False, False),
+        (Observation(PAGE, 200, mime="image/png"), False, True),
     ],
 )
-def test_only_html_that_came_with_200_is_a_page(observation, is_page):
-    """A response without a media type is no page; a log that knows none may hold pages."""
-    assert observation.is_page is is_page
+def test_what_came_with_200_is_compared(observation, is_page, is_file):
+    """A response without a media type is no HTML; where the log knows none, it may be."""
+    assert (observation.is_page, observation.is_file) == (is_page, is_file)
+
+
+@pytest.mark.parametrize(
+    ("row", "content"),
+    [
+        ({"mime": "application/pdf", "len": 128}, "d"),
+        ({"mime": "application/pdf", "len": "128"}, "d"),
+        ({"mime": "application/pdf", "len": 127}, None),
+        ({"mime": None, "len": 0}, None),
+        ({"mime": "text/html", "len": 0}, "d"),
+        ({"mime": "application/pdf"}, "d"),
+        ({"mime": "application/pdf", "len": ""}, "d"),
+        ({"len": 0}, "d"),
+    ],
+)
+def test_a_small_body_that_is_no_html_has_no_content(row, content):
+    """Empty answers are all alike. Of a page its text is compared, however short the page is."""
+    assert from_row({"url": PAGE, "status": 200, "digest": "d", **row}).content == content
+
+
+def test_a_length_is_a_number():
+    with pytest.raises(ValueError, match="'len' must be a number of bytes, not 'long'"):
+        from_row({"url": PAGE, "status": 200, "digest": "d", "mime": "", "len": "long"})
 
 
 def test_a_null_mime_is_a_response_without_one(tmp_path):

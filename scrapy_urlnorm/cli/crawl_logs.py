@@ -57,7 +57,6 @@ class Logs:
             say(f"{counted(log.skipped, 'row')} skipped; the first: {log.first_bad}")
 
 
-_FEEDS = ("rss", "atom")
 _REDIRECTS = range(300, 400)
 
 
@@ -71,11 +70,9 @@ def _left_out(row: Observation) -> tuple[str, str] | None:
         return "error (status 400 and above)", "errors (status 400 and above)"
     if row.status != 200:
         return "other answer (not 200)", "other answers (not 200)"
-    if row.content is None:
-        return "page without a content", "pages without a content"
-    if any(word in (row.mime or "") for word in _FEEDS):
-        return "feed", "feeds"
-    return "file that is not HTML", "files that are not HTML"
+    if row.is_file:
+        return "small file", "small files"
+    return "page without a content", "pages without a content"
 
 
 def say_left_out(reasons: Counter[tuple[str, str]]) -> None:

@@ -267,7 +267,7 @@ def _evaluate(args: argparse.Namespace) -> int:
             columns[name] = evaluate(measured, pages, ignore_from=args.ignore_from, examples=shown)
     if not pages:
         raise UsageError(
-            f"none of {logs.rows:,} rows is a page (200, HTML) whose content is named: there is "
+            f"none of {logs.rows:,} rows is a page or a file (200) whose content is named: there is "
             "nothing to measure by"
         )
     _say_pages(logs, pages, columns["with"])

@@ -3,7 +3,8 @@
 There rules run in the order of their kinds, over and over. The miner tried each on what the rules
 before it had left, so a set of rules may do what no trial saw. The audit runs all of them over
 every URL of the log whose content is known, and takes back, one by one, the rule with the largest
-share of wrong merges. It knows the log only: what is wrong elsewhere it cannot see.
+share of wrong merges. It knows the log only: what is wrong elsewhere it cannot see. Files that
+differ from each other alone take back nothing that pages proved: a style sheet may name its host.
 
 Needed by test_the_audit_takes_back_what_merges_different_pages, test_learning_audit and
 test_names_without_end_do_not_hide_what_is_redundant.
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import ConfigError, UrlNormError
 from scrapy_urlnorm.learning.corpus import most_common
+from scrapy_urlnorm.learning.files import FIRST_FILE
 from scrapy_urlnorm.learning.risk import expected_noise
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules.rule_set import is_switch, reason
@@ -66,6 +68,7 @@ def audited(
     """
     kept = list(rules)
     contents = {url: content for url, of in urls.items() if (content := most_common(of)) >= 0}
+    asked = {url: min(content, FIRST_FILE) for url, content in contents.items()}
     while True:
         normalizer, kept = compiled(base, kept)
         if not kept:
@@ -73,7 +76,7 @@ def audited(
         groups: defaultdict[str, list[str]] = defaultdict(list)
         for url in contents:
             groups[normalizer.normalize(key(url))].append(url)
-        worst = _worst(normalizer, kept, groups, contents, key, limits)
+        worst = _worst(normalizer, kept, groups, asked, key, limits)
         if worst is None:
             return kept, len(groups)
         kept.remove(worst)

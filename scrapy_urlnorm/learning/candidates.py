@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.files import voices
 from scrapy_urlnorm.learning.slots import OTHER
 from scrapy_urlnorm.learning.symbols import directed, symbolic
 from scrapy_urlnorm.site_rules.form import Slots, is_param, is_segment
@@ -89,7 +90,7 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
                     for op in kind.between(twins):
                         structure[op].add(content)
     kept = [key for key in sets if len(sets[key]) >= 2 or in_big[key] >= _BIG_PAIRS]
-    kept.sort(key=lambda key: (len(key), -len(sets[key]), key))
+    kept.sort(key=lambda key: (len(key), -voices(sets[key]), key))
     best = _best(exchanges, _CAPS["exchanges"])
     return Candidates(
         kept[: _CAPS["sets"]],
@@ -111,7 +112,7 @@ def _with_all(names: set[str], one: Slots, other: Slots) -> Slots | None:
 def _best(found: Mapping[_Key, set[int]], cap: int) -> list[_Key]:
     """Return the operations that most contents support, and at least two."""
     kept = [key for key, contents in found.items() if len(contents) >= 2]
-    kept.sort(key=lambda key: (-len(found[key]), order(key)))
+    kept.sort(key=lambda key: (-voices(found[key]), order(key)))
     return kept[:cap]
 
 

@@ -12,9 +12,10 @@ from math import comb, log1p
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.learning.contexts import equals, generality
+from scrapy_urlnorm.learning.files import is_file, support_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import Limits, accepted, by_chance, risk, support_needed
-from scrapy_urlnorm.learning.trials import Count, Trial, count
+from scrapy_urlnorm.learning.trials import Count, Trial, count, heard, sources
 from scrapy_urlnorm.site_rules.context import Condition, Context, Has, Is, No, Slash, all_hold
 from scrapy_urlnorm.site_rules.heads import Starts
 from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_urlnorm.learning.contexts import Vocabulary
+    from scrapy_urlnorm.learning.corpus import Corpus
     from scrapy_urlnorm.site_rules.form import Slots
     from scrapy_urlnorm.site_rules.operations import Operation
 
@@ -163,6 +165,42 @@ def guarded(
                     headed.add(kind.slot)
                 touched = [slots for slots in touched if kind.holds(slots)]
     return base
+
+
+def apart(
+    op: Operation,
+    result: Found,
+    trials: Sequence[Trial],
+    corpus: Corpus,
+    vocabulary: Vocabulary,
+    limits: Limits,
+) -> Found:
+    """Keep files out that speak against what pages have proved, where one condition more can.
+
+    Needed by app_trac: a list to download is another file in another order.
+    """
+    if not any(trial.bad and trial.is_file for trial in trials):
+        return result
+    context = result.context
+    touched = [i for i in sources(op, corpus, context) if all_hold(context, i.slots)]
+    pages = [item.slots for item in touched if not is_file(item.content)]
+    files = [item.slots for item in touched if is_file(item.content)]
+    known: Counter[Condition] = Counter()
+    for slots in pages:
+        known.update(_described(slots, op.slots, _headless(op), vocabulary))
+    for name in vocabulary.names - op.slots:
+        known[No(name)] = sum(name not in slots for slots in pages)
+    found = [
+        condition
+        for condition, number in known.items()
+        if number >= _NEARLY_AS_WIDE * len(pages) and not any(map(condition.holds, files))
+    ]
+    best = min(found, key=lambda c: (-known[c], generality(c), repr(c)), default=None)
+    if best is None:
+        return result
+    counted = count(heard([trial for trial in trials if best.holds(trial.slots)]))
+    context = (*context, best)
+    return Found(context, counted, risk_of(op, context, counted, limits))
 
 
 #: Of each condition: support, conflicts, and trials without a conflict.
@@ -312,6 +350,6 @@ def _scores(
                 if of.get(trial.content, 0.0) < trial.weight:
                     of[trial.content] = trial.weight
     return {
-        condition: (sum(votes[condition].values()), bad[condition], clean[condition])
+        condition: (support_of(votes[condition]), bad[condition], clean[condition])
         for condition in {*votes, *bad}
     }

@@ -94,7 +94,7 @@ def evaluate(
     ignore_from: int | None = None,
     examples: int = 10,
 ) -> Evaluation:
-    """Measure *normalizer* on the pages of a log (status 200, HTML, content known).
+    """Measure *normalizer* on the pages and files of a log (status 200, content known).
 
     A URL that was fetched more than once counts once, with its first content. *ignore_from*
     leaves out contents under so many URLs or more: login walls, empty results. At most

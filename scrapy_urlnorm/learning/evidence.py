@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.learning.corpus import Item, most_common
+from scrapy_urlnorm.learning.files import FIRST_FILE
 from scrapy_urlnorm.learning.slots import OTHER, slots_of
 from scrapy_urlnorm.site_rules.form import is_param
 from scrapy_urlnorm.url import split
@@ -39,8 +40,8 @@ _MAX_NAMES = 2_000
 class Evidence:
     """What the log says about the URLs of one site.
 
-    ``contents`` are numbers: from 0 those that were seen, below 0 those known only as the
-    target of a redirect (they may agree, but never disagree).
+    Contents are numbers: from 0 those that were seen, below 0 those known only as the target of a
+    redirect (they may agree, but never disagree), from `FIRST_FILE` those that are no HTML.
     """
 
     urls: dict[str, Counter[int]]
@@ -70,6 +71,7 @@ def gather(
     """
     pages: list[tuple[str, str]] = []
     redirects: dict[str, str] = {}
+    of_html: set[str] = set()
     count = 0
     for row in rows:
         content = row.content if row.is_page else None
@@ -79,10 +81,15 @@ def gather(
         if content is not None:
             pages.append((row.url, content))
             count += 1
+            if not row.is_file:
+                of_html.add(content)
         elif row.status in _REDIRECTS and row.location:
             redirects[row.url] = min(row.location, redirects.get(row.url, row.location))
     names = sorted({content for _, content in pages})
-    numbers = {name: number for number, name in enumerate(names)}
+    numbers = {
+        name: number if name in of_html else FIRST_FILE + number
+        for number, name in enumerate(names)
+    }
     urls: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for url, content in pages:
         urls[url][numbers[content]] += 1

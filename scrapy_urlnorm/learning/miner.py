@@ -25,10 +25,17 @@ from scrapy_urlnorm.learning.candidates import (
 )
 from scrapy_urlnorm.learning.contexts import Vocabulary, equals
 from scrapy_urlnorm.learning.corpus import Corpus, Item
-from scrapy_urlnorm.learning.cover import Found, cover, earned, guarded, passes, risk_of
+from scrapy_urlnorm.learning.cover import Found, apart, cover, earned, guarded, passes, risk_of
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
 from scrapy_urlnorm.learning.slots import in_order
-from scrapy_urlnorm.learning.trials import count, enough_absent, sources, trials_of
+from scrapy_urlnorm.learning.trials import (
+    count,
+    enough_absent,
+    heard,
+    is_hopeless,
+    sources,
+    trials_of,
+)
 from scrapy_urlnorm.site_rules.context import Has, No, all_hold
 from scrapy_urlnorm.site_rules.form import is_segment
 from scrapy_urlnorm.site_rules.operations import (
@@ -52,9 +59,6 @@ if TYPE_CHECKING:
 
 #: Rounds at most (a choice, against logs without end).
 _ROUNDS = 14
-#: An operation with more sources than _LARGE is looked at in a sample of about _SAMPLE first; where
-#: this share of at least _LEAST trials fails, no context could be wide enough (choices, for time).
-_LARGE, _SAMPLE, _LEAST, _HOPELESS = 4_000, 1_500, 100, 0.95
 #: Where this share of trials fails and no context helps, the operation is left alone until the
 #: rules have merged more than a tenth of the items (choices, for time).
 _REFUTED, _CHANGED = 0.2, 0.9
@@ -272,7 +276,7 @@ class Miner:
         items = sources(op, self.corpus)
         if not any(op.image(item.slots) is not None for item in items):
             return None
-        agreeing = (trial.slots for trial in self._trials(op) if trial.content is not None)
+        agreeing = (trial.slots for trial in self._all_trials(op) if trial.content is not None)
         kept = tenants.sections(op, (), agreeing)
         context = () if kept is None else tenants.narrowed((), kept)
         risk = risk_of(op, (), counted, self.limits)
@@ -283,12 +287,20 @@ class Miner:
     # --- common ---------------------------------------------------------------------------
 
     def _trials(self, op: Operation, context: Context = ()) -> list[Trial]:
+        """Return the trials of *op* that decide about it."""
+        tried = self._all_trials(op, context)
+        trials = heard(tried)
+        if len(trials) < len(tried) and not context and not any(trial.bad for trial in tried):
+            self.open[op] = count(tried)
+        return trials
+
+    def _all_trials(self, op: Operation, context: Context = ()) -> list[Trial]:
         """Run *op* over the corpus; none where a sample says that it is hopeless."""
         noisy = self.limits.noise > 0
         if isinstance(op, RangeAlias):
             return steps.trials(op, self.corpus, context)
         if isinstance(op, (DropParam, IgnoreValue)):
-            if not context and self._is_hopeless(op):
+            if not context and is_hopeless(op, self.corpus, noisy=noisy):
                 self._refuted[op] = 0
                 return []
             return trials_of(op, self.corpus, context, noisy=noisy)
@@ -302,16 +314,6 @@ class Miner:
             first = trials_of(op, self.first, context, noisy=noisy)
             trials += [t for t in first if t.bad and id(t.slots) not in known]
         return trials
-
-    def _is_hopeless(self, op: DropParam | IgnoreValue) -> bool:
-        """Whether most of a sample fails: no context could be wide enough to matter."""
-        size = len(sources(op, self.corpus))
-        if size <= _LARGE:
-            return False
-        noisy = self.limits.noise > 0
-        sample = trials_of(op, self.corpus, noisy=noisy, sample=size // _SAMPLE)
-        bad = sum(t.bad > 0 for t in sample)
-        return len(sample) >= _LEAST and bad > _HOPELESS * len(sample)
 
     def _settle(self, slots: Slots) -> Slots:
         return settle(slots, self.rules)
@@ -350,6 +352,8 @@ class Miner:
         """Accept *op* where it was found, in the sections of the host that it was seen in."""
         if self.limits.wary and wary.is_coincidence(op, result.evidence.support):
             return False
+        tried = self._all_trials(op, result.context)
+        result = apart(op, result, tried, self.corpus, self.vocabulary, self.limits)
         trials = self._trials(op, result.context)
         agreeing = (trial.slots for trial in trials if trial.content is not None)
         kept = tenants.sections(op, result.context, agreeing)

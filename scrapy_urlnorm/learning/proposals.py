@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning.candidates import order
 from scrapy_urlnorm.learning.corpus import Corpus, Item
+from scrapy_urlnorm.learning.files import ENOUGH_FILES
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import support_needed
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said
@@ -49,9 +50,16 @@ def unproven(miner: Miner) -> list[SiteRule]:
         if op in done or len(rules) >= _MAX:
             continue
         needed = support_needed(prior(op), miner.limits.risk)
-        if not max(_WORTH, needed / 2) <= counted.support < needed:
+        if max(_WORTH, needed / 2) <= counted.support < needed:
+            note = f"{int(counted.support)} contents agree and none differs; {needed} would do"
+        elif counted.support < needed <= counted.support + counted.files:
+            note = (
+                f"{int(counted.support)} pages and {counted.files} files agree and none differs; "
+                f"{needed} pages or {ENOUGH_FILES} files would do"
+            )
+            counted = counted._replace(support=counted.support + counted.files)
+        else:
             continue  # hardly begun; or refused for another reason: siblings, too few values
-        note = f"{int(counted.support)} contents agree and none differs; {needed} would do"
         rule = miner.proposal(op, counted, note)
         if rule is not None:
             rules.append(rule)

@@ -1,7 +1,7 @@
 """Trials: what the log says about one operation, one comparison at a time.
 
 Evidence for an operation is counted once for each distinct content, so that one body under a
-thousand URLs has one vote; every disagreement counts against it.
+thousand URLs has one vote; every disagreement counts against it. What is no HTML: see `files`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_urlnorm.learning.files import ENOUGH_FILES, is_file, support_of
 from scrapy_urlnorm.learning.slots import MASK
 from scrapy_urlnorm.site_rules.context import Is, Rest, all_hold
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, count_params
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
 _MAJORITY = 0.6
 #: A content under many URLs has the vote of two (measured: with one, a share of 0.004 is lost).
 _MAX_WEIGHT = 2.0
+#: An operation with more sources than _LARGE is looked at in a sample of about _SAMPLE first; where
+#: this share of at least _LEAST trials fails, no context could be wide enough (choices, for time).
+_LARGE, _SAMPLE, _LEAST, _HOPELESS = 4_000, 1_500, 100, 0.95
 
 
 class Trial(NamedTuple):
     """One comparison: the content agreed upon (None: none), disagreements, where, how much.
 
-    ``varied`` names the slots of a joint set in which the URLs that agree differ.
+    ``varied`` names the slots of a joint set in which the URLs that agree differ. ``is_file`` says
+    that no HTML was compared.
     """
 
     content: int | None
@@ -42,14 +47,19 @@ class Trial(NamedTuple):
     compared: int
     absent: bool = False
     varied: frozenset[str] = frozenset()
+    is_file: bool = False
 
 
 class Count(NamedTuple):
-    """Trials added up: support (one vote a content), conflicts, URLs compared."""
+    """Trials added up: support (one vote a content), conflicts, URLs compared.
+
+    ``files`` are contents that agree too, but are no HTML, and too few to have a voice.
+    """
 
     support: float
     conflicts: int
     compared: int
+    files: int = 0
 
 
 def count(trials: Iterable[Trial]) -> Count:
@@ -62,7 +72,16 @@ def count(trials: Iterable[Trial]) -> Count:
         content = trial.content
         if content is not None and votes.get(content, 0.0) < trial.weight:
             votes[content] = trial.weight
-    return Count(sum(votes.values()), bad, compared)
+    files = sum(map(is_file, votes))
+    return Count(support_of(votes), bad, compared, files if files < ENOUGH_FILES else 0)
+
+
+def heard(trials: list[Trial]) -> list[Trial]:
+    """Return the trials that decide: those of files only if enough of these agree."""
+    files = {trial.content for trial in trials if trial.is_file} - {None}
+    if len(files) >= ENOUGH_FILES:
+        return trials
+    return [trial for trial in trials if not trial.is_file]
 
 
 def enough_absent(op: DropParam | IgnoreValue, trials: Iterable[Trial], support: float) -> bool:
@@ -74,6 +93,16 @@ def enough_absent(op: DropParam | IgnoreValue, trials: Iterable[Trial], support:
         return True
     absent = {trial.content for trial in trials if trial.absent and trial.content is not None}
     return len(absent) >= max(1.0, min(5.0, support / 10))
+
+
+def is_hopeless(op: DropParam | IgnoreValue, corpus: Corpus, *, noisy: bool) -> bool:
+    """Whether most of a sample fails: no context could be wide enough to matter."""
+    size = len(sources(op, corpus))
+    if size <= _LARGE:
+        return False
+    sample = trials_of(op, corpus, noisy=noisy, sample=size // _SAMPLE)
+    bad = sum(trial.bad > 0 for trial in sample)
+    return len(sample) >= _LEAST and bad > _HOPELESS * len(sample)
 
 
 def trials_of(
@@ -177,6 +206,7 @@ def _agreement(items: list[Item], *, noisy: bool) -> Trial:
         items[0].slots,
         _weight(agreeing) if voting else 0.0,
         len(items),
+        is_file=is_file(min(real, default=0)),
     )
 
 
@@ -194,6 +224,7 @@ def _against(other: Item, items: list[Item]) -> Trial:
         _weight(agreeing) if voting else 0.0,
         len(items) + 1,
         absent=True,
+        is_file=is_file(min(contents | {content})),
     )
 
 

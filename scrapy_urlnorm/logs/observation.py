@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
+#: Bytes. In logs, equal bodies under different names that are no HTML and smaller than this are
+#: empty ones: they say nothing about what was asked for (`benchmarks/learning.py files`).
+LEAST_FILE = 128
 _DIGESTS = ("bag_digest", "text_digest", "digest")  # the one nearest to the visible text first
 
 
@@ -45,12 +48,13 @@ class Observation(NamedTuple):
 
     @property
     def is_page(self) -> bool:
-        """Whether the row is a page to compare: status 200, HTML or unknown type, named content."""
-        return (
-            self.status == 200
-            and self.content is not None
-            and (self.mime is None or self.mime in _HTML)
-        )
+        """Whether the row is something to compare: status 200, and its content is named."""
+        return self.status == 200 and self.content is not None
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the row is known to be no HTML: a document, a feed, a picture."""
+        return self.mime is not None and self.mime not in _HTML
 
 
 def from_row(row: Mapping[str, Any]) -> Observation:
@@ -85,6 +89,9 @@ def from_row(row: Mapping[str, Any]) -> Observation:
     mime = None
     if "mime" in row:
         mime = _mime(row["mime"])
+    size = row.get("len")
+    if size not in (None, "") and mime is not None and mime not in _HTML:
+        content = content if _bytes(size) >= LEAST_FILE else None
     location, canonical = row.get("location"), row.get("canonical")
     shortlink = row.get("shortlink")
     return Observation(
@@ -121,6 +128,13 @@ def absolute(base: str, reference: object) -> str:
         return urljoin(base, reference)
     except ValueError:  # a bad IPv6 host in either
         return reference
+
+
+def _bytes(value: object) -> float:
+    try:
+        return float(str(value))  # a data frame with missing values has no whole numbers
+    except ValueError:
+        raise ValueError(f"'len' must be a number of bytes, not {value!r}") from None
 
 
 def _sketch(value: object) -> int | None:

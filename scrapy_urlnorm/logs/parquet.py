@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.source import Log
 
 _COLUMNS = (
-    *("url", "status", "mime", "location", "canonical", "shortlink", "self_links"),
+    *("url", "status", "mime", "len", "location", "canonical", "shortlink", "self_links"),
     *("digest", "text_digest", "bag_digest", "simhash", "kind", "lines"),
 )
 _ROWS = 10_000  # of a batch

@@ -29,6 +29,7 @@ def row_of(response: Response, url: str) -> dict[str, Any]:
         "url": url,
         "status": response.status,
         "mime": mime.decode("latin-1").split(";")[0].strip().lower() or None,
+        "len": len(response.body),
         "digest": body_digest(response),
         "lines": None,
     }
