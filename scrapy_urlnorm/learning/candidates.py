@@ -7,6 +7,7 @@ the calendars are.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.files import voices
 from scrapy_urlnorm.learning.slots import OTHER
 from scrapy_urlnorm.learning.symbols import directed, symbolic
-from scrapy_urlnorm.site_rules.form import Slots, is_param, is_segment
+from scrapy_urlnorm.site_rules.form import Slots, is_param, is_segment, segments
 from scrapy_urlnorm.site_rules.operations import (
     KINDS,
     DropParam,
@@ -26,7 +27,7 @@ from scrapy_urlnorm.site_rules.operations import (
 from scrapy_urlnorm.site_rules.operations.base import Twins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from scrapy_urlnorm.learning.constants import Together
     from scrapy_urlnorm.learning.contexts import Vocabulary
@@ -85,10 +86,8 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
             for exchange in _exchanges(one.slots, other.slots, names, vocabulary):
                 exchanges[exchange].add(content)
             if (in_path or len(names) == 1) and names != {"sep"} and not names & _SERVER:
-                twins = Twins.of(one.slots, other.slots, names)
-                for kind in KINDS:
-                    for op in kind.between(twins):
-                        structure[op].add(content)
+                for op in _structural(one.slots, other.slots, names):
+                    structure[op].add(content)
     kept = [key for key in sets if len(sets[key]) >= 2 or in_big[key] >= _BIG_PAIRS]
     kept.sort(key=lambda key: (len(key), -voices(sets[key]), key))
     best = _best(exchanges, _CAPS["exchanges"])
@@ -98,6 +97,23 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
         _best(structure, _CAPS["structure"]),
         together,
     )
+
+
+def _structural(one: Slots, other: Slots, names: set[str]) -> Iterable[Operation]:
+    """Return what may make one of two URLs that differ in the path, or in one slot."""
+    (name, *others) = names
+    if not others and is_param(name):
+        return _on_values(name, one.get(name), other.get(name))
+    twins = Twins.of(one, other, names)
+    return [op for kind in KINDS for op in kind.between(twins)]
+
+
+@lru_cache(maxsize=65_536)
+def _on_values(name: str, left: str | None, right: str | None) -> tuple[Operation, ...]:
+    """Return what may make two values of one parameter equal; the rest of the URL says nothing."""
+    one, other = ({} if value is None else {name: value} for value in (left, right))
+    twins = Twins.of(one, other, {name})
+    return tuple(op for kind in KINDS for op in kind.between(twins))
 
 
 def _with_all(names: set[str], one: Slots, other: Slots) -> Slots | None:
@@ -152,7 +168,9 @@ def _exchanges(
         if (is_segment(name) or name in _SERVER) and not (name in one and name in other):
             return
     yield directed(left, right)
-    yield from symbolic(one, left, right, vocabulary)
+    path = segments(one)
+    if any(value in path or ":" in value or "/" in value for _, value in left + right):
+        yield from symbolic(one, left, right, vocabulary)  # a value may repeat text of the path
 
 
 def operation_of(exchange: Exchange) -> HostAlias | Replace | None:

@@ -73,7 +73,7 @@ class Vocabulary:
         for item in items:
             query = []
             for slot, value in item.slots.items():
-                if is_param(slot):
+                if slot[:2] == "q:" or slot == "?":
                     query.append((slot, value))
                     if slot == "?" or REPEAT in value:
                         continue
@@ -164,6 +164,8 @@ def _heads(items: Sequence[Item]) -> dict[str, frozenset[str]]:
     counted: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for item in items:
         for slot, value in item.slots.items():
+            if not (":" in value or "/" in value or "," in value):
+                continue  # most values: there is no head without one of these
             if REPEAT not in value and slot != "?" and (is_param(slot) or is_segment(slot)):
                 for head in heads_of(value):
                     counted[slot][head].add(value)

@@ -92,7 +92,8 @@ class Miner:
         new rules left. A stage that destroys values comes after those that compare them.
         """
         for _ in range(_ROUNDS):
-            self.vocabulary = Vocabulary(self.corpus.items)
+            if self.corpus is not self.first:
+                self.vocabulary = Vocabulary(self.corpus.items)
             found = candidates(self.corpus, self.vocabulary)
             stages = (
                 self._hosts,
