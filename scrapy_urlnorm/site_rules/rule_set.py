@@ -85,9 +85,9 @@ class RuleSet:
                 if name in moved:
                     self._check_examples(name, site.rules)
                 elif len(site.rules) > 1:  # many sites run one software, and have its rules
-                    rules = tuple((rule.operation, rule.context) for rule in site.rules)
-                    if rules not in checked:
-                        checked.add(rules)
+                    acting = tuple((rule.operation, rule.context) for rule in site.rules)
+                    if acting not in checked:
+                        checked.add(acting)
                         self._check_examples(name, site.rules)
 
     def site(self, host: str) -> HostRules | None:
