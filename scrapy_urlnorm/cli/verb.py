@@ -69,8 +69,11 @@ def out(text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
     if sys.stdout is None:  # the calling program closed it
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
-    with naming(STANDARD_OUTPUT):
+    try:
         sys.stdout.buffer.write(data + b"\n")
+    except OSError:
+        with naming(STANDARD_OUTPUT):  # around millions of lines it would take most of the time
+            raise
 
 
 def flush() -> None:
