@@ -75,6 +75,7 @@ def run(test, outcomes):
         (80, "=" * 30 + "." * 50, "proposed", 60),
         (80, "." * 80, "proposed", 10),
         (80, "#" * 80, "proposed", 11),  # one content has one vote
+        (80, ("=" * 14 + "!") * 6, "proposed", 60),  # one in fifteen: neither right nor wrong
         (30, "=" * 30, "active", 30),  # there are no more pairs, and all agree
         (7, "=" * 7, "active", 7),
         (6, "=" * 6, "proposed", 6),  # the miner's test wants seven of such a parameter

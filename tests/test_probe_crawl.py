@@ -51,6 +51,15 @@ def pages_fail(number, colour):
     return Reply(500, b"sorry")
 
 
+def prints_its_name(number, colour):
+    """The rule holds; the page has a permanent URL, which is neither of the two."""
+    name = (
+        f"http://names.test/thing/{number}?colour={colour}" if colour else "http://names.test/of/it"
+    )
+    words = "and so many words that it is known by them, whatever else there is to be read on it"
+    return text(number, f"This is page {number}, {words}: Retrieved from {name} today.")
+
+
 def one_page(number, colour):
     """All URLs show one page: a login, say. It has one vote."""
     return text("everybody")
@@ -62,6 +71,7 @@ SITES = {
     "changes.test": (pages_change, "proposed"),
     "fails.test": (pages_fail, "proposed"),
     "forbidden.test": (colour_is_noise, "proposed"),
+    "names.test": (prints_its_name, "active"),
     "one.test": (one_page, "proposed"),
 }
 
@@ -142,7 +152,7 @@ def test_rules_are_decided_by_pages_and_only_beyond_doubt(project):
     refuted = rules["selects.test"]
     assert refuted.conflicts == 2
     assert all(url.partition("?")[0] == twin for url, twin in refuted.examples)
-    assert "1 active now, 1 rejected, 4 still proposed" in done.stderr
+    assert "2 active now, 1 rejected, 4 still proposed" in done.stderr
     asked = [url for url in site.requests if "robots" not in url]
     by_host = {host: [url for url in asked if urlsplit(url).hostname == host] for host in SITES}
     assert by_host["forbidden.test"] == []

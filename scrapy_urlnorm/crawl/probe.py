@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
+from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.live.comparing import same_content
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.learning.probe import Comparison
+from scrapy_urlnorm.logs.page import visible_lines
 from scrapy_urlnorm.logs.page_identity import Identity, identity_of
 
 if TYPE_CHECKING:
@@ -25,14 +28,19 @@ if TYPE_CHECKING:
 #: Requests to one registrable domain, at most.
 MOST_REQUESTS = 500
 
+#: Words besides URLs that a page must have to be known by them.
+_WORDS = 20
+
 #: What a crawl of pairs must not have of a project: what stores or filters what it fetches, and
-#: what might answer a request without asking the site.
+#: what might answer a request without asking the site. Without cookies every fetch is a visitor's first:
+#: what one of two twins remembers of a visit would tell them apart.
 _OVERRIDES: dict[str, Any] = {
     "URLNORM_ENABLED": False,
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
     "JOBDIR": None,
     "HTTPCACHE_ENABLED": False,
+    "COOKIES_ENABLED": False,
     "ITEM_PIPELINES": {},
     "FEEDS": {},
     "DEPTH_LIMIT": 0,
@@ -41,6 +49,35 @@ _OVERRIDES: dict[str, Any] = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
     "CONCURRENT_REQUESTS_PER_IP": 0,
 }
+
+
+class Shown(NamedTuple):
+    """What a page shows: its content, and its words but for URLs, if there are some words."""
+
+    content: Identity
+    words: tuple[str, ...]
+
+
+def shown(response: Response) -> Shown | None:
+    """Return what a page shows; ``None`` for an error, a login wall, and what is no HTML."""
+    content = identity_of(response) if response.status == 200 else None
+    if content is None or content.text_digest is None or content.kind is not None:
+        return None
+    assert isinstance(response, HtmlResponse)
+    try:
+        lines = visible_lines(response.selector.root, response.url)
+    except (ValueError, etree.LxmlError):  # a bad host in <base>
+        lines = []
+    words = sorted(word for line in lines for word in line.split() if "://" not in word)
+    return Shown(content, tuple(words) if len(words) >= _WORDS else ())
+
+
+def same_shown(one: Shown, other: Shown) -> bool:
+    """Return whether two pages show the same, or differ in nothing but URLs that they print.
+
+    A page may print its permanent URL, which is its own under one of two URLs only.
+    """
+    return same_content(one.content, other.content) or bool(one.words and one.words == other.words)
 
 
 class ProbeSpider(Spider):
@@ -70,10 +107,10 @@ class ProbeSpider(Spider):
                 probes.pop(0)
                 continue
             control = probes[0].wants_control
-            yield self._next_page(site, Comparison(pair, same_content, control=control))
+            yield self._next_page(site, Comparison(pair, same_shown, control=control))
             return
 
-    def _next_page(self, site: str, comparison: Comparison[Identity]) -> Request:
+    def _next_page(self, site: str, comparison: Comparison[Shown]) -> Request:
         self._requests[site] += 1
         self._probes[site][0].fetches += 1
         return Request(
@@ -85,11 +122,11 @@ class ProbeSpider(Spider):
         )
 
     def _arrived(
-        self, response: Response, site: str, comparison: Comparison[Identity]
+        self, response: Response, site: str, comparison: Comparison[Shown]
     ) -> Iterator[Request]:
         probe = self._probes[site][0]
-        content = identity_of(response) if response.status == 200 else None
-        if content is None or content.text_digest is None or content.kind is not None:
+        content = shown(response)
+        if content is None:
             probe.say_nothing()
             yield from self._next_pair(site)
             return
@@ -98,7 +135,7 @@ class ProbeSpider(Spider):
             yield self._next_page(site, comparison)
             return
         if comparison.outcome == "agrees":
-            probe.agree(comparison.content.name)
+            probe.agree(comparison.content.content.name)
         elif comparison.outcome == "differs":
             probe.differ(comparison.pair)
         else:

@@ -9,7 +9,8 @@ The test is sequential (Wald, "Sequential Tests of Statistical Hypotheses", 1945
 as the pairs decide between `_RIGHT` and `_WRONG`, the shares of pairs that differ under a rule that
 holds and under one that does not. A rule that is wrong for `_WRONG` of its pairs or more becomes
 active with a probability of at most `_ERROR`, and so does a rule that holds become rejected. That
-takes 31 pairs that agree, or two early ones that differ.
+takes 31 pairs that agree, or two early ones that differ. Where fewer differ than `_WRONG`, a rule is
+not rejected: it may be right but for a few pages.
 
 A rule may have fewer pairs. When all of them agree, and bear the rule by the miner's own test
 without anything that the log said (`risk.accepted`), it becomes active too. In every other case it
@@ -162,7 +163,8 @@ class Probe:
     @property
     def status(self) -> str:
         """What the rule is now: active, rejected or still proposed."""
-        if self._evidence <= -_ENOUGH:
+        compared = len(self.agreed) + len(self.differed)
+        if self._evidence <= -_ENOUGH and len(self.differed) >= _WRONG * compared:
             return "rejected"
         if self._evidence >= _ENOUGH or self._all_agree():
             return "active"
