@@ -42,7 +42,7 @@ FLOORS = (
 #: Within crawl/, the same: what stands above may import what stands below.
 CRAWL_FLOORS = (
     ("addon", "command"),
-    ("middleware",),
+    ("middleware", "probe"),
     ("spider_middleware", "queue"),
     ("live",),
     ("dupefilter",),

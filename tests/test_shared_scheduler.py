@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import scrapy
 from loopback import Follow, Site, crawl, page
+from scrapy.utils.test import get_crawler
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
 
 from redis_server import RedisServer
+
+from scrapy_urlnorm import SharedScheduler
 
 HOME = "http://shop.test/"
 SHARED = {
@@ -137,3 +142,39 @@ def test_a_request_that_cannot_be_read_is_left_to_another_run(server):
     assert "left to another run" in result.log
     with redis.Redis.from_url(server.url) as client:
         assert client.hlen("p:{p:queue}:withheld") == 1
+
+
+def scheduler(url, spider_class):
+    """One whose engine works on nothing."""
+    crawler = get_crawler(spider_class, {**SHARED, "URLNORM_STORE": f"{url}?prefix=p"})
+    crawler.spider = spider_class.from_crawler(crawler, name="shop")
+    slot = SimpleNamespace(inprogress=set(), nextcall=None)
+    crawler.engine = SimpleNamespace(_slot=slot)
+    made = SharedScheduler.from_crawler(crawler)
+    made.open(crawler.spider)
+    return made, slot.inprogress
+
+
+def test_what_others_hold_is_pending(server):
+    """For the crawler that holds it, it is not; nor for a spider that waits for start URLs."""
+    spiders = pytest.importorskip("scrapy_redis.spiders")
+
+    class Waits(spiders.RedisMixin, scrapy.Spider):
+        """It is given its start URLs in Redis, when it is idle."""
+
+    one, under_way = scheduler(server.url, scrapy.Spider)
+    other, _ = scheduler(server.url, scrapy.Spider)
+    waits, _ = scheduler(server.url, Waits)
+    all_of_them = (one, other, waits)
+    assert [each.has_pending_requests() for each in all_of_them] == [False, False, False]
+    assert one.enqueue_request(scrapy.Request(HOME)) is True
+    assert one.enqueue_request(scrapy.Request(HOME + "#top")) is False
+    assert [each.has_pending_requests() for each in all_of_them] == [True, True, True]
+    request = one.next_request()
+    under_way.add(request)
+    assert request.url == HOME
+    assert [each.has_pending_requests() for each in all_of_them] == [False, True, False]
+    under_way.clear()
+    assert [each.has_pending_requests() for each in all_of_them] == [False, False, False]
+    for each in all_of_them:
+        each.close("finished")

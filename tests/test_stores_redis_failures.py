@@ -100,6 +100,18 @@ def test_a_replica_is_no_place_to_write():
         store.close()
 
 
+def test_a_master_without_its_replicas_is_waited_for():
+    """It refuses to write until it has as many as it is told to want."""
+    with RedisServer() as server, redis.Redis.from_url(server.url) as client:
+        store = opened(f"{server.url}?wait=0.1")
+        client.config_set("min-replicas-to-write", "1")
+        with pytest.raises(StoreUnavailableError, match="NOREPLICAS"):
+            store.add(fingerprint(1))
+        client.config_set("min-replicas-to-write", "0")
+        assert store.add(fingerprint(1)) is True
+        store.close()
+
+
 @pytest.mark.parametrize("was_seen", [False, True])
 def test_a_key_whose_answer_was_lost_is_new(was_seen):
     """It may have been added by the attempt that failed: better fetched twice than lost."""

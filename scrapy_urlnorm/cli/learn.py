@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs, say_left_out
 from scrapy_urlnorm.cli.in_processes import cores
 from scrapy_urlnorm.cli.merge import Merged, add_rules
+from scrapy_urlnorm.cli.probing import add_probe, probed, require_project
 from scrapy_urlnorm.cli.site_rules import out_rules
 from scrapy_urlnorm.cli.status import Status
 from scrapy_urlnorm.cli.verb import (
@@ -78,9 +79,11 @@ def _add_mine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processes", type=int, metavar="N", help="work on so many sites at once (default: cores)"
     )
+    add_probe(parser)
 
 
 def _mine(args: argparse.Namespace) -> int:
+    require_project(args)
     if args.output:
         _try_target(args.output)
     logs = Logs(args, quiet=True)
@@ -95,6 +98,8 @@ def _mine(args: argparse.Namespace) -> int:
     sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
     with _no_children_left(), Status(doing):
         reports.extend(sites)
+    if args.probe:
+        reports = probed(args, reports)
     rules = [rule for report in reports for rule in report.rules]
     merged = None
     if args.output:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from scrapy_urlnorm.learning.probe import Probe
     from scrapy_urlnorm.site_rules import SiteRule
 
 YES, NO, USAGE = 0, 1, 2
@@ -59,6 +60,7 @@ class Project(NamedTuple):
     store_options: Mapping[str, object]
     jobdir: str | None
     fingerprinter: str
+    probe: Callable[[Iterable[Probe]], None] | None = None  #: fetches the pairs of probes
 
 
 def out(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
@@ -20,6 +21,11 @@ from scrapy_urlnorm.crawl.settings import (
 )
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy_urlnorm.learning.probe import Probe
 
 
 class UrlNormCommand(ScrapyCommand):
@@ -75,8 +81,15 @@ class UrlNormCommand(ScrapyCommand):
             config.store_options,
             config.jobdir,
             self._fingerprinter(),
+            self._probe,
         )
         self.exitcode = main([*args, *opts.verb], prog="scrapy urlnorm", project=project)
+
+    def _probe(self, probes: Iterable[Probe]) -> None:
+        from scrapy_urlnorm.crawl.probe import run  # other verbs need none of it
+
+        assert self.settings is not None
+        run(self.settings, probes)
 
     def _fingerprinter(self) -> str:
         """Return the import path of the fallback fingerprinter, as the add-on would find it."""

@@ -30,6 +30,13 @@ _FAILING_OVER = (
 )
 
 
+def _may_pass(error: Exception) -> bool:
+    if isinstance(error, exceptions.AuthenticationError):
+        return False
+    # A master that wants replicas and has none (min-replicas-to-write) refuses until it has.
+    return isinstance(error, (*NO_ANSWER, *_FAILING_OVER)) or "NOREPLICAS" in str(error)
+
+
 class Script(NamedTuple):
     """A script for Redis to run as one step."""
 
@@ -94,9 +101,11 @@ class RedisConnection:
                 if self._client is None:
                     self._client = self._place.connect(self._timeout)
                 result = work(self._client)
-            except exceptions.AuthenticationError as error:
-                self._fail(error)
-            except (*NO_ANSWER, *_FAILING_OVER) as error:
+            except StoreError:
+                raise
+            except Exception as error:
+                if not _may_pass(error):
+                    self._fail(error)
                 is_sure = is_sure and not isinstance(error, NO_ANSWER)
                 left = give_up - monotonic() - pause
                 if left <= 0 and not is_first:
@@ -105,10 +114,6 @@ class RedisConnection:
                         f"{self.name} does not answer: {error}. Resume the crawl when it does, or "
                         "let it go on meanwhile with ?fallback=memory"
                     ) from error
-            except StoreError:
-                raise
-            except Exception as error:  # noqa: BLE001 - another server may cause any error there
-                self._fail(error)
             else:
                 if not is_first:
                     self._reconnect(self._first_timeout)

@@ -1,0 +1,237 @@
+"""The decision about a proposed rule: pairs, controls, and a sequential test with a bound."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_urlnorm.learning import probe as module
+from scrapy_urlnorm.learning.probe import MOST_PAIRS, Comparison, Pair, Probe, probes_for
+from scrapy_urlnorm.logs import Observation
+from scrapy_urlnorm.site_rules import SiteRule
+
+DROP = SiteRule(site="*.shop.test", kind="drop-param", param="colour", status="proposed", note="2")
+PAIR = Pair("http://shop.test/a?colour=1", "http://shop.test/a")
+
+
+@pytest.mark.parametrize(
+    ("contents", "control", "outcome"),
+    [
+        ("aa", False, "agrees"),
+        ("aa", True, None),
+        ("aaa", True, "agrees"),
+        ("aab", True, "changes"),
+        ("ab", False, None),
+        ("aba", False, None),
+        ("abab", False, "differs"),
+        ("abac", False, "changes"),
+        ("abb", False, "changes"),
+        ("abc", False, "changes"),
+    ],
+)
+def test_what_the_fetches_of_a_pair_say(contents, control, outcome):
+    """Two different pages count only if each of them is the same the second time."""
+    comparison = Comparison(PAIR, lambda a, b: a == b, control=control)
+    for number, content in enumerate(contents):
+        assert comparison.outcome is None
+        assert comparison.next_url() == PAIR[number % 2]
+        comparison.add(content)
+    assert comparison.outcome == outcome
+    assert comparison.content == "a"
+
+
+def probe(pairs=MOST_PAIRS, **options):
+    """One with so many pairs."""
+    return Probe(DROP, [Pair(f"http://shop.test/{n}?colour=1", f"http://shop.test/{n}") for n in range(pairs)], **options)  # fmt: skip
+
+
+def run(test, outcomes):
+    """Tell it *outcomes*, one for each pair that it asks for; how many those were."""
+    for number, outcome in enumerate(outcomes):
+        pair = test.next_pair()
+        if pair is None:
+            return number
+        if outcome == "=":
+            test.agree(number)
+        elif outcome == "#":
+            test.agree("one page for all")
+        elif outcome == "!":
+            test.differ(pair)
+        else:
+            test.say_nothing()
+    return len(outcomes)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "outcomes", "status", "asked"),
+    [
+        (80, "=" * 80, "active", 31),
+        (80, "!!" + "=" * 78, "rejected", 2),
+        (80, "=" * 10 + "!!" + "=" * 68, "rejected", 12),
+        (80, "!" + "=" * 79, "active", 57),  # one page that differed, and 56 that agree
+        (80, "=" * 30 + "." * 50, "proposed", 60),
+        (80, "." * 80, "proposed", 10),
+        (80, "#" * 80, "proposed", 11),  # one content has one vote
+        (80, ("=" * 14 + "!") * 6, "proposed", 60),  # one in fifteen: neither right nor wrong
+        (30, "=" * 30, "active", 30),  # there are no more pairs, and all agree
+        (7, "=" * 7, "active", 7),
+        (6, "=" * 6, "proposed", 6),  # the miner's test wants seven of such a parameter
+        (12, "=" * 11 + "!", "proposed", 12),
+        (12, "=" * 8 + "....", "active", 12),
+        (12, "=" * 6 + "......", "proposed", 12),
+        (1, "!", "proposed", 1),
+        (0, "", "proposed", 0),
+    ],
+)
+def test_a_rule_is_decided_beyond_doubt_or_stays_proposed(pairs, outcomes, status, asked):
+    """And no more pairs are fetched than that takes."""
+    test = probe(pairs)
+    assert run(test, outcomes) == asked
+    assert test.status == status
+    assert test.decided().status == status
+
+
+def test_pairs_that_were_left_out_might_differ():
+    """That all agree says less when there are more in the log."""
+    test = probe(20, is_complete=False)
+    run(test, "=" * 20)
+    assert test.status == "proposed"
+
+
+def test_a_smaller_risk_takes_more_pairs():
+    """The user's limit holds here too, where pairs run out."""
+    for limit, status in ((0.02, "active"), (0.006, "proposed")):
+        test = probe(8, limit=limit)
+        run(test, "=" * 8)
+        assert test.status == status
+
+
+def test_the_evidence_stands_in_the_rule():
+    """What was found, and for a refuted rule the pairs that refute it."""
+    test = probe()
+    run(test, "=" * 31)
+    rule = test.decided()
+    assert (rule.source, rule.support, rule.conflicts) == ("content", 31, 0)
+    assert rule.false_merge_upper < 0.01
+    assert rule.note == "probed: 31 contents agree, 0 pairs differ, 0 say nothing"
+    test = probe()
+    run(test, "!!")
+    assert test.decided().examples == tuple(map(tuple, test.pairs[:2]))
+    test = probe(3)
+    run(test, "=.=")
+    assert test.decided().note == "probed: 2 contents agree, 0 pairs differ, 1 say nothing; 2"
+
+
+def chances(share):
+    """The probabilities that a rule is accepted or refuted of whose pairs this share differs.
+
+    Exact: all ways through the numbers of pairs that agree and that differ.
+    """
+    here, ends = {(0, 0): 1.0}, defaultdict(float)
+    for _ in range(MOST_PAIRS):
+        after = defaultdict(float)
+        for (agreed, differed), chance in here.items():
+            for step, weight in (((1, 0), 1 - share), ((0, 1), share)):
+                counts = (agreed + step[0], differed + step[1])
+                test = Probe(DROP, [PAIR] * MOST_PAIRS, is_complete=False)
+                test._evidence = counts[0] * module._AGREES + counts[1] * module._DIFFERS
+                if test.next_pair() is None:
+                    ends[test.status] += chance * weight
+                else:
+                    after[counts] += chance * weight
+        here = after
+    return ends
+
+
+def test_the_error_of_the_sequential_test_is_bounded():
+    """Wald: at most alpha / (1 - beta), and it falls on both sides."""
+    bound = 0.05 / 0.95
+    for share in (0.10, 0.15, 0.3, 0.9):
+        assert chances(share)["active"] <= bound
+    for share in (0.0, 0.001, 0.01):
+        assert chances(share)["rejected"] <= bound
+    assert chances(0.3)["active"] < 1e-4
+    assert chances(0.0)["active"] == pytest.approx(1)
+
+
+@given(st.text("=#!.", max_size=100), st.integers(0, 80))
+def test_it_ends_whatever_happens(outcomes, pairs):
+    """With no more pairs than there are; what differs never makes a rule active by itself."""
+    test = probe(pairs)
+    asked = run(test, outcomes)
+    assert asked <= pairs or asked == len(outcomes)
+    if test.status == "active":
+        assert len(test.agreed) > 5
+        assert len(test.differed) <= 2
+    if test.status == "rejected":
+        assert len(test.differed) >= 2
+
+
+# --- pairs ------------------------------------------------------------------------------------
+
+
+def row(url, content=None):
+    """A page of a log."""
+    return Observation(url, 200, content, mime="text/html")
+
+
+def pairs_of(rule, *rows):
+    """The pairs of one rule."""
+    (found,) = probes_for([rule], rows)
+    return found.pairs
+
+
+def test_pairs_that_the_log_calls_different_come_first():
+    """Then those that it has both, then those of which it has one."""
+    base = "http://shop.test/"
+    pairs = pairs_of(
+        DROP,
+        row(base + "one?colour=1", "a"),
+        row(base + "one?x=1", "a"),
+        row(base + "two?colour=1", "b"),
+        row(base + "two?colour=2", "b"),
+        row(base + "two?colour=3", "b"),
+        row(base + "bad?colour=1", "c"),
+        row(base + "bad?colour=2", "c"),
+        row(base + "bad?colour=3", "d"),
+    )
+    assert pairs[0] == (base + "bad?colour=1", base + "bad?colour=3")
+    assert pairs[1] == (base + "two?colour=1", base + "two?colour=2")
+    assert set(pairs[2:]) == {(base + f"{n}?colour=1", base + n) for n in ("one", "two", "bad")}
+
+
+def test_a_key_that_nobody_can_fetch_is_no_twin():
+    """Where values are ignored, two URLs of the log are the only pair."""
+    rule = SiteRule(site="shop.test", kind="ignore-value", slots=["s1"], status="proposed")
+    base = "http://shop.test/thing/"
+    assert pairs_of(rule, row(base + "a"), row(base + "a")) == []
+    assert pairs_of(rule, row(base + "a"), row(base + "b")) == [(base + "a", base + "b")]
+
+
+def test_only_proposed_rules_of_the_site_get_pairs():
+    """And pages, no errors."""
+    active = SiteRule(site="shop.test", kind="drop-param", param="x")
+    (found,) = probes_for(
+        [active, DROP],
+        [
+            Observation("http://shop.test/gone?colour=1", 404),
+            row("http://other.test/a?colour=1"),
+            row("http://www.shop.test/a?colour=1"),
+        ],
+    )
+    assert found.rule is DROP
+    assert found.pairs == [("http://www.shop.test/a?colour=1", "http://www.shop.test/a")]
+
+
+def test_of_many_urls_a_sample_is_kept(monkeypatch):
+    """The same one, whatever the order of the rows; and it is known that there are more."""
+    monkeypatch.setattr(module, "_GROUPS", 10)
+    rows = [row(f"http://shop.test/{n}?colour=1") for n in range(200)]
+    (one,) = probes_for([DROP], rows)
+    (other,) = probes_for([DROP], rows[::-1])
+    assert one.pairs == other.pairs
+    assert len(one.pairs) == 10
+    assert not one.is_complete
