@@ -403,6 +403,52 @@ if __name__ == "__main__":
 """
 
 
+SECOND_SITE_SLOW = SLOW.replace(
+    "    os.write(2",
+    """    if job.site == "a.example":
+        return one_site.report_on(job)
+    os.write(2""",
+).replace("import mining", "import mining, one_site")
+
+
+@pytest.mark.parametrize("output", [True, False])
+def test_an_interrupted_run_keeps_the_sites_that_are_mined(log, tmp_path, output):
+    """Their rules are written; of the other sites the rule file keeps what it had."""
+    (tmp_path / "slow.py").write_text(SECOND_SITE_SLOW)
+    path = log([*rows("a.example"), *rows("b.example"), *rows("c.example")])
+    target = tmp_path / "rules.toml"
+    kept = '[[rule]]\nsite = "{}"\nkind = "drop-param"\nparam = "old"\nsource = "content"\n\n'
+    target.write_text("".join(kept.format(f"{name}.example") for name in "abc"))
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "slow.py",
+            "mine",
+            path,
+            *(["-o", target] if output else []),
+            "--processes",
+            "1",
+        ],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
+        text=True,
+    )
+    assert process.stderr.readline() == "at work\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the sites after a.example were not mined" in err
+    assert err.endswith("mine: interrupted\n")
+    if output:
+        found = [(rule.site, rule.param) for rule in load_site_rules(target)]
+        others = [("b.example", ("old",)), ("c.example", ("old",))]
+        assert sorted(found) == [("a.example", ("view",)), *others]
+    else:
+        assert 'param = "view"' in out
+
+
 def test_an_interrupted_run_does_not_wait_for_its_processes(log, tmp_path):
     """Ctrl-C ends the processes that work on sites, however long they would go on."""
     (tmp_path / "slow.py").write_text(SLOW)
