@@ -88,7 +88,7 @@ def neighbours(session: nox.Session) -> None:
     session.chdir(ROOT)
     names = [
         *("test_scrapy_neighbours", "test_scrapy_addon", "test_scrapy_own_keys"),
-        *("test_scrapy_redis", "test_scrapy_redis_queue", "test_scrapy_example_many"),
+        *("test_scrapy_redis", "test_shared_scheduler", "test_scrapy_example_many"),
     ]
     report = Path(session.create_tmp(), "tests.xml")
     run(session, names, f"--junitxml={report}")

@@ -303,6 +303,16 @@ def crawl(
     return Crawl(**_worker().run(job, deadline))
 
 
+def crawler_of(spider: type[scrapy.Spider], settings: Mapping[str, Any]) -> Any:
+    """A crawler with its settings applied, which does not run."""
+    from scrapy.utils.reactor import install_reactor, is_reactor_installed
+    from scrapy.utils.test import get_crawler
+
+    if not is_reactor_installed():  # Scrapy 2.14 asks for one
+        install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+    return get_crawler(spider, dict(settings))
+
+
 class Collect:
     """Item pipeline that keeps the items for the parent process."""
 

@@ -402,17 +402,63 @@ SLOW = """
 import os, signal, sys
 from scrapy_urlnorm.learning import mining
 
-def mine_site(job):
+def report_on(job):
     os.write(2, b"at work\\n")  # in one piece: another process writes the same
     while True:
         signal.pause()
 
 if __name__ == "__main__":
     import slow  # by that name the other processes find it
-    mining._mine_site = slow.mine_site
+    mining.report_on = slow.report_on
     from scrapy_urlnorm.cli import main
     sys.exit(main(sys.argv[1:]))
 """
+
+
+SECOND_SITE_SLOW = SLOW.replace(
+    "    os.write(2",
+    """    if job.site == "a.example":
+        return one_site.report_on(job)
+    os.write(2""",
+).replace("import mining", "import mining, one_site")
+
+
+@pytest.mark.parametrize("output", [True, False])
+def test_an_interrupted_run_keeps_the_sites_that_are_mined(log, tmp_path, output):
+    """Their rules are written; of the other sites the rule file keeps what it had."""
+    (tmp_path / "slow.py").write_text(SECOND_SITE_SLOW)
+    path = log([*rows("a.example"), *rows("b.example"), *rows("c.example")])
+    target = tmp_path / "rules.toml"
+    kept = '[[rule]]\nsite = "{}"\nkind = "drop-param"\nparam = "old"\nsource = "content"\n\n'
+    target.write_text("".join(kept.format(f"{name}.example") for name in "abc"))
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "slow.py",
+            "mine",
+            path,
+            *(["-o", target] if output else []),
+            "--processes",
+            "1",
+        ],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
+        text=True,
+    )
+    assert process.stderr.readline() == "at work\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the sites after a.example were not mined" in err
+    assert err.endswith("mine: interrupted\n")
+    if output:
+        found = [(rule.site, rule.param) for rule in load_site_rules(target)]
+        others = [("b.example", ("old",)), ("c.example", ("old",))]
+        assert sorted(found) == [("a.example", ("view",)), *others]
+    else:
+        assert 'param = "view"' in out
 
 
 def test_an_interrupted_run_does_not_wait_for_its_processes(log, tmp_path):

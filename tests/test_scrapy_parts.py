@@ -8,11 +8,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from loopback import Site, crawl, page
+from loopback import Site, crawl, crawler_of, page
 from scrapy import Spider, signals
 from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler
-from scrapy.utils.test import get_crawler
 
 from scrapy_urlnorm import SiteRule, normalizer, save_site_rules
 from scrapy_urlnorm.crawl import settings as settings_module
@@ -79,7 +78,7 @@ def test_a_crawl_reads_and_compiles_its_rules_once(tmp_path, more):
 def test_two_crawlers_share_nothing():
     """Each has its own settings and components, also in one process."""
     safe, default = (
-        get_crawler(Spider, {"ADDONS": ADDON, "URLNORM_PROFILE": profile})
+        crawler_of(Spider, {"ADDONS": ADDON, "URLNORM_PROFILE": profile})
         for profile in ("safe", "default")
     )
     ours = [parts_of(crawler).find(UrlNormRequestFingerprinter) for crawler in (safe, default)]
@@ -92,7 +91,7 @@ def test_two_crawlers_share_nothing():
 
 def test_a_crawler_that_is_gone_is_not_kept_alive():
     """Its parts refer to it, and go with it."""
-    crawler = get_crawler(Spider, {"ADDONS": ADDON})
+    crawler = crawler_of(Spider, {"ADDONS": ADDON})
     dupefilter = build_from_crawler(UrlNormDupeFilter, crawler)
     middleware = build_from_crawler(UrlNormDownloaderMiddleware, crawler)
     left = [weakref.ref(crawler), weakref.ref(parts_of(crawler)), weakref.ref(dupefilter)]

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import scrapy
-from loopback import Follow, Site, crawl, page
-from scrapy.utils.test import get_crawler
+from loopback import Follow, Site, crawl, crawler_of, page
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
 
@@ -146,7 +145,7 @@ def test_a_request_that_cannot_be_read_is_left_to_another_run(server):
 
 def scheduler(url, spider_class):
     """One whose engine works on nothing."""
-    crawler = get_crawler(spider_class, {**SHARED, "URLNORM_STORE": f"{url}?prefix=p"})
+    crawler = crawler_of(spider_class, {**SHARED, "URLNORM_STORE": f"{url}?prefix=p"})
     crawler.spider = spider_class.from_crawler(crawler, name="shop")
     slot = SimpleNamespace(inprogress=set(), nextcall=None)
     crawler.engine = SimpleNamespace(_slot=slot)

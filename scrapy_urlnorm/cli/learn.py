@@ -88,6 +88,7 @@ def _mine(args: argparse.Namespace) -> int:
         _try_target(args.output)
     logs = Logs(args, quiet=True)
     reports: list[SiteReport] = []
+    interrupted = False
 
     def doing() -> str:
         if not logs.read:
@@ -96,9 +97,14 @@ def _mine(args: argparse.Namespace) -> int:
 
     processes = args.processes or cores()
     sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
-    with _no_children_left(), Status(doing):
-        reports.extend(sites)
-    if args.probe:
+    try:
+        with _no_children_left(), Status(doing):
+            reports.extend(sites)
+    except KeyboardInterrupt:
+        if not reports:
+            raise
+        interrupted = True  # a site is mined or it is not: what is done is worth keeping
+    if args.probe and not interrupted:
         reports = probed(args, reports)
     rules = [rule for report in reports for rule in report.rules]
     merged = None
@@ -116,6 +122,10 @@ def _mine(args: argparse.Namespace) -> int:
     _say_mined(logs, reports, rules)
     if merged is not None:
         say(_written(args.output, merged))
+    if interrupted:
+        last = reports[-1].site
+        say(f"the sites after {last} were not mined: a rule file keeps what it has of them")
+        raise KeyboardInterrupt
     return YES
 
 

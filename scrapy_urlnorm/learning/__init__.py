@@ -34,7 +34,7 @@ five lists ``/forum/1``, each with three more pages ``?pos=1`` to ``3`` of other
    All items are rewritten by it: what is equal now is one item, and the next round learns from
    these. When no stage accepts anything any more, the rules are done. `pools`, `constants`,
    `forms` and `steps` find rules that no single candidate carries.
-8. *Audit* (`audit`, `mining`). The rules run over the whole log in the normalizer that a crawl
+8. *Audit* (`audit`, `one_site`). The rules run over the whole log in the normalizer that a crawl
    uses. A rule that merges different contents there is taken back. What is not proven is
    proposed, with what it lacks (`proposals`).
 
@@ -45,6 +45,7 @@ what pages say of their own other names (`aliases`; `offered` replays a log for 
 from __future__ import annotations
 
 from scrapy_urlnorm.learning.evaluation import Evaluation, evaluate
-from scrapy_urlnorm.learning.mining import SiteReport, mine, survey
+from scrapy_urlnorm.learning.mining import mine, survey
+from scrapy_urlnorm.learning.one_site import SiteReport
 
 __all__ = ["Evaluation", "SiteReport", "evaluate", "mine", "survey"]

@@ -1,0 +1,144 @@
+"""Where the rows of a log are does not matter: memory, disk and other processes give one result."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+import simulator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_urlnorm.learning import rows_by_site, survey
+from scrapy_urlnorm.logs import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOSTS = ("a.example", "www.b.example", "b.example", "x--1.example", "é.example", "10.0.0.1", "日")
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all rows leave memory."""
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
+
+
+def given_sites(rows: list[Observation]) -> list[tuple[str, list[Observation]]]:
+    """Return what learning gets of a log."""
+    with rows_by_site.by_site(rows) as sites:
+        found = [(site, list(of)) for site, of in sites]
+        assert len(sites) == len(found)
+    return found
+
+
+def simulated() -> Iterator[Observation]:
+    """Yield the rows of a few simulated sites, each on a host of its own, one after the other."""
+    kinds = ("gitweb", "shop", "calendar")
+    sites = [list(simulator.observations(simulator.site(kind)))[::2] for kind in kinds]
+    for at in range(max(map(len, sites))):
+        for number, rows in enumerate(sites):
+            if at < len(rows):
+                row, host = rows[at], f"://s{number}."
+                location = row.location and row.location.replace("://", host, 1)
+                yield row._replace(url=row.url.replace("://", host, 1), location=location)
+
+
+def test_disk_and_processes_give_the_same_reports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rules, evidence, counts and the order of sites: all that is said of a log."""
+    pytest.importorskip("duckdb")
+    rows = list(simulated())
+    known = list(survey(rows))
+    assert sum(len(report.active) for report in known) > 3
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 100)
+    monkeypatch.setattr(rows_by_site, "_BATCH", 999)
+    assert list(survey(rows)) == known
+    assert list(survey(rows, processes=2)) == known
+
+
+_TEXT = st.text("a1é日😀,;'\"\\\t\r\n\0\x85\u2028\udc80", max_size=9)
+_ROWS = st.builds(
+    Observation,
+    url=st.builds("http://{}/{}".format, st.sampled_from(HOSTS), _TEXT),
+    status=st.none() | st.integers(0, 999),
+    content=st.none() | _TEXT,
+    sketch=st.none() | st.integers(0, 2**64 - 1),
+    location=st.none() | _TEXT,
+    canonical=st.none() | _TEXT,
+    mime=st.none() | _TEXT,
+    self_links=st.lists(_TEXT, max_size=2).map(tuple),
+    shortlink=st.none() | _TEXT,
+)
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_any_row_comes_back_from_disk_as_it_was() -> None:
+    """Line ends, tabs, NUL and bytes that are no text included; sites and rows in their order."""
+
+    @settings(deadline=None, max_examples=20)  # each makes a database
+    @given(st.lists(_ROWS, min_size=1, max_size=20))
+    def check(rows: list[Observation]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows_by_site, "_can_leave_memory", lambda: False)
+            known = given_sites(rows)
+        assert given_sites(rows) == known
+
+    check()
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_the_longest_line_of_a_log_comes_back() -> None:
+    """A line of 16 MiB, which is six times as long where it is kept."""
+    row = Observation("http://a.example/", 200, "é" * 8 * 1024 * 1024)
+    assert given_sites([row]) == [("a.example", [row])]
+
+
+def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All URLs of some paths; a smaller site beside it comes whole."""
+    monkeypatch.setattr(rows_by_site, "MAX_ROWS", 100)
+    rows = [Observation(f"http://a.example/{n // 3}?x={n % 3}", 200, f"{n}") for n in range(600)]
+    rows += [Observation(f"http://b.example/{n}", 200, f"{n}") for n in range(90)]
+    known = dict(given_sites(rows))
+    sample = {row.url.partition("?")[0] for row in known["a.example"]}
+    assert known["a.example"] == [row for row in rows if row.url.partition("?")[0] in sample]
+    assert 10 < len(sample) < 100
+    assert len(known["b.example"]) == 90
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
+    assert dict(given_sites(rows)) == known
+
+
+def test_rows_stay_in_memory_without_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra, a log of any size is mined as a small one."""
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 1)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    rows = [Observation(f"http://a.example/{n}", 200, f"{n}") for n in range(5)]
+    assert given_sites(rows) == [("a.example", rows)]
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_nothing_stays_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither after the last site, nor after an error in the middle of a log or of its sites."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    row = Observation("http://a.example/", 200, "a")
+
+    def broken() -> Iterator[Observation]:
+        yield row
+        raise ValueError("line 2")
+
+    with rows_by_site.by_site([row]) as sites:
+        assert [path.name[:13] for path in tmp_path.iterdir()] == ["urlnorm-mine-"]
+        assert len(list(sites)) == 1
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="line 2"), rows_by_site.by_site(broken()):
+        pass
+    reports = survey([row, row._replace(url="http://b.example/")])
+    next(reports)
+    reports.close()  # type: ignore[attr-defined]
+    assert not list(tmp_path.iterdir())
