@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 REDIRECTS = (301, 302, 303, 307, 308)
+MOST_BYTES = 1_000  #: what is no HTML has no longer body than this
 MIN_LINKS = 4  #: a page of the site has at least so many, as long as there are URLs left
 SETTINGS = {
     "CONCURRENT_REQUESTS": 8,
@@ -56,6 +57,7 @@ class Answer(NamedTuple):
     content: str | None = None
     is_html: bool = False
     canonical: str | None = None
+    size: int = MOST_BYTES  #: of what is no HTML, in bytes
 
 
 def address(row: dict[str, Any]) -> str:
@@ -84,7 +86,9 @@ def answer_of(row: dict[str, Any]) -> Answer | None:
     content = content_of(row)
     if content is None:
         return None
-    return Answer(status, None, content, "html" in (row.get("mime") or ""), row.get("canonical"))
+    size = min(MOST_BYTES, max(0, int(row.get("len") or 0))) if "len" in row else MOST_BYTES
+    is_html = "html" in (row.get("mime") or "")
+    return Answer(status, None, content, is_html, row.get("canonical"), size)
 
 
 def content_of(row: dict[str, Any]) -> str | None:
@@ -144,7 +148,7 @@ class Site:
         content = answer.content
         assert content is not None
         if not answer.is_html:
-            return content.encode()
+            return (content.encode() * MOST_BYTES)[: answer.size]
         if content not in self._texts:
             self._texts[content] = self._text(content).encode()
         canonical = answer.canonical

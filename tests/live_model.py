@@ -22,6 +22,7 @@ from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live.alias_doubts import is_by_alias
 from scrapy_urlnorm.crawl.live.alias_memory import AliasMemory
 from scrapy_urlnorm.crawl.live.audits import Audits
+from scrapy_urlnorm.crawl.live.file_uses import FileUses
 from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
 from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
@@ -206,7 +207,13 @@ class Crawl:
         self.claims = {own: set(contents) for own, contents in claims.items()}
         self.aliases.begin()
         self.witnesses = Witnesses(
-            self.register, self.ledger, self.audits, self, self.aliases, max_pages=1_000_000
+            self.register,
+            self.ledger,
+            self.audits,
+            self,
+            self.aliases,
+            FileUses(),
+            max_pages=1_000_000,
         )
 
     def close(self) -> None:

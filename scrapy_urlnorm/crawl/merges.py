@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.learning.aliases import Pattern
+    from scrapy_urlnorm.learning.on_files import OfFiles
     from scrapy_urlnorm.site_rules import SiteRule
 
-    Reason: TypeAlias = SiteRule | Pattern
+    Reason: TypeAlias = SiteRule | Pattern | OfFiles
 
 logger = logging.getLogger(__name__)
 

@@ -15,14 +15,17 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.learning import catalogue
 from scrapy_urlnorm.learning.mining import survey
+from scrapy_urlnorm.learning.on_files import OnFiles, on_files
 from scrapy_urlnorm.logs.observation import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scrapy_urlnorm.site_rules import SiteRule
 
 _LENGTH_BYTES = 4
+#: What the content of a row begins with that is no HTML.
+OF_FILE = "file "
 
 
 class Job(NamedTuple):
@@ -41,23 +44,27 @@ class Mined(NamedTuple):
     rules: tuple[SiteRule, ...]
     seconds: float  #: of processor time
     error: str | None = None
+    on_files: Mapping[str, OnFiles] = {}  #: by identity: what files say about the rules
 
 
 def mined(job: Job) -> Mined:
     """Learn the rules of one site. Nothing is raised."""
     start = process_time()
     try:
-        rules = _mine(job)
+        rows = [_observation(*row) for row in job.rows]
+        rules = _mine(job, rows)
+        files = on_files(rules, rows)
     except Exception as error:  # noqa: BLE001 - whatever it is, the crawl has to go on
         return Mined(job.site, (), process_time() - start, repr(error))
-    return Mined(job.site, rules, process_time() - start)
+    return Mined(job.site, rules, process_time() - start, on_files=files)
 
 
-def _mine(job: Job) -> tuple[SiteRule, ...]:
-    rows = [
-        Observation(url, status, content, location=target)
-        for url, status, content, target in job.rows
-    ]
+def _observation(url: str, status: int, content: str | None, target: str | None) -> Observation:
+    mime = "" if content is not None and content.startswith(OF_FILE) else None
+    return Observation(url, status, content, location=target, mime=mime)
+
+
+def _mine(job: Job, rows: Sequence[Observation]) -> tuple[SiteRule, ...]:
     reports = survey(rows, accepted=job.accepted, banned=job.banned, wary=True)
     found = (rule for report in reports for rule in report.active)
     # Pages that the catalogue takes for one are fetched once: too late to tell them apart.

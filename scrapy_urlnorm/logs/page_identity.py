@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-__all__ = ["MAX_BYTES", "Identity", "PageText", "body_digest", "identity_of", "read_text"]
+__all__ = ["FILE", "MAX_BYTES", "Identity", "PageText", "body_digest", "identity_of", "read_text"]
 
 _Named = TypeVar("_Named")
 
 MAX_BYTES = 4 * 1024 * 1024
 """Bytes. The text of a larger page is not read, which would take long: its bytes name it."""
+
+FILE = "file"
+"""The kind of a content that is no HTML."""
 
 _CUT_OFF = frozenset(("dataloss", "download_stopped"))
 """Flags that Scrapy puts on a response whose body did not arrive whole."""
@@ -43,7 +46,7 @@ class Identity(NamedTuple):
     text_digest: of the visible text in its order; None where only the bytes count.
     bag_digest: of the sorted words of the visible text; None where only the bytes count.
     kind: "wall" for a short page that asks for a login, "missing" for one that says under status
-        200 that there is no page, else None.
+        200 that there is no page, `FILE` for what is no HTML, else None.
     """
 
     digest: str
@@ -89,6 +92,8 @@ def identity_of(response: Response, most: int = MAX_BYTES) -> Identity | None:
     digest = body_digest(response)
     if digest is None or not response.body:
         return None
+    if not isinstance(response, HtmlResponse):
+        return Identity(digest, kind=FILE)
     read = _parsed(response, names_of) if len(response.body) <= most else None
     return Identity(digest, *read[0]) if read else Identity(digest)
 

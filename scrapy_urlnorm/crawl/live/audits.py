@@ -75,6 +75,7 @@ class _Record:
     rate: float  #: the least share of what is withheld that is audited
     support: int  #: when the rule came into force
     proved: int  #: the support that was told last
+    is_bounded: bool = True  #: whether its audits need room beside those of other rules
     withheld: int = 0  #: requests that it would withhold, audits included: M of the law
     agreed: int = 0
     under_way: int = 0
@@ -132,7 +133,8 @@ class Audits:
     """Counts, for each rule in force, the requests it withheld and the results of audits.
 
     A rule is any object with ``identity``, ``site``, ``support`` and ``source``. If it is no `SiteRule`, its
-    ``prior`` says how likely it is right, and ``audit_rate`` which share is audited at least.
+    ``prior`` says how likely it is right, and ``audit_rate`` which share is audited at least. With
+    ``is_bounded = False`` it is audited though the site has no room for it.
     """
 
     def __init__(self) -> None:
@@ -151,7 +153,7 @@ class Audits:
             record.withheld += 1
             due |= record.known.add(where.strata(record.about))
             if not due and record.is_due(hash(content), where.neighbourhood(record.about)):
-                due = record.site.has_room_for(record)
+                due = not record.is_bounded or record.site.has_room_for(record)
         if due:
             self._begin(rules, content, where)
         else:
@@ -188,7 +190,8 @@ class Audits:
         return [rule for rule in rules if self._record(rule).is_too_small]
 
     def _begin(self, rules: Sequence[Reason], content: object, where: Place | None = None) -> None:
-        self._record(rules[0]).site.audits += 1
+        first = self._record(rules[0])
+        first.site.audits += first.is_bounded
         for record in map(self._record, rules):
             record.under_way += 1
             if len(record.asked) < _MAX_VOTES:
@@ -244,6 +247,7 @@ class Audits:
                 rate=getattr(rule, "audit_rate", 0.0),
                 support=support,
                 proved=support,
+                is_bounded=getattr(rule, "is_bounded", True),
             )
             self._records[rule.identity] = record
             site.records.append(record)

@@ -9,6 +9,7 @@ from urllib.parse import urljoin
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 
+from scrapy_urlnorm.logs.observation import LEAST_FILE
 from scrapy_urlnorm.logs.page_identity import Identity, body_digest, identity_of
 from scrapy_urlnorm.url import split
 
@@ -27,6 +28,9 @@ TOLD_WORDS = 24
 #: Bytes of a page whose text is read while the event loop waits. A larger page is known by its
 #: bytes: that its text equals another is not noticed, so it is fetched.
 LARGEST_READ = 300_000
+#: Bytes of what is no HTML whose digest is made while the event loop waits. What is larger is
+#: always fetched.
+LARGEST_FILE = 16 * 1024 * 1024
 #: Links of a page that are compared.
 _MOST_LINKS = 500
 
@@ -49,6 +53,13 @@ def content_of(response: Response, rules: Iterable[SiteRule]) -> Identity | None
 def identity_in_crawl(response: Response) -> Identity | None:
     """Return the identity of the content of a page, as fast as a running crawl needs it."""
     return identity_of(response, LARGEST_READ)
+
+
+def is_comparable(response: Response) -> bool:
+    """Return whether a page has a content to compare, or a file that is neither small nor huge."""
+    if isinstance(response, HtmlResponse):
+        return True
+    return LEAST_FILE <= len(response.body) <= LARGEST_FILE
 
 
 def answers_as_said(audit: Audit, content: Identity | None) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.crawl.live.report import why
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.audits import Audits
     from scrapy_urlnorm.crawl.live.content import Change
     from scrapy_urlnorm.crawl.live.exchange import Exchange
+    from scrapy_urlnorm.crawl.live.file_uses import FileUses
     from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
     from scrapy_urlnorm.crawl.live.learners import Learners
     from scrapy_urlnorm.crawl.live.register import Register
+    from scrapy_urlnorm.learning.on_files import OfFiles, OnFiles
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +40,7 @@ class InForce:
         audits: Audits,
         exchange: Exchange,
         file: LearnedFile,
+        file_uses: FileUses,
         *,
         on_change: Callable[[str], None],
         count: Callable[[str], None],
@@ -47,6 +51,7 @@ class InForce:
         self._audits = audits
         self._exchange = exchange
         self._file = file
+        self._file_uses = file_uses
         self._on_change = on_change
         self._count = count
         self._extra = extra
@@ -81,6 +86,8 @@ class InForce:
         """Do as `changed` for *rules* that are in force no longer."""
         for rule in rules:
             self._audits.forget(rule)
+            self._audits.forget(self._file_uses.of(rule))
+            self._file_uses.forget(rule)
         self.changed(rules, "learned/retracted", what, tell=tell)
 
     def reject(self, rule: SiteRule, note: str) -> None:
@@ -89,17 +96,28 @@ class InForce:
         if rejected is not None:
             self.take_back([rejected])
 
-    def mined(self, site: str, change: Change) -> None:
-        """Take note of what mining *site* has changed.
+    def reject_for_files(self, use: OfFiles, note: str) -> None:
+        """Take a rule back that is wrong about what is no HTML, and leave it in force for pages."""
+        self._file_uses.refute(use)
+        self._audits.forget(use)
+        self._on_change(domain_of(use.site))
+        arguments = {"rule": use.rule, "note": " ".join(placeholders(note.split(" ")))}
+        logger.info("Took back for files: %(rule)s (%(note)s)", arguments, extra=self._extra)
+
+    def mined(self, site: str, change: Change, files: Mapping[str, OnFiles]) -> None:
+        """Take note of what mining *site* has changed, and of what *files* say about its rules.
 
         Others are not told of a rule that went: they have pages of their own.
         """
+        is_narrower = self._file_uses.learn(files)
         if change.gone:
             self.take_back(change.gone, tell=False)
         if change.came:
             self.changed(change.came, "learned/rules", "Learned from equal pages")
         elif not change.gone:
             self._put_in_force(site)  # with the evidence that they have now
+        if is_narrower:
+            self._on_change(site)
 
     def release_small(self) -> bool:
         """Take back rules that withheld little and that need more audits than a site can bear.

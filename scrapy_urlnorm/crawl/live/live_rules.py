@@ -20,7 +20,7 @@ from scrapy_urlnorm.crawl.live.alias_doubts import AliasDoubts, is_by_alias
 from scrapy_urlnorm.crawl.live.alias_memory import AliasMemory
 from scrapy_urlnorm.crawl.live.audit_results import AuditResults
 from scrapy_urlnorm.crawl.live.audits import Audits
-from scrapy_urlnorm.crawl.live.comparing import content_of, identity_in_crawl
+from scrapy_urlnorm.crawl.live.comparing import content_of, identity_in_crawl, is_comparable
 from scrapy_urlnorm.crawl.live.crawl_frontier import CrawlFrontier
 from scrapy_urlnorm.crawl.live.eligible import (
     may_be_evidence,
@@ -28,6 +28,7 @@ from scrapy_urlnorm.crawl.live.eligible import (
     may_be_witness,
 )
 from scrapy_urlnorm.crawl.live.exchange import Exchange
+from scrapy_urlnorm.crawl.live.file_uses import FileUses
 from scrapy_urlnorm.crawl.live.in_force import InForce
 from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
 from scrapy_urlnorm.crawl.live.learners import Learners
@@ -45,9 +46,12 @@ from scrapy_urlnorm.crawl.redirects import PERMANENT
 from scrapy_urlnorm.crawl.sites import site_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
+from scrapy_urlnorm.learning.on_files import OfFiles
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.ledger import Page
     from scrapy_urlnorm.crawl.merges import Behind, Reason
     from scrapy_urlnorm.crawl.settings import Config
+    from scrapy_urlnorm.learning.on_files import OnFiles
     from scrapy_urlnorm.logs.page_identity import Identity
 
 logger = logging.getLogger(__name__)
@@ -88,6 +93,7 @@ class LiveRules:
             "http://host.test/"
         )  # reads the list of public suffixes: slow, so now and not later
         self._audits = Audits()
+        self._file_uses = FileUses()
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
         self._shared_pages = SharedPages(store)
@@ -99,6 +105,7 @@ class LiveRules:
             self._audits,
             self._exchange,
             self._file,
+            self._file_uses,
             on_change=lambda site: self._witnesses.rules_changed(site),
             count=self._frontier.count,
             extra=self._extra,
@@ -119,6 +126,7 @@ class LiveRules:
             self._audits,
             self._frontier,
             self._aliases,
+            self._file_uses,
             max_pages=config.max_witnesses,
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
             defers_aliases=config.defers_aliases,
@@ -273,7 +281,7 @@ class LiveRules:
         said = self._aliases.read(request, response)
         robots = self._learners.robots
         is_evidence = self._mining is not None or robots.wants(request.url)
-        learns_here = is_evidence and isinstance(response, HtmlResponse)
+        learns_here = is_evidence and is_comparable(response)
         is_compared = said.counts or learns_here
         content = identity_in_crawl(response) if is_compared else content_of(response, rules_here)
         audit = self._witnesses.open_audits.of(request) if self._register.has_keys(site) else None
@@ -308,8 +316,14 @@ class LiveRules:
     def _stands_for_others(
         self, request: Request, response: Response, content: Identity | None
     ) -> bool:
-        """Return whether a page may be a witness: HTML, with its own URL, no wall, no soft 404."""
-        if not isinstance(response, HtmlResponse) or (content is not None and content.kind):
+        """Return whether a page may be a witness: with its own URL, no wall, no soft 404.
+
+        What is no HTML may be one where contents are compared.
+        """
+        if not isinstance(response, HtmlResponse):
+            if self._mining is None or content is None or not is_comparable(response):
+                return False
+        elif content is not None and content.kind:
             return False
         if response.url == request.url or not self._register.rules(site_of(request.url)):
             return True
@@ -332,14 +346,16 @@ class LiveRules:
         self._results.judge(audit, content, again)
 
     @safely(None)
-    def _mined(self, site: str, change: Change) -> None:
-        self._rules.mined(site, change)
+    def _mined(self, site: str, change: Change, files: Mapping[str, OnFiles]) -> None:
+        self._rules.mined(site, change, files)
         ask_again(self._crawler)
 
     def _refuted(self, rule: Reason, note: str) -> None:
         """Take note that an audit has found *rule*, or a pattern of names, to be wrong."""
         if isinstance(rule, Pattern):
             self._aliases.reject(rule, note)
+        elif isinstance(rule, OfFiles):
+            self._rules.reject_for_files(rule, note)
         else:
             self._rules.reject(rule, note)
 

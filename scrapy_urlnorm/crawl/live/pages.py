@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from scrapy_urlnorm.crawl.live.file_uses import FileUses
     from scrapy_urlnorm.crawl.live.frontier import Frontier
     from scrapy_urlnorm.crawl.live.ledger import Ledger
     from scrapy_urlnorm.crawl.live.register import Keys, Register
@@ -44,6 +45,7 @@ class Pages:
         ledger: Ledger,
         frontier: Frontier,
         find_alias: Callable[[Keys, Request], Alias | None],
+        file_uses: FileUses,
         *,
         max_of_site: int,
         depth_limit: int,
@@ -52,6 +54,7 @@ class Pages:
         self._ledger = ledger
         self._frontier = frontier
         self._find_alias = find_alias
+        self._file_uses = file_uses
         self._max_of_site = max_of_site
         self._depth_limit = depth_limit
         self._counts = ledger.count_pages()  # by site
@@ -68,7 +71,7 @@ class Pages:
         if not keys.is_plain:
             page = self._ledger.witness(keys.learned, keys.own)
             page = page or self._frontier.shared_witness(keys)
-        if page is not None and self.may_stand_for(page, request):
+        if page is not None and self.is_witness(page, request):
             return Witness(page, None)
         alias = self._find_alias(keys, request)
         if alias is None:
@@ -77,6 +80,11 @@ class Pages:
         if page is None or page.own == keys.own or not self.may_stand_for(page, request):
             return None
         return Witness(page, alias.pattern)
+
+    def is_witness(self, page: Page, request: Request) -> bool:
+        """Return whether the rules may withhold *request* behind a page with its learned key."""
+        rules = self._register.between(request.url, page.url)
+        return self._file_uses.allow(page, rules) and self.may_stand_for(page, request)
 
     def may_stand_for(self, page: Page, request: Request) -> bool:
         """Return whether *page* leads as deep into the site as that of *request* would.

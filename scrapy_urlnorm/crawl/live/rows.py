@@ -31,7 +31,10 @@ LAST_FACTOR = 0.1
 
 
 class Row(NamedTuple):
-    """One answer of the site: a page with its content, or a redirect with its target."""
+    """One answer of the site: a page with its content, or a redirect with its target.
+
+    The content of what is no HTML begins with `scrapy_urlnorm.learning.worker.OF_FILE`.
+    """
 
     url: str
     status: int

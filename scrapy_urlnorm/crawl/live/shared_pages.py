@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.crawl.live.comparing import TOLD_WORDS
+from scrapy_urlnorm.crawl.live.file_uses import is_file
 from scrapy_urlnorm.crawl.live.ledger import Page
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.page_identity import Identity
@@ -29,8 +30,11 @@ class SharedPages:
         self._table = store.witness_table() if store.is_shared else None
 
     def tell(self, keys: Keys, page: Page) -> None:
-        """Tell the others of *page*, if there are any and its content is known."""
-        if self._table is not None and page.content is not None:
+        """Tell the others of *page*, if there are any and its content is known.
+
+        They are not told of files: an entry does not say that it is one.
+        """
+        if self._table is not None and page.content is not None and not is_file(page):
             self._table.put(keys.learned, _entry(page.own, page.content))
 
     def find(self, keys: Keys) -> Page | None:

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.crawl.live.mining import Mining
 from scrapy_urlnorm.crawl.live.rows import Row
 from scrapy_urlnorm.crawl.sites import site_of
+from scrapy_urlnorm.learning.worker import OF_FILE
+from scrapy_urlnorm.logs.page_identity import FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scrapy import Request
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.live.content import Change, ContentLearner
+    from scrapy_urlnorm.learning.on_files import OnFiles
     from scrapy_urlnorm.learning.worker import Mined
     from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
 class SiteMining:
     """Fills the rows of *content* and has its sites mined when that is worth it.
 
-    *count* adds to a statistic. *on_change* is told of a site and of its rules that came and went;
-    *on_error* of what went wrong in the miner.
+    *count* adds to a statistic. *on_change* is told of a site, of its rules that came and went, and
+    of what files say about them; *on_error* of what went wrong in the miner.
     """
 
     def __init__(
@@ -31,7 +34,7 @@ class SiteMining:
         content: ContentLearner,
         *,
         count: Callable[[str, float], None],
-        on_change: Callable[[str, Change], None],
+        on_change: Callable[[str, Change, Mapping[str, OnFiles]], None],
         on_error: Callable[[str], None],
     ) -> None:
         self._content = content
@@ -42,7 +45,8 @@ class SiteMining:
 
     def page(self, request: Request, response: Response, content: Identity) -> None:
         """Write down that *request* was answered with a page with this *content*."""
-        self._add(Row(request.url, response.status, content.name, None))
+        name = OF_FILE + content.name if content.kind == FILE else content.name
+        self._add(Row(request.url, response.status, name, None))
 
     def redirect(self, request: Request, target: str, status: int) -> None:
         """Write down that *request* was redirected to *target*."""
@@ -65,7 +69,7 @@ class SiteMining:
         if mined.error is not None:
             self._on_error(mined.error)
         try:
-            self._on_change(mined.site, self._content.mined(mined))
+            self._on_change(mined.site, self._content.mined(mined), mined.on_files)
         except Exception as error:  # noqa: BLE001 - Twisted would only log it
             self._on_error(repr(error))
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.live.audits import Audits
+    from scrapy_urlnorm.crawl.live.file_uses import FileUses
     from scrapy_urlnorm.crawl.live.frontier import Frontier
     from scrapy_urlnorm.crawl.live.ledger import Kept, Ledger, Page
     from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
@@ -65,6 +66,7 @@ class Witnesses:
         audits: Audits,
         frontier: Frontier,
         aliases: PageAliases,
+        file_uses: FileUses,
         *,
         max_pages: int,
         depth_limit: int = 0,
@@ -76,12 +78,14 @@ class Witnesses:
         self._audits = audits
         self._frontier = frontier
         self._aliases = aliases
+        self._file_uses = file_uses
         self._kept_back = KeptBack(ledger, frontier)
         self._pages = Pages(
             register,
             ledger,
             frontier,
             aliases.alias,
+            file_uses,
             max_of_site=max_pages,
             depth_limit=depth_limit,
         )
@@ -141,8 +145,7 @@ class Witnesses:
     def behind(self, request: Request) -> Behind | None:
         """Return what *request* may be withheld behind now."""
         keys = self._register.keys(request)
-        witness = None if keys is None else self._pages.witness(keys, request)
-        if witness is None:
+        if keys is None or (witness := self._pages.witness(keys, request)) is None:
             return None
         return Behind(witness.page.url, self._reasons(witness, request))
 
@@ -186,7 +189,8 @@ class Witnesses:
         own = self._register.own_of_learned(request)
         if own is None or own == keys.own or len(self._claims) >= MAX_CLAIMS:
             return None
-        return Claim(own, keys.site, None) if self._frontier.waits_here(own) else None
+        waits = self._frontier.waits_here(own) and self._ledger.page(own) is None
+        return Claim(own, keys.site, None) if waits else None
 
     def _claim(self, keys: Keys, request: Request) -> None:
         self._claims[keys.learned] = Claim(keys.own, keys.site, request)
@@ -200,8 +204,7 @@ class Witnesses:
         return claim.request is None or claim.request in self._frontier.under_way()
 
     def _audit(self, keys: Keys, witness: Witness, request: Request) -> Audit | None:
-        reasons = self._reasons(witness, request)
-        page = witness.page
+        reasons, page = self._reasons(witness, request), witness.page
         if not self._audits.is_due(reasons, request.url, page.vote, page.url):
             return None
         self._frontier.count("learned/audited")
@@ -221,7 +224,8 @@ class Witnesses:
         """Return the rules, or the pattern of the alias, that make request and page one."""
         if witness.pattern is not None:
             return (witness.pattern,)
-        return self._register.between(request.url, witness.page.url)
+        rules = self._register.between(request.url, witness.page.url)
+        return self._file_uses.reasons(witness.page, rules)
 
     # --- pages ------------------------------------------------------------------------------
 
@@ -247,7 +251,7 @@ class Witnesses:
             request = self._kept_back.request_of(kept)
             if request is None:
                 continue
-            if kept.own == page.own or not self._pages.may_stand_for(page, request):
+            if kept.own == page.own or not self._pages.is_witness(page, request):
                 self._kept_back.put_back(kept, request)
                 continue
             witness = Witness(page, None)
@@ -364,9 +368,10 @@ class Witnesses:
         for learned in [key for key, claim in self._claims.items() if claim.site == site]:
             del self._claims[learned]
             self._with_parked.discard(learned)
-        in_force = {rule.identity for rule in self._register.rules(site)}
-        in_force |= {pattern.identity for pattern in self._aliases.accepted(site)}
-        self.open_audits.rules_changed(site, in_force)
+        rules = self._register.rules(site)
+        uses = map(self._file_uses.of, rules)
+        in_force: tuple[Reason, ...] = (*rules, *uses, *self._aliases.accepted(site))
+        self.open_audits.rules_changed(site, {each.identity for each in in_force})
         self._rekeying.begin(site)
 
     def contested(self, keys: Keys) -> None:
