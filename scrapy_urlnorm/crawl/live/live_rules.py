@@ -6,7 +6,6 @@ No exception leaves it: whatever fails here is logged, counted, and ends in a re
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from itertools import chain
 from time import monotonic
@@ -37,7 +36,7 @@ from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.report import Saved
 from scrapy_urlnorm.crawl.live.rows import Rows
-from scrapy_urlnorm.crawl.live.safely import safely
+from scrapy_urlnorm.crawl.live.safely import Failures, safely
 from scrapy_urlnorm.crawl.live.savings import Savings
 from scrapy_urlnorm.crawl.live.shared_pages import SharedPages
 from scrapy_urlnorm.crawl.live.site_mining import SiteMining
@@ -66,8 +65,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.learning.on_files import OnFiles
     from scrapy_urlnorm.logs.page_identity import Identity
 
-logger = logging.getLogger(__name__)
-
 #: How long keys are made anew, and requests kept back, before the event loop has its turn.
 SLICE_SECONDS = 0.01
 
@@ -85,13 +82,12 @@ class LiveRules:
     ) -> None:
         self._crawler = crawler
         self._extra = {"spider": crawler.spider}  # for the logger
+        self.failed = Failures(lambda name: self._frontier.count(name), self._extra).say
         self._dupefilter = dupefilter
         rows = Rows(database) if config.learn == "content" else None
         self._learners = Learners(config.normalizer, config.learned, rows)
         self._register = Register(fingerprinter)
-        site_of(
-            "http://host.test/"
-        )  # reads the list of public suffixes: slow, so now and not later
+        site_of("http://host.test/")  # reads the list of public suffixes now: that is slow
         self._audits = Audits()
         self._file_uses = FileUses()
         store = dupefilter.keys.store
@@ -145,7 +141,6 @@ class LiveRules:
         self._mining = self._new_mining()
         self._has_asking_queue = False
         self._is_queue_shared = False
-        self._failures: set[str] = set()
 
     def _new_mining(self) -> SiteMining | None:
         if self._learners.content is None:
@@ -396,18 +391,3 @@ class LiveRules:
         if self._mining is not None:
             self._mining.close()
         self._file.close()
-
-    def failed(self, what: str, error: Exception) -> None:
-        self._frontier.count("learned/errors")
-        kind = f"{what} {type(error).__name__}"
-        if kind in self._failures:
-            return
-        self._failures.add(kind)
-        logger.error(
-            "Learning failed in %(what)s, the request is sent: %(error)r "
-            "(further failures of this kind are only counted)",
-            {"what": what, "error": error},
-            extra=self._extra,
-        )
-        if not isinstance(error, StoreError):
-            logger.debug("This is where learning failed", exc_info=error)

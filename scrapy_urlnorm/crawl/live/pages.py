@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.frontier import Frontier
     from scrapy_urlnorm.crawl.live.ledger import Ledger
     from scrapy_urlnorm.crawl.live.register import Keys, Register
+    from scrapy_urlnorm.crawl.merges import Reason
     from scrapy_urlnorm.learning.aliases import Alias, Pattern
     from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -85,6 +86,13 @@ class Pages:
         """Return whether the rules may withhold *request* behind a page with its learned key."""
         rules = self._register.between(request.url, page.url)
         return self._file_uses.allow(page, rules) and self.may_stand_for(page, request)
+
+    def reasons(self, witness: Witness, request: Request) -> tuple[Reason, ...]:
+        """Return the rules, or the pattern of the alias, that make *request* and a page one."""
+        if witness.pattern is not None:
+            return (witness.pattern,)
+        rules = self._register.between(request.url, witness.page.url)
+        return self._file_uses.reasons(witness.page, rules)
 
     def may_stand_for(self, page: Page, request: Request) -> bool:
         """Return whether *page* leads as deep into the site as that of *request* would.

@@ -147,7 +147,7 @@ class Witnesses:
         keys = self._register.keys(request)
         if keys is None or (witness := self._pages.witness(keys, request)) is None:
             return None
-        return Behind(witness.page.url, self._reasons(witness, request))
+        return Behind(witness.page.url, self._pages.reasons(witness, request))
 
     def _send_or_park(self, keys: Keys, request: Request) -> bool:
         """Park *request* behind a claim, or give it the claim. Return whether it is sent."""
@@ -204,7 +204,7 @@ class Witnesses:
         return claim.request is None or claim.request in self._frontier.under_way()
 
     def _audit(self, keys: Keys, witness: Witness, request: Request) -> Audit | None:
-        reasons, page = self._reasons(witness, request), witness.page
+        reasons, page = self._pages.reasons(witness, request), witness.page
         if not self._audits.is_due(reasons, request.url, page.vote, page.url):
             return None
         self._frontier.count("learned/audited")
@@ -216,16 +216,9 @@ class Witnesses:
         return self._withheld(keys.own, witness, request)
 
     def _withheld(self, own: bytes, witness: Witness, request: Request) -> Behind:
-        behind = Behind(witness.page.url, self._reasons(witness, request))
+        behind = Behind(witness.page.url, self._pages.reasons(witness, request))
         self._frontier.withheld(own, request.url, behind)
         return behind
-
-    def _reasons(self, witness: Witness, request: Request) -> tuple[Reason, ...]:
-        """Return the rules, or the pattern of the alias, that make request and page one."""
-        if witness.pattern is not None:
-            return (witness.pattern,)
-        rules = self._register.between(request.url, witness.page.url)
-        return self._file_uses.reasons(witness.page, rules)
 
     # --- pages ------------------------------------------------------------------------------
 
@@ -351,7 +344,7 @@ class Witnesses:
         if keys is None or witness is None:
             self._kept_back.put_back(kept, request)
             return
-        reasons = self._reasons(witness, request)
+        reasons = self._pages.reasons(witness, request)
         if self._audits.is_owed(reasons, witness.page.vote):
             self._frontier.count("learned/audited")
             self.open_audits.open(Audit(keys, witness.page, reasons, request.url))
