@@ -340,11 +340,8 @@ class Miner:
 
     def _touched(self, op: Operation, context: Context = ()) -> list[Slots]:
         """Return the URLs that *op* would change: the guard looks how far it would reach."""
-        touched = [
-            item.slots
-            for item in sources(op, self.corpus, context)
-            if all_hold(context, item.slots)
-        ]
+        found = [item.slots for item in sources(op, self.corpus, context)]
+        touched = [slots for slots in found if all_hold(context, slots)]
         if isinstance(op, (DropParam, IgnoreValue)):
             return touched
         return [slots for slots in touched if op.image(slots) is not None]
