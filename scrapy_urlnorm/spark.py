@@ -11,11 +11,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import LogFormatError, MissingExtraError
-from scrapy_urlnorm.learning import rows_by_site
+from scrapy_urlnorm.learning import selected
 from scrapy_urlnorm.learning.evidence import site_of
 from scrapy_urlnorm.learning.one_site import Job, report_on
 from scrapy_urlnorm.learning.risk import Limits
-from scrapy_urlnorm.learning.rows_by_site import path_hash
 from scrapy_urlnorm.logs import jsonl
 from scrapy_urlnorm.logs.parquet import _COLUMNS
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
@@ -57,7 +56,7 @@ def mine(dataframe: _Frame, *, risk: float = 0.02, noise: float = 0.001) -> list
         f.to_json(f.struct(*columns)).alias("line"),
         f.monotonically_increasing_id().alias("number"),
     )
-    most = rows_by_site.MAX_ROWS
+    most = selected.MAX_ROWS
     placed = lines.mapInPandas(_placed, "site string, path long, number long, line string")
     sizes = placed.groupBy("site").count()
     giant = sizes.where(f.col("count") > most).select(
@@ -84,7 +83,7 @@ def _placed(batches: Iterator[_Frame]) -> Iterator[_Frame]:
         if batch["url"].isna().any():
             raise LogFormatError("a row needs an absolute 'url'")
         sites = [_hex(site_of(url)) for url in batch["url"]]
-        paths = [path_hash(url) for url in batch["url"]]
+        paths = [selected.path_hash(url) for url in batch["url"]]
         located = batch.assign(site=sites, path=paths)
         yield located.loc[located["site"] != "", ["site", "path", "number", "line"]]
 

@@ -14,7 +14,7 @@ import pytest
 
 from scrapy_urlnorm import save_site_rules, spark
 from scrapy_urlnorm.exceptions import LogFormatError, MissingExtraError
-from scrapy_urlnorm.learning import mine, rows_by_site
+from scrapy_urlnorm.learning import mine, selected
 from scrapy_urlnorm.logs import read_log
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_a_giant_site_is_sampled_alike(
 ) -> None:
     """The same paths of it are looked at."""
     whole = mine(read_log(log))
-    monkeypatch.setattr(rows_by_site, "MAX_ROWS", 50)
+    monkeypatch.setattr(selected, "MAX_ROWS", 50)
     known = mine(read_log(log))
     assert known != whole
     assert spark.mine(session.read.json(log)) == known
