@@ -25,7 +25,7 @@ ROOT = Path(scrapy_urlnorm.__file__).parent
 FLOORS = (
     ("__init__", "__main__", "testing"),
     ("crawl",),
-    ("cli",),
+    ("cli", "spark"),
     ("report",),
     ("learning",),
     ("normalizer",),

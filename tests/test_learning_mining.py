@@ -144,7 +144,7 @@ def test_rules_survive_their_file(tmp_path) -> None:  # type: ignore[no-untyped-
 
 def test_a_giant_site_is_sampled_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many rows some paths are looked at, with all their URLs."""
-    monkeypatch.setattr("scrapy_urlnorm.learning.rows_by_site.MAX_ROWS", 100)
+    monkeypatch.setattr("scrapy_urlnorm.learning.selected.MAX_ROWS", 100)
     rows = twins("a.example", "x", 300)
     (report,) = survey(rows)
     assert 0 < report.urls < 300

@@ -11,7 +11,7 @@ import simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_urlnorm.learning import rows_by_site, survey
+from scrapy_urlnorm.learning import rows_by_site, selected, survey
 from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_the_longest_line_of_a_log_comes_back() -> None:
 
 def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """All URLs of some paths; a smaller site beside it comes whole."""
-    monkeypatch.setattr(rows_by_site, "MAX_ROWS", 100)
+    monkeypatch.setattr(selected, "MAX_ROWS", 100)
     rows = [Observation(f"http://a.example/{n // 3}?x={n % 3}", 200, f"{n}") for n in range(600)]
     rows += [Observation(f"http://b.example/{n}", 200, f"{n}") for n in range(90)]
     known = dict(given_sites(rows))

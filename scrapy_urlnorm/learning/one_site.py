@@ -19,6 +19,7 @@ from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.offered import offered
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.rules import said, settle
+from scrapy_urlnorm.learning.selected import selected
 from scrapy_urlnorm.learning.slots import Hasher
 from scrapy_urlnorm.learning.trials import trials_of
 from scrapy_urlnorm.normalizer import Normalizer
@@ -176,7 +177,7 @@ def _learn(
     items = items_of(evidence, key, hasher)
     hosts = {item.slots["host"] for item in items}
     scope = _scope(job.site, hosts)
-    miner = Miner(items, hasher, limits, scope)
+    miner = Miner(selected(items), hasher, limits, scope)
     learned = [rule.replace(source=source) for rule in miner.run()]
     kept = [rule for each in learned if (rule := _on_its_hosts(each, miner)) is not None]
     kept = job.joined(kept)

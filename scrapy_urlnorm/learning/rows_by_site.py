@@ -15,8 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
-from zlib import crc32
 
+from scrapy_urlnorm.learning import selected
 from scrapy_urlnorm.learning.evidence import site_of
 from scrapy_urlnorm.logs import Observation
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: A log with fewer rows stays in memory, where these take some 120 MB (a choice).
 _IN_MEMORY = 250_000
-#: Of a site with more rows than this, a sample is looked at (a choice, for memory).
-MAX_ROWS = 300_000
 #: What DuckDB may hold in memory, and rows written or read at once (choices).
 _MEMORY, _BATCH = "512MB", 50_000
 #: A line of a log may have 16 MiB; as JSON in ASCII it may be six times as long.
@@ -79,20 +77,6 @@ def _can_leave_memory() -> bool:
     return True
 
 
-def parts(count: int) -> int:
-    """Return into how many parts the paths of a site with *count* rows fall; one is looked at."""
-    return -(-count // MAX_ROWS)
-
-
-def path_hash(url: str) -> int:
-    """Return the 32 bits by which a path is in the sample, all its URLs or none.
-
-    Sampled by URL, the pairs that refute a rule would be torn apart.
-    """
-    path = url.partition("://")[2].partition("?")[0].partition("/")[2]
-    return crc32(path.rstrip("/").encode("utf-8", "surrogatepass"))
-
-
 class _InMemory:
     def __init__(self, located: Iterable[tuple[str, Observation]]) -> None:
         self._rows: defaultdict[str, list[Observation]] = defaultdict(list)
@@ -105,8 +89,8 @@ class _InMemory:
     def __iter__(self) -> Iterator[tuple[str, list[Observation]]]:
         for site in sorted(self._rows):
             rows = self._rows[site]
-            of = parts(len(rows))
-            yield site, rows if of < 2 else [r for r in rows if path_hash(r.url) % of == 0]
+            of = selected.parts(len(rows))
+            yield site, rows if of < 2 else [r for r in rows if selected.path_hash(r.url) % of == 0]
 
 
 class _OnDisk:
@@ -133,7 +117,9 @@ class _OnDisk:
             for site, row in batch:
                 self._count += 1
                 name = site.encode("utf-8", "surrogatepass").hex()
-                lines.write(f"{name}\t{self._count}\t{path_hash(row.url)}\t{encode(row)}\n")
+                lines.write(
+                    f"{name}\t{self._count}\t{selected.path_hash(row.url)}\t{encode(row)}\n"
+                )
         columns = dict(column.split() for column in self._COLUMNS.split(", "))
         self._connection.execute(
             "INSERT INTO rows SELECT * FROM read_csv(?, columns = ?, auto_detect = false, "
@@ -152,7 +138,7 @@ class _OnDisk:
             "(SELECT site, ((count(*) + $most - 1) // $most)::UINTEGER AS parts "
             "FROM rows GROUP BY site) AS sizes USING (site) "
             "WHERE path % parts = 0 ORDER BY site, number",
-            {"most": MAX_ROWS},
+            {"most": selected.MAX_ROWS},
         )
         batches = iter(lambda: found.fetchmany(_BATCH), [])
         for name, rows in groupby(chain.from_iterable(batches), itemgetter(0)):

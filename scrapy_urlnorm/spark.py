@@ -1,0 +1,114 @@
+"""Mining a crawl log that is on a cluster, with PySpark (extra ``spark``).
+
+The rows of a site come together on one machine, where they are learned from as `mine` of a file
+learns from them: equal rows give equal rules. Needs pandas and pyarrow there, as PySpark's
+``applyInPandas`` does, and this package.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from scrapy_urlnorm.exceptions import LogFormatError, MissingExtraError
+from scrapy_urlnorm.learning import selected
+from scrapy_urlnorm.learning.evidence import site_of
+from scrapy_urlnorm.learning.one_site import Job, report_on
+from scrapy_urlnorm.learning.risk import Limits
+from scrapy_urlnorm.logs import jsonl
+from scrapy_urlnorm.logs.parquet import _COLUMNS
+from scrapy_urlnorm.site_rules.rule import rule_from_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_urlnorm.site_rules import SiteRule
+
+__all__ = ["mine"]
+
+# Frames of PySpark and of pandas: neither package has to be here.
+_Frame = Any
+
+
+def mine(dataframe: _Frame, *, risk: float = 0.02, noise: float = 0.001) -> list[SiteRule]:
+    """Learn the rules of every site of a crawl log, which may be larger than any one machine.
+
+    *dataframe* has the columns of a crawl log (docs/reference/log-format.md); only ``url`` has to
+    be there, others are not read. *risk* and *noise* are those of `scrapy_urlnorm.learning.mine`.
+    Of a site with more than 300,000 rows a sample of its paths goes to the machine that learns.
+    Rules come in the order of their sites.
+
+    Raises MissingExtraError without PySpark, LogFormatError for a frame without ``url``. A row
+    that cannot be read fails the job, with the reason.
+    """
+    try:
+        from pyspark.sql import functions as f  # type: ignore[import-not-found,unused-ignore]
+    except ImportError as error:
+        raise MissingExtraError("pyspark", "spark", "mining on a cluster") from error
+
+    columns = [name for name in _COLUMNS if name in dataframe.columns]
+    if "url" not in columns:
+        names = ", ".join(map(repr, dataframe.columns))
+        raise LogFormatError(f"no column 'url'; the frame has {names}")
+    # Rows as the lines of a log, numbered: their order counts for common lines.
+    lines = dataframe.select(
+        "url",
+        f.to_json(f.struct(*columns)).alias("line"),
+        f.monotonically_increasing_id().alias("number"),
+    )
+    most = selected.MAX_ROWS
+    placed = lines.mapInPandas(_placed, "site string, path long, number long, line string")
+    sizes = placed.groupBy("site").count()
+    giant = sizes.where(f.col("count") > most).select(
+        "site", f.ceil(f.col("count") / most).alias("parts")
+    )
+    sampled = (
+        placed.join(f.broadcast(giant), "site", "left")
+        .where(f.col("path") % f.coalesce("parts", f.lit(1)) == 0)
+        .select("site", "number", "line")
+    )
+    limits = Limits(risk, noise)
+
+    def learned(rows: _Frame) -> _Frame:
+        return rows.iloc[:1][["site"]].assign(rules=_learned(rows, limits))
+
+    found = sampled.groupBy("site").applyInPandas(learned, "site string, rules string").collect()
+    rules = {row.site: json.loads(row.rules) for row in found}
+    return [rule_from_dict(rule) for site in sorted(rules) for rule in rules[site]]
+
+
+def _placed(batches: Iterator[_Frame]) -> Iterator[_Frame]:
+    """Add to each row its site, and what decides whether it is in the sample of a giant one."""
+    for batch in batches:
+        if batch["url"].isna().any():
+            raise LogFormatError("a row needs an absolute 'url'")
+        sites = [_hex(site_of(url)) for url in batch["url"]]
+        paths = [selected.path_hash(url) for url in batch["url"]]
+        located = batch.assign(site=sites, path=paths)
+        yield located.loc[located["site"] != "", ["site", "path", "number", "line"]]
+
+
+def _hex(site: str) -> str:
+    """Return the name of a site in letters that every part of a cluster puts in one order."""
+    return site.encode("utf-8", "surrogatepass").hex()
+
+
+def _learned(rows: _Frame, limits: Limits) -> str:
+    """Return the rules of the one site of these rows, as JSON."""
+    lines = rows.sort_values("number")["line"]
+    site = bytes.fromhex(rows["site"].iloc[0]).decode("utf-8", "surrogatepass")
+    observations = list(jsonl.read(enumerate(lines, 1), _Lines()))
+    report = report_on(Job(site, observations, limits))
+    return json.dumps([rule.as_dict() for rule in report.rules])
+
+
+class _Lines:
+    """The log that the reader of JSON lines knows: these lines, which are in no file."""
+
+    path = "the frame"
+    site: str | None = None
+    can_be_reopened = False
+
+    def bad(self, line: int, reason: str) -> None:
+        """Fail the job."""
+        raise LogFormatError(f"{self.path}, row {line} of a site: {reason}")
