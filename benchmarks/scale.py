@@ -7,8 +7,8 @@ extra learn), `disk2` shares the sites out to two processes, and `spark` (the ex
 them in PySpark on this machine. Each way runs in a process of its own. Seconds are processor time,
 with all children, reading the log included. Memory is the peak of the process and, where there are
 others, the largest of those times their number: more than is ever held at once, as they share some.
-For Spark it is that of the Python that mines; Java has its own limit. Of the rules a
-digest is shown: equal digests, equal rules with equal evidence.
+For Spark it is that of Java and of the Python that starts it. Of the rules a digest is shown: equal
+digests, equal rules with equal evidence.
 """
 
 from __future__ import annotations
@@ -38,8 +38,14 @@ def _mined(path: str, way: str) -> list[SiteRule]:
 
         from scrapy_urlnorm import spark
 
-        session = SparkSession.builder.master("local[2]").getOrCreate()
-        return spark.mine(session.read.json(path))
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        session = builder.getOrCreate()
+        rules = spark.mine(session.read.json(path))
+        java = session.sparkContext._gateway.proc
+        session.stop()
+        java.stdin.close()
+        java.wait()  # or its time, and that of its children, would not count
+        return rules
     # Any log is small, or none.
     rows_by_site._IN_MEMORY = sys.maxsize if way == "memory" else 0
     return mine(read_log(path), processes=2 if way == "disk2" else 1)
@@ -52,7 +58,7 @@ def measure(path: str, way: str) -> None:
     own, others = (
         resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    kilobytes = own.ru_maxrss + (2 * others.ru_maxrss if way in ("disk2", "spark") else 0)
+    kilobytes = own.ru_maxrss + others.ru_maxrss * {"disk2": 2, "spark": 1}.get(way, 0)
     found = {
         "seconds": own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime,
         "memory": kilobytes / 1024,
