@@ -55,6 +55,7 @@ VERBS = (
     Listed("explain", "urls", "show which rules change a URL, and why"),
     Listed("compare", "urls", "say whether two URLs count as one"),
     Listed("why", "why", "say what became of a URL in a crawl with JOBDIR"),
+    Listed("report", "report", "write an HTML page about what a crawl saved, or would have"),
     Listed("dedupe", "dedupe", "keep the first spelling of each page of a URL list"),
     Listed("rules", "catalogue", "list the rules of the catalogue, or explain one"),
     Listed("mine", "learn", "learn rules from crawl logs"),

@@ -37,7 +37,7 @@ _POET_BASE = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
 class Addon:
     """Puts the fingerprinter, the dupefilter, the scheduler and the middlewares in their places.
 
-    And the crawl log, when a setting names a file for it.
+    And the crawl log, when a setting names a file for it, or for the report that is made from it.
 
     The fingerprinter configured before becomes the fallback of ours. A dupefilter other than
     Scrapy's own stays in its place, and so does a scheduler that the project names. All settings
@@ -74,7 +74,7 @@ class Addon:
             settings.setdefault_in_component_priority_dict(
                 "SPIDER_MIDDLEWARES", UrlNormSpiderMiddleware, SPIDER_PRIORITY
             )
-        if config.crawl_log:
+        if config.crawl_log or config.report:
             settings.setdefault_in_component_priority_dict("EXTENSIONS", CrawlLog, 500)
 
     def _wrap_fingerprinter(self, settings: BaseSettings) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
+from scrapy_urlnorm.crawl.recording import recording_of
 from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
-from scrapy_urlnorm.crawl.settings import CRAWL_LOG, shows_secrets
+from scrapy_urlnorm.crawl.settings import CRAWL_LOG, REPORT, shows_secrets
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.logs.mask_key import mask_key
 from scrapy_urlnorm.logs.response_row import redirect_row, row_of
@@ -57,11 +58,19 @@ class CrawlLog:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raise NotConfigured without a path, ConfigError for one that cannot be written."""
-        path = crawler.settings.get(CRAWL_LOG)
-        if not path:
+        """Raise NotConfigured without a path, ConfigError for one that cannot be written.
+
+        Without a path of its own the log is made for the report: it has the URLs as they stand, and
+        only its owner may read it.
+        """
+        settings = crawler.settings
+        recording = recording_of(crawler) if settings.get(REPORT) else None
+        if path := settings.get(CRAWL_LOG):
+            extension = cls(str(path), secrets=shows_secrets(settings))
+        elif recording is not None:
+            extension = cls(recording.rows, secrets=True)
+        else:
             raise NotConfigured(f"{CRAWL_LOG} names no file")
-        extension = cls(str(path), secrets=shows_secrets(crawler.settings))
         connect = crawler.signals.connect
         connect(extension.response_downloaded, signals.response_downloaded)
         connect(extension.response_received, signals.response_received)

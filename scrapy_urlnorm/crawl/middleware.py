@@ -141,7 +141,7 @@ class UrlNormDownloaderMiddleware:
         if live_rules is not None:
             saved = live_rules.saved()
             if self._recording is not None:
-                self._recording.tested(live_rules.tested())
+                self._recording.learned(live_rules.rules, live_rules.tested())
             live_rules.close()
         if self._database is not None:
             self._database.close()

@@ -40,6 +40,7 @@ MEDIA = "URLNORM_MEDIA"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
 CRAWL_LOG = "URLNORM_CRAWL_LOG"
 CRAWL_LOG_SECRETS = "URLNORM_CRAWL_LOG_SECRETS"
+REPORT = "URLNORM_REPORT"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 LEARN_MODES = ("off", "redirects", "content")
@@ -112,6 +113,12 @@ SETTINGS: Mapping[str, Setting] = {
         "True or False",
         "True writes user names, passwords, session ids and tokens in URLs into that log as they "
         "stand; else they are masked",
+    ),
+    REPORT: Setting(
+        None,
+        "a path",
+        "an HTML page about what the crawl saved, written at its end. Every response is looked at for it, "
+        "as for a crawl log",
     ),
     FALLBACK_FINGERPRINTER: Setting(
         STOCK_FINGERPRINTER,
@@ -191,6 +198,7 @@ class Config:
     store_options: Mapping[str, Any]
     jobdir: str | None
     crawl_log: str | None
+    report: Path | None
     media: bool  #: whether requests for files and images get keys
     fallback: str | type
 
@@ -206,7 +214,9 @@ class Config:
         )
         normalizer = _normalizer(profile, rules, site_rules)
         learn = _choice(settings, LEARN, LEARN_MODES)
-        learned_path = _learned_path(settings, jobdir)
+        learned_path = _path(settings, LEARNED_PATH)
+        if learned_path is None and jobdir:
+            learned_path = Path(jobdir, RULES_NAME)
         config = cls(
             normalizer=normalizer,
             rewriter=normalizer.for_requests() if _bool(settings, REWRITE) else None,
@@ -221,6 +231,7 @@ class Config:
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
             crawl_log=str(settings.get(CRAWL_LOG) or "") or None,
+            report=_path(settings, REPORT),
             media=_bool(settings, MEDIA),
             fallback=cls.fallback_of(settings),
         )
@@ -268,13 +279,11 @@ def shows_secrets(settings: BaseSettings) -> bool:
     return _bool(settings, CRAWL_LOG_SECRETS)
 
 
-def _learned_path(settings: BaseSettings, jobdir: str | None) -> Path | None:
-    path = settings.get(LEARNED_PATH)
+def _path(settings: BaseSettings, name: str) -> Path | None:
+    path = settings.get(name)
     if path is not None and not isinstance(path, (str, Path)):
-        raise _bad(LEARNED_PATH, path)
-    if path:
-        return Path(path)
-    return Path(jobdir, RULES_NAME) if jobdir else None
+        raise _bad(name, path)
+    return Path(path) if path else None
 
 
 def _refuse_unknown(settings: BaseSettings) -> None:
