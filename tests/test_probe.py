@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm.learning import probe as module
-from scrapy_urlnorm.learning.probe import MOST_PAIRS, Comparison, Pair, Probe, probes_for
+from scrapy_urlnorm.learning.probe import MOST_PAIRS, Comparison, Pair, Probe, fitted, probes_for
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -235,3 +235,29 @@ def test_of_many_urls_a_sample_is_kept(monkeypatch):
     assert one.pairs == other.pairs
     assert len(one.pairs) == 10
     assert not one.is_complete
+
+
+# --- beside the rules that are active ---------------------------------------------------------
+
+
+def test_a_rule_that_hides_another_one_stays_proposed():
+    """It holds, and takes from an active rule the URLs that this one knows."""
+    form = {"rest": "/show?id=1"}
+    active = SiteRule(site="shop.test", kind="ignore-value", slots=["q:sid"], when=form)
+    holds = SiteRule(site="shop.test", kind="prefix-alias", prefix="/show", by="/view")
+    harmless = SiteRule(site="shop.test", kind="drop-param", param="colour")
+    refuted = harmless.replace(status="rejected")
+    rows = [row(f"http://shop.test/show?id=1&sid={n}", "one") for n in range(20)]
+    rows += [row(f"http://shop.test/list?colour={n}", "two") for n in range(20)]
+    found = fitted([holds, refuted, harmless], [active], rows)
+    assert [rule.status for rule in found] == ["proposed", "rejected", "active"]
+    assert "find less beside it" in found[0].note
+
+
+def test_a_rule_that_merges_what_the_log_tells_apart_stays_proposed():
+    """Whatever was fetched: the log has other pages."""
+    rule = SiteRule(site="shop.test", kind="drop-param", param="colour")
+    rows = [row(f"http://shop.test/?colour={n}", str(n)) for n in range(3)]
+    assert [found.status for found in fitted([rule], [], rows)] == ["proposed"]
+    rows = [row(f"http://shop.test/?colour={n}", "one") for n in range(3)]
+    assert [found.status for found in fitted([rule], [], rows)] == ["active"]

@@ -181,8 +181,9 @@ def _no_children_left() -> Iterator[None]:
 
 
 def _by_status(rules: list[Any]) -> str:
-    active = sum(rule.active for rule in rules)
-    return f"{counted(active, 'rule')} active, {len(rules) - active:,} proposed"
+    status = Counter(rule.status for rule in rules)
+    text = f"{counted(status['active'], 'rule')} active, {status['proposed']:,} proposed"
+    return text + (f", {status['rejected']:,} rejected" if status["rejected"] else "")
 
 
 def _written(path: str, merged: Merged) -> str:

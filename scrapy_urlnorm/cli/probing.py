@@ -6,15 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.cli.crawl_logs import Logs
+from scrapy_urlnorm.cli.merge import domain_of
 from scrapy_urlnorm.cli.verb import UsageError, say
-from scrapy_urlnorm.learning.probe import probes_for
+from scrapy_urlnorm.learning.evidence import site_of
+from scrapy_urlnorm.learning.probe import fitted, probes_for
 from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Collection
 
     from scrapy_urlnorm.learning import SiteReport
     from scrapy_urlnorm.learning.probe import Probe
+    from scrapy_urlnorm.logs import Observation
+    from scrapy_urlnorm.site_rules import SiteRule
 
 
 def add_probe(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +53,19 @@ def probed(args: argparse.Namespace, reports: list[SiteReport]) -> list[SiteRepo
     asked = [probe for probe in probes if probe.pairs]
     if asked:
         args.project.probe(asked)
-    _say_probed(probes)
-    by_identity = {probe.rule.identity: probe.decided() for probe in asked}
+    decided = [probe.decided() for probe in asked]
+    sites = {domain_of(rule) for rule in decided if rule.active}
+    rows: dict[str, list[Observation]] = {site: [] for site in sites}
+    for row in Logs(args, quiet=True) if sites else ():
+        site = site_of(row.url)
+        if site in rows:
+            rows[site].append(row)
+    by_identity: dict[str, SiteRule] = {}
+    for report in reports:
+        of_site = [rule for rule in decided if domain_of(rule) == report.site]
+        for rule in fitted(of_site, report.active, rows.get(report.site, ())):
+            by_identity[rule.identity] = rule
+    _say_probed(probes, by_identity.values())
     return [
         replace(
             report,
@@ -59,11 +75,12 @@ def probed(args: argparse.Namespace, reports: list[SiteReport]) -> list[SiteRepo
     ]
 
 
-def _say_probed(probes: list[Probe]) -> None:
+def _say_probed(probes: Collection[Probe], decided: Collection[SiteRule]) -> None:
     if not probes:
         say("Nothing to probe: no rule is proposed.")
         return
-    found = [probe.status for probe in probes]
+    found = [rule.status for rule in decided]
+    found += ["proposed"] * (len(probes) - len(found))
     say(
         f"{counted(len(probes), 'proposed rule')} probed with "
         f"{counted(sum(probe.fetches for probe in probes), 'request')}: "

@@ -31,7 +31,7 @@ from scrapy_urlnorm.learning.risk import accepted, risk
 from scrapy_urlnorm.normalizer import Normalizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
@@ -203,6 +203,46 @@ class Probe:
             examples=tuple(map(tuple, examples)),
             note=note,
         )
+
+
+def fitted(
+    decided: Sequence[SiteRule], active: Iterable[SiteRule], rows: Sequence[Observation]
+) -> list[SiteRule]:
+    """Return the *decided* rules; one that does not fit to the *active* ones stays proposed.
+
+    All are rules of one site, and *rows* are its rows. A rule may be right and yet do harm: it
+    takes from other rules the URLs that they know. So it must not add keys on the log, nor keys
+    with several contents.
+    """
+    rules = list(active)
+    keys, wrong = _keys_and_wrong(rules, rows)
+    result = []
+    for rule in decided:
+        if rule.status == "active":
+            try:
+                now = _keys_and_wrong([*rules, rule], rows)
+            except ConfigError as error:
+                result.append(rule.replace(status="proposed", note=f"{rule.note}; {error}"))
+                continue
+            if now[0] > keys or now[1] > wrong:
+                note = f"{rule.note}; but the rules that are active find less beside it"
+                result.append(rule.replace(status="proposed", note=note))
+                continue
+            rules.append(rule)
+            keys, wrong = now
+        result.append(rule)
+    return result
+
+
+def _keys_and_wrong(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> tuple[int, int]:
+    """Return how many keys *rows* have under *rules*, and how many keys have several contents."""
+    normalize = Normalizer("default", site_rules=rules).normalize
+    contents: dict[str, set[str | None]] = {}
+    for row in rows:
+        found = contents.setdefault(normalize(row.url), set())
+        if row.is_page:
+            found.add(row.content)
+    return len(contents), sum(len(found) > 1 for found in contents.values())
 
 
 # --- pairs, from a log ------------------------------------------------------------------------
