@@ -69,7 +69,10 @@ def survey(
     banned: Mapping[str, int] | None = None,
     wary: bool = False,
 ) -> Iterator[SiteReport]:
-    """Learn as `mine` does; yield a report for each site, in the order of their names."""
+    """Learn as `mine` does; yield a report for each site, in the order of their names.
+
+    All *observations* are read before the first report. Many of them leave memory: `rows_by_site`.
+    """
     limits = Limits(risk, noise, wary)
     known: defaultdict[str, tuple[SiteRule, ...]] = defaultdict(tuple)
     for rule in accepted:
