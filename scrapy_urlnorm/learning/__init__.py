@@ -4,7 +4,7 @@ One rule, step by step. The log of a small forum has 44 pages, with what was in 
 ``/topic/1`` to ``/topic/12``, each once more with ``?pos=0`` to ``3`` and the same content; and
 five lists ``/forum/1``, each with three more pages ``?pos=1`` to ``3`` of other content.
 
-1. *Evidence* (`evidence`, `slots`, `corpus`). The rows of ``/topic/1`` and ``/topic/1?pos=1``
+1. *Evidence* (`rows_by_site`, `evidence`, `slots`, `corpus`, `selected`). The rows of ``/topic/1`` and ``/topic/1?pos=1``
    become items: the slots of the normalized URL (``s0 = topic``, ``s1 = 1``, ``q:pos = 1``), its
    hash, and the number of its content. Redirects have the content of their target.
 2. *Candidates* (`candidates`). The two URLs have one content and differ in ``q:pos`` alone.

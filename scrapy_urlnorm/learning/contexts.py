@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.site_rules.context import Has, Is
@@ -62,20 +62,21 @@ def starts(slot: str, head: str) -> Starts:
 
 
 class Vocabulary:
-    """What is worth naming in the URLs of one site: its names, directories and values."""
+    """What is worth naming in the URLs of one site: its names, directories and values.
+
+    What not every round of learning asks for is looked for when it is asked for.
+    """
 
     def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
         names: Counter[str] = Counter()
         self._colons: Counter[str] = Counter()
         self._slashes: Counter[str] = Counter()
         values: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        paths: dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]] = {}
         for item in items:
-            query = []
             for slot, value in item.slots.items():
-                if slot[:2] == "q:" or slot == "?":
-                    query.append((slot, value))
-                    if slot == "?" or REPEAT in value:
+                if slot[:2] == "q:":
+                    if REPEAT in value:
                         continue
                     names[slot] += 1
                     self._colons[slot] += ":" in value
@@ -85,15 +86,10 @@ class Vocabulary:
                         counted[value] += 1
                 elif slot in ("host", "scheme"):
                     values[slot][value] += 1
-            queries = paths.setdefault(tuple(segments(item.slots)), set())
-            if len(queries) < _MAX_QUERIES:
-                queries.add(tuple(query))
         ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
         self.names = frozenset(name for name, _ in ranked[:_MAX_NAMES])
-        self.directories = _directories(paths)
-        self.heads = _heads(items)
+        self._counted = values
         often = max(_OFTEN, _SHARE * len(items))
-        self.dispatch = _dispatching(items, values)
         self.values = {
             slot: frozenset(
                 value
@@ -104,6 +100,21 @@ class Vocabulary:
             for slot, counted in values.items()
             if slot in self.names or slot in ("host", "scheme")
         }
+
+    @cached_property
+    def directories(self) -> frozenset[tuple[int, str]]:
+        """The (position, segment) that many different paths share."""
+        return _directories(self._items)
+
+    @cached_property
+    def heads(self) -> dict[str, frozenset[str]]:
+        """What enough different values of each slot begin with."""
+        return _heads(self._items)
+
+    @cached_property
+    def dispatch(self) -> frozenset[str]:
+        """The parameters that say which kind of page it is."""
+        return _dispatching(self._items, self._counted)
 
     def separator(self, slot: str) -> str:
         """Return what separates the parts of a parameter's values: ``:``, or ``/``."""
@@ -205,11 +216,16 @@ def _has_digit(text: str) -> bool:
     return any("0" <= character <= "9" for character in text)
 
 
-def _directories(paths: dict[tuple[str, ...], set[Any]]) -> frozenset[tuple[int, str]]:
+def _directories(items: Sequence[Item]) -> frozenset[tuple[int, str]]:
     """Return the (position, segment) that many different paths share.
 
     Paths are counted, not URLs: a slug with many queries is no directory.
     """
+    paths: dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]] = {}
+    for item in items:
+        queries = paths.setdefault(tuple(segments(item.slots)), set())
+        if len(queries) < _MAX_QUERIES:
+            queries.add(tuple(pair for pair in item.slots.items() if is_param(pair[0])))
     counted: Counter[tuple[int, str]] = Counter()
     around: defaultdict[tuple[int, str], set[Any]] = defaultdict(set)
     found = set()

@@ -201,7 +201,7 @@ def selectors(
     All pages of one path template with exactly these parameters have to show one content. Needed
     by test_what_is_redundant_is_found[farm].
     """
-    if limits.wary:
+    if limits.wary or len(corpus.items) < _MIN_CALLED:
         return []
     groups: defaultdict[tuple[Path, tuple[tuple[str, str], ...]], list[Item]]
     groups = defaultdict(list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,10 @@ def survey(
     banned: Mapping[str, int] | None = None,
     wary: bool = False,
 ) -> Iterator[SiteReport]:
-    """Learn as `mine` does; yield a report for each site, in the order of their names."""
+    """Learn as `mine` does; yield a report for each site, in the order of their names.
+
+    All *observations* are read before the first report. Many of them leave memory: `rows_by_site`.
+    """
     limits = Limits(risk, noise, wary)
     known: defaultdict[str, tuple[SiteRule, ...]] = defaultdict(tuple)
     for rule in accepted:
@@ -86,10 +90,13 @@ def _run(jobs: Iterable[Job], processes: int) -> Iterator[SiteReport]:
     if processes <= 1:
         yield from map(report_on, jobs)
         return
-    # Loading it takes longer than learning from a small log.
+    # Loading these takes longer than learning from a small log.
     from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
 
-    with ProcessPoolExecutor(processes) as pool:
+    # A process with the threads of DuckDB must not be forked, and its memory need not be.
+    context = get_context("spawn" if "duckdb" in sys.modules else None)
+    with ProcessPoolExecutor(processes, context) as pool:
         under_way: deque[tuple[int, Future[list[SiteReport]]]] = deque()
         for chunk in _chunks(jobs):
             under_way.append((_size(chunk), pool.submit(_reports_on, chunk)))
