@@ -142,12 +142,13 @@ def test_learned_rules_have_the_same_name_in_every_run(tmp_path):
 
 
 def test_tests_of_all_runs_are_added(path):
-    for _ in range(2):
+    """Of rules that are there at the end of the last."""
+    for run in range(2):
         written = record(path)
-        written.tested([("rule", 3), ("untested", 0)])
+        written.tested([("rule", 3), ("untested", 0), (f"of run {run}", 1)])
         written.close()
     with Drops(path) as read:
-        assert read.tested() == {"rule": 6}
+        assert read.tested() == {"rule": 6, "untested": 0, "of run 1": 1}
 
 
 # --- failures -------------------------------------------------------------------------------
