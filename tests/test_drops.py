@@ -194,6 +194,38 @@ def test_a_record_that_cannot_be_written_ends(path, caplog):
     assert len(caplog.records) == 1
 
 
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from scrapy_urlnorm.report.drops import DropRecord, Point
+
+record = DropRecord(Path(sys.argv[1]), lambda: Point(1, 1))
+record.dropped(b"before", "http://shop.test/?a", None, [], saves=True)
+record.flush()
+# To a process, the largest file it may write looks as a full disk does.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+for number in range(5_000):
+    record.dropped(b"%d" % number, f"http://shop.test/{number}?a", None, [], saves=True)
+record.close()
+"""
+
+
+def test_a_full_disk_ends_the_record(path):
+    """What was written before can be read."""
+    pytest.importorskip("resource", reason="no limits on the size of a file here")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        check=True,
+        text=True,
+    )
+    assert done.stderr.count("Dropped requests are not written down") == 1
+    with Drops(path) as read:
+        assert read.of(b"before") is not None
+
+
 def test_a_row_that_cannot_be_read_names_the_file(path):
     written = record(path)
     written.dropped(b"key", URL, FIRST, [], saves=True)
