@@ -190,6 +190,22 @@ def test_what_a_crawl_did(tmp_path):
     ]
 
 
+def test_a_learned_rule_that_gave_way_to_another_is_gone(tmp_path):
+    """It spared requests, and nobody knew it at the end."""
+    record = DropRecord(tmp_path / "drops", lambda: Progress(9, 3))
+    for rule in ("older rule", "permalinks #post", "drop-params"):
+        record.dropped(rule.encode(), f"{HOST}/?{rule}", f"{HOST}/", [rule], saves=True)
+    record.tested([("permalinks #post", 2)])
+    record.close()
+    with Drops(tmp_path / "drops") as drops:
+        figures = from_crawl([], drops, (), title="a crawl")
+    assert {rule.rule: (rule.status, rule.tested) for rule in figures.rules} == {
+        "older rule": ("gone", None),
+        "permalinks #post": ("active", 2),
+        "drop-params": ("active", None),
+    }
+
+
 SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
 
 
@@ -334,7 +350,8 @@ class _Tags(HTMLParser):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_text_is_text_wherever_it_comes_from(text):
     """It makes no tag and no attribute, and is in the tables as it was."""
-    plain = page_of(of(("/a", "A")))
+    harmless = SiteRule(site="shop.test", kind="drop-param", param="x")
+    plain = page_of(of(("/a", "A"), rules=[harmless]))
     note = text.encode("utf-8", "replace").decode()  # a rule file holds nothing else
     rule = SiteRule(site="shop.test", kind="drop-param", param="x", status="rejected", note=note)
     rows = [

@@ -83,13 +83,11 @@ class Recording:
         assert self._crawler.stats is not None
         return int(self._crawler.stats.get_value(name, default))
 
-    @property
-    def _withheld(self) -> int:
-        return self._number("urlnorm/learned/withheld") - self._number("urlnorm/learned/put_back")
-
     def _progress(self) -> Point:
-        so_far = self._number("urlnorm/merged") + self._withheld
-        saved = self._number("urlnorm/saved", so_far)  # known for certain at the end
+        # What was put back was withheld, or only parked: for certain this is known at the end.
+        unparked = self._number("urlnorm/learned/put_back") - self._number("urlnorm/learned/parked")
+        withheld = self._number("urlnorm/learned/withheld") - max(0, unparked)
+        saved = self._number("urlnorm/saved", self._number("urlnorm/merged") + withheld)
         return Point(self._number("downloader/response_count"), saved)
 
     def close(self) -> None:
@@ -115,7 +113,7 @@ class Recording:
                     drops,
                     self._rules,
                     title=f"Crawl of the spider {spider.name if spider else ''}",
-                    withheld=max(0, self._withheld),
+                    withheld=max(0, self._number("urlnorm/saved") - self._number("urlnorm/merged")),
                 )
             report.parent.mkdir(parents=True, exist_ok=True)
             report.write_text(page(figures), encoding="utf-8")

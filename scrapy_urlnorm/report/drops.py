@@ -64,9 +64,6 @@ _ADD_SAVED = """
 INSERT INTO saved VALUES (?, ?, ?)
 ON CONFLICT (host, rules) DO UPDATE SET count = count + excluded.count
 """
-_ADD_TESTED = """
-INSERT INTO tested VALUES (?, ?) ON CONFLICT (rule) DO UPDATE SET agreed = agreed + excluded.agreed
-"""
 
 
 class Drop(NamedTuple):
@@ -179,11 +176,19 @@ class DropRecord:
             self._points.append(self._progress())
 
     def tested(self, results: Iterable[tuple[object, int]]) -> None:
-        """Write down how many tests each learned rule has passed in this run."""
-        rows = [(rule_in_words(rule), agreed) for rule, agreed in results if agreed]
+        """Write down what is learned by now, and how many tests each rule has passed in this run."""
         with self._ending_on_failure():
-            if self._connection is not None:
-                self._connection.executemany(_ADD_TESTED, rows)
+            if self._connection is None:
+                return
+            before = dict(self._connection.execute("SELECT rule, agreed FROM tested"))
+            rows = {rule_in_words(rule): agreed for rule, agreed in results}
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("DELETE FROM tested")
+            self._connection.executemany(
+                "INSERT INTO tested VALUES (?, ?)",
+                [(rule, agreed + before.get(rule, 0)) for rule, agreed in rows.items()],
+            )
+            self._connection.execute("COMMIT")
 
     def flush(self) -> None:
         """Write down what has come together."""
@@ -297,7 +302,7 @@ class Drops(ReadDatabase):
         ]
 
     def tested(self) -> dict[str, int]:
-        """Return by learned rule, in words, how many tests it has passed."""
+        """Return how many tests each rule has passed that was learned when the crawl ended."""
         return dict(self._read("SELECT rule, agreed FROM tested"))
 
 

@@ -37,6 +37,8 @@ def from_logs(rows: Iterable[Observation], normalizer: Normalizer, *, title: str
     found.add_all(rows)
     rules = _rule_figures(normalizer.site_rules, found.credit, {}, found.example)
     notes = [_FORECAST]
+    if not normalizer.site_rules:
+        notes.append(_NO_SITE_RULES)
     if found.requests and not found.pages:
         notes.append(_NO_CONTENTS)
     return Figures(
@@ -61,6 +63,10 @@ def from_logs(rows: Iterable[Observation], normalizer: Normalizer, *, title: str
 _FORECAST = (
     "A log has only what was fetched. So this is what a crawl with these rules would not have "
     "fetched again; what a crawl learns on its way may spare more."
+)
+_NO_SITE_RULES = (
+    "Only the catalogue was applied. Rules for the sites of this log can be mined from it "
+    "(scrapy-urlnorm mine) and given with --site-rules."
 )
 _NO_CONTENTS = (
     "The contents of the pages are not known, so equal pages are not found here. A crawl with "
@@ -100,8 +106,8 @@ def from_crawl(
     notes = ["Spared are requests that stock Scrapy would have sent and this crawl did not."]
     if withheld:
         notes.append(
-            f"{counted(withheld, 'request')} of the site's URLs are withheld because of what was "
-            "learned. By rule, a request that was sent after all counts too."
+            f"{counted(withheld, 'request')} {'is' if withheld == 1 else 'are'} withheld because of "
+            "what was learned. By rule, a request that was sent after all counts too."
         )
     if not found.distinct:
         notes.append(_NO_CONTENTS)
@@ -176,9 +182,11 @@ def _rule_figures(
             )
         )
     for name, number in rest.items():
-        source = "catalogue" if name in RULE_NAMES else "learned"
-        one, other = example(name)
-        status, passed = "active", tested.get(name)
+        is_ours = name in RULE_NAMES
+        # What a crawl learned and no longer had at its end gave way to a better rule.
+        status = "gone" if tested and name not in tested and not is_ours else "active"
+        source = "catalogue" if is_ours else "learned"
+        passed, (one, other) = tested.get(name), example(name)
         figures.append(
             RuleFigures(name, status, source, number, None, None, None, passed, one, other, "")
         )

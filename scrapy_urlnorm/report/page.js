@@ -25,6 +25,10 @@
 
   function build(place) {
     const table = data[place.dataset.table];
+    if (!table.rows.length) {
+      place.append(element("p", "There is nothing to show.", { class: "note" }));
+      return;
+    }
     let rows = table.rows;
     let first = 0;
     let sorted = { column: -1, direction: 1 };

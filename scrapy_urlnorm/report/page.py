@@ -98,7 +98,7 @@ def page(figures: Figures) -> str:
         rules_text=_plain(
             f"What each rule spared, and what it stands on. Requests that several rules {would} needed "
             "for count for each of them; where a host has many, the numbers are estimates from a "
-            "sample. Rules that were taken back say why in their note."
+            "sample. A rule that was taken back says why in its note; one that is gone gave way to another."
         ),
         hosts_text=_plain(
             f"Requests that {would} spared, and pages that were fetched although their content had "
@@ -135,7 +135,7 @@ def _plots(figures: Figures) -> list[str]:
 
 
 def _lead(figures: Figures) -> str:
-    share = f"{figures.spared / figures.requests:.0%}" if figures.requests else "none"
+    share = f"{figures.spared / figures.requests:.1%}" if figures.requests else "none"
     if figures.is_forecast:
         return (
             f"Of {counted(figures.requests, 'request')} in this log, a crawl with these rules would "

@@ -34,6 +34,7 @@ _LONGEST_LABEL = 40
 _INK = {"labelColor": "currentColor", "titleColor": "currentColor"}
 _CONFIG = {
     "background": "transparent",
+    "padding": {"left": 24, "top": 5, "right": 12, "bottom": 5},  # the browser's font may be wider
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
     "axis": {
@@ -98,6 +99,7 @@ def hosts(rows: Sequence[Host]) -> Spec:
                 "type": "nominal",
                 "scale": {"domain": ["spared", "left"], "range": _COLOURS},
             },
+            "order": {"field": "what", "sort": "descending"},
         },
     }
 
