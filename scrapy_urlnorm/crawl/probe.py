@@ -11,6 +11,7 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.live.comparing import same_content
+from scrapy_urlnorm.crawl.settings import ENABLED
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.learning.probe import Comparison
@@ -36,7 +37,7 @@ _WORDS = 20
 #: what might answer a request without asking the site. Without cookies every fetch is a visitor's first:
 #: what one of two twins remembers of a visit would tell them apart.
 _OVERRIDES: dict[str, Any] = {
-    "URLNORM_ENABLED": False,
+    ENABLED: False,
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
     "JOBDIR": None,
