@@ -107,8 +107,8 @@ def project(tmp_path):
     return tmp_path
 
 
-def mine(project, site, *arguments):
-    """Run the command in the project; what it printed."""
+def mine(project, site, *arguments, **more):
+    """Run the command in the project; what it printed, and its exit code."""
     settings = {
         "ADDONS": {"scrapy_urlnorm.Addon": 900},
         "ROBOTSTXT_OBEY": True,
@@ -121,10 +121,11 @@ def mine(project, site, *arguments):
         "ITEM_PIPELINES": {"nowhere.Pipeline": 1},
         "SCHEDULER": "scrapy_urlnorm.SharedScheduler",
         "URLNORM_STORE": "memory",
+        **more,
     }
     lines = [f"{name} = {value!r}\n" for name, value in settings.items()]
     (project / "shop_settings.py").write_text("".join(lines))
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "scrapy", "urlnorm", "mine", "--probe", *arguments],
         cwd=project,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(project), str(HERE), *sys.path])},
@@ -133,14 +134,13 @@ def mine(project, site, *arguments):
         check=False,
         timeout=240,
     )
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def test_rules_are_decided_by_pages_and_only_beyond_doubt(project):
     """One site holds the rule, one refutes it; of four others nobody can tell."""
     with Site(answer) as site:
         done = mine(project, site, "log.jsonl", "-o", "rules.toml")
+    assert done.returncode == 0, done.stderr
     rules = {rule.site.removeprefix("*."): rule for rule in load_site_rules(project / "rules.toml")}
     assert {host: rule.status for host, rule in rules.items()} == {
         host: status for host, (_, status) in SITES.items()
@@ -161,6 +161,25 @@ def test_rules_are_decided_by_pages_and_only_beyond_doubt(project):
     assert max(map(len, by_host.values())) <= MOST_REQUESTS
     numbers = [urlsplit(url).path for url in by_host["noise.test"]]
     assert len([number for number, _ in itertools.groupby(numbers)]) == 31  # back to back
+
+
+def test_settings_that_no_crawl_can_run_with_are_an_error(project):
+    """They are named, and the rule file is not written."""
+    broken = {"DOWNLOADER_MIDDLEWARES": {"nowhere.Middleware": 740}}
+    with Site(answer) as site:
+        done = mine(project, site, "log.jsonl", "-o", "rules.toml", **broken)
+    assert done.returncode == 2
+    assert "no crawl with the settings of this project" in done.stderr
+    assert "nowhere" in done.stderr
+    assert not (project / "rules.toml").exists()
+
+
+def test_logs_from_standard_input_cannot_be_probed(project):
+    """They are read twice."""
+    with Site(answer) as site:
+        done = mine(project, site, "-")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "reads the logs twice" in done.stderr
 
 
 def test_outside_a_project_it_says_what_it_needs(project, capfdbinary, monkeypatch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import deque
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed"
 
 from redis_server import RedisServer
 
+from scrapy_urlnorm.crawl.queue import shared_queue
 from scrapy_urlnorm.crawl.queue.shared_queue import SharedQueue
 from scrapy_urlnorm.exceptions import StoreError, StoreUnavailableError
 from scrapy_urlnorm.stores.redis_url import parse_redis
@@ -229,13 +229,13 @@ def test_lost_steps_are_said_again(new, client):
     assert repeated == [5, 2]
 
 
-def test_more_is_lost_than_can_be_said_again(new, client):
+def test_more_is_lost_than_can_be_said_again(new, client, monkeypatch):
     """That is an error, and nothing is told any more."""
+    monkeypatch.setattr(shared_queue, "JOURNAL", 4_000)
     queue = new()
     memory = Memory(client)
-    queue._journal = deque(maxlen=3)
     for name in "abcd":
-        queue.push(entry(name))
+        queue.push(entry(name * 1_000))
         queue.tell()
     memory.restore()
     for _ in range(2):

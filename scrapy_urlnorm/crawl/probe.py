@@ -13,6 +13,7 @@ from scrapy.http import HtmlResponse
 from scrapy_urlnorm.crawl.live.comparing import same_content
 from scrapy_urlnorm.crawl.settings import ENABLED
 from scrapy_urlnorm.crawl.sites import domain_of
+from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.learning.probe import Comparison
 from scrapy_urlnorm.logs.page import visible_lines
 from scrapy_urlnorm.logs.page_identity import Identity, identity_of
@@ -153,10 +154,14 @@ def run(settings: Settings, probes: Iterable[Probe]) -> None:
     """Fetch the pairs of *probes* with the *settings* of a project, and tell them what was found.
 
     Delays, robots.txt, proxies and retries are those of the project. Starts the reactor: once in
-    a process.
+    a process. Raises `ConfigError` if a crawl with these settings does not begin.
     """
     overridden = settings.copy()
     overridden.setdict(_OVERRIDES, priority=1_000)
     process = CrawlerProcess(overridden)
-    process.crawl(ProbeSpider, probes=list(probes))
+    failures: list[Failure] = []
+    process.crawl(ProbeSpider, probes=list(probes)).addErrback(failures.append)
     process.start()
+    if failures:
+        error = failures[0].value
+        raise ConfigError(f"no crawl with the settings of this project: {error!r}") from error

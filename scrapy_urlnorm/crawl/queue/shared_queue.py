@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-JOURNAL = 20_000  #: steps of this crawler that it can repeat when Redis has lost them
+#: Bytes of the steps that a crawler can repeat when Redis has lost them.
+JOURNAL = 32_000_000
 _CHANGES = 1_000  # that are said at once, without waiting for a question
+
+_A_STEP = 500  # bytes, about, without its requests
 
 _STEP = Script.load(__package__, "shared_queue.lua", answers=(list,))
 
@@ -49,7 +52,7 @@ class SharedQueue:
 
     A promoted replica, or a Redis restarted from its file, may not know the last things it was
     told. So the steps of a crawler are numbered, Redis keeps the number of the last one, and the
-    crawler keeps its last `JOURNAL` steps. If Redis names an older one, the crawler repeats what
+    crawler keeps its last steps, `JOURNAL` bytes of them. If Redis names an older one, the crawler repeats what
     came after it. Every change says what is to be, so it may be made twice.
 
     The keys begin with *prefix* and lie in one slot of a cluster. Every failure is a `StoreError`.
@@ -81,7 +84,8 @@ class SharedQueue:
         self._number = 0  # of the last step that changed something
         self._tokens = 0
         self._changes: list[Change] = []  # that Redis was not told of yet
-        self._journal: deque[tuple[int, list[Change]]] = deque(maxlen=JOURNAL)
+        self._journal: deque[tuple[int, list[Change]]] = deque()
+        self._journal_bytes = 0
 
     def open(self) -> None:
         """Connect. Raises `StoreError` for a Redis that would throw waiting requests away."""
@@ -175,13 +179,19 @@ class SharedQueue:
             self._repeat(last)
         changes = self._changes if entry is None else [*self._changes, Change("take", token, entry)]
         if changes:
-            self._journal.append((number, changes))
+            self._remember(number, changes)
             self._number = number
             self._changes = []
         self.waiting, self.held = waiting, held
         if taken_back:
             self._on_taken_back(taken_back)
         return entry
+
+    def _remember(self, number: int, changes: list[Change]) -> None:
+        self._journal.append((number, changes))
+        self._journal_bytes += _size(changes)
+        while self._journal_bytes > JOURNAL:
+            self._journal_bytes -= _size(self._journal.popleft()[1])
 
     def _repeat(self, last: int) -> None:
         """Say all steps again that came after the step *last*, which Redis knows."""
@@ -210,3 +220,7 @@ class SharedQueue:
         if not isinstance(answer, list) or len(answer) != 5:
             raise StoreError(f"{self.name} answers {answer!r}, as no Redis does: is it one?")
         return answer
+
+
+def _size(changes: list[Change]) -> int:
+    return _A_STEP + sum(len(change.entry) for change in changes)

@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 
 class SharedScheduler(BaseScheduler):
-    """For ``SCHEDULER`` where the store of seen keys is in Redis: all requests wait there too.
+    """For ``SCHEDULER`` where the store of the keys is in Redis: all requests wait there too.
 
     Crawlers whose store has one URL and one prefix share the queue. Requests of higher priority
     come first. Requests that others hold count as pending, so no crawler ends before the others:
