@@ -3,6 +3,7 @@
     python benchmarks/learning.py logs DIRECTORY [NAME...]    every log, beside other normalizers
     python benchmarks/learning.py sizes DIRECTORY [NAME...]   a part of the half to learn from
     python benchmarks/learning.py speed DIRECTORY             rows a second, and memory
+    python benchmarks/learning.py files DIRECTORY [NAME...]   from which size on bodies differ
 
 A log is DIRECTORY/NAME.jsonl.gz (optionally in DIRECTORY/crawls). URLs are cut into halves by a
 hash of their text, with the salts a and b: two runs a log, and their mean. Content is what
@@ -15,6 +16,9 @@ content is lost when no URL that comes first under its key has it.
 All of this is of HTML alone. `files` are the URLs that are no HTML: how many redundant ones are
 found, of how many (most have nothing in common but their bytes: one licence of many packages),
 and how many of these merges are false.
+
+``files`` counts contents that are no HTML and stand under several URLs, by the size of their
+bodies, and how many of them stand under different file names.
 
 Other normalizers stand beside where they are installed. "by hand" are the rules of
 benchmarks/site_rules, written with the whole log in view.
@@ -223,6 +227,28 @@ def sizes(paths: Sequence[Path], **options: float) -> None:
               + " ".join(f"{name} {share:.2f}" for name, share in shares.items()))  # fmt: skip
 
 
+def files(paths: Sequence[Path], **_: float) -> None:
+    """Small bodies that are equal by chance would stand under names that have nothing in common."""
+    limits = (0, 1, 32, 64, 128, 256, 1_024)
+    equal, different = Counter[int](), Counter[int]()
+    for path in paths:
+        urls: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for fields in map(json.loads, lines):
+                size = fields.pop("len", None)
+                row = from_row(fields)
+                if size is not None and size >= 0 and row.is_page and row.is_file:
+                    urls[str(row.content), max(n for n in limits if n <= size)].add(row.url)
+        for (_, least), under in urls.items():
+            if len(under) > 1:
+                equal[least] += 1
+                names = {url.partition("?")[0].rpartition("/")[2] for url in under}
+                different[least] += len(names) > 1
+    for least in limits:
+        print(f"from {least:>5} bytes: {equal[least]:>4} equal contents, "
+              f"{different[least]:>3} of them under different names")  # fmt: skip
+
+
 def speed(paths: Sequence[Path], **options: float) -> None:
     """The largest log alone, then all logs as many sites."""
     loaded = [Log(path) for path in paths]
@@ -252,7 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("logs", "sizes", "speed"))
+    parser.add_argument("what", choices=("logs", "sizes", "speed", "files"))
     parser.add_argument("directory", type=Path)
     parser.add_argument("names", nargs="*", help="logs to take; all (sizes: applications)")
     parser.add_argument("--risk", type=float, default=0.02)
@@ -266,7 +292,7 @@ def main() -> None:
     paths = [path for path in paths if path.name.startswith(tuple(wanted))]
     if not paths:
         parser.error(f"no logs (*.jsonl.gz) in {directory}")
-    run = {"logs": logs, "sizes": sizes, "speed": speed}[arguments.what]
+    run = {"logs": logs, "sizes": sizes, "speed": speed, "files": files}[arguments.what]
     run(paths, risk=arguments.risk, noise=arguments.noise)
 
 

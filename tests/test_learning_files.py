@@ -93,6 +93,22 @@ def test_a_rule_of_pages_keeps_away_from_files_that_refute_it():
         assert (found.false_merges, found.found) == (0, 1.0)
 
 
+def test_what_tells_files_from_pages_may_be_values():
+    """A parameter that every URL has says which are to download."""
+    rows = [
+        row._replace(url=row.url.replace("?", f"?a={a}&") if "?" in row.url else f"{row.url}?a={a}")
+        for shown in ("list", "tree", "index")
+        for row in lists(20, "x=y")
+        for a in ["raw" if row.mime == CSV else shown]
+    ]
+    rows = [row._replace(content=f"{row.content} {row.url.partition('a=')[2][:3]}") for row in rows]
+    rows += [
+        Observation(f"{HOST}/list/{n}?a=search&q=x", 200, f"q {n}", mime=HTML) for n in range(9)
+    ]
+    [rule] = [rule for rule in active(rows) if rule.param == ("order",)]
+    assert rule.when == {"params": {"a": ["index", "list", "tree"]}}
+
+
 def test_files_that_nothing_tells_from_pages_take_no_rule_back():
     """A feed that says its own URL is another file under each: what pages proved still holds."""
     rows = copies(30, HTML)

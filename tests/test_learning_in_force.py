@@ -7,7 +7,7 @@ import random
 import pytest
 
 from scrapy_urlnorm.learning import mine, survey
-from scrapy_urlnorm.learning.in_force import joined, says
+from scrapy_urlnorm.learning.in_force import has_longer_table, joined, says
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -144,3 +144,25 @@ def test_no_order_of_rows_matters(wary):
     for seed in range(5):
         random.Random(seed).shuffle(rows)
         assert mine(rows, accepted=known, wary=wary) == expected
+
+
+def table(*ranges, **operands):
+    """A rule that knows the pages of posts."""
+    operands |= {"kind": "range-alias", "slots": "q:post", "ranges": list(ranges)}
+    return SiteRule(site="h.example", source="content", support=9, **operands)
+
+
+@pytest.mark.parametrize(
+    ("later", "before", "is_longer"),
+    [
+        (table("/t?post={} 1-9"), table("/t?post={} 1-5"), True),
+        (table("/t?post={} 1-5", "/u?post={} 1-5"), table("/t?post={} 1-5"), True),
+        (table("/t?post={} 1-5"), table("/t?post={} 1-9"), False),
+        (table("/t?post={} 1-5 6-9"), table("/t?post={} 1-9"), False),
+        (table("/t?post={} 1-9", **IN_A), table("/t?post={} 1-5"), False),
+        (rule(), rule(**IN_A), False),
+    ],
+)
+def test_a_longer_table_is_the_same_rule(later, before, is_longer):
+    """It says of the pages that were known what was said before; a wider rule says more."""
+    assert has_longer_table(later, before) is is_longer

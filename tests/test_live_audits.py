@@ -227,3 +227,31 @@ def test_answers_to_audits_of_a_rule_that_is_gone_do_no_harm():
     audits.undecided([one])
     audits.agreed([one], "a")
     assert audits.is_due([one], URL, "b")
+
+
+@pytest.mark.usefixtures("room")
+def test_a_rule_has_the_audits_of_the_one_that_it_takes_the_place_of():
+    """A longer table of the same numbers is the same rule. One that is audited keeps its own."""
+    short, long, other = (rule(kind="drop-param", param=name) for name in ("a", "b", "c"))
+    audits = Audits()
+    before = audited(audits, short, 200)
+    audits.pass_on(short, long)
+    audits.forget(short)
+    assert audited(audits, long, 200) < before / 2
+    before = audits.to_blame([long, rule(200)])
+    audited(audits, other, 20)
+    audits.pass_on(other, long)
+    assert audits.to_blame([long, rule(200)]) == before
+    audits.pass_on(rule(), other)  # it had none
+
+
+@pytest.mark.usefixtures("room")
+def test_what_was_under_way_for_a_rule_that_went_has_no_answer():
+    """Its place is not counted as taken."""
+    short, long = (rule(kind="drop-param", param=name) for name in "ab")
+    audits = Audits()
+    while not audits.is_due([short], URL, 1):
+        pass
+    audits.pass_on(short, long)
+    audits.undecided([short])
+    assert audits.is_due([long], URL, 2)

@@ -13,9 +13,10 @@ from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
 from scrapy_urlnorm.crawl.live import audit_results, live_rules
+from scrapy_urlnorm.crawl.live.content import Change
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
 from scrapy_urlnorm.crawl.settings import Config
-from scrapy_urlnorm.site_rules import load_site_rules
+from scrapy_urlnorm.site_rules import SiteRule, load_site_rules
 
 
 @pytest.fixture
@@ -447,3 +448,25 @@ def test_the_site_of_an_empty_path_is_its_host():
     """As of any other URL."""
     for url in ("http://h.shop.test", "http://h.shop.test#7", "http://h.shop.test?x"):
         assert live_rules.site_of(url) == SITE
+
+
+def test_a_longer_table_keeps_the_audits_of_the_shorter_one(parts):
+    """Each page that arrives may make the table longer: it is the same rule, and proved as before."""
+    ranges = ("/t?post={} 1-5", "/t?post={} 1-9")
+    short, long = (
+        SiteRule(
+            site=SITE,
+            kind="range-alias",
+            slots="q:post",
+            ranges=[each],
+            source="content",
+            support=9,
+        )
+        for each in ranges
+    )
+    audits = parts.rules._audits
+    audits.is_due([short], BARE, "content")
+    audits.agreed([short], "content")
+    parts.rules._mined(SITE, Change([long], [short]), {})
+    assert audits._record(long).agreed == 1
+    assert short.identity not in audits._records

@@ -6,7 +6,8 @@ five lists ``/forum/1``, each with three more pages ``?pos=1`` to ``3`` of other
 
 1. *Evidence* (`rows_by_site`, `evidence`, `slots`, `corpus`, `selected`). The rows of ``/topic/1`` and ``/topic/1?pos=1``
    become items: the slots of the normalized URL (``s0 = topic``, ``s1 = 1``, ``q:pos = 1``), its
-   hash, and the number of its content. Redirects have the content of their target.
+   hash, and the number of its content. Redirects have the content of their target. What is no
+   HTML has the content of its bytes, and less to say (`files`, `on_files`).
 2. *Candidates* (`candidates`). The two URLs have one content and differ in ``q:pos`` alone.
    Other topics do, too, so "drop pos" is worth a trial; so are "pos=1 is the default", and
    whatever a kind of rule thinks may make one of two such URLs (`Operation.between`).

@@ -190,6 +190,10 @@ def apart(
         known.update(_described(slots, op.slots, _headless(op), vocabulary))
     for name in vocabulary.names - op.slots:
         known[No(name)] = sum(name not in slots for slots in pages)
+    for slot in vocabulary.dispatch - op.slots:
+        values = {slots.get(slot) for slots in pages} - {slots.get(slot) for slots in files}
+        if named := tuple(sorted(value for value in values if value is not None)):
+            known[Is(slot, named)] = sum(slots.get(slot) in named for slots in pages)
     found = [
         condition
         for condition, number in known.items()

@@ -77,6 +77,11 @@ def says(wider: SiteRule, rule: SiteRule) -> bool:
     )
 
 
+def has_longer_table(rule: SiteRule, before: SiteRule) -> bool:
+    """Whether *rule* is *before* with the pages that arrived since: what was proved still holds."""
+    return isinstance(before.operation, RangeAlias) and says(rule, before)
+
+
 def _is_as_doubtful(rule: SiteRule, refuted: SiteRule) -> bool:
     if exchanges_values(rule.operation):
         return rule.operation == refuted.operation

@@ -31,7 +31,7 @@ FILE = "file"
 _CUT_OFF = frozenset(("dataloss", "download_stopped"))
 """Flags that Scrapy puts on a response whose body did not arrive whole."""
 
-_CANONICAL = (
+_CANONICAL = etree.XPath(
     "(/html/head//link[contains(concat(' ', normalize-space("
     "translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href)[1]"
 )
@@ -132,7 +132,7 @@ def _parsed(
 
 
 def _canonical(root: Any, base: str) -> str | None:
-    for href in root.xpath(_CANONICAL):
+    for href in _CANONICAL(root):
         with suppress(ValueError):  # a bad host in the link
             return urljoin(base, str(href).strip())
     return None

@@ -16,7 +16,7 @@ them back, in the `register`, which makes learned keys with them.
 
 Keeping back: `eligible` says which requests learning may touch. `ledger` is the database of the
 pages that arrived and the requests kept back; `pages`, `kept_back` and `rekeying` are what
-`witness` does with it.
+`witness` does with it; `file_uses` says which rules hold for what is no HTML.
 
 Testing: `audits` says how many requests are sent all the same, by their kinds (`strata`);
 `open_audits` are those without an answer; `audit_results` decides, with `comparing`, how each ended.

@@ -225,6 +225,12 @@ class Audits:
         """Return which of *rules* to reject when an audit disagrees: the one with least support."""
         return min(rules, key=lambda rule: self._record(rule).witnesses)
 
+    def pass_on(self, rule: Reason, to: Reason) -> None:
+        """Let a rule that is new have what is known of one that it takes the place of."""
+        if rule.identity in self._records and to.identity not in self._records:
+            record = self._records[to.identity] = self._records.pop(rule.identity)
+            record.under_way = 0  # the answers to these are about the rule that went
+
     def forget(self, rule: Reason) -> None:
         """Forget a rule that is no longer in force."""
         record = self._records.pop(rule.identity, None)

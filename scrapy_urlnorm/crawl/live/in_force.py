@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.crawl.live.report import why
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.in_force import has_longer_table
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -110,6 +111,9 @@ class InForce:
         Others are not told of a rule that went: they have pages of their own.
         """
         is_narrower = self._file_uses.learn(files)
+        for rule in change.gone:
+            if longer := next((each for each in change.came if has_longer_table(each, rule)), None):
+                self._audits.pass_on(rule, longer)
         if change.gone:
             self.take_back(change.gone, tell=False)
         if change.came:
