@@ -98,7 +98,8 @@ def page(figures: Figures) -> str:
         rules_text=_plain(
             f"What each rule spared, and what it stands on. Requests that several rules {would} needed "
             "for count for each of them; where a host has many, the numbers are estimates from a "
-            "sample. A rule that was taken back says why in its note; one that is gone gave way to another."
+            "sample. A rule that was taken back says why in its note; one that is gone was no "
+            "longer known at the end, mostly because a better one took its place."
         ),
         hosts_text=_plain(
             f"Requests that {would} spared, and pages that were fetched although their content had "
@@ -173,8 +174,16 @@ def _course_text(figures: Figures) -> str:
 
 
 def _suspicious_text(figures: Figures) -> str:
+    if not figures.suspicions and figures.is_forecast:
+        return (
+            "Nothing is suspicious: no pages with different contents have one key, and no rule has "
+            "evidence against it."
+        )
     if not figures.suspicions:
-        return "Nothing is suspicious: no pages with different contents have one key, and no rule was taken back."
+        return (
+            "No rule has evidence against it, and none was refuted by a page. What was not fetched "
+            "cannot be compared: the tests of learned rules stand for it."
+        )
     shown = len(figures.suspicious)
     first = f" The first {shown:,} of them are shown." if shown < figures.suspicions else ""
     return (
