@@ -15,7 +15,7 @@ from scrapy_urlnorm import SiteRule, save_site_rules
 from scrapy_urlnorm.crawl.live import audit_results, live_rules, mining
 from scrapy_urlnorm.crawl.live.file_uses import FileUses
 from scrapy_urlnorm.crawl.live.ledger import Page
-from scrapy_urlnorm.learning.on_files import OnFiles, on_files
+from scrapy_urlnorm.learning.on_files import FILES_ALONE, OnFiles, on_files
 from scrapy_urlnorm.learning.worker import OF_FILE, Job, mined
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.logs.page_identity import FILE, Identity
@@ -201,6 +201,17 @@ def test_what_mining_says_decides(found, of_files, of_pages):
     assert uses.allow(page(FILE), [VIA]) is of_files
     assert uses.allow(page(None), [VIA]) is of_pages
     assert uses.of(VIA).support == found.agree
+
+
+def test_that_files_alone_have_proved_a_rule_goes_with_it():
+    """To the next crawl, until pages prove it too."""
+    [rule] = mined(Job(SITE, rows(30, "file"), (), {})).rules
+    assert rule.note == FILES_ALONE
+    assert not FileUses().allow(page(None), [rule])
+    assert FileUses().allow(page(FILE), [rule])
+    [rule] = mined(Job(SITE, rows(30, "file") + PAGES, (rule,), {})).rules
+    assert rule.note is None
+    assert FileUses().allow(page(None), [rule])
 
 
 def test_what_an_audit_refuted_stays_refuted():

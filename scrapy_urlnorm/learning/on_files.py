@@ -23,6 +23,10 @@ _PLAIN = Normalizer("default")
 _MOST = 2
 
 
+#: The note of a rule that files alone have proved: it goes with the rule to the next crawl.
+FILES_ALONE = "files alone agree: it says nothing of pages"
+
+
 class OnFiles(NamedTuple):
     """What files say about a rule.
 
@@ -110,3 +114,10 @@ def on_files(
         )
         for number in agree.keys() | differ.keys()
     }
+
+
+def with_note(rule: SiteRule, found: OnFiles | None) -> SiteRule:
+    """Return *rule* with a note that files alone have proved it, or without, as they say now."""
+    if found is not None and found.is_alone:
+        return rule.replace(note=FILES_ALONE)
+    return rule.replace(note=None) if rule.note == FILES_ALONE else rule

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.learning import catalogue
 from scrapy_urlnorm.learning.mining import survey
-from scrapy_urlnorm.learning.on_files import OnFiles, on_files
+from scrapy_urlnorm.learning.on_files import OnFiles, on_files, with_note
 from scrapy_urlnorm.logs.observation import Observation
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def mined(job: Job) -> Mined:
         rows = [_observation(*row) for row in job.rows]
         rules = _mine(job, rows)
         files = on_files(rules, rows)
+        rules = tuple(with_note(rule, files.get(rule.identity)) for rule in rules)
     except Exception as error:  # noqa: BLE001 - whatever it is, the crawl has to go on
         return Mined(job.site, (), process_time() - start, repr(error))
     return Mined(job.site, rules, process_time() - start, on_files=files)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning.on_files import OfFiles
+from scrapy_urlnorm.learning.on_files import FILES_ALONE, OfFiles
 from scrapy_urlnorm.logs.page_identity import FILE
 
 if TYPE_CHECKING:
@@ -58,12 +58,18 @@ class FileUses:
 
     def allow(self, page: Page, rules: Iterable[SiteRule]) -> bool:
         """Return whether *rules* may withhold a request behind *page*."""
-        known = [self._known.get(rule.identity) for rule in rules]
         if not is_file(page):
-            return not any(each is not None and each.is_alone for each in known)
-        return self._refuted.isdisjoint(rule.identity for rule in rules) and not any(
-            each is not None and each.differ for each in known
-        )
+            return not any(map(self._is_alone, rules))
+        return not any(map(self._is_refuted, rules))
+
+    def _is_alone(self, rule: SiteRule) -> bool:
+        """Whether files alone have proved *rule*, in this crawl or where it was learned."""
+        known = self._known.get(rule.identity)
+        return rule.note == FILES_ALONE if known is None else known.is_alone
+
+    def _is_refuted(self, rule: SiteRule) -> bool:
+        known = self._known.get(rule.identity)
+        return rule.identity in self._refuted or (known is not None and known.differ > 0)
 
 
 def is_file(page: Page) -> bool:
