@@ -123,6 +123,19 @@ def test_rows_stay_in_memory_without_the_database(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("on_disk")
+def test_a_disk_that_cannot_hold_the_rows_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The error of the database is one line about a folder; nothing is left there."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(rows_by_site, "_MAX_LINE", 10)
+    with pytest.raises(OSError, match="the rows of the log: ") as raised:
+        given_sites([Observation(f"http://a.example/{n}", 200, "a" * 9_000) for n in range(9)])
+    assert raised.value.filename.startswith(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("on_disk")
 def test_nothing_stays_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither after the last site, nor after an error in the middle of a log or of its sites."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

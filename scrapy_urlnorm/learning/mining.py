@@ -39,7 +39,8 @@ def mine(
     *risk* is the expected share of wrong merges that a rule may have (0.006 is strict, 0.03 the
     edge). *noise* is the share of pages whose content changes from one fetch to the next; a site
     of which a hundred URLs were fetched twice tells it itself, if it is more.
-    *processes* share the sites out. *progress* is called with sites done and sites in all.
+    *processes* share the sites out (a script that asks for several begins its work below
+    ``if __name__ == "__main__"``, as :mod:`multiprocessing` wants it). *progress* is called with sites done and sites in all.
 
     *accepted* are rules in force already: they stay, unless the log speaks against them. *banned*
     says, by the identity of a rule that was refuted, how many witnesses it needs now. *wary* asks

@@ -7,6 +7,7 @@ same from memory, from disk and from a cluster.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections import defaultdict
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.learning import selected
 from scrapy_urlnorm.learning.evidence import site_of
 from scrapy_urlnorm.logs import Observation
@@ -48,7 +50,10 @@ class Sites(Protocol):
 
 @contextmanager
 def by_site(rows: Iterable[Observation]) -> Iterator[Sites]:
-    """Read all *rows*; give them by site. What they take on disk is free again at the end."""
+    """Read all *rows*; give them by site. What they take on disk is free again at the end.
+
+    Raises what *rows* raises; OSError, which names the folder, if the disk cannot hold them.
+    """
     located: Iterator[_Located] = ((s, row) for row in rows if (s := site_of(row.url)))
     first = list(islice(located, _IN_MEMORY))
     few = len(first) < _IN_MEMORY
@@ -63,10 +68,14 @@ def by_site(rows: Iterable[Observation]) -> Iterator[Sites]:
         TemporaryDirectory(prefix="urlnorm-mine-") as folder,
         duckdb.connect(f"{folder}/rows.duckdb") as connection,
     ):
-        table = _OnDisk(connection, Path(folder))
-        for batch in iter(lambda: list(islice(located, _BATCH)), []):
-            table.add(batch)
-        yield table
+        try:
+            table = _OnDisk(connection, Path(folder))
+            for batch in iter(lambda: list(islice(located, _BATCH)), []):
+                table.add(batch)
+            yield table
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            raise OSError(errno.EIO, f"the rows of the log: {reason}", folder) from error
 
 
 def _can_leave_memory() -> bool:
@@ -113,7 +122,7 @@ class _OnDisk:
     def add(self, batch: Iterable[tuple[str, Observation]]) -> None:
         """Append rows. DuckDB reads a file faster than it takes values, one by one."""
         encode = json.JSONEncoder(separators=(",", ":")).encode
-        with self._batch.open("w", encoding="ascii") as lines:
+        with naming(str(self._batch)), self._batch.open("w", encoding="ascii") as lines:
             for site, row in batch:
                 self._count += 1
                 name = site.encode("utf-8", "surrogatepass").hex()
