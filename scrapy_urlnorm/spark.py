@@ -16,7 +16,7 @@ from scrapy_urlnorm.learning.evidence import site_of
 from scrapy_urlnorm.learning.one_site import Job, report_on
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.logs import jsonl
-from scrapy_urlnorm.logs.parquet import _COLUMNS
+from scrapy_urlnorm.logs.parquet import COLUMNS
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def mine(dataframe: _Frame, *, risk: float = 0.02, noise: float = 0.001) -> list
     except ImportError as error:
         raise MissingExtraError("pyspark", "spark", "mining on a cluster") from error
 
-    columns = [name for name in _COLUMNS if name in dataframe.columns]
+    columns = [name for name in COLUMNS if name in dataframe.columns]
     if "url" not in columns:
         names = ", ".join(map(repr, dataframe.columns))
         raise LogFormatError(f"no column 'url'; the frame has {names}")

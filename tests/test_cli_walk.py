@@ -28,6 +28,7 @@ READERS = {
     "explain": (("explain", "-f", "{}"), 0),
     "dedupe": (("dedupe", "{}"), 0),
     "why": (("why", "http://a.example", "--log", "{}"), 1),
+    "report": (("report", "{}", "-o", "report.html"), 0),
     "mine": (("mine", "{}"), 0),
     "evaluate": (("evaluate", "--rules", "rules.toml", "{}"), 2),
     "evaluate --rules": (("evaluate", "log.jsonl", "--rules", "{}"), 0),
@@ -55,7 +56,7 @@ WRITERS = {
     "import-rules": ("import-rules", "dud.json"),
     "export-rules": ("export-rules", "rules.toml"),
 }
-SILENT = {"rekey", "import-seen"}  # they fill a store
+SILENT = {"rekey", "import-seen", "report"}  # they fill a store, or write a page
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.logs.source import Log
 
-_COLUMNS = (
+COLUMNS = (
     *("url", "status", "mime", "len", "location", "canonical", "shortlink", "self_links"),
     *("digest", "text_digest", "bag_digest", "simhash", "kind", "lines"),
 )
@@ -42,7 +42,7 @@ def rows(path: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             described = connection.execute(f"DESCRIBE SELECT * FROM {_TABLE}", [name])
             types = {row[0]: row[1] for row in described.fetchall()}
-            columns = [column for column in _COLUMNS if column in types]
+            columns = [column for column in COLUMNS if column in types]
             if "url" not in columns:
                 names = ", ".join(map(repr, types))
                 raise LogFormatError(f"{path}: no column 'url'; it has {names}")
