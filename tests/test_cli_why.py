@@ -174,7 +174,11 @@ def test_a_job_that_a_crawl_uses(run, job):
         ("https://shop.test/a/0", 0, "it was fetched, with status 200"),
         ("http://shop.test/a/0", 0, "it was fetched, with status 301"),
         ("https://shop.test/a/0?utm_source=x", 0, "behind https://shop.test/a/0\n"),
-        ("https://shop.test/nowhere", 1, "the crawl has not met it"),
+        (
+            "https://shop.test/nowhere",
+            1,
+            "no URL with its key was fetched; whether it was withheld is not in a log",
+        ),
     ],
 )
 def test_the_log_of_a_crawl_without_jobdir(run, tmp_path, url, code, said):

@@ -48,6 +48,10 @@ WITHHELD = "it is withheld: what the crawl learned says that its page arrived un
 PARKED = "it waits: a request that what was learned takes for the same was under way"
 ASKED = "it was asked for, under this URL or an equal one, and no HTML page arrived: it waits, failed, or is none"
 UNKNOWN = "the crawl has not met it"
+NOT_LOGGED = (
+    "no URL with its key was fetched; whether it was withheld is not in a log, but in the job directory of "
+    "the crawl: name it with --job"
+)
 NO_STORE = (
     "its page has not arrived, and it is not withheld; whether it was asked for is not known, because the "
     "store of the crawl is not here: name it with --store"
@@ -106,7 +110,7 @@ def _why(args: argparse.Namespace) -> int:
     else:
         for line in _in_words(answer):
             out(line)
-    return NO if answer.state in (UNKNOWN, NO_STORE) else YES
+    return NO if answer.state in (UNKNOWN, NOT_LOGGED, NO_STORE) else YES
 
 
 def _from_log(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
@@ -119,7 +123,7 @@ def _from_log(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
             return Answer(trace, f"it was fetched, with status {row.status}", row.url)
         if same is None and normalizer.normalize(row.url) == trace.normalized:
             same = row.url
-    return Answer(trace, UNKNOWN if same is None else SAME_KEY, same)
+    return Answer(trace, NOT_LOGGED if same is None else SAME_KEY, same)
 
 
 def _answer(args: argparse.Namespace, job: Job, normalizer: Normalizer, key: bytes) -> Answer:
