@@ -17,7 +17,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from live_model import SITES, Crawl, content_of
+from live_model import Crawl
+from live_sites import SITES, content_of
 from scrapy import Request
 
 from scrapy_urlnorm.learning import aliases

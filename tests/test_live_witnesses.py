@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from live_model import SITES, Crawl, content_of
+from live_model import Crawl
+from live_sites import SITES, content_of
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.live import pages
