@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _IN_MEMORY = 250_000
 #: What DuckDB may hold in memory, and rows written or read at once (choices).
 _MEMORY, _BATCH = "512MB", 50_000
+#: Rows taken out of JSON at once (a choice: each call costs as much as a row).
+_PARSED = 1_000
 #: A line of a log may have 16 MiB; as JSON in ASCII it may be six times as long.
 _MAX_LINE = 128 * 1024 * 1024
 
@@ -165,9 +167,10 @@ class Packed:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[Observation]:
-        for row in map(json.loads, self._rows):
-            row[_LINKS] = tuple(row[_LINKS])
-            yield Observation(*row)
+        for start in range(0, len(self._rows), _PARSED):
+            for row in json.loads(f"[{','.join(self._rows[start : start + _PARSED])}]"):
+                row[_LINKS] = tuple(row[_LINKS])
+                yield Observation(*row)
 
 
 _LINKS = Observation._fields.index("self_links")

@@ -67,7 +67,7 @@ class Hasher(dict[tuple[str, str], int]):
 
     def of(self, slots: Slots) -> int:
         """Return the hash of all slots."""
-        return sum([self[pair] for pair in slots.items()]) & MASK
+        return sum(map(self.__getitem__, slots.items())) & MASK
 
     def moved(self, form: int, old: Slots, names: Iterable[str]) -> int:
         """Return the hash *form* of *old* without the slots named."""
