@@ -164,8 +164,8 @@ def _site_of_head(head: str) -> str:
 def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> list[Item]:
     """Make items, in the order of their URLs so that the order of rows never matters."""
     parsed = [(url, slots) for url in sorted(evidence.urls) if (slots := slots_of(key(url)))]
-    names = Counter(name for _, slots in parsed for name in slots if is_param(name))
-    if len(names) > _MAX_NAMES:
+    if len(set().union(*(slots for _, slots in parsed))) > _MAX_NAMES:
+        names = Counter(name for _, slots in parsed for name in slots if is_param(name))
         ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
         kept = {name for name, _ in ranked[:_MAX_NAMES]}
         parsed = [(url, _folded(slots, kept)) for url, slots in parsed]

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 #: A log with fewer rows stays in memory, where these take some 120 MB (a choice).
 _IN_MEMORY = 250_000
-#: What DuckDB may hold in memory, and rows written or read at once (choices).
-_MEMORY, _BATCH = "512MB", 50_000
-#: Rows taken out of JSON at once (a choice: each call costs as much as a row).
-_PARSED = 1_000
+#: What DuckDB may hold in memory, rows written at once, and packs read at once (choices).
+_MEMORY, _BATCH, _PACKS = "512MB", 50_000, 1_000
+#: Characters of a pack of rows, if it has more than one (a choice, for memory).
+_PACK = 1024 * 1024
 #: A line of a log may have 16 MiB; as JSON in ASCII it may be six times as long.
 _MAX_LINE = 128 * 1024 * 1024
 
@@ -105,13 +105,14 @@ class _InMemory:
 
 
 class _OnDisk:
-    """A table of (site, number, hash of the path, row).
+    """A table of (site, number, how many rows, these rows).
 
-    A row is JSON, and the name of a site hexadecimal: so every text is ASCII without separators,
-    and the order of the database is that of Python.
+    The rows of a site that come near each other in the log are one pack, as the database takes as
+    long for each as JSON does. A pack is JSON, and the name of a site hexadecimal: so every text is
+    ASCII without separators, and the order of the database is that of Python.
     """
 
-    _COLUMNS = "site VARCHAR, number BIGINT, path UINTEGER, row VARCHAR"
+    _COLUMNS = "site VARCHAR, number BIGINT, size INTEGER, rows VARCHAR"
 
     def __init__(self, connection: Any, folder: Path) -> None:
         self._connection = connection
@@ -123,14 +124,15 @@ class _OnDisk:
 
     def add(self, batch: Iterable[tuple[str, Observation]]) -> None:
         """Append rows. DuckDB reads a file faster than it takes values, one by one."""
-        encode = json.JSONEncoder(separators=(",", ":")).encode
+        found: defaultdict[str, list[Observation]] = defaultdict(list)
+        for site, row in batch:
+            found[site].append(row)
         with naming(str(self._batch)), self._batch.open("w", encoding="ascii") as lines:
-            for site, row in batch:
-                self._count += 1
+            for site, rows in found.items():
                 name = site.encode("utf-8", "surrogatepass").hex()
-                lines.write(
-                    f"{name}\t{self._count}\t{selected.path_hash(row.url)}\t{encode(row)}\n"
-                )
+                for size, pack in _packs(rows):
+                    self._count += 1
+                    lines.write(f"{name}\t{self._count}\t{size}\t{pack}\n")
         columns = dict(column.split() for column in self._COLUMNS.split(", "))
         self._connection.execute(
             "INSERT INTO rows SELECT * FROM read_csv(?, columns = ?, auto_detect = false, "
@@ -145,32 +147,58 @@ class _OnDisk:
 
     def __iter__(self) -> Iterator[tuple[str, Packed]]:
         found = self._connection.cursor().execute(
-            "SELECT site, row FROM rows JOIN "
-            "(SELECT site, ((count(*) + $most - 1) // $most)::UINTEGER AS parts "
-            "FROM rows GROUP BY site) AS sizes USING (site) "
-            "WHERE path % parts = 0 ORDER BY site, number",
-            {"most": selected.MAX_ROWS},
+            "SELECT site, all_rows, size, rows FROM rows JOIN "
+            "(SELECT site, sum(size)::BIGINT AS all_rows FROM rows GROUP BY site) AS sizes "
+            "USING (site) ORDER BY site, number"
         )
-        batches = iter(lambda: found.fetchmany(_BATCH), [])
-        for name, rows in groupby(chain.from_iterable(batches), itemgetter(0)):
+        batches = iter(lambda: found.fetchmany(_PACKS), [])
+        for (name, count), packs in groupby(chain.from_iterable(batches), itemgetter(0, 1)):
             site = bytes.fromhex(name).decode("utf-8", "surrogatepass")
-            yield site, Packed([row for _, row in rows])
+            sized = ((size, pack) for _, _, size, pack in packs)
+            of = selected.parts(count)
+            yield site, Packed(sized if of < 2 else _sampled(sized, of))
+
+
+_Pack = tuple[int, str]  # how many rows, and these as JSON
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _packs(rows: list[Observation]) -> Iterator[_Pack]:
+    """Yield rows as JSON, in as many packs as their length asks for."""
+    pack = _encode(rows)
+    if len(pack) <= _PACK or len(rows) == 1:
+        yield len(rows), pack
+        return
+    half = len(rows) // 2
+    yield from _packs(rows[:half])
+    yield from _packs(rows[half:])
+
+
+def _sampled(packs: Iterable[_Pack], of: int) -> Iterator[_Pack]:
+    """Yield the rows whose paths are in one of so many parts."""
+    for _, pack in packs:
+        rows = [row for row in json.loads(pack) if selected.path_hash(row[_URL]) % of == 0]
+        if rows:
+            yield len(rows), _encode(rows)
 
 
 class Packed:
     """Rows of a site as JSON, which costs less than objects to keep and to hand on."""
 
-    def __init__(self, rows: list[str]) -> None:
-        self._rows = rows
+    def __init__(self, packs: Iterable[_Pack]) -> None:
+        self._packs: list[str] = []
+        self._size = 0
+        for size, pack in packs:
+            self._size += size
+            self._packs.append(pack)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._size
 
     def __iter__(self) -> Iterator[Observation]:
-        for start in range(0, len(self._rows), _PARSED):
-            for row in json.loads(f"[{','.join(self._rows[start : start + _PARSED])}]"):
-                row[_LINKS] = tuple(row[_LINKS])
-                yield Observation(*row)
+        for row in chain.from_iterable(map(json.loads, self._packs)):
+            row[_LINKS] = tuple(row[_LINKS])
+            yield Observation(*row)
 
 
-_LINKS = Observation._fields.index("self_links")
+_URL, _LINKS = map(Observation._fields.index, ("url", "self_links"))

@@ -37,6 +37,8 @@ def slots_of(key: str) -> Slots | None:
     if url.host is None:
         return None
     slots = Form(url).slots
+    if len(slots) < MAX_SEGMENTS and REPEAT not in "".join(slots.values()):
+        return slots  # most have few slots, and no parameter twice
     if count_params(slots) > MAX_PARAMS or sum(map(is_segment, slots)) > MAX_SEGMENTS:
         return None
     return in_order(slots)
