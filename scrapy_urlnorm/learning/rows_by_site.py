@@ -15,7 +15,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.learning import selected
@@ -23,7 +23,7 @@ from scrapy_urlnorm.learning.evidence import site_of
 from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_urlnorm.learning.one_site import Rows
 
@@ -37,11 +37,12 @@ _PACK = 1024 * 1024
 _MAX_LINE = 128 * 1024 * 1024
 
 
+_Item = TypeVar("_Item")
 _Located = tuple[str, Observation]
 
 
 class Sites(Protocol):
-    """The rows of all sites, in the order of their names."""
+    """The rows of all sites, in the order of their names, as often as they are asked for."""
 
     def __len__(self) -> int:
         """How many sites there are."""
@@ -54,16 +55,41 @@ class Sites(Protocol):
 def by_site(rows: Iterable[Observation]) -> Iterator[Sites]:
     """Read all *rows*; give them by site. What they take on disk is free again at the end.
 
-    Raises what *rows* raises; OSError, which names the folder, if the disk cannot hold them.
+    Of a giant site a sample is given. Raises what *rows* raises; OSError, which names the folder, if the disk cannot hold them.
     """
-    located: Iterator[_Located] = ((s, row) for row in rows if (s := site_of(row.url)))
-    first = list(islice(located, _IN_MEMORY))
-    few = len(first) < _IN_MEMORY
-    located = chain(first, located)
-    del first  # its rows are to go as they are read
-    if few or not _can_leave_memory():
-        yield _InMemory(located)
+    located = ((site, row) for row in rows if (site := site_of(row.url)))
+    few, rest = _peeked(located)
+    if few:
+        yield _InMemory(rest)
         return
+    with _on_disk(rest, sampled=True) as table:
+        yield table
+
+
+@contextmanager
+def by_key(rows: Iterable[Observation], key: Callable[[str], str]) -> Iterator[Sites]:
+    """Read all *rows*; give them by the site of their keys: no key is in two parts of the log.
+
+    A log that stays in memory is one part, in its order. Every row is given. Raises as `by_site`.
+    """
+    few, rest = _peeked(rows)
+    if few:
+        yield [("", list(rest))]
+        return
+    # A URL without a host has no site, and the database takes no empty name.
+    with _on_disk(((site_of(key(row.url)) or " ", row) for row in rest), sampled=False) as table:
+        yield table
+
+
+def _peeked(items: Iterable[_Item]) -> tuple[bool, Iterator[_Item]]:
+    """Return whether *items* stay in memory, and all of them."""
+    rest = iter(items)
+    first = list(islice(rest, _IN_MEMORY))
+    return len(first) < _IN_MEMORY or not _can_leave_memory(), chain(first, rest)
+
+
+@contextmanager
+def _on_disk(located: Iterator[_Located], *, sampled: bool) -> Iterator[_OnDisk]:
     import duckdb
 
     with (
@@ -71,7 +97,7 @@ def by_site(rows: Iterable[Observation]) -> Iterator[Sites]:
         duckdb.connect(f"{folder}/rows.duckdb") as connection,
     ):
         try:
-            table = _OnDisk(connection, Path(folder))
+            table = _OnDisk(connection, Path(folder), sampled=sampled)
             for batch in iter(lambda: list(islice(located, _BATCH)), []):
                 table.add(batch)
             yield table
@@ -114,8 +140,9 @@ class _OnDisk:
 
     _COLUMNS = "site VARCHAR, number BIGINT, size INTEGER, rows VARCHAR"
 
-    def __init__(self, connection: Any, folder: Path) -> None:
+    def __init__(self, connection: Any, folder: Path, *, sampled: bool) -> None:
         self._connection = connection
+        self._sampled = sampled
         self._batch = folder / "batch.tsv"
         self._count = 0
         connection.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 2")
@@ -155,7 +182,7 @@ class _OnDisk:
         for (name, count), packs in groupby(chain.from_iterable(batches), itemgetter(0, 1)):
             site = bytes.fromhex(name).decode("utf-8", "surrogatepass")
             sized = ((size, pack) for _, _, size, pack in packs)
-            of = selected.parts(count)
+            of = selected.parts(count) if self._sampled else 1
             yield site, Packed(sized if of < 2 else _sampled(sized, of))
 
 
