@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import tempfile
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs, say_left_out
 from scrapy_urlnorm.cli.in_processes import cores
+from scrapy_urlnorm.cli.interruption import tidy
 from scrapy_urlnorm.cli.merge import Merged, add_rules
 from scrapy_urlnorm.cli.probing import add_probe, probed, require_project
 from scrapy_urlnorm.cli.site_rules import out_rules
@@ -38,7 +36,6 @@ from scrapy_urlnorm.text import counted
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
     from scrapy_urlnorm.learning import Evaluation, SiteReport
     from scrapy_urlnorm.learning.offered import Offer
@@ -82,6 +79,12 @@ def _add_mine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processes", type=int, metavar="N", help="work on so many sites at once (default: cores)"
     )
+    parser.add_argument(
+        "--after",
+        metavar="SITE",
+        default="",
+        help="mine only the sites whose names come after this one, which an interrupted run names",
+    )
     add_probe(parser)
 
 
@@ -99,9 +102,9 @@ def _mine(args: argparse.Namespace) -> int:
         return f"mining: {counted(len(reports), 'site')} done"
 
     processes = args.processes or cores()
-    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
+    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes, after=args.after)
     try:
-        with _no_children_left(), Status(doing):
+        with tidy(), Status(doing):
             reports.extend(sites)
     except KeyboardInterrupt:
         if not reports:
@@ -127,7 +130,10 @@ def _mine(args: argparse.Namespace) -> int:
         say(_written(args.output, merged))
     if interrupted:
         last = reports[-1].site
-        say(f"the sites after {last} were not mined: a rule file keeps what it has of them")
+        say(
+            f"the sites after {last} were not mined: a rule file keeps what it has of them. "
+            f"--after {last} goes on there"
+        )
         raise KeyboardInterrupt
     return YES
 
@@ -165,22 +171,6 @@ def _add_rules(path: str, rules: list[SiteRule], mined: set[str]) -> Merged:
         return add_rules(path, rules, mined)
     except OSError as error:  # it names a temporary file
         raise UsageError(f"{path}: {error.strerror or error}") from None
-
-
-@contextmanager
-def _no_children_left() -> Iterator[None]:
-    """Let Ctrl-C end the processes that work on sites, for which a pool would wait."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for child in multiprocessing.active_children():
-            child.terminate()
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _by_status(rules: list[Any]) -> str:
@@ -280,7 +270,7 @@ def _evaluate(args: argparse.Namespace) -> int:
         return "measuring " + ("with the rules" if columns else "without the rules")
 
     pages = (row for row in logs if row.is_page)
-    with Status(doing), by_key(pages, normalizer.normalize) as parts:
+    with tidy(), Status(doing), by_key(pages, normalizer.normalize) as parts:
         for name, one in (("without", without), ("with", normalizer)):
             shown = 10 if columns else 0
             columns[name] = measured(one, parts, ignore_from=args.ignore_from, examples=shown)

@@ -52,12 +52,13 @@ class Sites(Protocol):
 
 
 @contextmanager
-def by_site(rows: Iterable[Observation]) -> Iterator[Sites]:
+def by_site(rows: Iterable[Observation], after: str = "") -> Iterator[Sites]:
     """Read all *rows*; give them by site. What they take on disk is free again at the end.
 
-    Of a giant site a sample is given. Raises what *rows* raises; OSError, which names the folder, if the disk cannot hold them.
+    Only sites whose names come *after* this one. Of a giant site a sample is given. Raises what
+    *rows* raises; OSError, which names the folder, if the disk cannot hold them.
     """
-    located = ((site, row) for row in rows if (site := site_of(row.url)))
+    located = ((site, row) for row in rows if (site := site_of(row.url)) > after)
     few, rest = _peeked(located)
     if few:
         yield _InMemory(rest)
