@@ -15,7 +15,7 @@ from scrapy_urlnorm.learning.contexts import Vocabulary
 from scrapy_urlnorm.learning.corpus import Corpus, Item
 from scrapy_urlnorm.learning.evidence import gather, items_of, site_of, site_of_host
 from scrapy_urlnorm.learning.one_site import Job, report_on
-from scrapy_urlnorm.learning.slots import Hasher
+from scrapy_urlnorm.learning.slots import MAX_PARAMS, MAX_SEGMENTS, Hasher, slots_of
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.url import split
 
@@ -30,6 +30,15 @@ PLAIN = Normalizer()
 def test_the_site_is_that_of_the_host(url):
     """Whatever follows the host, and whatever is remembered of its beginning."""
     assert site_of(url) == site_of_host((split(url).host or "").lower())
+
+
+def test_values_of_a_repeated_parameter_are_in_order():
+    """And each counts: a URL with too many is not learned from, however few names they have."""
+    repeated = slots_of("http://a.example/?a=2&b=3&a=1")
+    assert repeated == slots_of("http://a.example/?b=3&a=1&a=2")
+    assert slots_of("http://a.example/?" + "a=1&" * MAX_PARAMS) is None
+    assert slots_of("http://a.example" + "/a" * (MAX_SEGMENTS + 1)) is None
+    assert slots_of("http://a.example" + "/a" * MAX_SEGMENTS) is not None
 
 
 def test_a_corpus_leaves_the_evidence_as_it_is():
