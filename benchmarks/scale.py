@@ -5,10 +5,9 @@
 The log is that of scale_log.py. `memory` keeps all rows in memory, `disk` lets them leave it (the
 extra learn), `disk2` shares the sites out to two processes, and `spark` (the extra spark) groups
 them in PySpark on this machine. Each way runs in a process of its own. Seconds are processor time,
-with all children, reading the log included. Memory is the peak of the process and, where there are
-others, the largest of those times their number: more than is ever held at once, as they share some.
-For Spark it is that of Java and of the Python that starts it. Of the rules a digest is shown: equal
-digests, equal rules with equal evidence.
+with all children, reading the log included. Memory is the most that all these processes held at one
+time, pages that they share counted once (PSS, as Linux tells it, looked at twice a second). Of the
+rules a digest is shown: equal digests, equal rules with equal evidence.
 """
 
 from __future__ import annotations
@@ -19,9 +18,12 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
+from collections import defaultdict
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.learning import mine, rows_by_site
 from scrapy_urlnorm.logs import read_log
@@ -58,14 +60,52 @@ def measure(path: str, way: str) -> None:
     own, others = (
         resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    kilobytes = own.ru_maxrss + others.ru_maxrss * {"disk2": 2, "spark": 1}.get(way, 0)
     found = {
         "seconds": own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime,
-        "memory": kilobytes / 1024,
         "rules": sum(rule.active for rule in rules),
         "digest": blake2b(text.encode(), digest_size=4).hexdigest(),
     }
     print(json.dumps(found))
+
+
+def _family(process: int) -> list[int]:
+    """Return a process and all below it, as far as they still run."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            children[int(path.read_text().rpartition(")")[2].split()[1])].append(
+                int(path.parent.name)
+            )
+    found = [process]
+    for each in found:
+        found += children[each]
+    return found
+
+
+def _held(processes: list[int]) -> int:
+    """Return the kilobytes that *processes* hold now; a page that several share counts once."""
+    held = 0
+    for process in processes:
+        with suppress(OSError):
+            for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    held += int(line.split()[1])
+    return held
+
+
+def watched(command: list[str]) -> dict[str, Any]:
+    """Run `measure` in a process of its own; add the memory of that and of all below it."""
+    most, begin = 0, time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            most = max(most, _held(_family(process.pid)))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        assert process.stdout is not None
+        found: dict[str, Any] = json.loads(process.stdout.read().splitlines()[-1])
+    return found | {"memory": most / 1024, "elapsed": time.monotonic() - begin}
 
 
 def main() -> None:
@@ -83,16 +123,16 @@ def main() -> None:
         generator = Path(__file__).with_name("scale_log.py")
         with log.open("wb") as stream:
             subprocess.run([sys.executable, generator, args.rows], stdout=stream, check=True)
-        print("| rows | sites | way | processor seconds | peak memory | active rules | digest |")
-        print("|---|---|---|---|---|---|---|", flush=True)
+        print(
+            "| rows | sites | way | processor s | elapsed s | peak memory | active rules | digest |"
+        )
+        print("|---|---|---|---|---|---|---|---|", flush=True)
         rows = int(args.rows)
         for way in args.ways.split(","):
-            command = [sys.executable, __file__, str(log), way]
-            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-            found = json.loads(done.stdout.splitlines()[-1])
+            found = watched([sys.executable, __file__, str(log), way])
             print(
                 f"| {rows:,} | {max(1, rows // 100):,} | {way} | {found['seconds']:.0f} "
-                f"| {found['memory']:,.0f} MB | {found['rules']:,} | `{found['digest']}` |",
+                f"| {found['elapsed']:.0f} | {found['memory']:,.0f} MB | {found['rules']:,} | `{found['digest']}` |",
                 flush=True,
             )
 

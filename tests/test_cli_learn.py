@@ -176,16 +176,18 @@ def test_knobs_have_a_range(run, log, option):
 
 
 def test_the_knobs_reach_the_learner(run, log, monkeypatch):
-    """--risk, --noise and --processes are what mining is called with."""
+    """What the user says of risk, noise, processes and sites is what mining is called with."""
     seen = {}
+    options = ("--risk", "0.006", "--noise", "0.01", "--processes", "3", "--after", "a.example")
 
     def survey(rows, **knobs):
         seen.update(knobs, rows=len(list(rows)))
         return iter(())
 
     monkeypatch.setattr("scrapy_urlnorm.cli.learn.survey", survey)
-    run("mine", log(rows()), "--risk", "0.006", "--noise", "0.01", "--processes", "3")
-    assert seen == {"risk": 0.006, "noise": 0.01, "processes": 3, "rows": 120}
+    run("mine", log(rows()), *options)
+    given = {"risk": 0.006, "noise": 0.01, "processes": 3, "after": "a.example"}
+    assert seen == {**given, "rows": 120}
 
 
 def test_an_interrupted_run_leaves_the_file_as_it_was(log, tmp_path):

@@ -74,14 +74,14 @@ def test_evaluate_says_what_it_does_throughout(terminal, log, tmp_path, monkeypa
     wait_for = terminal()
     path = tmp_path / "rules.toml"
     path.write_text(RULES)
-    evaluate = learn.evaluate
+    measured = learn.measured
     columns = iter(("measuring without the rules", "measuring with the rules"))
 
     def slowly(normalizer, pages, **options):
         wait_for(next(columns))
-        return evaluate(normalizer, pages, **options)
+        return measured(normalizer, pages, **options)
 
-    monkeypatch.setattr(learn, "evaluate", slowly)
+    monkeypatch.setattr(learn, "measured", slowly)
     assert main(["evaluate", "--rules", str(path), str(log)]) == 0
 
 

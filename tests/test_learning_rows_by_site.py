@@ -11,13 +11,16 @@ import simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_urlnorm.learning import rows_by_site, selected, survey
+from scrapy_urlnorm import Normalizer, SiteRule, normalize
+from scrapy_urlnorm.learning import evaluate, rows_by_site, selected, survey
+from scrapy_urlnorm.learning.untested import untested
 from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+PLAIN = Normalizer()
 HOSTS = ("a.example", "www.b.example", "b.example", "x--1.example", "é.example", "10.0.0.1", "日")
 
 
@@ -112,6 +115,60 @@ def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch: pytest.Monkey
     pytest.importorskip("duckdb")
     monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
     assert dict(given_sites(rows)) == known
+
+
+def test_long_rows_are_packed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few rows a pack has, they come back in their order, and none is lost."""
+    rows = [Observation(f"http://a.example/{n}", 200, "a" * (n % 7) * 9) for n in range(50)]
+    monkeypatch.setattr(rows_by_site, "_PACK", 300)
+    packs = list(rows_by_site._packs(rows))
+    assert len(packs) > 10
+    assert all(len(pack) <= 300 for _, pack in packs)
+    packed = rows_by_site.Packed(packs)
+    assert (len(packed), list(packed)) == (50, rows)
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_all_urls_of_a_key_are_in_one_part_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However a host is written; of a giant site too, every row comes, and what names no host."""
+    monkeypatch.setattr(selected, "MAX_ROWS", 10)
+    urls = ["http://127.0.0.1/a", "http://0x7f.1/a", "http://2130706433/a", "mailto:a@a.example"]
+    urls += ["http://é.example/", "http://xn--9ca.example/", "http://b.example./"]
+    urls += [f"http://b.example/{n}" for n in range(99)]
+    rows = [Observation(url, 200, "a") for url in urls]
+    with rows_by_site.by_key(rows, normalize) as parts:
+        found = [list(of) for _, of in parts]
+        assert [list(of) for _, of in parts] == found
+    assert sorted(row for of in found for row in of) == sorted(rows)
+    places = {row.url: at for at, of in enumerate(found) for row in of}
+    assert len({places[url] for url in urls[:3]}) == 1
+    assert places[urls[4]] == places[urls[5]]
+    assert places["http://b.example/7"] not in (places[urls[0]], places[urls[3]], places[urls[4]])
+
+
+@pytest.mark.parametrize("ignore_from", [None, 3])
+def test_a_log_on_disk_measures_as_one_in_memory(
+    monkeypatch: pytest.MonkeyPatch, ignore_from: int | None
+) -> None:
+    """Contents that several sites have count once, and are lost only if no site keeps them."""
+    pytest.importorskip("duckdb")
+    rule = SiteRule(site="a.example", kind="drop-param", param=["x"])
+    normalizer = Normalizer(site_rules=[rule])
+    rows = [Observation(f"http://a.example/{n}?x={x}", 200, f"{n}") for n in range(9) for x in "ab"]
+    rows += [Observation(f"http://a.example/w?x={n}", 200, f"w{n}") for n in range(9)]
+    rows += [Observation(f"http://b.example/{n}", 200, f"w{n}") for n in range(5)]
+    rows += [Observation(f"http://c.example/{n}", 200, f"{n}") for n in range(2)]
+    rows += [rows[0]._replace(content="later"), Observation("http://c.example/x", 404)]
+    known = evaluate(normalizer, rows, ignore_from=ignore_from)
+    silent = untested(normalizer, PLAIN, [("", rows)], [rule])
+    assert known.false_merges == 8
+    assert known.urls == (34 if ignore_from is None else 28)
+    assert known.lost == 4
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
+    assert evaluate(normalizer, rows, ignore_from=ignore_from) == known
+    with rows_by_site.by_key(rows, normalizer.normalize) as parts:
+        assert len(parts) == 3
+        assert untested(normalizer, PLAIN, parts, [rule]) == silent
 
 
 def test_rows_stay_in_memory_without_the_database(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import tempfile
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs, say_left_out
 from scrapy_urlnorm.cli.in_processes import cores
+from scrapy_urlnorm.cli.interruption import tidy
 from scrapy_urlnorm.cli.merge import Merged, add_rules
 from scrapy_urlnorm.cli.probing import add_probe, probed, require_project
 from scrapy_urlnorm.cli.site_rules import out_rules
@@ -26,8 +24,10 @@ from scrapy_urlnorm.cli.verb import (
     out_json,
     say,
 )
-from scrapy_urlnorm.learning import evaluate, survey
+from scrapy_urlnorm.learning import survey
+from scrapy_urlnorm.learning.evaluation import measured
 from scrapy_urlnorm.learning.offered import offered_by_all
+from scrapy_urlnorm.learning.rows_by_site import by_key
 from scrapy_urlnorm.learning.untested import untested
 from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -36,11 +36,11 @@ from scrapy_urlnorm.text import counted
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
     from scrapy_urlnorm.learning import Evaluation, SiteReport
     from scrapy_urlnorm.learning.offered import Offer
-    from scrapy_urlnorm.logs import Observation
+    from scrapy_urlnorm.learning.rows_by_site import Sites
+    from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
 
 
@@ -79,6 +79,12 @@ def _add_mine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processes", type=int, metavar="N", help="work on so many sites at once (default: cores)"
     )
+    parser.add_argument(
+        "--after",
+        metavar="SITE",
+        default="",
+        help="mine only the sites whose names come after this one, which an interrupted run names",
+    )
     add_probe(parser)
 
 
@@ -96,9 +102,9 @@ def _mine(args: argparse.Namespace) -> int:
         return f"mining: {counted(len(reports), 'site')} done"
 
     processes = args.processes or cores()
-    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
+    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes, after=args.after)
     try:
-        with _no_children_left(), Status(doing):
+        with tidy(), Status(doing):
             reports.extend(sites)
     except KeyboardInterrupt:
         if not reports:
@@ -124,7 +130,10 @@ def _mine(args: argparse.Namespace) -> int:
         say(_written(args.output, merged))
     if interrupted:
         last = reports[-1].site
-        say(f"the sites after {last} were not mined: a rule file keeps what it has of them")
+        say(
+            f"the sites after {last} were not mined: a rule file keeps what it has of them. "
+            f"--after {last} goes on there"
+        )
         raise KeyboardInterrupt
     return YES
 
@@ -162,22 +171,6 @@ def _add_rules(path: str, rules: list[SiteRule], mined: set[str]) -> Merged:
         return add_rules(path, rules, mined)
     except OSError as error:  # it names a temporary file
         raise UsageError(f"{path}: {error.strerror or error}") from None
-
-
-@contextmanager
-def _no_children_left() -> Iterator[None]:
-    """Let Ctrl-C end the processes that work on sites, for which a pool would wait."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for child in multiprocessing.active_children():
-            child.terminate()
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _by_status(rules: list[Any]) -> str:
@@ -276,19 +269,20 @@ def _evaluate(args: argparse.Namespace) -> int:
             return f"reading: {counted(logs.rows, 'row')}"
         return "measuring " + ("with the rules" if columns else "without the rules")
 
-    with Status(doing):
-        pages = [row for row in logs if row.is_page]
-        for name, measured in (("without", without), ("with", normalizer)):
+    pages = (row for row in logs if row.is_page)
+    with tidy(), Status(doing), by_key(pages, normalizer.normalize) as parts:
+        for name, one in (("without", without), ("with", normalizer)):
             shown = 10 if columns else 0
-            columns[name] = evaluate(measured, pages, ignore_from=args.ignore_from, examples=shown)
-    if not pages:
+            columns[name] = measured(one, parts, ignore_from=args.ignore_from, examples=shown)
+        found_pages = _Pages(parts, normalizer)
+        silent = untested(normalizer, without, parts, rules)
+    if not found_pages.rows:
         raise UsageError(
             f"none of {logs.rows:,} rows is a page or a file (200) whose content is named: there is "
             "nothing to measure by"
         )
-    _say_pages(logs, pages, columns["with"])
-    offers = offered_by_all(pages, normalizer.normalize)
-    silent = untested(normalizer, without, pages, rules)
+    _say_pages(logs, found_pages, columns["with"])
+    offers = found_pages.offers
     if args.json:
         found: dict[str, Any] = {name: column.as_dict() for name, column in columns.items()}
         found["untested"] = [
@@ -310,6 +304,19 @@ def _evaluate(args: argparse.Namespace) -> int:
     return YES
 
 
+class _Pages:
+    """How many pages the parts of a log have, under how many URLs, and which aliases they offer."""
+
+    def __init__(self, parts: Sites, normalizer: Normalizer) -> None:
+        self.rows = self.urls = 0
+        self.offers: list[Offer] = []
+        for _, part in parts:
+            rows = list(part)
+            self.rows += len(rows)
+            self.urls += len({row.url for row in rows})
+            self.offers += offered_by_all(rows, normalizer.normalize)
+
+
 def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
     if not paths:
         raise UsageError(
@@ -325,14 +332,14 @@ def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
     return [rule for path in paths for rule in load_site_rules(path)]
 
 
-def _say_pages(logs: Logs, pages: list[Observation], measured: Evaluation) -> None:
+def _say_pages(logs: Logs, pages: _Pages, measured: Evaluation) -> None:
     """Tell the user how many rows are measured, and why the others are not."""
     reasons = logs.left_out.copy()
-    redirects = logs.rows - len(pages) - reasons.total()
-    again = len(pages) - len({row.url for row in pages})
+    redirects = logs.rows - pages.rows - reasons.total()
+    again = pages.rows - pages.urls
     reasons["redirect", "redirects"] = redirects
     reasons["page fetched again", "pages fetched again"] = again
-    few = len(pages) - again - measured.urls
+    few = pages.urls - measured.urls
     reasons["page of a content under many URLs", "pages of contents under many URLs"] = few
     say(f"{counted(logs.rows, 'row')}, {counted(measured.urls, 'page')} measured")
     say_left_out(+reasons)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _TOLERATED = 0.004
 #: A URL that does not come to rest weighs more than all wrong merges.
 _RESTLESS = 1_000_000
+#: The normalizer without rules, which says once for all sites what the catalogue does.
+_PLAIN = Normalizer("default")
 
 
 def compiled(
@@ -42,16 +44,16 @@ def compiled(
 ) -> tuple[Normalizer, list[SiteRule]]:
     """Compile as many rules as go together, in the order in which they were learned."""
     try:
-        return Normalizer("default", site_rules=[*base, *rules]), list(rules)
+        return _PLAIN.replace_site_rules([*base, *rules]), list(rules)
     except (ConfigError, UrlNormError):
         kept: list[SiteRule] = []
     for rule in rules:
         try:
-            Normalizer("default", site_rules=[*base, *kept, rule])
+            _PLAIN.replace_site_rules([*base, *kept, rule])
         except (ConfigError, UrlNormError):
             continue
         kept.append(rule)
-    return Normalizer("default", site_rules=[*base, *kept]), kept
+    return _PLAIN.replace_site_rules([*base, *kept]), kept
 
 
 def audited(
@@ -95,7 +97,12 @@ def _worst(
         for key, members in groups.items()
         if (urls := [url for url in members if plain(url) != key])
     }
-    restless = {key for key in changed if normalizer.normalize(key) != key}
+    restless = {
+        key
+        for key, urls in changed.items()
+        # Where a URL has it without any rule, it is known to come to rest.
+        if len(urls) == len(groups[key]) and normalizer.normalize(key) != key
+    }
     mixed = {key for key in changed if len({contents[url] for url in groups[key]}) > 1}
     if not restless and not mixed:
         return None  # to explain all that the rules did takes longer than all else

@@ -69,26 +69,13 @@ class Vocabulary:
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
-        names: Counter[str] = Counter()
-        self._colons: Counter[str] = Counter()
-        self._slashes: Counter[str] = Counter()
-        values: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for item in items:
-            for slot, value in item.slots.items():
-                if slot[:2] == "q:":
-                    if REPEAT in value:
-                        continue
-                    names[slot] += 1
-                    self._colons[slot] += ":" in value
-                    self._slashes[slot] += "/" in value
-                    counted = values[slot]
-                    if len(counted) <= _MAX_VALUES or value in counted:
-                        counted[value] += 1
-                elif slot in ("host", "scheme"):
-                    values[slot][value] += 1
-        ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
-        self.names = frozenset(name for name, _ in ranked[:_MAX_NAMES])
+        self._values = _values(items)
+        values = {slot: _counted(slot, found) for slot, found in self._values.items()}
+        params = (slot for slot in values if is_param(slot))
+        ranked = sorted(params, key=lambda slot: (-len(self._values[slot]), slot))
+        self.names = frozenset(ranked[:_MAX_NAMES])
         self._counted = values
+        self._separators: dict[str, str] = {}
         often = max(_OFTEN, _SHARE * len(items))
         self.values = {
             slot: frozenset(
@@ -118,7 +105,12 @@ class Vocabulary:
 
     def separator(self, slot: str) -> str:
         """Return what separates the parts of a parameter's values: ``:``, or ``/``."""
-        return "/" if self._slashes[slot] > self._colons[slot] else ":"
+        found = self._separators.get(slot)
+        if found is None:
+            values = self._values.get(slot, ())
+            slashes, colons = (sum(sign in value for value in values) for sign in "/:")
+            found = self._separators[slot] = "/" if slashes > colons else ":"
+        return found
 
     def template(self, slots: Slots, ignored: frozenset[str]) -> Path:
         """Return the template of a path; segments of the rule itself are ``*``."""
@@ -168,6 +160,28 @@ class Vocabulary:
             if value in self.values.get(slot, ()):
                 found.append(equals(slot, value))
         return found
+
+
+def _values(items: Sequence[Item]) -> dict[str, list[str]]:
+    """Return the values of each parameter where it stands once, of hosts and of schemes."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for item in items:
+        for slot, value in item.slots.items():
+            if slot[:2] == "q:":
+                if REPEAT not in value:
+                    found[slot].append(value)
+            elif slot in ("host", "scheme"):
+                found[slot].append(value)
+    return found
+
+
+def _counted(slot: str, values: Sequence[str]) -> Counter[str]:
+    """Count values; of a parameter, no more different ones than `_MAX_VALUES` and one."""
+    counted = Counter(values)
+    if len(counted) <= _MAX_VALUES + 1 or not is_param(slot):
+        return counted
+    first = frozenset(list(counted)[: _MAX_VALUES + 1])
+    return Counter({value: count for value, count in counted.items() if value in first})
 
 
 def _heads(items: Sequence[Item]) -> dict[str, frozenset[str]]:
@@ -223,9 +237,10 @@ def _directories(items: Sequence[Item]) -> frozenset[tuple[int, str]]:
     """
     paths: dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]] = {}
     for item in items:
-        queries = paths.setdefault(tuple(segments(item.slots)), set())
+        slots = item.slots
+        queries = paths.setdefault(tuple(segments(slots)), set())
         if len(queries) < _MAX_QUERIES:
-            queries.add(tuple(pair for pair in item.slots.items() if is_param(pair[0])))
+            queries.add(tuple([pair for pair in slots.items() if pair[0][0] in "q?"]))
     counted: Counter[tuple[int, str]] = Counter()
     around: defaultdict[tuple[int, str], set[Any]] = defaultdict(set)
     found = set()

@@ -28,13 +28,15 @@ class Item:
 
     def absorb(self, other: Item) -> None:
         """Take in another item of the same form; the content that most URLs have counts."""
-        self.contents += other.contents
+        self.contents = self.contents + other.contents  # these may belong to a URL
         self.content = most_common(self.contents)
         self.url = min(self.url, other.url)
 
 
 def most_common(contents: Counter[int]) -> int:
     """Return the most frequent content; real contents go before the pseudo (negative) ones."""
+    if len(contents) == 1:
+        return next(iter(contents))
     return min(contents, key=lambda content: (content < 0, -contents[content], content))
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.learning.risk import upper_bound
+from scrapy_urlnorm.learning.rows_by_site import by_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from scrapy_urlnorm.learning.rows_by_site import Sites
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.normalizer import Normalizer
 
@@ -98,26 +100,62 @@ def evaluate(
 
     A URL that was fetched more than once counts once, with its first content. *ignore_from*
     leaves out contents under so many URLs or more: login walls, empty results. At most
-    *examples* pairs of falsely merged URLs are kept.
+    *examples* pairs of falsely merged URLs are kept: of a log whose rows leave memory (see
+    `rows_by_site`) those of the first sites, otherwise the first in the log.
     """
+    pages = (row for row in observations if row.is_page)
+    with by_key(pages, normalizer.normalize) as parts:
+        return measured(normalizer, parts, ignore_from=ignore_from, examples=examples)
+
+
+def measured(
+    normalizer: Normalizer,
+    parts: Sites,
+    *,
+    ignore_from: int | None = None,
+    examples: int = 10,
+) -> Evaluation:
+    """Measure as `evaluate` does, on a log in *parts*: no key of *normalizer* is in two of them."""
+    sizes: Counter[int] = Counter()
+    if ignore_from is not None:
+        for _, rows in parts:
+            sizes.update(map(hash, _contents(rows).values()))
+    urls = key_count = false_merges = 0
+    # Of all contents of a log only the hashes are kept. A content may be in several parts.
+    distinct: set[int] = set()
+    kept: set[int] = set()
+    wrong: list[tuple[str, str]] = []
+    for _, rows in parts:
+        contents = _contents(rows)
+        if ignore_from is not None:
+            contents = {url: c for url, c in contents.items() if sizes[hash(c)] < ignore_from}
+        keys: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for url, content in contents.items():
+            keys[normalizer.normalize(url)].setdefault(content, url)
+        urls += len(contents)
+        key_count += len(keys)
+        distinct.update(map(hash, contents.values()))
+        kept.update(hash(next(iter(of))) for of in keys.values())
+        for of in keys.values():
+            if len(of) > 1:
+                false_merges += len(of) - 1
+                if len(wrong) < examples:
+                    first, second, *_ = of.values()
+                    wrong.append((first, second))
+    return Evaluation(
+        urls=urls,
+        contents=len(distinct),
+        keys=key_count,
+        false_merges=false_merges,
+        lost=len(distinct - kept),
+        examples=tuple(wrong),
+    )
+
+
+def _contents(rows: Iterable[Observation]) -> dict[str, str]:
+    """Return the first content of each URL."""
     contents: dict[str, str] = {}
-    for row in observations:
+    for row in rows:
         if row.is_page and row.content is not None:
             contents.setdefault(row.url, row.content)
-    if ignore_from is not None:
-        sizes = Counter(contents.values())
-        contents = {url: c for url, c in contents.items() if sizes[c] < ignore_from}
-    keys: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for url, content in contents.items():
-        keys[normalizer.normalize(url)].setdefault(content, url)
-    kept = {next(iter(of)) for of in keys.values()}
-    distinct = set(contents.values())
-    wrong = [tuple(of.values())[:2] for of in keys.values() if len(of) > 1]
-    return Evaluation(
-        urls=len(contents),
-        contents=len(distinct),
-        keys=len(keys),
-        false_merges=sum(len(of) - 1 for of in keys.values()),
-        lost=len(distinct - kept),
-        examples=tuple((pair[0], pair[1]) for pair in wrong[:examples]),
-    )
+    return contents

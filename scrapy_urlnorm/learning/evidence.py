@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import registrable_domain
@@ -34,6 +35,8 @@ _MAX_HOPS = 5
 _MIN_REVISITS, _MAX_NOISE = 100, 0.03
 #: A site with more parameter names makes them up; the rarest say nothing (a choice, for memory).
 _MAX_NAMES = 2_000
+#: Characters of scheme and authority whose site is remembered (a choice, for memory).
+_LONGEST_HEAD = 256
 
 
 @dataclass
@@ -93,7 +96,8 @@ def gather(
     urls: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for url, content in pages:
         urls[url][numbers[content]] += 1
-    followed = _follow(redirects, urls, {site_of(row.url) for row in rows}, key)
+    sites = {site_of(row.url) for row in rows} if redirects else set()
+    followed = _follow(redirects, urls, sites, key) if redirects else []
     for url, shared in followed:
         urls[url][shared] += 1
     return Evidence(dict(urls), count, sum(url in redirects for url, _ in followed))
@@ -109,9 +113,10 @@ def _follow(
 
     A target that was not seen gets a number below 0, and is returned with it, too.
     """
-    by_key: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    for url, contents in urls.items():
-        by_key[key(url)].update(contents)
+    by_key: defaultdict[str, list[str]] = defaultdict(list)
+    for url in urls:
+        by_key[key(url)].append(url)
+    contents: dict[str, int] = {}
     fan_in = Counter(redirects.values())
     unseen: dict[str, int] = {}
     found = []
@@ -126,7 +131,10 @@ def _follow(
             end = redirects[end]
             target, hops = key(end), hops + 1
         if target in by_key:
-            found.append((source, most_common(by_key[target])))
+            if target not in contents:
+                each = chain.from_iterable(urls[url].elements() for url in by_key[target])
+                contents[target] = most_common(Counter(each))
+            found.append((source, contents[target]))
         elif site_of(end) in sites:
             content = -1 - unseen.setdefault(target, len(unseen))
             found += [(end, content), (source, content)]
@@ -141,14 +149,23 @@ def site_of_host(host: str) -> str:
 
 def site_of(url: str) -> str:
     """Return the registrable domain of a URL, or its host where it has none."""
+    end = url.find("/", url.find("://") + 3)
+    if 0 <= end <= _LONGEST_HEAD:
+        return _site_of_head(url[:end])
     return site_of_host((split(url).host or "").lower())
+
+
+@lru_cache(maxsize=65_536)
+def _site_of_head(head: str) -> str:
+    """Return the site of all URLs that begin like this: a log has many URLs of few hosts."""
+    return site_of_host((split(head).host or "").lower())
 
 
 def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> list[Item]:
     """Make items, in the order of their URLs so that the order of rows never matters."""
     parsed = [(url, slots) for url in sorted(evidence.urls) if (slots := slots_of(key(url)))]
-    names = Counter(name for _, slots in parsed for name in slots if is_param(name))
-    if len(names) > _MAX_NAMES:
+    if len(set().union(*(slots for _, slots in parsed))) > _MAX_NAMES:
+        names = Counter(name for _, slots in parsed for name in slots if is_param(name))
         ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
         kept = {name for name, _ in ranked[:_MAX_NAMES]}
         parsed = [(url, _folded(slots, kept)) for url, slots in parsed]
@@ -156,7 +173,7 @@ def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> l
     for url, slots in parsed:
         contents = evidence.urls[url]
         form = hasher.of(slots)
-        items.append(Item(slots, form, Counter(contents), most_common(contents), url))
+        items.append(Item(slots, form, contents, most_common(contents), url))
     return items
 
 

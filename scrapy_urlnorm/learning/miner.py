@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning import (
@@ -389,7 +388,7 @@ class Miner:
             image = in_order(settle(image, rules))
             form = hasher.of(image)
             changed += 1
-            items.append(Item(image, form, Counter(item.contents), item.content, item.url))
+            items.append(Item(image, form, item.contents, item.content, item.url))
         if not changed:
             return False
         examples = examples_of(rule, concerned, self.corpus, rules)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections import defaultdict, deque
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning.evidence import site_of_host
@@ -33,6 +36,7 @@ def mine(
     accepted: Iterable[SiteRule] = (),
     banned: Mapping[str, int] | None = None,
     wary: bool = False,
+    after: str = "",
 ) -> list[SiteRule]:
     """Learn the rules of every site of a log.
 
@@ -45,6 +49,8 @@ def mine(
     *accepted* are rules in force already: they stay, unless the log speaks against them. *banned*
     says, by the identity of a rule that was refuted, how many witnesses it needs now. *wary* asks
     for more evidence, as a log needs that a crawl is still writing: its rows are no fair sample.
+    Sites whose names come *after* this one are learned from, in the order of their characters: the
+    others were done by a run that was interrupted.
     """
     reports = survey(
         observations,
@@ -55,6 +61,7 @@ def mine(
         accepted=accepted,
         banned=banned,
         wary=wary,
+        after=after,
     )
     return [rule for report in reports for rule in report.rules]
 
@@ -69,6 +76,7 @@ def survey(
     accepted: Iterable[SiteRule] = (),
     banned: Mapping[str, int] | None = None,
     wary: bool = False,
+    after: str = "",
 ) -> Iterator[SiteReport]:
     """Learn as `mine` does; yield a report for each site, in the order of their names.
 
@@ -78,7 +86,7 @@ def survey(
     known: defaultdict[str, tuple[SiteRule, ...]] = defaultdict(tuple)
     for rule in accepted:
         known[site_of_host(rule.site.removeprefix("*."))] += (rule,)
-    with by_site(observations) as sites:
+    with by_site(observations, after) as sites:
         count = len(sites)
         jobs = (Job(site, rows, limits, known[site], banned or {}) for site, rows in sites)
         for done, report in enumerate(_run(jobs, min(processes, count)), 1):
@@ -97,7 +105,7 @@ def _run(jobs: Iterable[Job], processes: int) -> Iterator[SiteReport]:
 
     # A process with the threads of DuckDB must not be forked, and its memory need not be.
     context = get_context("spawn" if "duckdb" in sys.modules else None)
-    with ProcessPoolExecutor(processes, context) as pool:
+    with ProcessPoolExecutor(processes, context, initializer=_begin) as pool:
         under_way: deque[tuple[int, Future[list[SiteReport]]]] = deque()
         for chunk in _chunks(jobs):
             under_way.append((_size(chunk), pool.submit(_reports_on, chunk)))
@@ -105,6 +113,26 @@ def _run(jobs: Iterable[Job], processes: int) -> Iterator[SiteReport]:
                 yield from under_way.popleft()[1].result()
         for _, future in under_way:
             yield from future.result()
+
+
+def _begin() -> None:
+    """Begin the work of a process: it ends when it is told to, and when nobody is left to tell it.
+
+    A handler of the process that started it is none for this one. The pipe through which jobs come
+    has no end when that process is killed, as this one holds both ends.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
 
 
 def _chunks(jobs: Iterable[Job]) -> Iterator[list[Job]]:

@@ -37,6 +37,8 @@ def slots_of(key: str) -> Slots | None:
     if url.host is None:
         return None
     slots = Form(url).slots
+    if len(slots) < MAX_SEGMENTS and REPEAT not in "".join(slots.values()):
+        return slots  # most have few slots, and no parameter twice
     if count_params(slots) > MAX_PARAMS or sum(map(is_segment, slots)) > MAX_SEGMENTS:
         return None
     return in_order(slots)
@@ -67,7 +69,7 @@ class Hasher(dict[tuple[str, str], int]):
 
     def of(self, slots: Slots) -> int:
         """Return the hash of all slots."""
-        return sum([self[pair] for pair in slots.items()]) & MASK
+        return sum(map(self.__getitem__, slots.items())) & MASK
 
     def moved(self, form: int, old: Slots, names: Iterable[str]) -> int:
         """Return the hash *form* of *old* without the slots named."""

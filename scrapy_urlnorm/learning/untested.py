@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_urlnorm.learning.audit import Blame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from scrapy_urlnorm.logs import Observation
+    from scrapy_urlnorm.learning.rows_by_site import Sites
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
 
 #: Contents with a pair of URLs from which on a rule counts as tested (a choice).
 _ENOUGH = 3
-#: Of more URLs that the rules change, an even sample is explained (a choice, for time).
-_MAX_EXPLAINED = 20_000
+#: Of more URLs that the rules change, an even sample is explained; of the sites that come when so
+#: many are, a sample of this size (choices, for time).
+_MAX_EXPLAINED, _MIN_EXPLAINED = 20_000, 100
 
 
 class Untested(NamedTuple):
@@ -39,35 +40,40 @@ class Untested(NamedTuple):
 
 
 def untested(
-    normalizer: Normalizer,
-    plain: Normalizer,
-    pages: Iterable[Observation],
-    rules: Sequence[SiteRule],
+    normalizer: Normalizer, plain: Normalizer, parts: Sites, rules: Sequence[SiteRule]
 ) -> list[Untested]:
-    """Return those of *rules* that act on *pages*, but on too few pairs of URLs of one key.
+    """Return those of *rules* that act on pages, but on too few pairs of URLs of one key.
 
-    *plain* is the normalizer without them. A page counts if its content is known.
+    *plain* is the normalizer without them. A page counts if its content is known. The log comes in
+    *parts*: no key of *normalizer* is in two of them.
     """
-    groups: defaultdict[str, set[str]] = defaultdict(set)
-    contents: dict[str, str] = {}
-    for row in pages:
-        if row.is_page and row.content is not None:
-            groups[normalizer.normalize(row.url)].add(row.url)
-            contents.setdefault(row.url, row.content)
     active = [rule for rule in rules if rule.active]
     blame = Blame(active)
-    changed = [
-        (url, urls) for key, urls in groups.items() for url in urls if plain.normalize(url) != key
-    ]
-    changed.sort(key=lambda pair: pair[0])
     alone: Counter[int] = Counter()
-    tested: defaultdict[int, set[str]] = defaultdict(set)
-    for url, urls in changed[:: -(-len(changed) // _MAX_EXPLAINED) or 1]:
-        for number in blame.of(normalizer.explain(url)):
-            if len(urls) == 1:
-                alone[number] += 1
-            else:
-                tested[number].add(contents[url])
+    tested: defaultdict[int, set[int]] = defaultdict(set)
+    left = _MAX_EXPLAINED
+    for _, rows in parts:
+        groups: defaultdict[str, set[str]] = defaultdict(set)
+        contents: dict[str, str] = {}
+        for row in rows:
+            if row.is_page and row.content is not None:
+                groups[normalizer.normalize(row.url)].add(row.url)
+                contents.setdefault(row.url, row.content)
+        changed = [
+            (url, urls)
+            for key, urls in groups.items()
+            for url in urls
+            if plain.normalize(url) != key
+        ]
+        changed.sort(key=lambda pair: pair[0])
+        sample = changed[:: -(-len(changed) // max(left, _MIN_EXPLAINED)) or 1]
+        left -= len(sample)
+        for url, urls in sample:
+            for number in blame.of(normalizer.explain(url)):
+                if len(urls) == 1:
+                    alone[number] += 1
+                else:
+                    tested[number].add(hash(contents[url]))
     return [
         Untested(active[number], count, len(tested[number]))
         for number, count in sorted(alone.items(), key=lambda pair: (-pair[1], pair[0]))

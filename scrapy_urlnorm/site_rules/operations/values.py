@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
@@ -186,7 +187,12 @@ def _without_operands(known: list[tuple[str, str]], *, in_path: bool) -> Iterato
 
 def _same(function: Callable[[list[str], str, str], list[str]], value: str, other: str) -> bool:
     """Whether an edit without operands makes two values of a slot the same, in any order."""
-    return sorted(function(parts(value), "", "")) == sorted(function(parts(other), "", ""))
+    return _edited(function, value) == _edited(function, other)
+
+
+@lru_cache(maxsize=65_536)  # one value is compared with many
+def _edited(function: Callable[[list[str], str, str], list[str]], value: str) -> list[str]:
+    return sorted(function(parts(value), "", ""))
 
 
 def _with_text(slot: str, place: str, left: str, right: str) -> Iterator[EditValue]:
