@@ -181,7 +181,8 @@ def logs(paths: Sequence[Path], **options: float) -> None:
         found = sum(r.merges - r.false_merges for r in of_files)
         false = sum(r.false_merges for r in of_files)
         in_files = f"{found:>4} of {sum(r.redundant for r in of_files):<4}{false:>3}"
-        totals[kind].update(merges=merges, false=wrong, lost=lost)
+        by_profile = sum(result.false_merges for result in results["default"])
+        totals[kind].update(merges=merges, false=wrong, lost=lost, by_profile=by_profile)
         row = [_share(results[name]) for name in names]
         if redundant >= WORTH * len(SALTS):
             shares[kind].append([_share(mine), *row])
@@ -191,7 +192,8 @@ def logs(paths: Sequence[Path], **options: float) -> None:
         means = [sum(column) / len(column) for column in zip(*rows, strict=True)]
         total = totals[kind]
         print(f"\nmean of {len(rows)} {kind}: {means[0]:.3f} found, false merges "
-              f"{total['false']} of {total['merges']}, contents lost {total['lost']}; "
+              f"{total['false']} of {total['merges']} ({total['by_profile']} of them by the profile "
+              f"alone), contents lost {total['lost']}; "
               + ", ".join(f"{n} {m:.3f}" for n, m in zip(names, means[1:], strict=True)))  # fmt: skip
 
 

@@ -322,6 +322,28 @@ def timeline(rng: random.Random, host: str = "log.example") -> list[Page]:
     return _unique(pages)
 
 
+def revisions(rng: random.Random, host: str = "code.example") -> list[Page]:
+    """Revisions with names, other ones in each project; folders that few revisions change."""
+    pages = []
+    for project in ("core", "docs", "web"):
+        commits = [_token(random.Random(f"{project} {n}"), 12) for n in range(60)]
+        for number, commit in enumerate(commits):
+            names = [commit]
+            if number % 4 == 0:
+                names.append(f"v{number // 4}")
+            if number == 59:
+                names += ["main", "latest"]
+            trees = [number // rng.choice((10, 10, 20)) for _ in range(3)]
+            for name in names:
+                for view in ("commit", "log", "patch", "notes", "authors"):
+                    url = f"http://{host}/{project}/{view}?at={name}"
+                    pages.append(Page(url, f"{view} {commit}"))
+                for folder, changed in enumerate(trees):
+                    url = f"http://{host}/{project}/tree/d{folder}?at={name}"
+                    pages.append(Page(url, f"tree {project} {folder} {changed}"))
+    return _unique(pages)
+
+
 def calendar(rng: random.Random, host: str = "rooms.example") -> list[Page]:
     """Trap: 40 rooms, 120 months; most months are empty, one and a half per cent are not."""
     pages = []
@@ -379,6 +401,7 @@ SITES: dict[str, Callable[..., list[Page]]] = {
     "listing": listing,
     "board": board,
     "timeline": timeline,
+    "revisions": revisions,
     "calendar": calendar,
     "soft_404": soft_404,
     "dynamic": dynamic,

@@ -388,6 +388,19 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
          "/t/w,5.0.html", "/t/w,6.0.html"],
     ),
     (
+        rule(kind="value-alias", slots="q:h", within="q:p",
+             values=["q:p=a - q:h=HEAD q:h=v1%202", "q:p=b q:h=HEAD q:h=refs/v2"]),
+        {"/?h=HEAD&p=a": "/?p=a", "/?p=a&h=v1+2": "/?p=a", "/?p=b&h=refs%2Fv2": "/?p=b&h=HEAD",
+         "/?p=b;a=log;h=refs/v2": "/?p=b;a=log;h=HEAD"},
+        ["/?p=a", "/?p=b", "/?p=b&h=HEAD", "/?h=HEAD", "/?p=c&h=HEAD", "/?p=a&h=HEAD&h=HEAD",
+         "/?p=a&h=head", "/?p=a&p=b&h=HEAD", "/?p=a&h=", "/?p=b&h=v1+2"],
+    ),
+    (
+        rule(kind="value-alias", slots=("s0", "q:id"), values=["s0=x s0=user&q:id=5 s0=user&q:id=05"]),
+        {"/user/posts?id=5": "/x/posts", "/user?id=05": "/x"},
+        ["/user", "/user/posts?id=6", "/x/posts", "/users?id=5", "/"],
+    ),
+    (
         rule(kind="ignore-value", slots=("s1", "q:t"), when={"has": "id"}),
         {"/p/a-slug?id=1": "/p/*?id=1", "/p/?id=1&t=x": "/p/?id=1&t=%2A"},
         ["/p/a-slug", "/p?id=1"],

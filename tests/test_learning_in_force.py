@@ -152,9 +152,21 @@ def table(*ranges, **operands):
     return SiteRule(site="h.example", source="content", support=9, **operands)
 
 
+def names(*classes, **operands):
+    """A rule that knows the names of revisions."""
+    operands = {"kind": "value-alias", "slots": "q:h", "values": list(classes)} | operands
+    return SiteRule(site="h.example", source="content", support=9, **operands)
+
+
 @pytest.mark.parametrize(
     ("later", "before", "is_longer"),
     [
+        (names("q:h=a q:h=b q:h=c"), names("q:h=a q:h=b"), True),
+        (names("- q:h=a q:h=b", "q:h=d q:h=e"), names("q:h=a q:h=b"), True),
+        (names("q:h=a q:h=b q:h=c q:h=d"), names("q:h=a q:h=b", "q:h=c q:h=d"), True),
+        (names("q:h=a q:h=b", "q:h=c q:h=d"), names("q:h=a q:h=b q:h=c q:h=d"), False),
+        (names("q:h=a q:h=b"), names("q:h=a q:h=c"), False),
+        (names("q:h=a q:h=b"), names("q:h=a q:h=b", slots="q:i", values=["q:i=a q:i=b"]), False),
         (table("/t?post={} 1-9"), table("/t?post={} 1-5"), True),
         (table("/t?post={} 1-5", "/u?post={} 1-5"), table("/t?post={} 1-5"), True),
         (table("/t?post={} 1-5"), table("/t?post={} 1-9"), False),

@@ -128,6 +128,19 @@ def a_table(draw: st.DrawFn) -> dict[str, object]:
 
 
 @st.composite
+def some_names(draw: st.DrawFn) -> dict[str, object]:
+    """Operands of a value-alias rule."""
+    slot = draw(st.one_of(st.sampled_from(["s0", "s1"]), NAMES.map("q:{}".format)))
+    names = draw(st.lists(TOKENS, min_size=2, max_size=4, unique=True))
+    said = [f"{quote(slot, safe=':')}={quote(name, safe='/:')}" for name in names]
+    if slot[0] == "q" and draw(RARELY):
+        said[0] = "-"
+    if draw(RARELY):
+        return {"slots": [slot], "within": ["s2"], "values": [" ".join(["s2=a", *said])]}
+    return {"slots": [slot], "values": [" ".join(said)]}
+
+
+@st.composite
 def site_rules(draw: st.DrawFn, kind: str | None = None) -> SiteRule:
     """Draw a valid rule, of one kind or of any."""
     chosen = kind or draw(st.sampled_from([*WORDS, "catalogue"]))
@@ -155,6 +168,8 @@ def site_rules(draw: st.DrawFn, kind: str | None = None) -> SiteRule:
                 fields.pop(name)
         if chosen == "range-alias":
             fields |= draw(a_table())
+        if chosen == "value-alias":
+            fields |= draw(some_names())
         if chosen == "param-to-path":
             fields |= {"param": draw(NAMES), "path": draw(SHORT_PATHS)}
         if chosen == "drop-segment":

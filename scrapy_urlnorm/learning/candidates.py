@@ -40,8 +40,10 @@ _Key = TypeVar("_Key")
 _SAMPLE = 6
 #: A difference in more slots, or an exchange of more on a side, is no candidate (a choice).
 _MAX_SLOTS, _MAX_SIDE = 5, 3
+#: What has another name in more slots than this is no candidate (a choice).
+_MAX_NAMED = 2
 #: Candidates tried in a round, those that most contents support (a choice, for the time it takes).
-_CAPS = {"sets": 80, "exchanges": 200, "structure": 60}
+_CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "named": 12}
 #: A content with so many URLs is evidence alone, if so many pairs of them differ in a set.
 _BIG, _BIG_PAIRS = 20, 5
 _NEVER = {"port", "userinfo", OTHER}
@@ -52,13 +54,15 @@ class Candidates(NamedTuple):
     """What is worth a trial this round.
 
     ``sets`` are names of slots, to be dropped or ignored together; ``together`` are URLs with
-    several parameters that another URL of their content has none of.
+    several parameters that another URL of their content has none of. ``named`` are one or two
+    slots, in the path too, in which URLs of one content have other values.
     """
 
     sets: list[tuple[str, ...]]
     exchanges: list[HostAlias | Replace]
     structure: list[Operation]
     together: Together
+    named: list[tuple[str, ...]]
 
 
 def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
@@ -68,6 +72,7 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
     exchanges: defaultdict[Exchange, set[int]] = defaultdict(set)
     structure: defaultdict[Operation, set[int]] = defaultdict(set)
     together: Together = {}
+    named: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
     for content, items in corpus.by_content.items():
         if len(items) < 2:
             continue
@@ -80,6 +85,8 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
                 key = tuple(sorted(names))
                 sets[key].add(content)
                 in_big[key] += len(items) >= _BIG
+            if len(names) <= _MAX_NAMED and all(map(has_values, names)):
+                named[tuple(sorted(names))].add(content)
             full = _with_all(names, one.slots, other.slots)
             if full is not None:
                 together.setdefault(tuple(sorted(names)), []).append((content, full))
@@ -96,6 +103,7 @@ def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
         [made for exchange in best if (made := operation_of(exchange)) is not None],
         _best(structure, _CAPS["structure"]),
         together,
+        _best(named, _CAPS["named"]),
     )
 
 
@@ -135,6 +143,11 @@ def _best(found: Mapping[_Key, set[int]], cap: int) -> list[_Key]:
 def order(op: Any) -> tuple[str, str]:
     """Return what puts operations in an order, the same in every run."""
     return type(op).__name__, repr(op)
+
+
+def has_values(slot: str) -> bool:
+    """Whether a slot is a segment or a parameter, which may have any value."""
+    return is_segment(slot) or slot[:2] == "q:"
 
 
 def _sampled(items: list[Item]) -> list[Item]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.wary import exchanges_values
 from scrapy_urlnorm.site_rules.context import Among, Is
-from scrapy_urlnorm.site_rules.operations import RangeAlias
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
 if TYPE_CHECKING:
@@ -79,13 +78,13 @@ def says(wider: SiteRule, rule: SiteRule) -> bool:
 
 def has_longer_table(rule: SiteRule, before: SiteRule) -> bool:
     """Whether *rule* is *before* with the pages that arrived since: what was proved still holds."""
-    return isinstance(before.operation, RangeAlias) and says(rule, before)
+    return before.operation.has_table and says(rule, before)
 
 
 def _is_as_doubtful(rule: SiteRule, refuted: SiteRule) -> bool:
     if exchanges_values(rule.operation):
         return rule.operation == refuted.operation
-    if isinstance(rule.operation, RangeAlias):  # another table does not make it more likely
+    if rule.operation.has_table:  # another table does not make it more likely
         return rule.operation.family == refuted.operation.family
     return says(rule, refuted)
 

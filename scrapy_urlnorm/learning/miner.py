@@ -11,6 +11,7 @@ from scrapy_urlnorm.learning import (
     pools,
     siblings,
     steps,
+    synonyms,
     tenants,
     wary,
 )
@@ -43,6 +44,7 @@ from scrapy_urlnorm.site_rules.operations import (
     IgnoreValue,
     RangeAlias,
     Replace,
+    ValueAlias,
 )
 
 if TYPE_CHECKING:
@@ -105,6 +107,7 @@ class Miner:
                 self._wilds,
                 self._forms,
                 self._steps,
+                self._synonyms,
             )
             if not any(stage(found) for stage in stages):
                 break
@@ -175,6 +178,16 @@ class Miner:
                         accepted |= self._accept(op, result)
         return accepted
 
+    def _synonyms(self, found: Candidates) -> bool:
+        for op in synonyms.candidates(found.named, self.corpus):
+            for result in self._cover(op, self._trials(op)):
+                context = synonyms.where_tried(op, result.context, self.corpus, self.vocabulary)
+                inside = synonyms.with_table(op.names, op.within, self.corpus, context)
+                there = None if inside is None else self._found(inside, context)
+                if inside is not None and there is not None and self._accept(inside, there):
+                    return True
+        return False
+
     # --- sets of slots that mean nothing ----------------------------------------------------
 
     def _try_sets(self, ops: Iterable[DropParam | IgnoreValue]) -> bool:
@@ -206,12 +219,8 @@ class Miner:
             )
             if closed is None:
                 continue
-            if closed != result.context:
-                counted = count(self._trials(op, closed))
-                if not passes(op, closed, counted, self.limits):
-                    continue
-                result = Found(closed, counted, risk_of(op, closed, counted, self.limits))
-            accepted |= self._accept(op, result)
+            there = result if closed == result.context else self._found(op, closed)
+            accepted |= there is not None and self._accept(op, there)
         return accepted
 
     def _still_refuted(self, op: Operation) -> bool:
@@ -268,37 +277,23 @@ class Miner:
                     apart.add(No(where[0].slot))
         return (*context, *sorted(apart))
 
-    def proposal(self, op: Operation, counted: Count, note: str) -> SiteRule | None:
-        """Return the rule for an operation on this evidence, in the sections it was seen in.
-
-        None where the accepted rules leave nothing to do for it.
-        """
-        items = sources(op, self.corpus)
-        if not any(op.image(item.slots) is not None for item in items):
-            return None
-        agreeing = (trial.slots for trial in self._all_trials(op) if trial.content is not None)
-        kept = tenants.sections(op, (), agreeing)
-        context = () if kept is None else tenants.narrowed((), kept)
-        risk = risk_of(op, (), counted, self.limits)
-        evidence = evidence_of(counted, risk, status="proposed", note=note)
-        rule = said(self.site, op, context, evidence)
-        return rule and rule.replace(examples=examples_of(rule, items, self.corpus, self.rules))
-
     # --- common ---------------------------------------------------------------------------
 
     def _trials(self, op: Operation, context: Context = ()) -> list[Trial]:
         """Return the trials of *op* that decide about it."""
-        tried = self._all_trials(op, context)
+        tried = self.all_trials(op, context)
         trials = heard(tried)
         if len(trials) < len(tried) and not context and not any(trial.bad for trial in tried):
             self.open[op] = count(tried)
         return trials
 
-    def _all_trials(self, op: Operation, context: Context = ()) -> list[Trial]:
+    def all_trials(self, op: Operation, context: Context = ()) -> list[Trial]:
         """Run *op* over the corpus; none where a sample says that it is hopeless."""
         noisy = self.limits.noise > 0
         if isinstance(op, RangeAlias):
             return steps.trials(op, self.corpus, context)
+        if isinstance(op, ValueAlias):
+            return synonyms.trials(op, self.corpus, context)
         if isinstance(op, (DropParam, IgnoreValue)):
             if not context and is_hopeless(op, self.corpus, noisy=noisy):
                 self._refuted[op] = 0
@@ -337,6 +332,13 @@ class Miner:
                 self._refuted[op] = len(self.corpus.items)
         return found
 
+    def _found(self, op: Operation, context: Context) -> Found | None:
+        """Return the evidence for *op* in *context*, if that carries it."""
+        counted = count(self._trials(op, context))
+        if not passes(op, context, counted, self.limits):
+            return None
+        return Found(context, counted, risk_of(op, context, counted, self.limits))
+
     def _touched(self, op: Operation, context: Context = ()) -> list[Slots]:
         """Return the URLs that *op* would change: the guard looks how far it would reach."""
         found = [item.slots for item in sources(op, self.corpus, context)]
@@ -349,7 +351,7 @@ class Miner:
         """Accept *op* where it was found, in the sections of the host that it was seen in."""
         if self.limits.wary and wary.is_coincidence(op, result.evidence.support):
             return False
-        tried = self._all_trials(op, result.context)
+        tried = self.all_trials(op, result.context)
         result = apart(op, result, tried, self.corpus, self.vocabulary, self.limits)
         trials = self._trials(op, result.context)
         agreeing = (trial.slots for trial in trials if trial.content is not None)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.learning import tenants
 from scrapy_urlnorm.learning.candidates import order
 from scrapy_urlnorm.learning.corpus import Corpus, Item
+from scrapy_urlnorm.learning.cover import risk_of
 from scrapy_urlnorm.learning.files import ENOUGH_FILES
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import support_needed
@@ -60,7 +62,7 @@ def unproven(miner: Miner) -> list[SiteRule]:
             counted = counted._replace(support=counted.support + counted.files)
         else:
             continue  # hardly begun; or refused for another reason: siblings, too few values
-        rule = miner.proposal(op, counted, note)
+        rule = _proposal(miner, op, counted, note)
         if rule is not None:
             rules.append(rule)
     fenced = sorted(miner.fenced.items(), key=lambda pair: (-pair[1].support, order(pair[0])))
@@ -69,10 +71,27 @@ def unproven(miner: Miner) -> list[SiteRule]:
             f"{int(counted.support)} contents agree and {counted.conflicts} differ; if these are "
             "pages that change, the rule holds"
         )
-        rule = miner.proposal(op, counted, note)
+        rule = _proposal(miner, op, counted, note)
         if rule is not None:
             rules.append(rule)
     return rules
+
+
+def _proposal(miner: Miner, op: Operation, counted: Count, note: str) -> SiteRule | None:
+    """Return the rule for an operation on this evidence, in the sections it was seen in.
+
+    None where the accepted rules leave nothing to do for it.
+    """
+    items = sources(op, miner.corpus)
+    if not any(op.image(item.slots) is not None for item in items):
+        return None
+    agreeing = (trial.slots for trial in miner.all_trials(op) if trial.content is not None)
+    kept = tenants.sections(op, (), agreeing)
+    context = () if kept is None else tenants.narrowed((), kept)
+    risk = risk_of(op, (), counted, miner.limits)
+    evidence = evidence_of(counted, risk, status="proposed", note=note)
+    rule = said(miner.site, op, context, evidence)
+    return rule and rule.replace(examples=examples_of(rule, items, miner.corpus, miner.rules))
 
 
 def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list[SiteRule]:

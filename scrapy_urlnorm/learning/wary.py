@@ -26,7 +26,7 @@ from scrapy_urlnorm.learning.pools import NEUTRAL
 from scrapy_urlnorm.learning.trials import sources
 from scrapy_urlnorm.site_rules.context import all_hold
 from scrapy_urlnorm.site_rules.form import is_param
-from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, RangeAlias, Replace
+from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -74,7 +74,7 @@ def is_coincidence(op: Operation, support: float) -> bool:
 
     Numbers that came in the order of their pages look as if each page went on for ever.
     """
-    return support < _EXCHANGED and (exchanges_values(op) or isinstance(op, RangeAlias))
+    return support < _EXCHANGED and (exchanges_values(op) or op.has_table)
 
 
 def exchanges_values(op: Operation) -> bool:

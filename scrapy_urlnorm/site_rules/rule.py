@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 STATUSES = ("active", "proposed", "rejected")
 SOURCES = ("user", "redirect", "canonical", "robots", "content", "url-list")
 #: Operands that hold several texts; a file may have one text in their place.
-LISTS = ("param", "host", "slots", "ranges")
+LISTS = ("param", "host", "slots", "within", "ranges", "values")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from scrapy_urlnorm.site_rules.operations.paths import (
     StripTail,
 )
 from scrapy_urlnorm.site_rules.operations.ranges import RangeAlias
+from scrapy_urlnorm.site_rules.operations.same_values import ValueAlias
 from scrapy_urlnorm.site_rules.operations.values import ANY, EditValue, IgnoreValue
 from scrapy_urlnorm.site_rules.paths import refuse
 
@@ -51,6 +52,7 @@ __all__ = [
     "SplitSegment",
     "StripSegment",
     "StripTail",
+    "ValueAlias",
     "is_older",
     "order",
     "owns_path",
@@ -73,6 +75,7 @@ KINDS: tuple[type[Operation], ...] = (
     DropParam,
     KeepParam,
     RangeAlias,
+    ValueAlias,
     IgnoreValue,
 )
 _BY_WORD = {cls.kind: cls for cls in KINDS if cls is not CatalogueRule}
@@ -112,7 +115,9 @@ OPERANDS = (
     "semicolons",
     "bare",
     "option",
+    "within",
     "ranges",
+    "values",
 )
 
 

@@ -117,6 +117,11 @@ class Operation:
         return self.kind
 
     @property
+    def has_table(self) -> bool:
+        """Whether a table says what the operation does: a longer one leaves proven what was."""
+        return False
+
+    @property
     def rank(self) -> int:
         """The place among operations of the same kind."""
         return 0
@@ -259,6 +264,8 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "tail": check_path,
     "slots": slot_names,
     "ranges": texts,
+    "values": texts,
+    "within": slot_names,
     "text": text,
     "separator": text,
     "slash": flag,

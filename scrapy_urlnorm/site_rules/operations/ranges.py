@@ -159,6 +159,10 @@ class RangeAlias(Operation):
     def family(self) -> object:
         return self.kind, self.slot, self.text
 
+    @property
+    def has_table(self) -> bool:
+        return True
+
     def covers(self, other: Operation) -> bool:
         return (
             isinstance(other, RangeAlias)

@@ -1,0 +1,159 @@
+"""Values that name one thing: one rule for a site, and a table of what its log shows."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+import simulator
+
+from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.logs import Observation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOST = "http://git.example"
+VIEWS = ("log", "show", "diff", "patch", "stats")
+#: How a page of a revision is written.
+FORMS = {
+    "a parameter": HOST + "/{p}?view={view}&rev={rev}",
+    "a segment": HOST + "/{p}/{view}/{rev}",
+    "a segment in front": HOST + "/{rev}/{view}?p={p}",
+}
+
+
+def page(url: str, content: str) -> Observation:
+    """Return a row of a page."""
+    return Observation(url, 200, content, mime="text/html")
+
+
+def revisions(
+    form: str = "a parameter", *, names: int = 12, of: str = "{p} {n}"
+) -> list[Observation]:
+    """Two projects, the same names of versions in both; *of* says what a revision is."""
+    rows = []
+    for p in ("core", "docs"):
+        for n in range(60):
+            told = [f"{n:x}a{n * 7:x}c{p[0]}"] + ([f"v{n}.0"] if n < names else [])
+            for view in VIEWS:
+                content = f"{view} " + of.format(p=p, n=n, view=view)
+                rows += [page(FORMS[form].format(p=p, view=view, rev=rev), content) for rev in told]
+    random.Random(form).shuffle(rows)
+    return rows
+
+
+def aliases(rules: list[SiteRule]) -> list[SiteRule]:
+    """Return the active rules of the kind."""
+    return [rule for rule in rules if rule.active and rule.kind == "value-alias"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_names_of_one_revision_are_learned(form: str, tmp_path: Path) -> None:
+    """No pair of names is on enough pages to be proven alone; all of them together are."""
+    rows = revisions(form)
+    known = [row for n, row in enumerate(rows) if n % 5]
+    rules = mine(known)
+    (rule,) = aliases(rules)
+    assert len(rule.within) == 1
+    save_site_rules(tmp_path / "rules.toml", rules)
+    loaded = load_site_rules(tmp_path / "rules.toml")
+    assert set(loaded) == set(rules)
+    result = evaluate(Normalizer("default", site_rules=loaded), rows)
+    assert result.found > 0.7
+    assert (result.false_merges, result.lost) == (0, 0)
+
+
+def test_what_the_log_does_not_show_twice_is_not_said() -> None:
+    """Of a pair that was met on one page nothing is known, and of others nothing at all."""
+    rows = revisions()
+    once = [page(f"{HOST}/core?view=log&rev={rev}", "log core 77") for rev in ("v77.0", "77aa")]
+    normalize = Normalizer("default", site_rules=mine([*rows, *once])).normalize
+    url = HOST + "/core?view=diff&rev="
+    assert normalize(url + "v77.0") != normalize(url + "77aa")
+    assert normalize(url + "v3.0") == normalize(url + "3a15cc")
+    assert normalize(url + "v3.0") != normalize(url + "v4.0")
+    docs = HOST + "/docs?view=diff&rev="
+    assert normalize(docs + "v3.0") == normalize(docs + "3a15cd")
+
+
+def test_a_slot_that_a_page_ignores_names_nothing() -> None:
+    """An article stands in every category; the pages of the categories are their own."""
+    rows = [
+        page(f"{HOST}/{c}/{n}-article", f"article {n}")
+        for n in range(60)
+        for c in ("cars", "boats", "trains", "planes")
+        if (n + len(c)) % 3
+    ]
+    assert aliases(mine(rows)) == []
+
+
+def test_names_that_agree_by_chance_teach_nothing() -> None:
+    """Small lists are the same in two orders, large ones are not."""
+    rng = random.Random(4)
+    rows = []
+    for n in range(150):
+        for order in ("name", "date", "size", "kind"):
+            same = rng.random() < 0.4 and order != "kind"
+            rows.append(page(f"{HOST}/d{n}?o={order}", f"{n}" if same else f"{n} {order}"))
+    assert aliases(mine(rows)) == []
+
+
+def test_pages_of_a_list_are_no_names() -> None:
+    """Behind the end of a list there is nothing, on whichever page of whichever list."""
+    rows = [
+        page(f"{HOST}/l{n}?view={view}&page={at}", f"{n} {view} {at if at < 3 else 'end'}")
+        for n in range(60)
+        for view in VIEWS
+        for at in range(1, 6)
+    ]
+    assert aliases(mine(rows)) == []
+
+
+def test_a_kind_of_page_that_was_not_compared_is_left_alone() -> None:
+    """An archive has the name inside: it is not the same under another one."""
+    rows = revisions()
+    rows += [page(f"{HOST}/core?view=zip&rev={n:x}a{n * 7:x}cc&f=1", f"zip {n}") for n in range(9)]
+    rows += [page(f"{HOST}/core?view=zip&rev={n:x}&f=1", f"zip of {n}") for n in range(9, 20)]
+    normalize = Normalizer("default", site_rules=mine(rows)).normalize
+    url = HOST + "/core?view={}&rev={}&f=1"
+    assert normalize(url.format("zip", "v3.0")) != normalize(url.format("zip", "3a15cc"))
+
+
+def test_a_crawl_asks_for_more() -> None:
+    """The first names may be those of pages that are empty still."""
+    few, many = revisions(names=3), revisions()
+    assert aliases(mine(few))
+    assert aliases(mine(few, wary=True)) == []
+    assert aliases(mine(many, wary=True))
+
+
+def test_no_secret_comes_into_a_table() -> None:
+    """A page that is read with a token is left out; its URLs stay themselves."""
+    rows = [
+        row._replace(url=row.url + "&access_token=s3cr3tT0ken") if "rev=v7.0" in row.url else row
+        for row in revisions()
+    ]
+    found = aliases(mine(rows))
+    assert found
+    assert not any("token" in str(rule.as_dict()) for rule in found)
+
+
+def test_a_long_table_is_told_in_short() -> None:
+    """The reason of a merge names a rule, not a thousand revisions."""
+    values = [f"q:h=v{n} q:h={n:x}" for n in range(1000)]
+    long = SiteRule(site="git.example", kind="value-alias", slots="q:h", values=values)
+    assert "1000 in all" in str(long)
+    assert len(str(long)) < 200
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_half_of_a_simulated_site_teaches_nothing_wrong(seed: int) -> None:
+    """Some revisions have a name, some change nothing in a folder: only the first are one."""
+    known, unseen = simulator.halves(simulator.site("revisions", seed))
+    rules = mine(simulator.observations(known))
+    assert aliases(rules)
+    result = evaluate(Normalizer("default", site_rules=rules), simulator.observations(unseen))
+    assert (result.false_merges, result.lost) == (0, 0)
