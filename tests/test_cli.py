@@ -14,7 +14,6 @@ from importlib import import_module
 import pytest
 from cli_runner import Runner
 
-from scrapy_urlnorm import cli
 from scrapy_urlnorm.cli import VERBS, verb
 from scrapy_urlnorm.normalizer import normalize
 from scrapy_urlnorm.rules import RULES
@@ -353,7 +352,7 @@ def test_interrupting_says_so(run, monkeypatch):
 
     monkeypatch.setattr("scrapy_urlnorm.cli.urls.given", interrupt)
     code, out, err = run("normalize", "http://a.example/")
-    assert (code, out, err) == (cli.INTERRUPTED, "", "scrapy-urlnorm normalize: interrupted\n")
+    assert (code, out, err) == (130, "", "scrapy-urlnorm normalize: interrupted\n")
 
 
 def test_progress_is_for_terminals_only(monkeypatch):

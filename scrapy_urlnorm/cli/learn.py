@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs, say_left_out
 from scrapy_urlnorm.cli.in_processes import cores
-from scrapy_urlnorm.cli.interruption import tidy
 from scrapy_urlnorm.cli.merge import Merged, add_rules
 from scrapy_urlnorm.cli.probing import add_probe, probed, require_project
 from scrapy_urlnorm.cli.site_rules import out_rules
@@ -94,7 +93,7 @@ def _mine(args: argparse.Namespace) -> int:
         _try_target(args.output)
     logs = Logs(args, quiet=True)
     reports: list[SiteReport] = []
-    interrupted = False
+    interrupted: KeyboardInterrupt | None = None
 
     def doing() -> str:
         if not logs.read:
@@ -104,12 +103,12 @@ def _mine(args: argparse.Namespace) -> int:
     processes = args.processes or cores()
     sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes, after=args.after)
     try:
-        with tidy(), Status(doing):
+        with Status(doing):
             reports.extend(sites)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if not reports:
             raise
-        interrupted = True  # a site is mined or it is not: what is done is worth keeping
+        interrupted = error  # a site is mined or it is not: what is done is worth keeping
     if args.probe and not interrupted:
         reports = probed(args, reports)
     rules = [rule for report in reports for rule in report.rules]
@@ -134,7 +133,7 @@ def _mine(args: argparse.Namespace) -> int:
             f"the sites after {last} were not mined: a rule file keeps what it has of them. "
             f"--after {last} goes on there"
         )
-        raise KeyboardInterrupt
+        raise interrupted
     return YES
 
 
@@ -270,7 +269,7 @@ def _evaluate(args: argparse.Namespace) -> int:
         return "measuring " + ("with the rules" if columns else "without the rules")
 
     pages = (row for row in logs if row.is_page)
-    with tidy(), Status(doing), by_key(pages, normalizer.normalize) as parts:
+    with Status(doing), by_key(pages, normalizer.normalize) as parts:
         for name, one in (("without", without), ("with", normalizer)):
             shown = 10 if columns else 0
             columns[name] = measured(one, parts, ignore_from=args.ignore_from, examples=shown)
