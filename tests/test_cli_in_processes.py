@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -117,6 +121,23 @@ def test_two_processes_make_the_keys_that_one_makes(run, urls, tmp_path):
         assert "new keys" in done.err
     sizes = {os.path.getsize(tmp_path / name) for name in "12"}  # noqa: PTH202
     assert len(sizes) == 1
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="the worker is a fork, so that it is known here"
+)
+def test_half_a_message_is_an_end_too():
+    """An answer may be larger than a pipe holds, and its writer may be killed meanwhile."""
+    with pytest.raises(BrokenExecutor):
+        list(mapped(write_half_a_message, [1, 2], 2))
+
+
+def write_half_a_message(_):
+    """Write the length of an answer and a part of it, and end."""
+    for pipe in [each for each in gc.get_objects() if isinstance(each, Connection)]:
+        if not pipe.closed:
+            os.write(pipe.fileno(), struct.pack("!i", 100) + b"half")
+    os._exit(0)
 
 
 def dedupes(path, **environment):

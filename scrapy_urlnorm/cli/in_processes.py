@@ -133,7 +133,7 @@ def _its_end() -> Iterator[None]:
     """Raise BrokenExecutor when a process has ended that has not done its work."""
     try:
         yield
-    except (EOFError, BrokenPipeError, ConnectionResetError):
+    except (EOFError, OSError):  # the latter in the middle of a message
         raise BrokenExecutor("a process has ended before its work was done") from None
 
 
@@ -142,7 +142,7 @@ def _work(function: Callable[[Any], Any], pipe: Connection, others_end: Connecti
     others_end.close()  # a copy, with which this process would not see that the other one ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    with suppress(EOFError, OSError):  # the other end is gone, perhaps in the middle of a message
         while True:
             parcel = pipe.recv()
             answer: tuple[Any, Exception | None]
