@@ -61,9 +61,12 @@ def begin(tmp_path: Path):
     folder = tmp_path / "temporary"
     folder.mkdir()
 
-    def begin(*args: object, disk: bool = True) -> subprocess.Popen[str]:
+    def begin(
+        *args: object, disk: bool = True, hangup: signal.Handlers = signal.SIG_DFL
+    ) -> subprocess.Popen[str]:
         if disk:
             pytest.importorskip("duckdb")
+        before = signal.signal(signal.SIGHUP, hangup)  # what the process finds
         process = subprocess.Popen(
             [sys.executable, "program.py", *map(str, args)],
             cwd=tmp_path,
@@ -77,6 +80,7 @@ def begin(tmp_path: Path):
             },
             text=True,
         )
+        signal.signal(signal.SIGHUP, before)
         assert process.stderr is not None
         assert process.stderr.readline() == "at work\n"
         assert len(list(folder.iterdir())) == disk
@@ -108,11 +112,7 @@ def test_a_signal_keeps_what_is_done_and_leaves_nothing(
 
 def test_an_ignored_hangup_stays_ignored(begin, log, tmp_path):
     """Under nohup a closed terminal ends nothing."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        process = begin("mine", log, "--processes", 1)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    process = begin("mine", log, "--processes", 1, hangup=signal.SIG_IGN)
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
