@@ -33,8 +33,9 @@ Heads = BoundedCache["str | None"]
 #: site too, or ``None`` if it cannot tell.
 SiteKey = Callable[[str, str], "str | None"]
 
-#: How many different beginnings of URLs are remembered, and the characters of one.
-_MOST_PREFIXES, _LONGEST_PREFIX = 32_768, 256
+#: How many different beginnings of URLs are remembered, and the characters of one. A broad crawl
+#: meets tens of thousands of hosts in turns: with fewer places it would forget each before its time.
+_MOST_PREFIXES, _LONGEST_PREFIX = 65_536, 256
 
 
 class PlainUrls(NamedTuple):
@@ -55,7 +56,10 @@ def plain_urls(catalogue: Catalogue) -> PlainUrls | None:
     def head_of(prefix: str) -> str | None:
         url = parse(f"{prefix}/")
         new = None if url is None else catalogue.run_once(url)
-        return None if new is None else join(new)[:-1]
+        if new is None:
+            return None
+        head = join(new)[:-1]
+        return prefix if head == prefix else head  # one text takes less memory than two
 
     return PlainUrls(plain, _expression(plain), memo(head_of), query_key(plain, catalogue))
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 QueryKey = Callable[[str], "str | None"]
 Names = tuple[str, ...]
 
-_MOST_PLANS, _LONGEST_NAMES = 4_096, 1_024
+#: A plan costs ten times what a query with a plan does, so there is room for those of many sites.
+_MOST_PLANS, _LONGEST_NAMES = 16_384, 512
 _MOST_RESULTS = 64
 
 
@@ -71,7 +72,7 @@ def _of_legal_query(plans: BoundedCache[QueryKey | None] | None) -> QueryKey:
 
 
 def _length(names: Names) -> int:
-    # A short name takes more room than its characters: a plan of up to about 40 names is kept.
+    # A short name takes more room than its characters: a plan of up to about 20 names is kept.
     return sum(map(len, names)) + 20 * len(names)
 
 

@@ -200,8 +200,8 @@ def test_memos_are_bounded() -> None:
     assert urls is not None
     plans = urls.query_key.__closure__[0].cell_contents  # type: ignore[attr-defined]
     for memo, most, key in [
-        (urls.heads, 32_768, lambda i: f"https://h{i}"),
-        (plans, 4_096, lambda i: (f"n{i}", "a")),
+        (urls.heads, 65_536, lambda i: f"https://h{i}"),
+        (plans, 16_384, lambda i: (f"n{i}", "a")),
     ]:
         memo._function = lambda key: None
         for i in range(most + 2):
@@ -209,6 +209,15 @@ def test_memos_are_bounded() -> None:
         assert len(memo) + len(memo.old) <= most
     assert urls.heads["http://" + "a" * 300] is None
     assert max(map(len, urls.heads)) <= 256
+
+
+def test_a_host_that_stays_as_it_is_is_kept_once() -> None:
+    """The text that was asked for is the answer: a crawl of many hosts needs half the memory."""
+    urls = Normalizer()._plain_urls
+    assert urls is not None
+    prefix = "https://a.example/x"[:-2]  # no constant, of which there is one anyway
+    assert urls.heads[prefix] is prefix
+    assert urls.heads["https://A.example"] == prefix
 
 
 def test_names_without_end_leave_no_plan() -> None:
