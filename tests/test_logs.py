@@ -7,13 +7,15 @@ import gzip
 import io
 import json
 import sys
+from codecs import BOM_UTF8
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
-from scrapy_urlnorm.logs import FORMATS, Observation, read_log
+from scrapy_urlnorm.logs import FORMATS, Observation, read_log, source
 from scrapy_urlnorm.logs.observation import from_row
 
 PAGE = "https://shop.example/a?b=1"
@@ -323,6 +325,77 @@ def test_a_line_that_never_ends_is_no_row(tmp_path, monkeypatch):
     )
     assert [row.url for row in reader] == [PAGE]
     assert "longer than 100 bytes" in reader.first_bad
+
+
+class Pipe(io.RawIOBase):
+    """Gives one part of the data at each read, as a pipe does; *reads* counts them."""
+
+    def __init__(self, parts):
+        self.parts = [part for part in parts if part]
+        self.reads = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        self.reads += 1
+        if not self.parts:
+            return 0
+        part = self.parts.pop(0)
+        if len(part) > len(buffer):
+            self.parts.insert(0, part[len(buffer) :])
+        taken = part[: len(buffer)]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+class Told:
+    """A log that writes down what is bad."""
+
+    site, path, can_be_reopened = None, "-", False
+
+    def __init__(self):
+        self.lines = []
+
+    def bad(self, line, reason):
+        """Note the line."""
+        self.lines.append(line)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    parts=st.lists(
+        st.lists(
+            st.sampled_from([b"a", b"\n", b" ", b"\r", "é".encode(), b"\xe9", BOM_UTF8, b"b" * 9])
+        ).map(b"".join)
+    ),
+    size=st.integers(8, 40),
+)
+def test_lines_are_the_same_however_they_come(parts, size):
+    """Cut anywhere, by a pipe or by a buffer: lines, their numbers, and which are too long."""
+    told = Told()
+    stream = io.BufferedReader(Pipe(parts), size)
+    with mock.patch.object(source, "MAX_LINE", 12), mock.patch.object(source, "_PIECE", 10):
+        found = list(source.numbered_lines(stream, told))
+    rows = list(enumerate(b"".join(parts).split(b"\n"), 1))
+    assert told.lines == [number for number, line in rows if len(line) >= 12]
+    expected = [
+        (number, line.removeprefix(BOM_UTF8 if number == 1 else b"").strip(b" \t\r"))
+        for number, line in rows
+        if len(line) < 12
+    ]
+    assert found == [(n, line.decode("utf-8", "surrogateescape")) for n, line in expected if line]
+    assert source.urls_in(b"\n".join(line for _, line in expected)) == [
+        source.url_of(line) for _, line in found
+    ]
+
+
+def test_whole_lines_do_not_wait_for_the_rest_of_another():
+    """A pipe holds one line and a half: the one is there before the other is read."""
+    pipe = Pipe([b"a\nb\nc", b"\nd"])
+    lines = source.numbered_lines(io.BufferedReader(pipe), Told())
+    assert [next(lines), next(lines), pipe.reads] == [(1, "a"), (2, "b"), 1]
+    assert list(lines) == [(3, "c"), (4, "d")]
 
 
 def test_an_unknown_format_names_the_known_ones(tmp_path):

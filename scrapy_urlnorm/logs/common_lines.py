@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import chain
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.logs.page import LINE_BYTES
@@ -32,6 +32,7 @@ from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from io import BufferedReader
 
     from scrapy_urlnorm.logs.source import Log
 
@@ -167,7 +168,7 @@ def two_passes(
             for _, line in chain(head, rest):
                 copy.write(line.encode("utf-8", "surrogateescape") + b"\n")
             copy.seek(0)
-            again = cast("BinaryIO", copy)
+            again = cast("BufferedReader", copy)
             contents = _learn(numbered_lines(again, _Deaf()))
             copy.seek(0)
             yield contents, numbered_lines(again, log)

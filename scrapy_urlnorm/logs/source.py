@@ -11,7 +11,7 @@ import zlib
 from codecs import BOM_UTF8
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from scrapy_urlnorm.exceptions import naming
 
@@ -41,10 +41,13 @@ MAX_LINE = 16 * 1024 * 1024
 """Bytes of the longest line that is a row. A line without an end must not fill the memory."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_PIECE = 256 * 1024  # bytes that are read at once
+_BLANKS = " \t\r\n"  # no part of a line, at both of its ends
+_BLANK_BYTES = _BLANKS.encode()
 
 
 @contextmanager
-def open_log(path: str) -> Iterator[BinaryIO]:
+def open_log(path: str) -> Iterator[BufferedReader]:
     """Open a file, or standard input for ``-``; unpack it if it begins as gzip does.
 
     Raises OSError, which names the file.
@@ -59,35 +62,68 @@ def open_log(path: str) -> Iterator[BinaryIO]:
             yield _unpacked(sys.stdin.buffer)  # type: ignore[arg-type]  # it is a BufferedReader
 
 
-def _unpacked(stream: BufferedReader) -> BinaryIO:
+def _unpacked(stream: BufferedReader) -> BufferedReader:
     if stream.peek(2)[:2] == _GZIP_MAGIC:
         return gzip.open(stream)  # type: ignore[return-value]  # a GzipFile reads like one
     return stream
 
 
-def numbered_lines(stream: BinaryIO, log: Log) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) without line ends, and without empty lines.
+def numbered_lines(stream: BufferedReader, log: Log) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) without line ends, and without empty lines; see `blocks`."""
+    for before, block in blocks(stream, log):
+        for number, line in enumerate(block.split(b"\n"), before + 1):
+            if stripped := line.strip(_BLANK_BYTES):
+                yield number, text_of(stripped)
 
-    The mark that some editors put in front of UTF-8 is no part of the first line. Bytes that are
-    no UTF-8 become lone surrogates, so that a list of URLs can be written again byte for byte;
-    `url_of` turns such a line into the URL that a client requests.
+
+def blocks(stream: BufferedReader, log: Log) -> Iterator[tuple[int, bytes]]:
+    """Yield (number, block): whole lines, as many as there are, and how many lines were before.
+
+    No line of a pipe waits for the next one. The mark that some editors put in front of UTF-8 is no
+    part of the first line. *log* is told what cannot be read, once all lines before it are out.
     """
     number = 0
+    begun = b""  # of a line whose end was not there yet
     try:
-        while raw := stream.readline(MAX_LINE):
+        while line := begun + stream.readline(MAX_LINE - len(begun)):
+            is_whole = len(line) < MAX_LINE or line.endswith(b"\n")
+            if is_whole:
+                yield number, line if number else line.removeprefix(BOM_UTF8)
             number += 1
-            if number == 1:
-                raw = raw.removeprefix(BOM_UTF8)
-            if len(raw) == MAX_LINE and not raw.endswith(b"\n"):
+            if not is_whole:
                 log.bad(number, f"longer than {MAX_LINE} bytes")
-                while raw and not raw.endswith(b"\n"):
-                    raw = stream.readline(MAX_LINE)
-                continue
-            line = raw.decode("utf-8", "surrogateescape").strip(" \t\r\n")
-            if line:
-                yield number, line
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(MAX_LINE)
+            piece = stream.read1(min(_PIECE, MAX_LINE))
+            end = piece.rfind(b"\n") + 1
+            if end:
+                yield number, piece[:end]
+                number += piece.count(b"\n")
+            begun = piece[end:]
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         log.bad(number + 1, f"the compressed data is cut off or damaged ({error})")
+
+
+def text_of(data: bytes) -> str:
+    """Return lines as text. Bytes that are no UTF-8 become lone surrogates, which `url_of` encodes.
+
+    So a list of URLs can be written again byte for byte.
+    """
+    return data.decode("utf-8", "surrogateescape")
+
+
+def lines_in(block: bytes) -> list[bytes]:
+    """Return the lines of a block without line ends, and without empty lines."""
+    return [text for line in block.split(b"\n") if (text := line.strip(_BLANK_BYTES))]
+
+
+def urls_in(lines: bytes | str) -> list[str]:
+    """Return the URLs of a block, one a line, or the one that is given as text; see `url_of`."""
+    if isinstance(lines, str):
+        return [url_of(lines)]
+    text = text_of(lines)
+    urls = [url for line in text.split("\n") if (url := line.strip(_BLANKS))]
+    return urls if lines.isascii() else list(map(url_of, urls))
 
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -96,7 +132,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 def url_of(text: str) -> str:
     """Return the URL *text* with bytes that are no UTF-8 percent-encoded.
 
-    A client sends such a byte as it is (see `numbered_lines`): ``%E9`` in a line in Latin-1.
+    A client sends such a byte as it is (see `text_of`): ``%E9`` in a line in Latin-1.
     Text that is not ``scheme://...`` is no URL and stays as it is.
     """
     return with_bytes_escaped(text) if "://" in text else text
