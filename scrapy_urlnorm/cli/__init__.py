@@ -1,7 +1,7 @@
 """The command line: ``scrapy-urlnorm VERB``, ``python -m scrapy_urlnorm`` and ``scrapy urlnorm``.
 
 Data goes to standard output, messages and progress to standard error. Exit codes: 0 done or yes,
-1 a negative answer, 2 wrong usage or input, 130 interrupted.
+1 a negative answer, 2 wrong usage or input, 130 interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from textwrap import fill
@@ -29,7 +31,7 @@ from scrapy_urlnorm.exceptions import UrlNormError
 from scrapy_urlnorm.text import did_you_mean, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy_urlnorm.cli.verb import Project, Verb
 
@@ -67,7 +69,39 @@ VERBS = (
     Listed("import-seen", "import_seen", "take over the seen-set of stock Scrapy or scrapy-redis"),
 )
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes: what a shell says of a program that SIGINT or SIGTERM ended."""
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: it ends a verb as Ctrl-C does, with all that the verb has begun."""
+
+
+@contextmanager
+def _sigterm_is_raised() -> Iterator[None]:
+    """Raise `_Terminated` in the main thread when SIGTERM comes, unless somebody handles it."""
+    here = os.getpid()
+
+    def handle(number: int, _: object) -> NoReturn:
+        if os.getpid() != here:  # a process that does part of the work: its parent has the word
+            os._exit(TERMINATED)
+        if "multiprocessing.process" in sys.modules:  # few runs need it
+            from multiprocessing import active_children
+
+            for child in active_children():  # a pool would wait for them
+                child.terminate()
+        raise _Terminated
+
+    is_free = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_free or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is handle:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class _Version(argparse.Action):
@@ -139,7 +173,11 @@ def main(
     project: Project | None = None,
 ) -> int:
     """Run one verb and return the exit code; raises nothing but SystemExit for bad usage."""
-    argv = sys.argv[1:] if argv is None else argv
+    with _sigterm_is_raised():
+        return _main(sys.argv[1:] if argv is None else argv, prog, project)
+
+
+def _main(argv: Sequence[str], prog: str, project: Project | None) -> int:
     try:
         try:
             args = _parse(argv, prog)
@@ -154,9 +192,9 @@ def main(
         _drop_output()
         say(f"{prog}: {_described(error)}")
         return USAGE
-    except KeyboardInterrupt:  # while the last of the output is on its way
+    except KeyboardInterrupt as error:  # while the last of the output is on its way
         _drop_output()
-        return INTERRUPTED
+        return TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
     return code
 
 
@@ -179,9 +217,10 @@ def _run(args: argparse.Namespace, name: str) -> int:
             raise
         say(f"{name}: a process that did part of the work was ended from outside; was it memory?")
         return USAGE
-    except KeyboardInterrupt:
-        say(f"{name}: interrupted")
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        terminated = isinstance(error, _Terminated)
+        say(f"{name}: {'terminated' if terminated else 'interrupted'}")
+        return TERMINATED if terminated else INTERRUPTED
     return code
 
 
