@@ -351,7 +351,7 @@ def test_interrupting_says_so(run, monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scrapy_urlnorm.cli.urls.given_urls", interrupt)
+    monkeypatch.setattr("scrapy_urlnorm.cli.urls.given", interrupt)
     code, out, err = run("normalize", "http://a.example/")
     assert (code, out, err) == (cli.INTERRUPTED, "", "scrapy-urlnorm normalize: interrupted\n")
 

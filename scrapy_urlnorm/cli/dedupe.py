@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from itertools import chain, compress
+from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_urlnorm.cli.in_processes import add_processes, mapped
+from scrapy_urlnorm.cli.in_processes import add_processes, mapped_lines
 from scrapy_urlnorm.cli.verb import (
     YES,
     Progress,
@@ -15,21 +16,27 @@ from scrapy_urlnorm.cli.verb import (
     Verb,
     add_json,
     add_normalizer,
+    blocks_of,
     build_normalizer,
-    lines_of,
     out,
     out_json,
+    out_lines,
     say,
 )
-from scrapy_urlnorm.logs.source import url_of
+from scrapy_urlnorm.logs.source import lines_in, text_of, urls_in
 from scrapy_urlnorm.stores import open_store
 from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_urlnorm.normalizer import Normalizer
+
+_Answer = TypeVar("_Answer")
+
+# To copy a digest costs less than to make one with options.
+_empty_digest = blake2b(digest_size=16).copy
 
 SPELLINGS = 20
 """Most spellings kept of one page: memory must not grow with the number of links to it."""
@@ -59,19 +66,16 @@ def _dedupe(args: argparse.Namespace) -> int:
     normalizer = build_normalizer(args)
     if args.files.count("-") > 1:
         raise UsageError("standard input (-) can be read once")
-    streams = not (args.counts or args.groups)
-    progress = Progress("URLs", quiet=args.quiet, streams=streams)
-    lines = progress.over(line for path in args.files for line in lines_of(path))
-    # What comes out of a pipe is answered at once, and not when there are enough lines.
-    processes = 1 if "-" in args.files else args.processes
-    if args.groups or (args.json and not args.counts):
-        with_keys = mapped(partial(_key_of, normalizer), lines, processes)
-        distinct = (
-            _groups(with_keys, as_json=args.json) if args.groups else _first_with_keys(with_keys)
-        )
+    progress = Progress("URLs", quiet=args.quiet, streams=not (args.counts or args.groups))
+    if args.groups:
+        distinct = _groups(_answered(args, partial(_keys, normalizer), progress), args.json)
+    elif args.counts:
+        distinct = _counts(_answered(args, partial(_digests, normalizer), progress), args.json)
+    elif args.json:
+        distinct = _first_with_keys(_answered(args, partial(_keys, normalizer), progress))
     else:
-        with_digests = mapped(partial(_digest_of, normalizer), lines, processes)
-        distinct = _counts(with_digests, as_json=args.json) if args.counts else _first(with_digests)
+        distinct = _first(_answered(args, partial(_digests, normalizer), progress))
+    progress.clear()
     if not args.quiet:
         count = progress.count
         share = (count - distinct) / count if count else 0
@@ -79,12 +83,25 @@ def _dedupe(args: argparse.Namespace) -> int:
     return YES
 
 
-def _key_of(normalizer: Normalizer, line: str) -> str:
-    return normalizer.normalize(url_of(line))
+def _answered(
+    args: argparse.Namespace, function: Callable[[list[bytes]], list[_Answer]], progress: Progress
+) -> Iterator[tuple[list[bytes], list[_Answer]]]:
+    """Yield the lines of the files, many at once, and the answer of *function* for each."""
+    blocks = (block for path in args.files for block in blocks_of(path))
+    streams = "-" in args.files
+    for parcel, answers in mapped_lines(function, blocks, args.processes, streams=streams):
+        progress.add(len(answers))
+        yield list(chain.from_iterable(map(lines_in, parcel))), answers
 
 
-def _digest_of(normalizer: Normalizer, line: str) -> bytes:
-    return _digest(_key_of(normalizer, line))
+def _keys(normalizer: Normalizer, parcel: list[bytes]) -> list[str]:
+    """Return the key of each line."""
+    return list(normalizer.normalize_many(chain.from_iterable(map(urls_in, parcel))))
+
+
+def _digests(normalizer: Normalizer, parcel: list[bytes]) -> list[bytes]:
+    """Return the digest of the key of each line."""
+    return list(map(_digest, _keys(normalizer, parcel)))
 
 
 def _digest(key: str) -> bytes:
@@ -92,59 +109,67 @@ def _digest(key: str) -> bytes:
 
     The chance that any two of 10^15 keys have the same bytes is about one in 10^9.
     """
-    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    digest = _empty_digest()
+    digest.update(key.encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
-def _first(pairs: Iterable[tuple[str, bytes]]) -> int:
+def _first(answered: Iterable[tuple[list[bytes], list[bytes]]]) -> int:
     seen = open_store("memory", digest="")
-    for url, digest in pairs:
-        if seen.add(digest):
-            out(url)
+    for lines, digests in answered:
+        out_lines(compress(lines, map(seen.add, digests)))
     return len(seen)
 
 
-def _first_with_keys(pairs: Iterable[tuple[str, str]]) -> int:
+def _first_with_keys(answered: Iterable[tuple[list[bytes], list[str]]]) -> int:
     seen = open_store("memory", digest="")
-    for url, key in pairs:
+    for line, key in _one_by_one(answered):
         if seen.add(_digest(key)):
-            out_json({"url": url, "normalized": key})
+            out_json({"url": text_of(line), "normalized": key})
     return len(seen)
 
 
-def _counts(pairs: Iterable[tuple[str, bytes]], *, as_json: bool) -> int:
+def _counts(answered: Iterable[tuple[list[bytes], list[bytes]]], as_json: bool) -> int:
     counts: dict[bytes, int] = {}
-    first: list[str] = []  # the spelling of each key, in the order of the keys
-    for url, digest in pairs:
+    first: list[bytes] = []  # the spelling of each key, in the order of the keys
+    for line, digest in _one_by_one(answered):
         count = counts.get(digest, 0)
         counts[digest] = count + 1
         if not count:
-            first.append(url)
-    for url, count in zip(first, counts.values(), strict=True):
+            first.append(line)
+    for line, count in zip(first, counts.values(), strict=True):
         if as_json:
-            out_json({"url": url, "count": count})
+            out_json({"url": text_of(line), "count": count})
         else:
-            out(f"{count}\t{url}")
+            out_lines([b"%d\t%b" % (count, line)])
     return len(counts)
 
 
-def _groups(pairs: Iterable[tuple[str, str]], *, as_json: bool) -> int:
-    groups: dict[str, list[str]] = {}
+def _groups(answered: Iterable[tuple[list[bytes], list[str]]], as_json: bool) -> int:
+    groups: dict[str, list[bytes]] = {}
     counts: Counter[str] = Counter()
-    for url, key in pairs:
+    for line, key in _one_by_one(answered):
         counts[key] += 1
         spellings = groups.setdefault(key, [])
-        if len(spellings) < SPELLINGS and url not in spellings:
-            spellings.append(url)
+        if len(spellings) < SPELLINGS and line not in spellings:
+            spellings.append(line)
     for key, spellings in groups.items():
         if len(spellings) < 2:
             continue
         if as_json:
-            out_json({"normalized": key, "count": counts[key], "spellings": spellings})
+            texts = list(map(text_of, spellings))
+            out_json({"normalized": key, "count": counts[key], "spellings": texts})
         else:
             out(f"{counts[key]}\t{key}")
-            for url in spellings:
-                out(f"\t{url}")
+            out_lines([b"\t" + line for line in spellings])
     return len(groups)
+
+
+def _one_by_one(
+    answered: Iterable[tuple[list[bytes], list[_Answer]]],
+) -> Iterator[tuple[bytes, _Answer]]:
+    for lines, answers in answered:
+        yield from zip(lines, answers, strict=True)
 
 
 VERBS = (

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs
-from scrapy_urlnorm.cli.in_processes import add_processes, mapped
+from scrapy_urlnorm.cli.in_processes import PARCEL, add_processes, in_parcels, mapped
 from scrapy_urlnorm.cli.stores import add_store, fill, keys_of, new_store
 from scrapy_urlnorm.cli.verb import YES, Verb, add_normalizer, build_normalizer, say
 from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,14 +29,19 @@ def _rekey(args: argparse.Namespace) -> int:
     key_of = keys_of(args, normalizer)
     store = new_store(args, normalizer)
     logs = Logs(args)
-    urls = (row.url for row in logs)
-    new = fill(store, (key for _, key in mapped(key_of, urls, args.processes)))
+    parcels = in_parcels((row.url for row in logs), PARCEL)
+    keys = mapped(partial(_keys, key_of), parcels, args.processes)
+    new = fill(store, chain.from_iterable(keys_of_parcel for _, keys_of_parcel in keys))
     say(
         f"{counted(logs.rows, 'row')}, {counted(new, 'new key')}. Requests that still wait are in no log: with "
         "scrapy_urlnorm.Scheduler their keys come to them when the crawl resumes, with another "
         "scheduler their pages may be fetched twice."
     )
     return YES
+
+
+def _keys(key_of: Callable[[str], bytes], urls: list[str]) -> list[bytes]:
+    return list(map(key_of, urls))
 
 
 VERBS = (

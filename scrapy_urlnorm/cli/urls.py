@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.cli.in_processes import add_processes, mapped
+from scrapy_urlnorm.cli.in_processes import add_processes, mapped_lines
 from scrapy_urlnorm.cli.verb import (
     NO,
     YES,
@@ -15,17 +17,22 @@ from scrapy_urlnorm.cli.verb import (
     add_normalizer,
     add_urls,
     build_normalizer,
+    bytes_of,
+    given,
     given_urls,
+    json_of,
     out,
     out_json,
+    out_lines,
 )
-from scrapy_urlnorm.logs.source import url_of
+from scrapy_urlnorm.logs.source import url_of, urls_in
 from scrapy_urlnorm.url import parse
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
-    from scrapy_urlnorm.normalizer import Trace
+    from scrapy_urlnorm.normalizer import Normalizer, Trace
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,15 +47,26 @@ def _add_normalize_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _normalize(args: argparse.Namespace) -> int:
-    urls = Progress("URLs", streams=True).over(given_urls(args))
-    # What comes out of a pipe is answered at once, and not when there are enough lines.
-    processes = 1 if "-" in (*args.urls, *args.file) else args.processes
-    for url, normalized in mapped(build_normalizer(args).normalize, urls, processes):
-        if args.json:
-            out_json({"url": url, "normalized": normalized})
-        else:
-            out(normalized)
+    progress = Progress("URLs", streams=True)
+    streams = "-" in (*args.urls, *args.file)
+    normal_forms = partial(_normal_forms, build_normalizer(args), args.json)
+    for _, lines in mapped_lines(normal_forms, given(args), args.processes, streams=streams):
+        out_lines(lines)
+        progress.add(len(lines))
+    progress.clear()
     return YES
+
+
+def _normal_forms(
+    normalizer: Normalizer, as_json: bool, parcel: Iterable[bytes | str]
+) -> list[bytes]:
+    """Return a line for each URL of *parcel*."""
+    urls = list(chain.from_iterable(map(urls_in, parcel)))
+    keys = normalizer.normalize_many(urls)
+    if not as_json:
+        return list(map(bytes_of, keys))
+    pairs = zip(urls, keys, strict=True)
+    return [json_of({"url": url, "normalized": key}).encode() for url, key in pairs]
 
 
 def _explain(args: argparse.Namespace) -> int:

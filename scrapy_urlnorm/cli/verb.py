@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -65,14 +66,24 @@ class Project(NamedTuple):
 
 def out(text: str) -> None:
     """Write a line of data to standard output; bytes that are no UTF-8 come out as they went in."""
+    out_lines([bytes_of(text)])
+
+
+def bytes_of(text: str) -> bytes:
+    """Return *text* as it is written: in UTF-8, with the bytes that were none as they were read."""
     try:
-        data = text.encode("utf-8", "surrogateescape")
+        return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        data = text.encode("utf-8", "surrogatepass")
+        return text.encode("utf-8", "surrogatepass")
+
+
+def out_lines(lines: Iterable[bytes]) -> None:
+    """Write lines of data, given without their ends, to standard output."""
+    data = b"".join([b"%b\n" % line for line in lines])
     if sys.stdout is None:  # the calling program closed it
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
     try:
-        sys.stdout.buffer.write(data + b"\n")
+        sys.stdout.buffer.write(data)
     except OSError:
         with naming(STANDARD_OUTPUT):  # around millions of lines it would take most of the time
             raise
@@ -86,7 +97,12 @@ def flush() -> None:
 
 
 def out_json(value: object, *, indent: int | None = None) -> None:
-    """Write a value as JSON, in ASCII whatever the locale.
+    """Write a value as JSON; see `json_of`."""
+    out(json_of(value, indent=indent))
+
+
+def json_of(value: object, *, indent: int | None = None) -> str:
+    """Return a value as JSON, in ASCII whatever the locale.
 
     Bytes that are no UTF-8 are percent-encoded: a lone surrogate is no character, and readers of
     JSON refuse it (RFC 8259 section 8.2).
@@ -97,7 +113,7 @@ def out_json(value: object, *, indent: int | None = None) -> None:
 
         value = json.loads(with_bytes_escaped(json.dumps(value, ensure_ascii=False)))
         text = json.dumps(value, indent=indent)
-    out(text)
+    return text
 
 
 def say(text: str) -> None:
@@ -130,12 +146,21 @@ class Progress:
         """Yield the items, counting."""
         for item in items:
             self.count += 1
-            if self._on and not self.count & 1023 and time.monotonic() >= self._next:
-                self._next = time.monotonic() + 0.5
-                sys.stderr.write(f"\r{self.count:,} {self._what}")
-                sys.stderr.flush()
+            if not self.count & 1023:
+                self._show()
             yield item
         self.clear()
+
+    def add(self, count: int) -> None:
+        """Count *count* items."""
+        self.count += count
+        self._show()
+
+    def _show(self) -> None:
+        if self._on and time.monotonic() >= self._next:
+            self._next = time.monotonic() + 0.5
+            sys.stderr.write(f"\r{self.count:,} {self._what}")
+            sys.stderr.flush()
 
     def clear(self) -> None:
         """Erase the line."""
@@ -229,18 +254,26 @@ def add_urls(parser: argparse.ArgumentParser) -> None:
 
 def given_urls(args: argparse.Namespace) -> Iterator[str]:
     """Yield the URLs of the command line, then those of its files. Raises UsageError for none."""
+    from scrapy_urlnorm.logs.source import urls_in  # a help text needs no logs
+
+    return chain.from_iterable(map(urls_in, given(args)))
+
+
+def given(args: argparse.Namespace) -> Iterator[str | bytes]:
+    """Yield each URL of the command line, then the lines of its files, many at once.
+
+    Raises UsageError for none.
+    """
     if not args.urls and not args.file:
         raise UsageError("give URLs, a file of them (-f FILE), or - for standard input")
-    from scrapy_urlnorm.logs.source import url_of  # a help text needs no logs
-
     for url in args.urls:
         if url == "-":
-            yield from map(url_of, lines_of(url))
+            yield from blocks_of(url)
         else:
             _hint_at_file(url)
-            yield url_of(url)
+            yield url
     for path in args.file:
-        yield from map(url_of, lines_of(path))
+        yield from blocks_of(path)
 
 
 def _hint_at_file(text: str) -> None:
@@ -250,13 +283,13 @@ def _hint_at_file(text: str) -> None:
             say(f"{text!r} is a file, and was taken for a URL: -f {text} reads the URLs in it")
 
 
-def lines_of(path: str) -> Iterator[str]:
-    """Yield the lines of a file of URLs, or of standard input for ``-``, as they stand."""
-    from scrapy_urlnorm.logs.source import numbered_lines, open_log  # a help text needs no logs
+def blocks_of(path: str) -> Iterator[bytes]:
+    """Yield the lines of a file of URLs, or of standard input for ``-``, many at once."""
+    from scrapy_urlnorm.logs.source import blocks, open_log  # a help text needs no logs
 
     with open_log(path) as stream:
-        for _, line in numbered_lines(stream, _Strict(path)):
-            yield line
+        for _, block in blocks(stream, _Strict(path)):
+            yield block
 
 
 class _Strict:
