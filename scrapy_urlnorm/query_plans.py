@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.rules.escapes import find_bad_escape, token_bytes
-from scrapy_urlnorm.rules.query import form_encoded
+from scrapy_urlnorm.rules.query import form_encoded, is_form_encoded
 from scrapy_urlnorm.url import Url
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def _of_any_query(plans: BoundedCache[QueryKey | None], remove_empty_query: bool
     """Return the function for where queries are form-encoded."""
 
     def key_of(query: str) -> str | None:
-        query = form_encoded(query)
+        if not is_form_encoded(query):
+            query = form_encoded(query)
         if "&" in query:
             # A form-encoded query has one "=" in each pair.
             plan = plans[tuple(query.replace("&", "=").split("=")[::2])]

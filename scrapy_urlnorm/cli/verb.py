@@ -79,7 +79,7 @@ def bytes_of(text: str) -> bytes:
 
 def out_lines(lines: Iterable[bytes]) -> None:
     """Write lines of data, given without their ends, to standard output."""
-    data = b"".join([b"%b\n" % line for line in lines])
+    data = b"\n".join([*lines, b""])  # each line with its end, and nothing for no lines
     if sys.stdout is None:  # the calling program closed it
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
     try:
