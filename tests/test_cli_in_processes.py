@@ -257,7 +257,7 @@ def test_a_line_out_of_a_pipe_is_answered_before_the_next_one_is_there(verb):
         assert out.startswith(b"http://a.")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     profile=st.sampled_from(PROFILES), of_sites=st.booleans(), lists=st.lists(st.lists(anything))
 )
