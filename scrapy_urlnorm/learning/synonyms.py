@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
 from scrapy_urlnorm.learning.candidates import has_values
 from scrapy_urlnorm.learning.files import is_file
 from scrapy_urlnorm.learning.trials import Trial
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules.context import Is, all_hold
-from scrapy_urlnorm.site_rules.form import is_segment, path_and_query
+from scrapy_urlnorm.site_rules.form import is_segment
 from scrapy_urlnorm.site_rules.operations import ValueAlias
 from scrapy_urlnorm.site_rules.operations.same_values import (
     class_text,
@@ -82,6 +83,8 @@ class _Comparison(NamedTuple):
 
 #: What the shared slots say, and two values of the others.
 _Pair = tuple["Values", "Values", "Values"]
+#: What the shared slots say, and a value of the others.
+_Node = tuple["Values", "Values"]
 
 
 class _Evidence(NamedTuple):
@@ -129,15 +132,13 @@ def with_table(
     names: tuple[str, ...], within: tuple[str, ...], corpus: Corpus, context: Context = ()
 ) -> ValueAlias | None:
     """Return the rule with the classes that *context* shows; None if it shows none."""
-    compared = _compared(names, corpus, context)
+    pairs = _evidence(names, within, _compared(names, corpus, context))
     classes = []
-    for where, members in _classes(_evidence(names, within, compared)):
-        urls = [f"http://h{path_and_query(item.slots)}" for item in members.values()]
-        if placeholders(urls) != urls:
-            continue  # the table would write a session id or a token to a file
+    for where, members in _classes(pairs, _groups(names, corpus, context), within):
         ordered = sorted(members, key=lambda values: _simplest(names, values))
-        shared = member_text(within, where) if within else ""
-        classes.append(class_text(names, ordered, shared))
+        if not _has_secret((*within, *names), [(*where, *values) for values in ordered]):
+            shared = member_text(within, where) if within else ""
+            classes.append(class_text(names, ordered, shared))
     if not classes or len(classes) > _MAX_CLASSES:
         return None
     return ValueAlias(names, tuple(sorted(classes)), within)
@@ -286,35 +287,53 @@ def _telling(pairs: Collection[_Evidence], named: set[str]) -> tuple[str, set[st
     return best[1], best[2]
 
 
-def _classes(pairs: dict[_Pair, _Evidence]) -> Iterator[tuple[Values, dict[Values, Item]]]:
+def _classes(
+    pairs: dict[_Pair, _Evidence],
+    groups: Iterable[dict[Values, Item]],
+    within: tuple[str, ...],
+) -> Iterator[tuple[Values, list[Values]]]:
     """Yield sets of values that are one thing: all that pairs connect, if no two differ."""
-    leader: dict[tuple[Values, Values], tuple[Values, Values]] = {}
+    leader: dict[_Node, _Node] = {}
 
-    def find(node: tuple[Values, Values]) -> tuple[Values, Values]:
-        while leader.setdefault(node, node) != node:
+    def find(node: _Node) -> _Node:
+        while leader[node] != node:
             node = leader[node]
         return node
 
-    members: dict[tuple[Values, Values], Item] = {}
     for (where, one, other), evidence in pairs.items():
         if evidence.is_nominated:
-            comparison = next(iter(evidence.agreeing.values()))
-            members[where, one], members[where, other] = comparison.one, comparison.other
-            leader[find((where, one))] = find((where, other))
-    classes: defaultdict[tuple[Values, Values], dict[Values, Item]] = defaultdict(dict)
-    for node, item in members.items():
-        classes[find(node)][node[1]] = item
-    broken = {
-        find((where, one))
-        for (where, one, other), evidence in pairs.items()
-        if evidence.failing
-        and (where, one) in members
-        and (where, other) in members
-        and find((where, one)) == find((where, other))
-    }
-    for first, found in classes.items():
-        if first not in broken:
-            yield first[0], found
+            first, second = (where, one), (where, other)
+            leader.setdefault(first, first)
+            leader.setdefault(second, second)
+            leader[find(first)] = find(second)
+    torn = set()
+    for group in groups:
+        shown: dict[_Node, int] = {}
+        for values, item in group.items():
+            node = values_of(item.slots, within), values
+            if node in leader and item.content >= 0 and not is_file(item.content):
+                top = find(node)
+                if shown.setdefault(top, item.content) != item.content:
+                    torn.add(top)
+    classes: defaultdict[_Node, list[Values]] = defaultdict(list)
+    for node in leader:
+        classes[find(node)].append(node[1])
+    for top, members in classes.items():
+        if top not in torn:
+            yield top[0], members
+
+
+def _has_secret(names: tuple[str, ...], told: Iterable[Values]) -> bool:
+    """Whether a table of these values would write a session id or a token to a file."""
+    urls = []
+    for values in told:
+        pairs = [
+            (n, quote(v, errors="surrogateescape")) for n, v in zip(names, values, strict=True) if v
+        ]
+        path = "/".join(value for name, value in pairs if is_segment(name))
+        query = "&".join(f"{quote(n[2:])}={value}" for n, value in pairs if not is_segment(n))
+        urls.append(f"http://h/{path}?{query}")
+    return placeholders(urls) != urls
 
 
 def _is_step(one: Values, other: Values) -> bool:
