@@ -15,7 +15,7 @@ import pytest
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.crawl.live.audits import Audits
 from scrapy_urlnorm.learning import mine
-from tests.simulator import Page, calendar, observations
+from tests.simulator import Page, calendar, observations, revisions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -163,6 +163,27 @@ def rooms(rng: random.Random) -> list[Page]:
     return calendar(rng)[: 6 * 120]
 
 
+def branches(rng: random.Random) -> list[Page]:
+    """Revisions, of which the last has two branches: the second one has gone on in some projects.
+
+    In the order of the URLs the pages come first that do not tell.
+    """
+    pages = []
+    for project in range(60):
+        has_gone_on = rng.random() < 0.2
+        for number in range(6):
+            content = f"{project} {number}"
+            told = {f"r{project}a{number}": content}
+            if number == 5:
+                told |= {"main": content, "next": content}
+            for name, content in told.items():
+                for view in "abcd":
+                    own = " and more" if name == "next" and has_gone_on and view > "b" else ""
+                    url = f"http://code.example/{view}?p=p{project}&at={name}"
+                    pages.append(Page(url, f"{view} {content}{own}"))
+    return pages
+
+
 ORDERS = {
     "its own": list,
     "sorted": sorted,
@@ -171,7 +192,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("site", [rooms, tracker])
+@pytest.mark.parametrize("site", [rooms, tracker, revisions, branches])
 def test_nothing_is_lost(site, order):
     """An event in sixty months, or a list of many pages after ninety bugs that have none."""
     pages = ORDERS[order](site(random.Random(f"{site.__name__} 1")))
@@ -185,6 +206,16 @@ def test_the_sorted_tracker_teaches_a_rule_that_would_lose_pages():
     pages = tracker(random.Random("tracker 1"))
     crawl = Crawl(has_audits=False).run(pages)
     assert len({page.content for page in pages} - crawl.contents) > 100
+
+
+def test_names_of_one_thing_are_learned_in_the_crawl():
+    """Pairs of names that came first prove those that come later."""
+    pages = revisions(random.Random("names"))
+    random.Random(3).shuffle(pages)
+    crawl = Crawl().run(pages)
+    assert {page.content for page in pages} - crawl.contents == set()
+    assert any(rule.kind == "value-alias" for rule in crawl._rules)
+    assert len(crawl.withheld) > 30
 
 
 def test_few_requests_are_audits():
