@@ -327,3 +327,15 @@ def test_a_value_of_another_type_is_an_error(client, new):
     client.set("p:{p:queue}:held", "text")
     with pytest.raises(StoreError, match="WRONGTYPE"):
         queue.announce(entry("a"))
+
+
+def test_a_queue_that_does_not_answer_has_nothing_to_fall_back_on():
+    """The message offers no way that the scheduler refuses."""
+    with RedisServer() as server:
+        place, _ = parse_redis(f"{server.url}?prefix=p", {})
+        queue = SharedQueue(place, prefix="p", wait=0.1, dead_seconds=LONG)
+        queue.open()
+        server.kill()
+        with pytest.raises(StoreUnavailableError, match=r"Resume the crawl when it does$"):
+            queue.take()
+        queue._connection.close()

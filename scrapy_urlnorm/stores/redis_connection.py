@@ -65,14 +65,15 @@ class RedisConnection:
     Every failure of Redis is a `StoreError` that begins with *name*. While Redis does not answer,
     it is asked again for *wait* seconds, then a `StoreUnavailableError` is raised. The first
     attempt has half of that time, the next ones what is left of it, but never less than
-    `LEAST_TIMEOUT`.
+    `LEAST_TIMEOUT`. *way_out* ends the message of that error: what to do but to resume the crawl.
     """
 
-    def __init__(self, place: Place, name: str, wait: float) -> None:
+    def __init__(self, place: Place, name: str, wait: float, way_out: str = "") -> None:
         self.name = name
         self.is_open = False
         self._place = place
         self._wait = wait
+        self._way_out = way_out
         self._client: Any = None
         self._timeout = 0.0  # seconds; for the next client
 
@@ -111,8 +112,8 @@ class RedisConnection:
                 if left <= 0 and not is_first:
                     self._reconnect(self._first_timeout)
                     raise StoreUnavailableError(
-                        f"{self.name} does not answer: {error}. Resume the crawl when it does, or "
-                        "let it go on meanwhile with ?fallback=memory"
+                        f"{self.name} does not answer: {error}. Resume the crawl when it "
+                        f"does{self._way_out}"
                     ) from error
             else:
                 if not is_first:

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 GROUPS = 32  #: parts of a crawl's keys; in a cluster each has a slot of its own
 
+#: What else a user may do while Redis does not answer.
+_WAY_OUT = ", or let it go on meanwhile with ?fallback=memory (not with SharedScheduler)"
 _LOST = -1  # a script's answer when the group is gone, or another crawler made it anew
 _MAKING = b"making "  # begins an identity record while its groups are being made
 _MAKE = Script.load(__package__, "group.lua")
@@ -51,7 +53,7 @@ class RedisGroups:
     ) -> None:
         self.name = f"the Redis store {place.name} (prefix {prefix!r})"
         self.prefix = prefix
-        self.connection = RedisConnection(place, self.name, wait)
+        self.connection = RedisConnection(place, self.name, wait, _WAY_OUT)
         self._identity = identity._replace(format=SALTED)
         self._ttl = ttl
         self._salt = b""
