@@ -9,7 +9,7 @@ values that it does not have twice.
 What a branch or a version is called may differ from one repository to the next, so the values
 may have to share a third slot (``within``).
 
-Needed by app_gitweb (which revisions have a name) and joomla_epms (categories with two paths).
+Needed by app_gitweb (.37 without, .49 with it).
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _compared(names: tuple[str, ...], corpus: Corpus, context: Context) -> list[
         by_content: defaultdict[int, list[Values]] = defaultdict(list)
         for values, item in group.items():
             by_content[item.content].append(values)
-        if len(by_content) < 2:
+        if sum(content >= 0 for content in by_content) < 2:
             continue
         for content, same in by_content.items():
             if 1 < len(same) <= _WALL and content >= 0:
@@ -202,7 +202,7 @@ def _compared(names: tuple[str, ...], corpus: Corpus, context: Context) -> list[
                         partners[one].add(other)
                         found.append(_Comparison(group[one], group[other]))
     for group in groups:
-        for one in group.keys() & partners.keys():
+        for one in sorted(group.keys() & partners.keys(), key=_order):
             found += [
                 _Comparison(group[one], group[other])
                 for other in sorted(partners[one] & group.keys(), key=_order)
