@@ -37,7 +37,7 @@ FLOORS = (
     ("masking",),
     ("rules",),
     ("domains", "url"),
-    ("caches", "exceptions", "text"),
+    ("caches", "collector", "exceptions", "text"),
 )
 #: Within crawl/, the same: what stands above may import what stands below.
 CRAWL_FLOORS = (

@@ -6,11 +6,10 @@ Whatever holds the rows of a log, memory, a table on disk or a cluster, gives th
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from scrapy_urlnorm.collector import no_collection
 from scrapy_urlnorm.learning import catalogue, proposals
 from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.candidates import of_server
@@ -107,25 +106,10 @@ class Job(NamedTuple):
 
 def report_on(job: Job) -> SiteReport:
     """Learn the rules of one site from its rows."""
-    with _no_collection():
+    with no_collection():
         rows = list(job.rows)
         aliases = offered(job.site, rows, _PLAIN.normalize)
         return replace(_mine_site(job, rows), aliases=aliases)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the collector of cycles from going through all items of a site again and again.
-
-    They have no cycles: they go when the site is done.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _mine_site(job: Job, rows: Sequence[Observation]) -> SiteReport:
