@@ -138,3 +138,37 @@ def test_a_page_under_many_values_is_believed_of_log_in_pages_only():
     assert whole.normalize(months) == whole.normalize(months.replace("2099", "2098"))
     assert wary.normalize(calls) == wary.normalize(calls + "1")
     assert wary.normalize(months) != wary.normalize(months.replace("2099", "2098"))
+
+
+def folders(*, tried=0):
+    """A site where `rev` means nothing beside `at`, as in a viewer of repositories.
+
+    The folders that a crawl has seen so far all have `at`, but for *tried*, which differ.
+    """
+    rows = []
+    for n in range(12):
+        rows += [page(f"/?do=folder&at=t{n}", f"f{n}")]
+        rows += [page(f"/?do=folder&at=t{n}&rev=r{n}{i}", f"f{n}") for i in range(3)]
+        rows += [page(f"/?do=change&rev=r{n}{i}", f"c{n}{i}") for i in range(2)]
+        rows += [page(f"/?do=find&for=w{n}{rev}", f"w{n}") for rev in ("", "&rev=a", "&rev=b")]
+    rows += [page(f"/?do=folder&rev=r{n}0", f"alone{n}") for n in range(tried)]
+    return [*rows, page("/?do=change", "start"), page("/?do=folder", "root")]
+
+
+def test_what_explains_the_failures_as_well_is_asked_for_too():
+    """The folders without `at` that come later are other pages."""
+    rows = folders()
+    keys = Normalizer("default", site_rules=[r for r in mine(rows, wary=True) if r.active])
+    one, other = (f"http://h.example/?do=folder&rev=r{n}0" for n in (1, 2))
+    assert keys.normalize(one) != keys.normalize(other)
+    beside = [f"http://h.example/?do=folder&at=t1&rev=r{n}0" for n in (2, 3)]
+    assert len(set(map(keys.normalize, beside))) == 1
+
+
+def test_the_pages_that_were_not_tried_refute_what_was_doubted():
+    """Without the doubt the rule would have merged them, and never seen that they differ."""
+    rows = folders(tried=6)
+    found = [r for r in mine(rows, wary=True) if r.active]
+    assert evaluate(Normalizer("default", site_rules=found), rows).false_merges == 0
+    before = [r for r in mine(folders(), wary=True) if r.active]
+    assert evaluate(Normalizer("default", site_rules=before), rows).false_merges == 0

@@ -12,6 +12,7 @@ from math import comb, log1p
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.learning.contexts import equals, generality
+from scrapy_urlnorm.learning.doubt import undoubted
 from scrapy_urlnorm.learning.files import is_file, support_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import Limits, accepted, by_chance, risk, support_needed
@@ -110,6 +111,8 @@ def cover(
     covered = 0.0
     for _ in range(_MAX_CONTEXTS):
         context = _search(op, todo, base, vocabulary, limits)
+        if context is not None and limits.wary:
+            context = undoubted(op, context, todo, vocabulary)
         if context is None:
             break
         inside = [t for t in todo if all_hold(context, t.slots)]
