@@ -9,7 +9,7 @@ stock Scrapy, by the add-on without learning (the profile), and once in each of 
 which know the permalinks of their pages.
 
 redundant  fetches by stock Scrapy of a content that it had fetched already
-avoided    share of these that this crawl did not need
+avoided    share of these that this crawl did not need; then the same of HTML pages alone
 lost       contents that the profile alone finds, and this crawl does not
 audits     requests sent to test a rule, and their share of the fetches avoided
 cpu        seconds of processor time with all worker processes, and how many times the profile's
@@ -65,6 +65,7 @@ class Log(NamedTuple):
     order: str
     path: Path
     unfair: frozenset[str]  #: contents that are not measured
+    files: frozenset[str]  #: contents that are no HTML
 
     @property
     def is_app(self) -> bool:
@@ -78,6 +79,7 @@ class Row(NamedTuple):
     mode: str
     redundant: int
     saved: int
+    of_pages: float
     lost: int
     audits: int
     minings: int
@@ -103,7 +105,8 @@ def logs(data: Path, only: list[str], orders: list[str], folder: Path) -> Iterat
             continue
         unfair = frozenset() if name.startswith("app_") else walls(rows)
         for order in orders:
-            log = Log(name, order, path if order == "own" else folder / f"{name}_{order}", unfair)
+            place = path if order == "own" else folder / f"{name}_{order}"
+            log = Log(name, order, place, unfair, no_pages(rows))
             if order != "own":
                 with gzip.open(log.path, "wt", encoding="utf-8", compresslevel=1) as lines:
                     lines.writelines(json.dumps(row) + "\n" for row in ordered(rows, order))
@@ -121,6 +124,13 @@ def walls(rows: Iterable[dict[str, Any]]) -> frozenset[str]:
             if row.get("wall"):
                 with_form.add(content)
     return frozenset(c for c, n in sizes.items() if n >= 50 or (n >= 10 and c in with_form))
+
+
+def no_pages(rows: Iterable[dict[str, Any]]) -> frozenset[str]:
+    """Return the contents that no HTML page has."""
+    answers = [answer for row in rows if (answer := answer_of(row)) is not None]
+    pages = {answer.content for answer in answers if answer.is_html}
+    return frozenset(a.content for a in answers if a.content is not None) - pages
 
 
 def _is_start(row: dict[str, Any]) -> bool:
@@ -194,12 +204,14 @@ class Results:
         if stock is None or profile is None or mine is None:
             return None
         redundant = _redundant(stock, log.unfair)
+        of_files = log.unfair | log.files
         stats = mine["stats"]
         return Row(
             log=log,
             mode=mode,
             redundant=redundant,
             saved=redundant - _redundant(mine, log.unfair),
+            of_pages=1 - _redundant(mine, of_files) / max(1, _redundant(stock, of_files)),
             lost=len(profile["contents"].keys() - mine["contents"].keys() - log.unfair),
             audits=stats.get("urlnorm/learned/audited", 0),
             minings=stats.get("urlnorm/learned/minings", 0),
@@ -214,7 +226,7 @@ def _redundant(result: dict[str, Any], unfair: frozenset[str]) -> int:
 
 
 HEAD = (
-    f"{'log':36}{'order':9}{'mode':11}{'redundant':>9}{'avoided':>9}{'lost':>6}{'audits':>8}"
+    f"{'log':36}{'order':9}{'mode':11}{'redundant':>9}{'avoided':>9}{'pages':>7}{'lost':>6}{'audits':>8}"
     f"{'':8}{'minings':>8}{'cpu':>8}{'ratio':>7}"
 )
 
@@ -224,7 +236,7 @@ def line(row: Row) -> str:
     share = f"{row.audits / row.saved:>7.1%} " if row.audits and row.saved > 0 else " " * 8
     return (
         f"{row.log.name:36}{row.log.order:9}{row.mode:11}{row.redundant:>9,}{row.avoided:>9.3f}"
-        f"{row.lost:>6,}{row.audits:>8,}{share}{row.minings:>8,}{row.cpu:>8.1f}{row.ratio:>7.2f}"
+        f"{row.of_pages:>7.3f}{row.lost:>6,}{row.audits:>8,}{share}{row.minings:>8,}{row.cpu:>8.1f}{row.ratio:>7.2f}"
     )
 
 
@@ -237,10 +249,12 @@ def summary(rows: list[Row]) -> Iterator[str]:
     for (kind, mode, order), group in groups.items():
         fair = [row for row in group if row.redundant >= WORTH]
         mean = sum(row.avoided for row in fair) / len(fair) if fair else 0.0
+        pages = sum(row.of_pages for row in fair) / len(fair) if fair else 0.0
         saved, audits = (sum(getattr(row, what) for row in group) for what in ("saved", "audits"))
         ratio = sum(row.cpu for row in group) / sum(row.cpu / row.ratio for row in group)
         yield (
-            f"{kind}, {mode}, {order}: mean of {len(fair)} logs {mean:.3f} avoided, "
+            f"{kind}, {mode}, {order}: mean of {len(fair)} logs {mean:.3f} avoided "
+            f"({pages:.3f} of HTML pages), "
             f"{sum(row.lost for row in group):,} lost, {audits:,} audits for {saved:,} saved"
             f"{f' ({audits / saved:.1%})' if saved > 0 else ''}, processor time x {ratio:.2f}"
         )
