@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_urlnorm.crawl.live.strata import (
+from scrapy_urlnorm.learning.strata import (
     MAX_CLASSES,
     MAX_SECTIONS,
     MAX_SETS,

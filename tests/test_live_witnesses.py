@@ -105,7 +105,7 @@ def test_a_row_that_cannot_be_read_does_not_count_as_having_waited(crawl):
     crawl.end(first)
     crawl.run_to_the_end()
     assert list(crawl.kept(parked=True).values()) == [HTTP]
-    assert not crawl.witnesses._waited
+    assert not crawl.witnesses._kept_back._waited
     crawl.unreadable.clear()
     crawl.run_to_the_end()
     assert crawl.kept() == {}

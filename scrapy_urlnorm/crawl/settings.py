@@ -33,6 +33,7 @@ SITE_RULES = "URLNORM_SITE_RULES"
 LEARN = "URLNORM_LEARN"
 LEARNED_PATH = "URLNORM_LEARNED_PATH"
 DEFER_ALIASES = "URLNORM_DEFER_ALIASES"
+DEFER_DUPLICATES = "URLNORM_DEFER_DUPLICATES"
 MAX_WITNESSES = "URLNORM_MAX_WITNESSES"
 STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
@@ -77,6 +78,14 @@ SETTINGS: Mapping[str, Setting] = {
         "True sends requests that look like other names of pages (a post in a topic) after all "
         "others: most of these pages arrive under their own name by then. It changes the order of "
         "a crawl, and a crawl that is cut off may miss what waited",
+    ),
+    DEFER_DUPLICATES: Setting(
+        True,
+        "True or False",
+        f"with {LEARN} = content, requests of a kind (host, first folder, depth, names of "
+        "parameters) of which most brought nothing new are sent after all others, unless their "
+        "priority is above 0; by then a rule may say which of them to send. False leaves the "
+        "order of the crawl as it is",
     ),
     MAX_WITNESSES: Setting(
         100_000,
@@ -172,7 +181,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/in_force": "learned rules in force at the end",
     "urlnorm/learned/withheld": "requests withheld behind a page that arrived under another URL",
     "urlnorm/learned/parked": "requests that waited for the end of another one with their key",
-    "urlnorm/learned/deferred": "requests that waited for all others, with URLNORM_DEFER_ALIASES",
+    "urlnorm/learned/deferred": "times that a request was put behind all others: it likely brings nothing new",
     "urlnorm/learned/put_back": "requests withheld or parked that were sent after all",
     "urlnorm/learned/audited": "requests sent although they could be withheld, to test a rule",
     "urlnorm/learned/audits_agreed": "of these, those that found what the rule says",
@@ -193,6 +202,7 @@ class Config:
     learned_path: Path | None
     learned: tuple[SiteRule, ...]  #: by an earlier crawl
     defers_aliases: bool
+    defers_duplicates: bool
     max_witnesses: int
     store: str
     store_options: Mapping[str, Any]
@@ -226,6 +236,7 @@ class Config:
                 _load(learned_path, LEARNED_PATH) if learned_path and learned_path.exists() else ()
             ),
             defers_aliases=_bool(settings, DEFER_ALIASES),
+            defers_duplicates=_bool(settings, DEFER_DUPLICATES),
             max_witnesses=_number(settings, MAX_WITNESSES),
             store=_text(settings, STORE) or default_spec(str(jobdir) if jobdir else None),
             store_options=_dict(settings, STORE_OPTIONS),

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from scrapy_urlnorm.learning import catalogue
 from scrapy_urlnorm.learning.mining import survey
 from scrapy_urlnorm.learning.on_files import OnFiles, on_files, with_note
+from scrapy_urlnorm.learning.shown import Pair, shown
 from scrapy_urlnorm.logs.observation import Observation
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Mined(NamedTuple):
     seconds: float  #: of processor time
     error: str | None = None
     on_files: Mapping[str, OnFiles] = {}  #: by identity: what files say about the rules
+    shown: Mapping[str, tuple[Pair, ...]] = {}  #: by identity: equal pages of each kind
 
 
 def mined(job: Job) -> Mined:
@@ -55,9 +57,11 @@ def mined(job: Job) -> Mined:
         rules = _mine(job, rows)
         files = on_files(rules, rows)
         rules = tuple(with_note(rule, files.get(rule.identity)) for rule in rules)
+        known = {rule.identity for rule in job.accepted}
+        pairs = shown(rules, rows, without=known)
     except Exception as error:  # noqa: BLE001 - whatever it is, the crawl has to go on
         return Mined(job.site, (), process_time() - start, repr(error))
-    return Mined(job.site, rules, process_time() - start, on_files=files)
+    return Mined(job.site, rules, process_time() - start, on_files=files, shown=pairs)
 
 
 def _observation(url: str, status: int, content: str | None, target: str | None) -> Observation:

@@ -16,9 +16,11 @@ them back, in the `register`, which makes learned keys with them.
 
 Keeping back: `eligible` says which requests learning may touch. `ledger` is the database of the
 pages that arrived and the requests kept back; `pages`, `kept_back` and `rekeying` are what
-`witness` does with it; `file_uses` says which rules hold for what is no HTML.
+`witness` does with it; `file_uses` says which rules hold for what is no HTML. `deferral` sends after
+all others what is `likely` known.
 
-Testing: `audits` says how many requests are sent all the same, by their kinds (`strata`);
+Testing: `audits` says how many requests are sent all the same, by their kinds (`strata` of
+`scrapy_urlnorm.learning`);
 `open_audits` are those without an answer; `audit_results` decides, with `comparing`, how each ended.
 
 Telling: `exchange` and `shared_pages` talk to other crawlers at the same store; `learned_file`

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.crawl.live.strata import Known, Place
 from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.learning import priors, redirects
+from scrapy_urlnorm.learning.strata import Known, Place
 from scrapy_urlnorm.learning.wary import exchanges_values
 
 if TYPE_CHECKING:
@@ -159,6 +159,15 @@ class Audits:
         else:
             self._record(rules[0]).site.withheld += 1
         return due
+
+    def shown(self, rule: Reason, pairs: Iterable[tuple[str, str]]) -> None:
+        """Take note of equal pages that *rule* makes one: their kinds have had their test.
+
+        Each of *pairs* are the URLs of a request that *rule* would withhold, and of its twin.
+        """
+        record = self._record(rule)
+        for url, twin in pairs:
+            record.known.add(Place(url, twin).strata(record.about))
 
     def is_owed(self, rules: Sequence[Reason], content: object) -> bool:
         """Return whether to send a withheld request as an audit, when the crawl is idle.

@@ -15,7 +15,7 @@ from scrapy_urlnorm.learning.in_force import says
 from scrapy_urlnorm.learning.worker import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from scrapy_urlnorm.crawl.live.rows import Row, Rows
     from scrapy_urlnorm.learning.worker import Mined
@@ -48,14 +48,23 @@ class ContentLearner(KnownRules):
 
     # --- evidence ---------------------------------------------------------------------------
 
-    def add(self, site: str, row: Row) -> bool:
-        """Take note of an answer of *site*. Return whether the site should be mined now."""
-        self._rows.add(site, row)
+    def add(self, site: str, row: Row) -> bool | None:
+        """Take note of an answer of *site*. Return whether it brought nothing new.
+
+        ``None`` says that it is no evidence.
+        """
+        return self._rows.add(site, row)
+
+    def is_due(self, site: str) -> bool:
+        """Return whether *site* should be mined now."""
         return self._rows.is_due(site)
 
-    def unmined(self) -> list[str]:
-        """Return the sites that are worth a last look when the crawl has nothing else to do."""
-        return self._rows.unmined()
+    def unmined(self, eager: Collection[str] = ()) -> list[str]:
+        """Return the sites that are worth a last look when the crawl has nothing else to do.
+
+        Of the *eager*, a few new duplicates are reason enough.
+        """
+        return self._rows.unmined(eager)
 
     def job(self, site: str) -> Job:
         """Return the job of mining *site* now."""

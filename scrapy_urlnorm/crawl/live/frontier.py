@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 class Frontier(Protocol):
     """The queue of a crawl, and the requests that left it."""
 
+    #: Whether only this crawl takes requests from its queue.
+    has_own_queue: bool
+
     def under_way(self) -> Collection[Request]:
         """Return the requests that left the queue and have not ended."""
 

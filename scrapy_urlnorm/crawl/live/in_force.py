@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
     from scrapy_urlnorm.crawl.live.learners import Learners
     from scrapy_urlnorm.crawl.live.register import Register
-    from scrapy_urlnorm.learning.on_files import OfFiles, OnFiles
+    from scrapy_urlnorm.learning.on_files import OfFiles
+    from scrapy_urlnorm.learning.worker import Mined
 
 logger = logging.getLogger(__name__)
 
@@ -105,12 +106,12 @@ class InForce:
         arguments = {"rule": use.rule, "note": " ".join(placeholders(note.split(" ")))}
         logger.info("Took back for files: %(rule)s (%(note)s)", arguments, extra=self._extra)
 
-    def mined(self, site: str, change: Change, files: Mapping[str, OnFiles]) -> None:
-        """Take note of what mining *site* has changed, and of what *files* say about its rules.
+    def mined(self, mined: Mined, change: Change) -> None:
+        """Take note of what mining a site has changed, and of what was *mined* about its rules.
 
         Others are not told of a rule that went: they have pages of their own.
         """
-        is_narrower = self._file_uses.learn(files)
+        is_narrower = self._file_uses.learn(mined.on_files)
         for rule in change.gone:
             if longer := next((each for each in change.came if has_longer_table(each, rule)), None):
                 self._audits.pass_on(rule, longer)
@@ -119,9 +120,11 @@ class InForce:
         if change.came:
             self.changed(change.came, "learned/rules", "Learned from equal pages")
         elif not change.gone:
-            self._put_in_force(site)  # with the evidence that they have now
+            self._put_in_force(mined.site)  # with the evidence that they have now
         if is_narrower:
-            self._on_change(site)
+            self._on_change(mined.site)
+        for rule in self._register.rules(mined.site):
+            self._audits.shown(rule, mined.shown.get(rule.identity, ()))
 
     def release_small(self) -> bool:
         """Take back rules that withheld little and that need more audits than a site can bear.

@@ -20,11 +20,15 @@ class KeptBack:
     def __init__(self, ledger: Ledger, frontier: Frontier) -> None:
         self._ledger = ledger
         self._frontier = frontier
+        self._waited: set[bytes] = set()  # own keys of requests that are not parked again
 
-    def keep(self, keys: Keys, request: Request, *, is_parked: bool) -> bool:
+    def keep(
+        self, keys: Keys, request: Request, *, is_parked: bool, is_deferred: bool = False
+    ) -> bool:
         """Write *request* into the ledger. Return ``False`` if it cannot be: then send it."""
         try:
-            self._ledger.keep(keys, self._frontier.pack(request), is_parked=is_parked)
+            packed = self._frontier.pack(request)
+            self._ledger.keep(keys, packed, is_parked=is_parked, is_deferred=is_deferred)
         except StoreError:
             self._frontier.count("learned/errors")
             return False
@@ -49,3 +53,21 @@ class KeptBack:
         self._ledger.drop(kept.number)
         self._frontier.count("learned/put_back")
         return True
+
+    def put_back_at_last(self, kept: Kept) -> bool:
+        """Send a request that was parked, and do not park it again: it has waited."""
+        if not self.put_back(kept):
+            return False
+        self._waited.add(kept.own)
+        return True
+
+    def has_waited(self, own: bytes) -> bool:
+        """Return whether the request with this own key was parked, and may not be again."""
+        return own in self._waited
+
+    def forget_waited(self, own: bytes | None = None) -> None:
+        """Let the request with this own key be parked again; without one, all."""
+        if own is None:
+            self._waited.clear()
+        else:
+            self._waited.discard(own)

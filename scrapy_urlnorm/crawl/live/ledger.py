@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.register import Keys
 
 _ROWS_AT_ONCE = 200
+#: What the column ``is_parked`` says of a request that waits for all others; else 0 or 1.
+_DEFERRED = 2
 
 
 class Page(NamedTuple):
@@ -106,12 +108,15 @@ class Ledger:
 
     # --- requests kept back -----------------------------------------------------------------
 
-    def keep(self, keys: Keys, request: bytes, *, is_parked: bool) -> None:
-        """Write down a request that is kept back."""
+    def keep(
+        self, keys: Keys, request: bytes, *, is_parked: bool, is_deferred: bool = False
+    ) -> None:
+        """Write down a request that is kept back. One that *is_deferred* is parked, too."""
+        state = _DEFERRED if is_deferred else int(is_parked)
         self._database.write(
             "INSERT INTO withheld (site, learned, own, request, checksum, is_parked)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            *(keys.site, keys.learned, keys.own, request, checksum(request), int(is_parked)),
+            *(keys.site, keys.learned, keys.own, request, checksum(request), state),
         )
 
     def drop(self, number: int) -> None:
@@ -135,6 +140,19 @@ class Ledger:
         if site is None:
             return self._kept("is_parked")
         return self._kept("is_parked AND site = ?", site)
+
+    def parked_behind_others(self) -> Iterator[Kept]:
+        """Return the requests that are parked, and not because they are deferred."""
+        return self._kept("is_parked = 1")
+
+    def deferred(self, site: str, most: int) -> list[Kept]:
+        """Return some deferred requests of *site* by own key: in no meaningful order."""
+        rows = self._database.read(
+            "SELECT id, own, request FROM withheld WHERE is_parked = ? AND site = ?"
+            " ORDER BY own LIMIT ?",
+            *(_DEFERRED, site, most + len(self._out)),
+        )
+        return [Kept(*row) for row in rows if row[0] not in self._out][:most]
 
     def withheld_with(self, learned: bytes) -> Iterator[Kept]:
         """Return the requests withheld that have a learned key."""

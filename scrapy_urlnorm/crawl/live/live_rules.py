@@ -32,6 +32,7 @@ from scrapy_urlnorm.crawl.live.in_force import InForce
 from scrapy_urlnorm.crawl.live.learned_file import LearnedFile
 from scrapy_urlnorm.crawl.live.learners import Learners
 from scrapy_urlnorm.crawl.live.ledger import Ledger
+from scrapy_urlnorm.crawl.live.likely import Likely
 from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.report import Saved
@@ -49,8 +50,6 @@ from scrapy_urlnorm.learning.on_files import OfFiles
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.ledger import Page
     from scrapy_urlnorm.crawl.merges import Behind, Reason
     from scrapy_urlnorm.crawl.settings import Config
-    from scrapy_urlnorm.learning.on_files import OnFiles
+    from scrapy_urlnorm.learning.worker import Mined
     from scrapy_urlnorm.logs.page_identity import Identity
 
 #: How long keys are made anew, and requests kept back, before the event loop has its turn.
@@ -89,6 +88,7 @@ class LiveRules:
         self._register = Register(fingerprinter)
         site_of("http://host.test/")  # reads the list of public suffixes now: that is slow
         self._audits = Audits()
+        self._likely = Likely()
         self._file_uses = FileUses()
         store = dupefilter.keys.store
         self._exchange = Exchange(store, SiteRule.masked)
@@ -126,6 +126,7 @@ class LiveRules:
             max_pages=config.max_witnesses,
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
             defers_aliases=config.defers_aliases,
+            likely=self._likely if config.defers_duplicates else None,
         )
         self._results = AuditResults(
             crawler,
@@ -147,6 +148,7 @@ class LiveRules:
             return None
         return SiteMining(
             self._learners.content,
+            self._likely,
             count=self._frontier.count,
             on_change=self._mined,
             on_error=lambda error: self.failed("mining", RuntimeError(error)),
@@ -202,7 +204,9 @@ class LiveRules:
         mined, keys that are made anew, or a search that is not at its end.
         """
         self._rules.take_news(at_once=True)
-        if self._results.is_waiting or (self._mining is not None and self._mining.look_again()):
+        deferral, mining = self._witnesses.deferral, self._mining
+        is_mining = mining is not None and mining.look_again(deferral.unmined)
+        if self._results.is_waiting or is_mining:
             return True
         self.work()
         if self._witnesses.is_working:  # one slice at a time: the event loop has its turn
@@ -214,7 +218,7 @@ class LiveRules:
         except Exception as error:  # noqa: BLE001 - as in `safely`
             self._give_up("idle", error)
             return False
-        if has_more or self._rules.release_small():
+        if has_more or (deferral.is_done and self._rules.release_small()):
             ask_again(self._crawler)
             return True
         return False
@@ -286,7 +290,7 @@ class LiveRules:
         elif rules := self._learners.redirects.page(request.url):
             self._rules.take_back(rules)
         if learns_here and content is not None and may_be_witness(request):
-            self._compare(request, response, content)
+            self._compare(request, response, content, is_audit=audit is not None)
         page = None
         if self._stands_for_others(request, response, content):
             page = self._arrived(request, content)
@@ -294,10 +298,12 @@ class LiveRules:
         examined = () if audit is None else audit.rules
         self._doubts.examine(doubts, content, keys=said.keys, examined=examined)
 
-    def _compare(self, request: Request, response: Response, content: Identity) -> None:
+    def _compare(
+        self, request: Request, response: Response, content: Identity, *, is_audit: bool
+    ) -> None:
         """Compare a page with those that arrived under other URLs of its site."""
         if self._mining is not None:
-            self._mining.page(request, response, content)
+            self._mining.page(request, response, content, is_audit=is_audit)
         proven = self._learners.robots.page(request.url, content)
         if proven:
             self._rules.changed(proven, "learned/rules", "Learned from robots.txt")
@@ -341,8 +347,9 @@ class LiveRules:
         self._results.judge(audit, content, again)
 
     @safely(None)
-    def _mined(self, site: str, change: Change, files: Mapping[str, OnFiles]) -> None:
-        self._rules.mined(site, change, files)
+    def _mined(self, mined: Mined, change: Change) -> None:
+        self._rules.mined(mined, change)
+        self._witnesses.deferral.unmined.discard(mined.site)
         ask_again(self._crawler)
 
     def _refuted(self, rule: Reason, note: str) -> None:

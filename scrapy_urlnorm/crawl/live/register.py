@@ -147,6 +147,11 @@ class Register:
         fingerprint = self._fingerprinter.fingerprint_with(request, found.key_of.__getitem__)
         return Keys(site, own, found.salted(fingerprint))
 
+    def plain_keys(self, request: Request) -> Keys:
+        """Return the keys of *request* as if its site had neither rules nor aliases."""
+        own = self.own_key(request)
+        return Keys(site_of(request.url), own, own)
+
     def _is_known_by_url(self, request: Request) -> bool:
         """Return whether the keys of *request* are those of a plain GET of its URL."""
         return (

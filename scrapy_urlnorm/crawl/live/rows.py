@@ -14,6 +14,8 @@ from scrapy_urlnorm.crawl.redirects import PERMANENT
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from scrapy_urlnorm.crawl.database import Database
 
 #: Rows of one site, of all sites, and sites that have rows.
@@ -25,6 +27,8 @@ LONGEST_URL = 2_000
 #: were before, twice as many after each mining that finds nothing new, up to a most; and after 5 %
 #: more rows.
 LEAST, FACTOR, MOST_FACTOR, MORE_ROWS = 3, 0.5, 1.0, 1.05
+#: To mine a site with fewer rows costs little, so it is mined after this share of new events.
+EARLY_ROWS, EARLY_FACTOR = 1_500, 0.25
 #: The last look at a site, when the crawl has nothing else to do, costs as much as all before it:
 #: it is worth it for so large a share of new events.
 LAST_FACTOR = 0.1
@@ -70,21 +74,24 @@ class Rows:
         self._sites = {site: _Site(rows) for site, rows in counts}
         self._total = sum(site.rows for site in self._sites.values())
 
-    def add(self, name: str, row: Row) -> None:
+    def add(self, name: str, row: Row) -> bool | None:
         """Write a row of the site *name* down, in place of one with the same URL.
+
+        Return whether it is an event; ``None`` if it was not written.
 
         A very long URL is no evidence: it would take the miner long, and teach little.
         """
         if len(row.url) > LONGEST_URL:
-            return
+            return None
         site = self._sites.get(name)
         if site is None:
             self._make_room()
             site = self._sites[name] = _Site()
         place = crc32(_path(row.url)) & 0x7FFFFFFF
         if site.parts > 1 and place % site.parts:
-            return
-        site.events += self._is_event(name, row)
+            return None
+        is_event = self._is_event(name, row)
+        site.events += is_event
         self._database.write(
             "INSERT OR REPLACE INTO evidence (site, url, status, content, target, place)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -94,6 +101,7 @@ class Rows:
         self._total += 1
         if site.rows > MAX_ROWS:
             self._thin_out(name, site)
+        return is_event
 
     def _is_event(self, name: str, row: Row) -> bool:
         if row.content is None:
@@ -126,17 +134,19 @@ class Rows:
         if site is None:
             return False
         new = site.events - site.events_mined
+        factor = EARLY_FACTOR if site.rows < EARLY_ROWS else site.factor
         return (
-            new >= max(LEAST, site.factor * site.events_mined)
+            new >= max(LEAST, factor * site.events_mined)
             and site.rows >= MORE_ROWS * site.rows_mined
         )
 
-    def unmined(self) -> list[str]:
-        """Return the sites with enough new events for a last look."""
+    def unmined(self, eager: Collection[str] = ()) -> list[str]:
+        """Return the sites with enough new events for a last look; of the *eager*, a few will do."""
         return [
             name
             for name, site in self._sites.items()
-            if site.events - site.events_mined >= max(LEAST, LAST_FACTOR * site.events_mined)
+            if site.events - site.events_mined
+            >= (LEAST if name in eager else max(LEAST, LAST_FACTOR * site.events_mined))
         ]
 
     def take(self, name: str) -> list[Row]:

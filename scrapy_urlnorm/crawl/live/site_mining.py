@@ -11,13 +11,13 @@ from scrapy_urlnorm.learning.worker import OF_FILE
 from scrapy_urlnorm.logs.page_identity import FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection
 
     from scrapy import Request
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.live.content import Change, ContentLearner
-    from scrapy_urlnorm.learning.on_files import OnFiles
+    from scrapy_urlnorm.crawl.live.likely import Likely
     from scrapy_urlnorm.learning.worker import Mined
     from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -25,41 +25,55 @@ if TYPE_CHECKING:
 class SiteMining:
     """Fills the rows of *content* and has its sites mined when that is worth it.
 
-    *count* adds to a statistic. *on_change* is told of a site, of its rules that came and went, and
-    of what files say about them; *on_error* of what went wrong in the miner.
+    *likely* counts how many pages bring nothing new. *count* adds to a statistic. *on_change* is told what the miner said of a site, and which rules
+    came and went; *on_error* of what went wrong in the miner.
     """
 
     def __init__(
         self,
         content: ContentLearner,
+        likely: Likely,
         *,
         count: Callable[[str, float], None],
-        on_change: Callable[[str, Change, Mapping[str, OnFiles]], None],
+        on_change: Callable[[Mined, Change], None],
         on_error: Callable[[str], None],
     ) -> None:
         self._content = content
+        self._likely = likely
         self._count = count
         self._on_change = on_change
         self._on_error = on_error
         self._mining = Mining(content.job, self._mined)
 
-    def page(self, request: Request, response: Response, content: Identity) -> None:
-        """Write down that *request* was answered with a page with this *content*."""
+    def page(
+        self, request: Request, response: Response, content: Identity, *, is_audit: bool
+    ) -> None:
+        """Write down that *request* was answered with a page with this *content*.
+
+        That an audit brings nothing new says nothing of the other URLs of its kind.
+        """
         name = OF_FILE + content.name if content.kind == FILE else content.name
-        self._add(Row(request.url, response.status, name, None))
+        is_duplicate = self._add(Row(request.url, response.status, name, None))
+        if is_duplicate is not None and not is_audit:
+            self._likely.add(site_of(request.url), request.url, is_duplicate=is_duplicate)
 
     def redirect(self, request: Request, target: str, status: int) -> None:
         """Write down that *request* was redirected to *target*."""
         self._add(Row(request.url, status, None, target))
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: Row) -> bool | None:
         site = site_of(row.url)
-        if self._content.add(site, row):
+        is_event = self._content.add(site, row)
+        if self._content.is_due(site):
             self._mining.request(site)
+        return is_event
 
-    def look_again(self) -> bool:
-        """Begin to mine the sites that wait for a last look. Return whether one is being mined."""
-        for site in self._content.unmined():
+    def look_again(self, eager: Collection[str] = ()) -> bool:
+        """Begin to mine the sites that wait for a last look. Return whether one is being mined.
+
+        The *eager* are those that it is worth more often.
+        """
+        for site in self._content.unmined(eager):
             self._mining.request(site)
         return self._mining.is_working
 
@@ -69,7 +83,7 @@ class SiteMining:
         if mined.error is not None:
             self._on_error(mined.error)
         try:
-            self._on_change(mined.site, self._content.mined(mined), mined.on_files)
+            self._on_change(mined, self._content.mined(mined))
         except Exception as error:  # noqa: BLE001 - Twisted would only log it
             self._on_error(repr(error))
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.crawl.live.deferral import Deferral
 from scrapy_urlnorm.crawl.live.eligible import may_be_kept_back, may_be_witness
 from scrapy_urlnorm.crawl.live.frontier import Audit, Claim
 from scrapy_urlnorm.crawl.live.kept_back import KeptBack
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.file_uses import FileUses
     from scrapy_urlnorm.crawl.live.frontier import Frontier
     from scrapy_urlnorm.crawl.live.ledger import Kept, Ledger, Page
+    from scrapy_urlnorm.crawl.live.likely import Likely
     from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
     from scrapy_urlnorm.crawl.live.register import Keys, Register
     from scrapy_urlnorm.crawl.merges import Reason
@@ -56,7 +58,8 @@ class Witnesses:
     """Decides about requests to sites with rules in force, or page aliases.
 
     *max_pages* bounds the pages of one site. *depth_limit* is Scrapy's ``DEPTH_LIMIT``.
-    *defers_aliases* parks requests that look like other names of pages until the crawl is idle.
+    *defers_aliases* parks requests that look like other names of pages until the crawl is idle,
+    *likely* those that likely bring nothing new.
     """
 
     def __init__(
@@ -71,8 +74,8 @@ class Witnesses:
         max_pages: int,
         depth_limit: int = 0,
         defers_aliases: bool = False,
+        likely: Likely | None = None,
     ) -> None:
-        self._defers_aliases = defers_aliases
         self._register = register
         self._ledger = ledger
         self._audits = audits
@@ -80,6 +83,11 @@ class Witnesses:
         self._aliases = aliases
         self._file_uses = file_uses
         self._kept_back = KeptBack(ledger, frontier)
+        self.deferral = Deferral(
+            *(register, ledger, frontier, self._kept_back),
+            aliases if defers_aliases else None,
+            likely,
+        )
         self._pages = Pages(
             register,
             ledger,
@@ -96,7 +104,6 @@ class Witnesses:
         self._watched: dict[Request, Keys] = {}  # requests under way: with a claim, or audits
         #: Sites where audits may be owed, with the own key at which the last look ended.
         self._looking_for_owed: dict[str, bytes] = {}
-        self._waited: set[bytes] = set()  # own keys of requests that are not parked again
 
     # --- decisions --------------------------------------------------------------------------
 
@@ -120,7 +127,7 @@ class Witnesses:
         """Decide about a request that comes out of the queue. Return whether it is sent now."""
         keys = self._register.keys(request)
         if keys is None:
-            return True
+            return not (may_be_kept_back(request) and self.deferral.defers(request, None))
         audit = self.open_audits.get(keys.own)
         if audit is not None and audit.request is None:
             self._begin_audit(audit, request)
@@ -130,7 +137,7 @@ class Witnesses:
             return True
         witness = self._pages.witness(keys, request)
         if witness is None:
-            return not self._is_deferred(keys, request) and self._send_or_park(keys, request)
+            return self._send_or_park(keys, request)
         audit = self._audit(keys, witness, request)
         if audit is not None:
             self._begin_audit(audit, request)
@@ -150,12 +157,15 @@ class Witnesses:
         return Behind(witness.page.url, self._pages.reasons(witness, request))
 
     def _send_or_park(self, keys: Keys, request: Request) -> bool:
-        """Park *request* behind a claim, or give it the claim. Return whether it is sent."""
+        """Park *request* behind a claim or all others, or give it the claim. Return whether to send it."""
+        if self.deferral.defers(request, keys):
+            self._with_parked.add(keys.learned)
+            return False
         if keys.is_plain:
             return True
         claim = self._claims.get(keys.learned)
-        if keys.own in self._waited:
-            self._waited.discard(keys.own)
+        if self._kept_back.has_waited(keys.own):
+            self._kept_back.forget_waited(keys.own)
             claim = None
         elif claim is None or not self._is_alive(claim):
             claim = self._claim_of_waiting(keys, request)
@@ -168,17 +178,6 @@ class Witnesses:
         self._with_parked.add(keys.learned)
         self._frontier.count("learned/parked")
         return False
-
-    def _is_deferred(self, keys: Keys, request: Request) -> bool:
-        """Park *request* until the crawl is idle if its page will likely come by another name."""
-        if not self._defers_aliases or keys.own in self._waited:
-            return False
-        if not self._aliases.can_wait(keys, request):
-            return False
-        if not self._kept_back.keep(keys, request, is_parked=True):
-            return False
-        self._frontier.count("learned/deferred")
-        return True
 
     def _claim_of_waiting(self, keys: Keys, request: Request) -> Claim | None:
         """Return a claim for the URL that the rules make of *request*, if it waits here too.
@@ -292,15 +291,8 @@ class Witnesses:
         if learned not in self._with_parked:
             return
         kept = next(self._ledger.parked(learned), None)
-        if kept is None or not self._put_back_at_last(kept):
+        if kept is None or not self._kept_back.put_back_at_last(kept):
             self._with_parked.discard(learned)
-
-    def _put_back_at_last(self, kept: Kept) -> bool:
-        """Send a request that was parked, and do not park it again: it has waited."""
-        if not self._kept_back.put_back(kept):
-            return False
-        self._waited.add(kept.own)
-        return True
 
     # --- when there is nothing else to do ---------------------------------------------------
 
@@ -312,9 +304,11 @@ class Witnesses:
         self._forget_requests()
         self.open_audits.close_all()
         self._rekeying.finish()
-        self._waited.clear()
-        for kept in self._ledger.all_parked():
-            self._put_back_at_last(kept)
+        self._kept_back.forget_waited()
+        for kept in self._ledger.parked_behind_others():
+            self._kept_back.put_back_at_last(kept)
+        if self.deferral.release():
+            return False
         if not self._looking_for_owed:
             self._looking_for_owed = dict.fromkeys(self._register.sites(), b"")
         while self._looking_for_owed and not is_time_over():
@@ -385,6 +379,7 @@ class Witnesses:
 
     def release_all(self) -> None:
         """Forget all claims and audits and send everything that is kept back."""
+        self.deferral.stop()
         self._rekeying.stop()
         self._forget_requests()
         self.open_audits.clear()

@@ -1,0 +1,148 @@
+"""What likely brings nothing new waits for all others, and nothing is lost by it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from live_parts import Parts
+from scrapy import Request
+from twisted.internet.defer import Deferred
+
+from scrapy_urlnorm.crawl.live import live_rules, mining
+from scrapy_urlnorm.crawl.live.deferral import FIRST_SENT
+from scrapy_urlnorm.crawl.live.likely import LEAST, MAX_KINDS, SHARE, Likely, kind_of
+
+HOST = "http://shop.test"
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Begins a crawl whose miner never answers."""
+    monkeypatch.setattr(live_rules, "SLICE_SECONDS", 60.0)
+    monkeypatch.setattr(mining, "in_thread", lambda *_: Deferred())
+    crawls = []
+
+    def begin(**settings):
+        parts = Parts(URLNORM_LEARN="content", **settings)
+        parts.rules.asked_by_queue()
+        parts.rules._mining._mining.request = lambda _: None
+        crawls.append(parts)
+        return parts
+
+    yield begin
+    for parts in crawls:
+        parts.close()
+
+
+def see_duplicates(parts, number=LEAST):
+    """Fetch pages of one kind that all have one content."""
+    parts.fetch(f"{HOST}/wall", "please log in")
+    for n in range(number):
+        assert parts.fetch(f"{HOST}/go/x?to={n}", "please log in") == "fetched"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("/a/b?x=1", "/a/c?x=2", True),
+        ("/a/b?x=1&y=2", "/a/b?y=1&x=2", True),
+        ("/a/b?x=1;y=2", "/a/b?x=1&y=2", True),
+        ("/a/b?x=1", "/a/b?y=1", False),
+        ("/a/b", "/c/b", False),
+        ("/a", "/b", True),
+        ("/a/b", "/a/b/c", False),
+        ("/a/b/c/d", "/a/b/c/d/e", True),
+    ],
+)
+def test_kinds(one, other, is_same):
+    """The host, the first folder, the depth and the names say which kind a URL is of."""
+    assert (kind_of(HOST + one) == kind_of(HOST + other)) is is_same
+    assert kind_of(HOST + one) != kind_of("http://other.test" + one)
+
+
+def test_a_kind_is_likely_as_long_as_most_of_it_are_duplicates():
+    likely = Likely()
+    for n in range(LEAST):
+        assert not likely("shop.test", f"{HOST}/a/{n}")
+        likely.add("shop.test", f"{HOST}/a/{n}", is_duplicate=True)
+    assert likely("shop.test", f"{HOST}/a/new")
+    assert not likely("shop.test", f"{HOST}/a/new?x=1")
+    assert not likely("other.test", f"{HOST}/a/new")
+    pages = LEAST
+    while pages * SHARE <= LEAST:
+        likely.add("shop.test", f"{HOST}/a/{pages}", is_duplicate=False)
+        pages += 1
+    assert not likely("shop.test", f"{HOST}/a/new")
+
+
+def test_the_kinds_of_a_site_are_bounded():
+    likely = Likely()
+    for n in range(2 * MAX_KINDS):
+        for _ in range(LEAST):
+            likely.add("shop.test", f"{HOST}/a?x{n}=1", is_duplicate=True)
+    assert sum(likely("shop.test", f"{HOST}/a?x{n}=1") for n in range(2 * MAX_KINDS)) == MAX_KINDS
+
+
+def test_what_is_likely_known_waits_and_is_sent_when_the_crawl_is_idle(begun):
+    """A few first, then twice as many each time, until all have been sent."""
+    parts = begun()
+    see_duplicates(parts)
+    urls = [f"{HOST}/go/x?to=later{n}" for n in range(5 * FIRST_SENT)]
+    for url in urls:
+        assert parts.fetch(url) == "kept back"
+    assert parts.fetch(f"{HOST}/else") == "fetched"
+    assert parts.stats["deferred"] == len(urls)
+    sent, batches = Counter(), []
+    while True:
+        parts.rules.idle()
+        if not parts.queue:
+            break
+        batches.append(len(parts.queue))
+        while parts.queue:
+            request = parts.leave()
+            assert request is not None  # it has waited: it is not kept back again
+            sent[request.url] += 1
+            parts.under_way.discard(request)
+    assert sent == Counter(urls)
+    assert batches == [FIRST_SENT, 2 * FIRST_SENT, 2 * FIRST_SENT]
+
+
+def test_what_the_user_wants_first_does_not_wait(begun):
+    parts = begun()
+    see_duplicates(parts)
+    for request in (
+        Request(f"{HOST}/go/x?to=a", priority=1),
+        Request(f"{HOST}/go/x?to=b", dont_filter=True),
+    ):
+        parts.schedule(request)
+        assert parts.leave() is request
+
+
+def test_nothing_waits_in_a_queue_that_others_share(begun):
+    """In that queue a request is safe; in the database of this crawl it would be lost with it."""
+    parts = begun()
+    see_duplicates(parts)
+    parts.rules.asked_by_queue(is_shared=True)
+    assert parts.rules.on_leaving(Request(f"{HOST}/go/x?to=a"))
+
+
+def test_the_setting_leaves_the_order_as_it_is(begun):
+    parts = begun(URLNORM_DEFER_DUPLICATES=False)
+    see_duplicates(parts, 3 * LEAST)
+    assert parts.stats["deferred"] == 0
+
+
+def test_what_fails_sends_what_waits_and_keeps_nothing_back_any_more(begun, monkeypatch):
+    parts = begun()
+    see_duplicates(parts)
+    assert parts.fetch(f"{HOST}/go/x?to=a") == "kept back"
+
+    def broken(_):
+        raise ValueError("broken")
+
+    monkeypatch.setattr(parts.rules._witnesses, "idle", broken)
+    parts.rules.failed = lambda *_: None
+    assert parts.rules.idle() is False
+    assert parts.leave().url == f"{HOST}/go/x?to=a"
+    assert parts.fetch(f"{HOST}/go/x?to=b") == "fetched"
