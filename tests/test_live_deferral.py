@@ -146,3 +146,19 @@ def test_what_fails_sends_what_waits_and_keeps_nothing_back_any_more(begun, monk
     assert parts.rules.idle() is False
     assert parts.leave().url == f"{HOST}/go/x?to=a"
     assert parts.fetch(f"{HOST}/go/x?to=b") == "fetched"
+
+
+def test_what_waits_is_put_back_by_the_next_run(begun):
+    """It is parked, as far as a run that begins is concerned."""
+    parts = begun()
+    see_duplicates(parts)
+    urls = {f"{HOST}/go/x?to=a", f"{HOST}/go/x?to=b"}
+    assert {parts.fetch(url) for url in urls} == {"kept back"}
+    ledger = parts.rules._witnesses._ledger
+    assert ledger.first_parked() is not None
+    assert list(ledger.parked_behind_others()) == []
+    found = ledger.deferred("shop.test", 9)
+    assert found == sorted(ledger.all_parked("shop.test"), key=lambda kept: kept.own)
+    assert {parts.rules._frontier.unpack(kept.request).url for kept in found} == urls
+    parts.rules.release_all()
+    assert set(parts.queued()) == urls

@@ -37,7 +37,8 @@ def begun(tmp_path, monkeypatch):
     crawls = []
 
     def begin(learn="content"):
-        parts = Parts(URLNORM_LEARN=learn, URLNORM_LEARNED_PATH=str(path))
+        settings = {"URLNORM_LEARN": learn, "URLNORM_LEARNED_PATH": str(path)}
+        parts = Parts(**settings, URLNORM_DEFER_DUPLICATES=False)
         crawls.append(parts)
         return parts
 

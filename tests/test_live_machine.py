@@ -231,7 +231,7 @@ class Machine(RuleBasedStateMachine):
         assert not crawl.witnesses._claims
         assert not crawl.witnesses._watched
         assert not crawl.witnesses.open_audits
-        assert not crawl.witnesses._waited
+        assert not crawl.witnesses._kept_back._waited
         assert not crawl.witnesses._with_parked
         assert not crawl.witnesses.is_working
 

@@ -16,7 +16,8 @@ from redis_server import RedisServer
 class ContentTwins(Hostile):
     """Each page is there once more with ``?ref=top``. The last page comes after all twins."""
 
-    settings = {"URLNORM_LEARN": "content"}  # noqa: RUF012 - as in its base
+    #: The site answers when something was learned: what waits until then must not be needed for it.
+    settings = {"URLNORM_LEARN": "content", "URLNORM_DEFER_DUPLICATES": False}  # noqa: RUF012
 
     def pair(self, path):
         return self.canonical + path + "?ref=top", self.canonical + path

@@ -16,6 +16,7 @@ from scrapy_urlnorm.crawl.live import audit_results, live_rules
 from scrapy_urlnorm.crawl.live.content import Change
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
 from scrapy_urlnorm.crawl.settings import Config
+from scrapy_urlnorm.learning.worker import Mined
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules
 
 
@@ -467,6 +468,6 @@ def test_a_longer_table_keeps_the_audits_of_the_shorter_one(parts):
     audits = parts.rules._audits
     audits.is_due([short], BARE, "content")
     audits.agreed([short], "content")
-    parts.rules._mined(SITE, Change([long], [short]), {})
+    parts.rules._mined(Mined(SITE, (long,), 0.1), Change([long], [short]))
     assert audits._record(long).agreed == 1
     assert short.identity not in audits._records
