@@ -9,8 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.normalizer import Normalizer, Trace, explain, normalize
+from scrapy_urlnorm.normalizer import Normalizer, explain, normalize
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.trace import Trace
 
 if TYPE_CHECKING:
     __version__: str

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.domains import MAX_HOST, domain_or_host
@@ -16,6 +16,7 @@ from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules
 from scrapy_urlnorm.rules.data import lists_digest
 from scrapy_urlnorm.rules.host import canonical_host
 from scrapy_urlnorm.site_rules import RulesByDomain, RuleSet
+from scrapy_urlnorm.trace import Step, Trace
 from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
@@ -35,28 +36,6 @@ _UNSETTLED_REASON = (
 )
 
 Recorder = Callable[[str, Url, Url, str], None]
-
-
-class Step(NamedTuple):
-    """One change of a URL: the rule, the URL before and after, and the reason."""
-
-    rule: str
-    before: str
-    after: str
-    reason: str
-
-
-class Trace(NamedTuple):
-    """What :meth:`Normalizer.explain` returns."""
-
-    url: str
-    normalized: str
-    steps: tuple[Step, ...]
-
-    def __str__(self) -> str:
-        lines = [self.url]
-        lines += [f"  {step.rule}: {step.after}  ({step.reason})" for step in self.steps]
-        return "\n".join(lines)
 
 
 class Normalizer:
@@ -263,6 +242,21 @@ ConfigError` for an unknown profile, rule or option.
         normalized = self._run_all(url, record)
         return Trace(url, normalized, tuple(steps))
 
+    def site_rules_on(self, url: str) -> list[SiteRule] | None:
+        """Return the site rules that act on *url*, much faster than `explain` tells of them.
+
+        ``None`` for a URL that is not plain, where only `explain` knows. Rules that change an
+        option of the catalogue do not act themselves.
+        """
+        if self._site is None:
+            return []
+        fast_key = self._fast_key
+        if fast_key is None or fast_key(url) is None:
+            return None
+        assert self._catalogue_key is not None
+        key = self._catalogue_key(url)
+        return None if key is None else self._site.acting_on(split(key))
+
     def _run_all(self, text: str, record: Recorder | None) -> str:
         """Return the key of *text* by running the rules, pass after pass, until nothing changes.
 
@@ -352,10 +346,17 @@ ConfigError` for an unknown profile, rule or option.
             return key
         if new.host != host and site.catalogue_options(new.host or ""):
             return None
+        catalogue_key = self._catalogue_key
+        assert catalogue_key is not None
         result = join(new)
-        assert self._catalogue_key is not None
+        again = catalogue_key(result)
         # No site rule acts on what came out of all of them.
-        return result if self._catalogue_key(result) == result else None
+        if again == result:
+            return result
+        if again is None or catalogue_key(again) != again:
+            return None
+        url = split(again)  # such as the parameters, in order again
+        return again if site.apply(url, None) is url else None
 
 
 def _refuse_other_than_text(url: object) -> None:

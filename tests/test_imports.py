@@ -37,7 +37,7 @@ FLOORS = (
     ("masking",),
     ("rules",),
     ("domains", "url"),
-    ("caches", "collector", "exceptions", "text"),
+    ("caches", "collector", "exceptions", "text", "trace"),
 )
 #: Within crawl/, the same: what stands above may import what stands below.
 CRAWL_FLOORS = (

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.audit import Blame
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import RuleSet, SiteRule
 from scrapy_urlnorm.site_rules.form import Form
@@ -255,6 +256,60 @@ def test_a_normalizer_with_site_rules_is_idempotent(
     for url in some:
         once = normalize(url)
         assert normalize(once) == once
+
+
+@settings(RELAXED, max_examples=250)
+@given(
+    st.sampled_from(["safe", "default", "aggressive"]),
+    st.lists(site_rules(), min_size=1, max_size=5),
+    st.lists(urls(), min_size=4, max_size=8),
+)
+def test_the_fast_path_agrees_with_site_rules(
+    profile: str, rules: list[SiteRule], some: list[str]
+) -> None:
+    """A key that is made fast is the key, and the rules that act on it are those that are told."""
+    compiled(rules)
+    fast = Normalizer(profile, site_rules=rules)
+    slow = fast.replace_site_rules(rules)
+    object.__setattr__(slow, "_fast_key", None)
+    blame = Blame(rules)
+    for url in some:
+        assert fast.normalize(url) == slow.normalize(url)
+        acting = fast.site_rules_on(url)
+        event(f"{'slow' if acting is None else 'acts' if acting else 'fast'}")
+        assert blame.of(url, fast) == blame.of(url, slow)
+
+
+def test_rules_that_act_are_told_without_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the catalogue has to sort or to write anew what they made."""
+    rules = [
+        SiteRule(site="shop.example", kind="drop-param", param="h"),
+        SiteRule(site="shop.example", kind="drop-default", default={"b": "1"}),
+        SiteRule(site="shop.example", kind="force-scheme", option="https"),
+    ]
+    normalizer = Normalizer(site_rules=rules[:2])
+    monkeypatch.setattr(Normalizer, "explain", None)
+    for url, key, acting in [
+        ("http://shop.example/?a=1;h=2;c=3", "http://shop.example/?a=1%3Bc%3D3", {0}),
+        ("http://shop.example/?b=1&c=3&h=2", "http://shop.example/?c=3", {0, 1}),
+        ("http://shop.example/?c=3&b=2", "http://shop.example/?b=2&c=3", set()),
+        ("http://other.example/?h=2", "http://other.example/?h=2", set()),
+    ]:
+        assert normalizer.normalize(url) == key
+        assert Blame(rules[:2]).of(url, normalizer) == acting
+    with pytest.raises(TypeError):  # a switch is known by its explanation only
+        Blame(rules).of("http://shop.example/", Normalizer(site_rules=rules))
+
+
+def test_rules_act_on_what_the_catalogue_made_of_their_work() -> None:
+    """A parameter that a rule writes may be one that the catalogue drops; then others may act."""
+    rules = [
+        SiteRule(site="shop.example", kind="replace", old={"q:a": "1"}, new={"q:gclid": "x"}),
+        SiteRule(site="shop.example", kind="drop-param", param="b", when={"no": ["a", "gclid"]}),
+    ]
+    normalizer = Normalizer(site_rules=rules)
+    assert normalizer.normalize("http://shop.example/?a=1&b=2&c=3") == "http://shop.example/?c=3"
+    assert Blame(rules).of("http://shop.example/?a=1&b=2&c=3", normalizer) == {0, 1}
 
 
 @settings(RELAXED, max_examples=120)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from scrapy_urlnorm.normalizer import Normalizer, Trace
+    from scrapy_urlnorm.normalizer import Normalizer
+    from scrapy_urlnorm.trace import Trace
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

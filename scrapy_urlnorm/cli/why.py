@@ -26,7 +26,7 @@ from scrapy_urlnorm.cli.verb import (
     out_json,
 )
 from scrapy_urlnorm.logs import read_log
-from scrapy_urlnorm.normalizer import KEY_VERSION, Trace
+from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.report.drops import Drops, rule_in_words
 from scrapy_urlnorm.report.job import Job
 from scrapy_urlnorm.stores import DROPS_NAME, FILE_NAME, LMDB_NAME, default_spec, open_store
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.report.drops import Drop
     from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.trace import Trace
 
 #: What became of a URL, in words.
 ARRIVED = "its page arrived"

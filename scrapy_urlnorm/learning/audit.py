@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.learning.risk import Limits
-    from scrapy_urlnorm.normalizer import Trace
     from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.trace import Trace
 
 #: A rule may put this share of the URLs that it changes beside other contents: twice the rate of
 #: accidents that `risk` expects (a choice).
@@ -114,7 +114,7 @@ def _worst(
         majority = most_common(counts)
         fired_here: set[int] = set()
         for url in urls:
-            fired = blame.of(normalizer.explain(url))
+            fired = blame.of(url, normalizer)
             fired_here.update(fired)
             used.update(fired)
             if contents[url] != majority:
@@ -134,23 +134,32 @@ def _worst(
 
 
 class Blame:
-    """Finds the rules that acted on a URL, by their number, in an explanation.
+    """Finds the rules that act on a URL, by their number.
 
-    A rule of its own gives its own reason. One that switches a rule of the catalogue on (for a
-    whole site) is seen by the name of that rule only, on the hosts of the site.
+    One that switches a rule of the catalogue on (for a whole site) is seen in an explanation only,
+    by the name of that rule, on the hosts of the site.
     """
 
     def __init__(self, rules: Iterable[SiteRule]) -> None:
+        self._numbers: dict[str, int] = {}
         self._reasons: dict[str, int] = {}
         self._switches: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
         for number, rule in enumerate(rules):
             if is_switch(rule):
                 self._switches[rule.kind].append((rule.site, number))
             else:
+                self._numbers[rule.identity] = number
                 self._reasons[reason(rule)] = number
 
-    def of(self, trace: Trace) -> set[int]:
-        """Return the numbers of the rules that acted."""
+    def of(self, url: str, normalizer: Normalizer) -> set[int]:
+        """Return the numbers of the rules with which *normalizer* acts on *url*."""
+        if not self._switches:  # to explain a URL takes long
+            acting = normalizer.site_rules_on(url)
+            if acting is not None:
+                return {n for r in acting if (n := self._numbers.get(r.identity)) is not None}
+        return self._explained(normalizer.explain(url))
+
+    def _explained(self, trace: Trace) -> set[int]:
         found = set()
         for step in trace.steps:
             if step.reason in self._reasons:

@@ -96,7 +96,7 @@ def on_files(
         if len(urls) < 2:
             continue
         acting = set().union(
-            *(blame.of(normalizer.explain(url)) for url in urls if _PLAIN.normalize(url) != key)
+            *(blame.of(url, normalizer) for url in urls if _PLAIN.normalize(url) != key)
         )
         shown = {contents[url] for url in urls}
         if len(shown) > 1:

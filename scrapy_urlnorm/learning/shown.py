@@ -50,7 +50,7 @@ def shown(
     for url, twin in islice(_pairs(groups.values(), contents), MOST_PAIRS):
         for each in (url, twin):
             if each not in acting:
-                acting[each] = blame.of(normalizer.explain(each))
+                acting[each] = blame.of(each, normalizer)
         place = Place(url, twin)
         for number in (acting[url] ^ acting[twin]) or acting[url]:
             rule = rules[number]

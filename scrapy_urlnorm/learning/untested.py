@@ -69,7 +69,7 @@ def untested(
         sample = changed[:: -(-len(changed) // max(left, _MIN_EXPLAINED)) or 1]
         left -= len(sample)
         for url, urls in sample:
-            for number in blame.of(normalizer.explain(url)):
+            for number in blame.of(url, normalizer):
                 if len(urls) == 1:
                     alone[number] += 1
                 else:

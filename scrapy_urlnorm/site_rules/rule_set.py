@@ -109,17 +109,25 @@ class RuleSet:
         *recorder* is called with the name of each rule that acted, the URL before and after,
         and the reason.
         """
-        steps: list[Acted] = []
-        result = self._pass(url, _NONE, steps)
-        if not steps:
-            return url
-        if self._pass(result, _NONE, []) is not result:  # rare: rules act on what rules made
-            result, steps = self._apply(url)
+        result, steps = self._steps(url)
         if recorder is not None:
             for rule, form in steps:
                 before, url = url, form.to_url()
                 recorder(rule.kind, before, url, reason(rule))
         return result
+
+    def acting_on(self, url: Url) -> list[SiteRule]:
+        """Return the rules that act on *url*, in the order in which they do."""
+        return [rule for rule, _ in self._steps(url)[1]]
+
+    def _steps(self, url: Url) -> tuple[Url, list[Acted]]:
+        steps: list[Acted] = []
+        result = self._pass(url, _NONE, steps)
+        if not steps:
+            return url, steps
+        if self._pass(result, _NONE, []) is not result:  # rare: rules act on what rules made
+            return self._apply(url)
+        return result, steps
 
     def _apply(self, url: Url) -> tuple[Url, list[Acted]]:
         """Apply the rules; where some go round in a circle, without these.

@@ -60,7 +60,7 @@ class _Site:
     def _acting(self, url: str) -> frozenset[int]:
         if self.key_of[url] == self._base.normalize(url):
             return frozenset()  # so with most URLs, and to explain one takes long
-        return frozenset(self._blame.of(self.normalizer.explain(url)))
+        return frozenset(self._blame.of(url, self.normalizer))
 
 
 class Register:
