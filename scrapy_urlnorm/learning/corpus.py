@@ -54,6 +54,8 @@ class Corpus:
         self.by_form = by_form
         self.items = list(by_form.values())
         self.hasher = hasher
+        #: By the hash of slots: that of what the rules make of them. The miner fills it.
+        self.settled: dict[int, int] = {}
 
     @cached_property
     def by_slot(self) -> dict[str, list[Item]]:

@@ -82,8 +82,7 @@ class Miner:
         self._postponed: set[IgnoreValue] = set()
         #: Operations without a conflict whose evidence is too small, and that evidence.
         self.open: dict[Operation, Count] = {}
-        #: Drops that hold in a context alone, or nowhere, because of a few conflicts. (Among many
-        #: exchanges of values, some have few conflicts by chance.)
+        #: Drops that hold in a context alone, or nowhere, because of a few conflicts.
         self.fenced: dict[Operation, Count] = {}
 
     def run(self) -> list[SiteRule]:
@@ -264,10 +263,9 @@ class Miner:
     def _apart(self, op: Operation, context: Context) -> Context:
         """Exclude URLs that an earlier rule changes in the slots of *op*.
 
-        *op* was tried on what that rule left, but a normalizer may run *op* first: rules run in the
-        order of their kinds. Known of an earlier rule is what its context asks for, one parameter.
-        Needed by test_users_get_what_was_learned[wiki]: a page is not moved into the path where
-        ``oldid`` makes its title meaningless.
+        *op* was tried on what that rule left, but a normalizer may run it first, by its kind. Known
+        of an earlier rule is the one parameter that its context asks for. Needed by
+        test_users_get_what_was_learned[wiki]: ``oldid`` makes a title meaningless.
         """
         apart = set()
         for rule in self.rules:
@@ -300,7 +298,7 @@ class Miner:
                 return []
             return trials_of(op, self.corpus, context, noisy=noisy)
         if not isinstance(op, (HostAlias, Replace)):
-            return trials_of(op, self.corpus, context, self._settle, noisy=noisy)
+            return trials_of(op, self.corpus, context, self._settled, noisy=noisy)
         trials = trials_of(op, self.corpus, context, noisy=noisy)
         if self.rules and trials:
             # Rules do not run in the order in which they were learned: what the first URLs
@@ -310,8 +308,13 @@ class Miner:
             trials += [t for t in first if t.bad and id(t.slots) not in known]
         return trials
 
-    def _settle(self, slots: Slots) -> Slots:
-        return settle(slots, self.rules)
+    def _settled(self, slots: Slots) -> int:
+        """Return the hash of what the rules make of *slots*. Many operations have one image."""
+        known, hasher = self.corpus.settled, self.corpus.hasher
+        form = hasher.of(slots)
+        if self.rules and form not in known:
+            known[form] = hasher.of(settle(slots, self.rules))
+        return known.get(form, form)
 
     def _cover(self, op: Operation, trials: Sequence[Trial]) -> list[Found]:
         """Return where *op* holds; remember what is open and what is refuted."""
@@ -388,12 +391,10 @@ class Miner:
                 items.append(item)
                 continue
             image = in_order(settle(image, rules))
-            form = hasher.of(image)
             changed += 1
-            items.append(Item(image, form, item.contents, item.content, item.url))
-        if not changed:
-            return False
-        examples = examples_of(rule, concerned, self.corpus, rules)
-        self.rules.append(rule.replace(examples=examples))
-        self.corpus = Corpus(items, hasher)
-        return True
+            items.append(Item(image, hasher.of(image), item.contents, item.content, item.url))
+        if changed:
+            examples = examples_of(rule, concerned, self.corpus, rules)
+            self.rules.append(rule.replace(examples=examples))
+            self.corpus = Corpus(items, hasher)
+        return changed > 0

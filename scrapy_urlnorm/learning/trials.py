@@ -109,19 +109,19 @@ def trials_of(
     op: Operation,
     corpus: Corpus,
     context: Context = (),
-    settle: Callable[[Slots], Slots] | None = None,
+    form_of: Callable[[Slots], int] | None = None,
     *,
     noisy: bool = True,
     sample: int = 1,
 ) -> list[Trial]:
     """Run *op* over the corpus; of buckets, only one in *sample*.
 
-    *settle* applies the rules accepted so far to the image of an operation that is not a mere
-    drop or exchange.
+    *form_of* hashes the image of an operation that is not a mere drop or exchange: what the rules
+    accepted so far make of it.
     """
     if isinstance(op, (DropParam, IgnoreValue)):
         return _bucket_trials(op, corpus, context, noisy=noisy, sample=sample)
-    return _image_trials(op, corpus, context, settle, noisy=noisy)
+    return _image_trials(op, corpus, context, form_of or corpus.hasher.of, noisy=noisy)
 
 
 def _with_any(corpus: Corpus, names: tuple[str, ...]) -> list[Item]:
@@ -236,21 +236,18 @@ def _image_trials(
     op: Operation,
     corpus: Corpus,
     context: Context,
-    settle: Callable[[Slots], Slots] | None,
+    form_of: Callable[[Slots], int],
     *,
     noisy: bool,
 ) -> list[Trial]:
-    hasher, by_form = corpus.hasher, corpus.by_form
+    by_form = corpus.by_form
     images: dict[int, list[Item]] = {}
     for item in sources(op, corpus, context):
         if context and not all_hold(context, item.slots):
             continue
         image = op.image(item.slots)
-        if image is None:
-            continue
-        if settle is not None:
-            image = settle(image)
-        images.setdefault(hasher.of(image), []).append(item)
+        if image is not None:
+            images.setdefault(form_of(image), []).append(item)
     trials = []
     for form, items in images.items():
         other = by_form.get(form)

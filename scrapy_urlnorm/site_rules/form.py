@@ -120,7 +120,7 @@ def place(slots: Slots, slot: str) -> str:
 
 def with_segments(slots: Slots, path: Sequence[str], *, slash: bool) -> Slots:
     """Return the slots with another path."""
-    new = {name: value for name, value in slots.items() if not is_path(name)}
+    new = {n: value for n, value in slots.items() if n[0] != "s" or not is_path(n)}
     new.update(zip(segment_slots(len(path)), path, strict=True))
     if slash and path:
         new["slash"] = "1"

@@ -127,7 +127,8 @@ class ParamToPath(Operation):
         tokens[0] = self.left + tokens[0]
         tokens[-1] += self.right
         path = [*self.before, *tokens, *self.after]
-        return with_segments(without(slots, self.slots), path, slash=self.slash)
+        gone = self.slots if self.beside else (self.param,)
+        return with_segments(without(slots, gone), path, slash=self.slash)
 
     @property
     def slots(self) -> frozenset[str]:
