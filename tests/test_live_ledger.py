@@ -95,7 +95,7 @@ def test_requests_are_withheld_or_parked(ledger):
     assert parked == [b"%d" % number for number in range(1, 450, 2)]
     assert [kept.request for kept in ledger.parked(b"elsewhere")] == [b"x"]
     assert len(list(ledger.all_parked())) == 226
-    assert len(list(ledger.all_parked("shop.test"))) == 225
+    assert len(list(ledger.parked_behind_others("shop.test"))) == 225
     assert len(list(ledger.withheld("shop.test"))) == 225
     assert len(list(ledger.all_kept())) == 451
     assert sorted(ledger.sites_with_kept()) == ["other.test", "shop.test"]

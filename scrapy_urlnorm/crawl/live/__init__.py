@@ -19,9 +19,9 @@ pages that arrived and the requests kept back; `pages`, `kept_back` and `rekeyin
 `witness` does with it; `file_uses` says which rules hold for what is no HTML. `deferral` sends after
 all others what is `likely` known.
 
-Testing: `audits` says how many requests are sent all the same, by their kinds (`strata` of
-`scrapy_urlnorm.learning`);
-`open_audits` are those without an answer; `audit_results` decides, with `comparing`, how each ended.
+Testing: `audits` says how many requests are sent all the same, by their kinds (the `strata` of
+`scrapy_urlnorm.learning`); `owed` finds those that are due at the end. `open_audits` have no answer
+yet; `audit_results` decides, with `comparing`, how each ended.
 
 Telling: `exchange` and `shared_pages` talk to other crawlers at the same store; `learned_file`
 keeps the rules for the next crawl; `savings` counts what was saved, `report` says it in words.

@@ -4,7 +4,8 @@ Two are deferred: what looks like another name of a page that will come by itsel
 for that (`page_aliases`), and what is of a kind of which most were duplicates (`likely`). Nothing
 is lost by it: when the crawl has nothing else to do, they are sent. Of the second, a few at first,
 in an order that has no meaning: so they are a fair sample of all that a rule would withhold. Then
-the site is mined. If a rule comes of it, it withholds the rest. If not, twice as many are sent.
+the site is mined. If a rule comes of it, it withholds what is known by another name, and the rest
+is sent once for each page that the rule makes of it. If not, four times as many are sent.
 """
 
 from __future__ import annotations
@@ -14,22 +15,28 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.crawl.sites import site_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.live.frontier import Frontier
     from scrapy_urlnorm.crawl.live.kept_back import KeptBack
-    from scrapy_urlnorm.crawl.live.ledger import Ledger
+    from scrapy_urlnorm.crawl.live.ledger import Kept, Ledger
     from scrapy_urlnorm.crawl.live.likely import Likely
     from scrapy_urlnorm.crawl.live.page_aliases import PageAliases
     from scrapy_urlnorm.crawl.live.register import Keys, Register
 
 #: How many are sent of a site before it is mined (measured: with 64, a tenth of what could be
-#: saved of one application is sent).
-FIRST_SENT = 16
+#: saved of one application is sent), and how many times as many before it is mined again.
+FIRST_SENT, MORE = 16, 4
 
 
 class Deferral:
-    """Parks requests until the crawl is idle. Without *aliases* or *likely*, none of that kind."""
+    """Parks requests until the crawl is idle. Without *aliases* or *likely*, none of that kind.
+
+    *decide* withholds a request that stands behind a page, or audits it, and returns whether it
+    does.
+    """
 
     def __init__(
         self,
@@ -39,6 +46,7 @@ class Deferral:
         kept_back: KeptBack,
         aliases: PageAliases | None,
         likely: Likely | None,
+        decide: Callable[[Kept, Request], bool],
     ) -> None:
         self._register = register
         self._ledger = ledger
@@ -46,7 +54,9 @@ class Deferral:
         self._kept_back = kept_back
         self._aliases = aliases
         self._likely = likely
+        self._decide = decide
         self._next: dict[str, int] = {}  # by site with deferred requests: how many to send next
+        self._jobs: dict[str, Iterator[bool]] = {}  # by site of which some are being sent
         #: Sites of which some were sent, and that were not mined since.
         self.unmined: set[str] = set()
 
@@ -92,17 +102,55 @@ class Deferral:
         """Defer nothing any more."""
         self._aliases = self._likely = None
         self._next.clear()
+        self._jobs.clear()
 
-    def release(self) -> bool:
-        """Send some of the deferred requests of each site. Return whether there were any."""
+    def release(self, is_time_over: Callable[[], bool]) -> bool:
+        """Send some of the deferred requests of each site. Return whether there were any.
+
+        When *is_time_over* says so, the rest `is_left`: the next call goes on with it.
+        """
         has_sent = False
-        for site, number in tuple(self._next.items()):
-            sample = self._ledger.deferred(site, number)
-            if len(sample) < number:
-                del self._next[site]
-            else:
-                self._next[site] = 2 * number
-            self.unmined.add(site)
-            for kept in sample:
-                has_sent |= self._kept_back.put_back_at_last(kept)
+        self._jobs = self._jobs or {site: self._send_some(site) for site in self._next}
+        while self._jobs:
+            site, job = next(iter(self._jobs.items()))
+            for is_sent in job:
+                has_sent |= is_sent
+                if is_time_over():
+                    return has_sent
+            self._jobs.pop(site, None)
         return has_sent
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the last `release` has not come to its end."""
+        return bool(self._jobs)
+
+    def _send_some(self, site: str) -> Iterator[bool]:
+        """Send some deferred requests of *site*; yield for each that is looked at if it was sent.
+
+        What the rules know by another name by now is decided about like any other request. Of
+        several that the rules make one, the first is sent: the others wait for its page.
+        """
+        number = self._next[site]
+        sent: set[bytes] = set()
+        is_rest = False
+        for kept in self._ledger.deferred(site):
+            if len(sent) == number:
+                is_rest = True
+                break
+            request = self._kept_back.request_of(kept)
+            if request is None or self._decide(kept, request):
+                yield False  # if it cannot be read, another run may be able to
+                continue
+            keys = self._register.keys(request) or self._register.plain_keys(request)
+            if keys.learned in sent:
+                is_rest = True
+                yield False
+            else:
+                sent.add(keys.learned)
+                yield self._kept_back.put_back_at_last(kept, request)
+        if is_rest:
+            self._next[site] = number * MORE
+            self.unmined.add(site)
+        else:  # what mining could find now would come too late
+            del self._next[site]

@@ -54,9 +54,9 @@ class KeptBack:
         self._frontier.count("learned/put_back")
         return True
 
-    def put_back_at_last(self, kept: Kept) -> bool:
+    def put_back_at_last(self, kept: Kept, request: Request | None = None) -> bool:
         """Send a request that was parked, and do not park it again: it has waited."""
-        if not self.put_back(kept):
+        if not self.put_back(kept, request):
             return False
         self._waited.add(kept.own)
         return True

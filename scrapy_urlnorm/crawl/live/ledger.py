@@ -131,28 +131,32 @@ class Ledger:
         """Return the first of all parked requests."""
         return next(self.all_parked(), None)
 
+    def all_parked(self) -> Iterator[Kept]:
+        """Return the requests that are parked, those that are deferred among them."""
+        return self._kept("is_parked")
+
     def parked(self, learned: bytes) -> Iterator[Kept]:
         """Return the requests parked behind a learned key."""
-        return self._kept("is_parked AND learned = ?", learned)
+        return self._kept("is_parked = 1 AND learned = ?", learned)
 
-    def all_parked(self, site: str | None = None) -> Iterator[Kept]:
-        """Return the requests that are parked, of one site or of all."""
+    def parked_behind_others(self, site: str | None = None) -> Iterator[Kept]:
+        """Return the requests that are parked, of one site or of all, and not deferred."""
         if site is None:
-            return self._kept("is_parked")
-        return self._kept("is_parked AND site = ?", site)
+            return self._kept("is_parked = 1")
+        return self._kept("is_parked = 1 AND site = ?", site)
 
-    def parked_behind_others(self) -> Iterator[Kept]:
-        """Return the requests that are parked, and not because they are deferred."""
-        return self._kept("is_parked = 1")
-
-    def deferred(self, site: str, most: int) -> list[Kept]:
-        """Return some deferred requests of *site* by own key: in no meaningful order."""
-        rows = self._database.read(
+    def deferred(self, site: str) -> Iterator[Kept]:
+        """Return the deferred requests of *site* by own key: in no meaningful order."""
+        after = (b"", 0)
+        while rows := self._database.read(
             "SELECT id, own, request FROM withheld WHERE is_parked = ? AND site = ?"
-            " ORDER BY own LIMIT ?",
-            *(_DEFERRED, site, most + len(self._out)),
-        )
-        return [Kept(*row) for row in rows if row[0] not in self._out][:most]
+            " AND (own, id) > (?, ?) ORDER BY own, id LIMIT ?",
+            *(_DEFERRED, site, *after, _ROWS_AT_ONCE),
+        ):
+            for number, own, request in rows:
+                after = (own, number)
+                if number not in self._out:
+                    yield Kept(number, own, request)
 
     def withheld_with(self, learned: bytes) -> Iterator[Kept]:
         """Return the requests withheld that have a learned key."""

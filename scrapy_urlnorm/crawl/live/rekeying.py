@@ -73,7 +73,7 @@ class Rekeying:
     def _make_keys(self, site: str) -> Iterator[None]:
         self._ledger.set_salt(site, _UNFINISHED)
         is_whole = True
-        for kept in list(self._ledger.all_parked(site)):
+        for kept in list(self._ledger.parked_behind_others(site)):
             self._kept_back.put_back(kept)
             yield
         number = 0

@@ -31,6 +31,7 @@ from scrapy_urlnorm.crawl.live.eligible import may_be_kept_back, may_be_witness
 from scrapy_urlnorm.crawl.live.frontier import Audit, Claim
 from scrapy_urlnorm.crawl.live.kept_back import KeptBack
 from scrapy_urlnorm.crawl.live.open_audits import OpenAudits
+from scrapy_urlnorm.crawl.live.owed import Owed
 from scrapy_urlnorm.crawl.live.pages import Pages, Witness
 from scrapy_urlnorm.crawl.live.rekeying import Rekeying
 from scrapy_urlnorm.crawl.merges import Behind
@@ -87,6 +88,7 @@ class Witnesses:
             *(register, ledger, frontier, self._kept_back),
             aliases if defers_aliases else None,
             likely,
+            self._decide_deferred,
         )
         self._pages = Pages(
             register,
@@ -102,8 +104,10 @@ class Witnesses:
         self._with_parked: set[bytes] = set()  # learned keys that requests are parked behind
         self.open_audits = OpenAudits(register, audits)
         self._watched: dict[Request, Keys] = {}  # requests under way: with a claim, or audits
-        #: Sites where audits may be owed, with the own key at which the last look ended.
-        self._looking_for_owed: dict[str, bytes] = {}
+        self._owed = Owed(
+            *(register, ledger, audits, self.open_audits, frontier),
+            *(aliases, self._pages, self._kept_back),
+        )
 
     # --- decisions --------------------------------------------------------------------------
 
@@ -157,9 +161,8 @@ class Witnesses:
         return Behind(witness.page.url, self._pages.reasons(witness, request))
 
     def _send_or_park(self, keys: Keys, request: Request) -> bool:
-        """Park *request* behind a claim or all others, or give it the claim. Return whether to send it."""
+        """Return whether *request* is sent, and has the claim; or park it behind one, or all others."""
         if self.deferral.defers(request, keys):
-            self._with_parked.add(keys.learned)
             return False
         if keys.is_plain:
             return True
@@ -245,15 +248,28 @@ class Witnesses:
                 continue
             if kept.own == page.own or not self._pages.is_witness(page, request):
                 self._kept_back.put_back(kept, request)
-                continue
-            witness = Witness(page, None)
-            audit = self._audit(keys._replace(own=kept.own), witness, request)
-            if audit is None:
-                self._ledger.unpark(kept.number)
-                self._withheld(kept.own, witness, request)
             else:
-                self.open_audits.open(audit)
-                self._kept_back.put_back(kept, request)
+                self._unpark(kept, keys._replace(own=kept.own), Witness(page, None), request)
+
+    def _decide_deferred(self, kept: Kept, request: Request) -> bool:
+        """Withhold a deferred request, or send it as an audit, if it stands behind a page by now."""
+        keys = self._register.keys(request)
+        witness = None if keys is None else self._pages.witness(keys, request)
+        if keys is None or witness is None:
+            return False
+        self._ledger.rekey_kept(kept.number, keys.learned)
+        self._unpark(kept, keys, witness, request)
+        return True
+
+    def _unpark(self, kept: Kept, keys: Keys, witness: Witness, request: Request) -> None:
+        """Withhold a request that was parked, or send it as an audit."""
+        audit = self._audit(keys, witness, request)
+        if audit is None:
+            self._ledger.unpark(kept.number)
+            self._withheld(kept.own, witness, request)
+        else:
+            self.open_audits.open(audit)
+            self._kept_back.put_back(kept, request)
 
     def redirected(self, request: Request, target: Request, *, is_known: bool) -> None:
         """Take note of a redirect that came back for *request* and will be followed.
@@ -307,42 +323,9 @@ class Witnesses:
         self._kept_back.forget_waited()
         for kept in self._ledger.parked_behind_others():
             self._kept_back.put_back_at_last(kept)
-        if self.deferral.release():
-            return False
-        if not self._looking_for_owed:
-            self._looking_for_owed = dict.fromkeys(self._register.sites(), b"")
-        while self._looking_for_owed and not is_time_over():
-            self._look_for_owed(next(iter(self._looking_for_owed)))
-        return bool(self._looking_for_owed)
-
-    def _look_for_owed(self, site: str) -> None:
-        """Look at some of the requests withheld of *site*, from where the last look ended."""
-        rules, patterns = self._register.rules(site), self._aliases.accepted(site)
-        reasons: tuple[Reason, ...] = (*rules, *patterns)
-        sample: list[Kept] = []
-        if any(map(self._audits.owes, reasons)):
-            sample = self._ledger.sample(site, after=self._looking_for_owed[site])
-        if not sample:
-            del self._looking_for_owed[site]
-            return
-        self._looking_for_owed[site] = sample[-1].own
-        for kept in sample:
-            request = self._kept_back.request_of(kept)
-            if request is not None:
-                self._send_if_owed(kept, request)
-
-    def _send_if_owed(self, kept: Kept, request: Request) -> None:
-        """Send a withheld request if it has no witness any more, or as an audit that is owed."""
-        keys = self._register.keys(request)
-        witness = None if keys is None else self._pages.witness(keys, request)
-        if keys is None or witness is None:
-            self._kept_back.put_back(kept, request)
-            return
-        reasons = self._pages.reasons(witness, request)
-        if self._audits.is_owed(reasons, witness.page.vote):
-            self._frontier.count("learned/audited")
-            self.open_audits.open(Audit(keys, witness.page, reasons, request.url))
-            self._kept_back.put_back(kept, request)
+        if self.deferral.release(is_time_over) or self.deferral.is_left:
+            return self.deferral.is_left
+        return self._owed.look(is_time_over)
 
     # --- other rules and aliases ------------------------------------------------------------
 
