@@ -280,7 +280,7 @@ def test_a_process_mines_site_after_site(miners):
     assert miner._process is process
     assert [answer.site for answer in answers] == [SITE, "other.test"]
     assert [rule.param for answer in answers for rule in answer.rules] == [("sid",), ("sid",)]
-    assert not miner.is_working
+    assert miner.current is None
     miner.close()
     assert process.poll() is not None
     miner.request(SITE)
@@ -312,7 +312,7 @@ def test_a_process_that_dies_over_a_job_is_given_up(miners):
         miner.request(SITE)
     assert len(answers) == 3
     assert all("worker process" in answer.error for answer in answers)
-    assert not miner.is_working
+    assert miner.current is None
 
 
 def test_a_site_that_takes_too_long_is_given_up(miners, monkeypatch):
@@ -323,15 +323,15 @@ def test_a_site_that_takes_too_long_is_given_up(miners, monkeypatch):
     )
     miner, answers = miners()
     miner.request(SITE)
-    assert miner.is_working
+    assert miner.current == SITE
     miner._process = process = mining._started()
-    assert miner.is_working
+    assert miner.current == SITE
     assert process.poll() is None
     monkeypatch.setattr(mining, "LONGEST_SECONDS", 0.0)
-    assert miner.is_working  # until the thread has noticed
+    assert miner.current == SITE  # until the thread has noticed
     assert process.poll() is not None
     mining._close_pipes(process)
     waiting[0].errback(EOFError("the other end has closed the pipe"))
-    assert not miner.is_working
+    assert miner.current is None
     assert len(answers) == 1
     assert "worker process" in answers[0].error

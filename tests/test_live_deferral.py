@@ -11,7 +11,14 @@ from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.live import live_rules, mining
 from scrapy_urlnorm.crawl.live.deferral import FIRST_SENT, MORE
-from scrapy_urlnorm.crawl.live.likely import LEAST, MAX_KINDS, SHARE, Likely, kind_of
+from scrapy_urlnorm.crawl.live.likely import (
+    LEAST,
+    MAX_KINDS,
+    SHARE,
+    SOME,
+    Likely,
+    kind_of,
+)
 from scrapy_urlnorm.learning.worker import Mined
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -199,6 +206,83 @@ def test_an_idle_crawl_sends_what_waits_in_slices(begun):
     assert not deferral.is_left
     assert len(parts.queue) == FIRST_SENT
     assert deferral.unmined == {"shop.test"}
+
+
+def test_what_is_deferred_between_two_slices_is_not_forgotten(begun):
+    """Its own key may come before those that were looked at already."""
+    parts = begun()
+    see_duplicates(parts)
+    early = [f"{HOST}/go/x?to=early{n}" for n in range(4)]
+    late = [f"{HOST}/go/x?to=late{n}" for n in range(40)]
+    for url in early:
+        assert parts.fetch(url) == "kept back"
+    deferral = parts.rules._witnesses.deferral
+    for _ in early:
+        assert deferral.release(lambda: True)
+    for url in late:
+        assert not parts.rules.on_leaving(Request(url))
+    sent = set(send_all(parts))
+    while not deferral.is_done:
+        parts.rules.idle()
+        sent.update(send_all(parts))
+    assert sent == {*early, *late}
+    assert deferral.is_done
+
+
+def test_what_may_be_known_waits_while_the_site_is_mined(begun):
+    """It is sent as soon as the miner has answered, before the crawl is idle."""
+    parts = begun()
+    for n in range(SOME):
+        parts.fetch(f"{HOST}/new/x?to={n}", f"page {n}")
+        parts.fetch(f"{HOST}/go/x?to={n}", "please log in" if n else "page 0")
+    parts.fetch(f"{HOST}/go/x?to=c", "please log in")
+    deferral = parts.rules._witnesses.deferral
+    deferral.mined_now = lambda: "other.test"
+    assert parts.fetch(f"{HOST}/go/x?to=d") == "fetched"
+    deferral.mined_now = lambda: "shop.test"
+    assert parts.fetch(f"{HOST}/go/x?to=e") == "kept back"
+    assert parts.fetch(f"{HOST}/new/x?to=e") == "fetched"
+    first = Request(f"{HOST}/go/x?to=f", priority=1)
+    parts.schedule(first)
+    assert parts.leave() is first
+    parts.rules.work()
+    assert not parts.queue
+    assert parts.rules.idle() is True  # the crawl waits for the miner
+    deferral.mined_now = lambda: None
+    assert parts.rules._witnesses.is_working
+    parts.rules.work()
+    assert send_all(parts) == [f"{HOST}/go/x?to=e"]
+    assert not parts.rules._witnesses.is_working
+    assert parts.stats["deferred"] == parts.stats["put_back"] == 0
+
+
+def test_what_waits_for_the_miner_is_withheld_by_the_rule_that_comes(begun):
+    """Not before the pages of the site have their new keys."""
+    parts = begun()
+    for n in range(2 * SOME):
+        parts.fetch(f"{HOST}/go/x?to={n}", f"page {n}")
+        parts.fetch(f"{HOST}/go/x?sid=a&to={n}", "please log in" if n % 2 else f"page {n}")
+    deferral = parts.rules._witnesses.deferral
+    deferral.mined_now = lambda: "shop.test"
+    assert parts.fetch(f"{HOST}/go/x?sid=b&to=1") == "kept back"
+    deferral.mined_now = lambda: None
+    learn(parts)
+    parts.settle_audits()
+    assert parts.queued() == [f"{HOST}/go/x?sid=b&to=1"]
+    assert parts.leave() is None
+    assert parts.stats["withheld"] == 1
+
+
+def test_what_waits_for_the_miner_is_put_back_by_the_next_run(begun):
+    parts = begun()
+    see_duplicates(parts, SOME)
+    parts.rules._witnesses.deferral.mined_now = lambda: "shop.test"
+    assert parts.fetch(f"{HOST}/go/x?to=a") == "kept back"
+    ledger = parts.rules._witnesses._ledger
+    assert len(list(ledger.all_parked())) == len(list(ledger.held("shop.test"))) == 1
+    assert list(ledger.parked_behind_others()) == list(ledger.deferred("shop.test")) == []
+    parts.rules.release_all()
+    assert parts.queued() == [f"{HOST}/go/x?to=a"]
 
 
 def test_what_the_user_wants_first_does_not_wait(begun):

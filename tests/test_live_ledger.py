@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from scrapy_urlnorm.crawl.database import Database
-from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
+from scrapy_urlnorm.crawl.live.ledger import PARKED, WITHHELD, Ledger, Page
 from scrapy_urlnorm.crawl.live.register import Keys
 from scrapy_urlnorm.crawl.queue.pending import PendingRequests
 from scrapy_urlnorm.exceptions import StoreError
@@ -89,8 +89,8 @@ def test_pages_are_known_by_their_site(ledger):
 def test_requests_are_withheld_or_parked(ledger):
     """In the order in which they came, by learned key and by site."""
     for number in range(450):
-        ledger.keep(KEYS, b"%d" % number, is_parked=number % 2 == 1)
-    ledger.keep(Keys("other.test", b"own", b"elsewhere"), b"x", is_parked=True)
+        ledger.keep(KEYS, b"%d" % number, number % 2)
+    ledger.keep(Keys("other.test", b"own", b"elsewhere"), b"x", PARKED)
     parked = [kept.request for kept in ledger.parked(b"learned")]
     assert parked == [b"%d" % number for number in range(1, 450, 2)]
     assert [kept.request for kept in ledger.parked(b"elsewhere")] == [b"x"]
@@ -131,7 +131,7 @@ def keep_until_it_refuses(ledger):
 
     def keep():
         while True:
-            ledger.keep(KEYS, b"%d" % next(taken) + bytes(3_000), is_parked=False)
+            ledger.keep(KEYS, b"%d" % next(taken) + bytes(3_000), WITHHELD)
 
     with pytest.raises(StoreError, match="full"):
         keep()
@@ -143,7 +143,7 @@ def test_what_was_kept_before_the_disk_was_full_is_whole():
     with closing(Database.temporary()) as database:
         ledger = Ledger(database)
         add(ledger, page())
-        ledger.keep(KEYS, b"first", is_parked=False)
+        ledger.keep(KEYS, b"first", WITHHELD)
         fill(database)
         taken = keep_until_it_refuses(ledger)
         assert len(list(ledger.all_kept())) == 1 + taken
@@ -161,7 +161,7 @@ def test_a_row_that_cannot_be_deleted_is_deleted_with_the_next_one(ledger, monke
         raise StoreError("the disk is full")
 
     for data in (b"one", b"two"):
-        ledger.keep(KEYS, data, is_parked=False)
+        ledger.keep(KEYS, data, WITHHELD)
     one, two = ledger.all_kept()
     with monkeypatch.context() as patch:
         patch.setattr(ledger._database, "write", full)
@@ -187,7 +187,7 @@ def test_a_transaction_that_sqlite_gave_up_is_not_gone_on_with(tmp_path):
         for go_on in (
             lambda: pending.done([b"page"]),
             lambda: pending.push("a", b"another"),
-            lambda: Ledger(pending).keep(KEYS, b"x", is_parked=False),
+            lambda: Ledger(pending).keep(KEYS, b"x", WITHHELD),
             pending.commit,
         ):
             with pytest.raises(StoreError, match="full"):

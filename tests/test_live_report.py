@@ -11,7 +11,7 @@ from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live import savings
-from scrapy_urlnorm.crawl.live.ledger import Ledger, Page
+from scrapy_urlnorm.crawl.live.ledger import PARKED, WITHHELD, Ledger, Page
 from scrapy_urlnorm.crawl.live.register import Register
 from scrapy_urlnorm.crawl.live.report import Saved, summary, why
 from scrapy_urlnorm.crawl.live.savings import Savings
@@ -150,7 +150,7 @@ class Crawl:
     def withhold(self, *urls, is_parked=False):
         for url in urls:
             keys = self.register.keys_of(url)
-            self.ledger.keep(keys, pickle.dumps(Request(url)), is_parked=is_parked)
+            self.ledger.keep(keys, pickle.dumps(Request(url)), PARKED if is_parked else WITHHELD)
 
 
 @pytest.fixture

@@ -30,10 +30,10 @@ MOST_PAIRS = 500
 def shown(
     rules: Sequence[SiteRule], rows: Iterable[Observation], without: Collection[str] = ()
 ) -> dict[str, tuple[Pair, ...]]:
-    """Return, by the identity of a rule, pairs of equal pages that it alone makes one.
+    """Return, by the identity of a rule, pairs of equal pages that it makes one.
 
-    Of each kind of requests there is one. *rules* are in force together; a pair that several of
-    them have made one is told of each, but for the rules *without*, by their identities. Files say
+    Of each kind of requests there is one. *rules* are in force together; a pair that needs several
+    of them is told of each. Those *without*, by their identities, are told of none. Files say
     nothing of pages, so they are left out.
     """
     if all(rule.identity in without for rule in rules):

@@ -22,13 +22,10 @@ class KeptBack:
         self._frontier = frontier
         self._waited: set[bytes] = set()  # own keys of requests that are not parked again
 
-    def keep(
-        self, keys: Keys, request: Request, *, is_parked: bool, is_deferred: bool = False
-    ) -> bool:
+    def keep(self, keys: Keys, request: Request, state: int) -> bool:
         """Write *request* into the ledger. Return ``False`` if it cannot be: then send it."""
         try:
-            packed = self._frontier.pack(request)
-            self._ledger.keep(keys, packed, is_parked=is_parked, is_deferred=is_deferred)
+            self._ledger.keep(keys, self._frontier.pack(request), state)
         except StoreError:
             self._frontier.count("learned/errors")
             return False
@@ -45,13 +42,18 @@ class KeptBack:
 
         It is in the queue before it leaves the ledger: a kill in between repeats it.
         """
+        is_sent = self.give_back(kept, request)
+        self._frontier.count("learned/put_back", int(is_sent))
+        return is_sent
+
+    def give_back(self, kept: Kept, request: Request | None = None) -> bool:
+        """Do the same with a request that only waited for a while."""
         if request is None:
             request = self.request_of(kept)
             if request is None:
                 return False
         self._frontier.send(request)
         self._ledger.drop(kept.number)
-        self._frontier.count("learned/put_back")
         return True
 
     def put_back_at_last(self, kept: Kept, request: Request | None = None) -> bool:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.live.register import Keys
 
 _ROWS_AT_ONCE = 200
-#: What the column ``is_parked`` says of a request that waits for all others; else 0 or 1.
-_DEFERRED = 2
+#: What the column ``is_parked`` says of a request: it is withheld behind a page, or waits for
+#: another request, for all others, or for the miner.
+WITHHELD, PARKED, DEFERRED, HELD = range(4)
 
 
 class Page(NamedTuple):
@@ -108,11 +109,8 @@ class Ledger:
 
     # --- requests kept back -----------------------------------------------------------------
 
-    def keep(
-        self, keys: Keys, request: bytes, *, is_parked: bool, is_deferred: bool = False
-    ) -> None:
-        """Write down a request that is kept back. One that *is_deferred* is parked, too."""
-        state = _DEFERRED if is_deferred else int(is_parked)
+    def keep(self, keys: Keys, request: bytes, state: int) -> None:
+        """Write down a request that is kept back: `WITHHELD`, `PARKED`, `DEFERRED` or `HELD`."""
         self._database.write(
             "INSERT INTO withheld (site, learned, own, request, checksum, is_parked)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -132,18 +130,22 @@ class Ledger:
         return next(self.all_parked(), None)
 
     def all_parked(self) -> Iterator[Kept]:
-        """Return the requests that are parked, those that are deferred among them."""
+        """Return the requests that wait, for whatever it is."""
         return self._kept("is_parked")
 
     def parked(self, learned: bytes) -> Iterator[Kept]:
         """Return the requests parked behind a learned key."""
-        return self._kept("is_parked = 1 AND learned = ?", learned)
+        return self._kept("is_parked = ? AND learned = ?", PARKED, learned)
 
     def parked_behind_others(self, site: str | None = None) -> Iterator[Kept]:
-        """Return the requests that are parked, of one site or of all, and not deferred."""
+        """Return the requests that are parked behind another one, of one site or of all."""
         if site is None:
-            return self._kept("is_parked = 1")
-        return self._kept("is_parked = 1 AND site = ?", site)
+            return self._kept("is_parked = ?", PARKED)
+        return self._kept("is_parked = ? AND site = ?", PARKED, site)
+
+    def held(self, site: str) -> Iterator[Kept]:
+        """Return the requests of *site* that wait for the miner."""
+        return self._kept("is_parked = ? AND site = ?", HELD, site)
 
     def deferred(self, site: str) -> Iterator[Kept]:
         """Return the deferred requests of *site* by own key: in no meaningful order."""
@@ -151,7 +153,7 @@ class Ledger:
         while rows := self._database.read(
             "SELECT id, own, request FROM withheld WHERE is_parked = ? AND site = ?"
             " AND (own, id) > (?, ?) ORDER BY own, id LIMIT ?",
-            *(_DEFERRED, site, *after, _ROWS_AT_ONCE),
+            *(DEFERRED, site, *after, _ROWS_AT_ONCE),
         ):
             for number, own, request in rows:
                 after = (own, number)

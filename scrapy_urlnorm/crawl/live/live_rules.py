@@ -140,8 +140,9 @@ class LiveRules:
         self._aliases.begin()
         self._savings = Savings(ledger, self._frontier.unpack, self._witnesses.behind)
         self._mining = self._new_mining()
-        self._has_asking_queue = False
-        self._is_queue_shared = False
+        if self._mining is not None:
+            self._witnesses.deferral.mined_now = self._mining.now
+        self._has_asking_queue = self._is_queue_shared = False
 
     def _new_mining(self) -> SiteMining | None:
         if self._learners.content is None:
@@ -200,13 +201,13 @@ class LiveRules:
     def idle(self) -> bool:
         """Send the requests that stand behind no page: the crawl has nothing else to do.
 
-        Return ``True`` to wait a little longer: for a page that is fetched again, a site that is
-        mined, keys that are made anew, or a search that is not at its end.
+        Return ``True`` to wait: for an audit, a mined site, new keys, or the end of a search.
         """
         self._rules.take_news(at_once=True)
-        deferral, mining = self._witnesses.deferral, self._mining
-        is_mining = mining is not None and mining.look_again(deferral.unmined)
-        if self._results.is_waiting or is_mining:
+        deferral = self._witnesses.deferral
+        if self._mining is not None and not deferral.is_left:
+            self._mining.look_again(deferral.unmined)
+        if self._results.is_waiting or deferral.mined_now() is not None:
             return True
         self.work()
         if self._witnesses.is_working:  # one slice at a time: the event loop has its turn
@@ -291,9 +292,8 @@ class LiveRules:
             self._rules.take_back(rules)
         if learns_here and content is not None and may_be_witness(request):
             self._compare(request, response, content, is_audit=audit is not None)
-        page = None
-        if self._stands_for_others(request, response, content):
-            page = self._arrived(request, content)
+        stands = self._stands_for_others(request, response, content)
+        page = self._arrived(request, content) if stands else None
         doubts = self._aliases.arrived(said, content, page)
         examined = () if audit is None else audit.rules
         self._doubts.examine(doubts, content, keys=said.keys, examined=examined)
@@ -334,7 +334,7 @@ class LiveRules:
     def _arrived(self, request: Request, content: Identity | None) -> Page | None:
         page = self._witnesses.page(request, content)
         keys = self._register.keys(request) if page is not None else None
-        if page is not None and keys is not None and not keys.is_plain:
+        if page and keys is not None and not keys.is_plain:
             self._shared_pages.tell(keys, page)
         return page
 

@@ -65,11 +65,11 @@ class Mining:
         self._is_closed = False
 
     @property
-    def is_working(self) -> bool:
-        """Whether a site is being mined or waits for it. One that takes too long is given up."""
+    def current(self) -> str | None:
+        """The site that is being mined. One that takes too long is given up."""
         if self._current is not None and monotonic() - self._begun > LONGEST_SECONDS:
             self._end()
-        return self._current is not None
+        return self._current
 
     def request(self, site: str) -> None:
         """Mine *site* as soon as those are done that were asked for before."""

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class SiteMining:
     """Fills the rows of *content* and has its sites mined when that is worth it.
 
-    *likely* counts how many pages bring nothing new. *count* adds to a statistic. *on_change* is told what the miner said of a site, and which rules
-    came and went; *on_error* of what went wrong in the miner.
+    *likely* counts how many pages bring nothing new. *count* adds to a statistic. *on_change* is
+    told what the miner said of a site, and which rules came and went; *on_error* of what went wrong
+    in the miner.
     """
 
     def __init__(
@@ -68,14 +69,14 @@ class SiteMining:
             self._mining.request(site)
         return is_event
 
-    def look_again(self, eager: Collection[str] = ()) -> bool:
-        """Begin to mine the sites that wait for a last look. Return whether one is being mined.
+    def now(self) -> str | None:
+        """Return the site that is being mined."""
+        return self._mining.current
 
-        The *eager* are those that it is worth more often.
-        """
+    def look_again(self, eager: Collection[str] = ()) -> None:
+        """Begin to mine the sites that wait for a last look. Of the *eager*, little is enough."""
         for site in self._content.unmined(eager):
             self._mining.request(site)
-        return self._mining.is_working
 
     def _mined(self, mined: Mined) -> None:
         self._count("learned/minings", 1)

@@ -30,6 +30,7 @@ from scrapy_urlnorm.crawl.live.deferral import Deferral
 from scrapy_urlnorm.crawl.live.eligible import may_be_kept_back, may_be_witness
 from scrapy_urlnorm.crawl.live.frontier import Audit, Claim
 from scrapy_urlnorm.crawl.live.kept_back import KeptBack
+from scrapy_urlnorm.crawl.live.ledger import PARKED, WITHHELD
 from scrapy_urlnorm.crawl.live.open_audits import OpenAudits
 from scrapy_urlnorm.crawl.live.owed import Owed
 from scrapy_urlnorm.crawl.live.pages import Pages, Witness
@@ -175,7 +176,7 @@ class Witnesses:
         if claim is None or claim.own == keys.own:
             self._claim(keys, request)
             return True
-        if not self._kept_back.keep(keys, request, is_parked=True):
+        if not self._kept_back.keep(keys, request, PARKED):
             return True
         self._claims[keys.learned] = claim
         self._with_parked.add(keys.learned)
@@ -213,7 +214,7 @@ class Witnesses:
         return Audit(keys, page, reasons, request.url)
 
     def _withhold(self, keys: Keys, witness: Witness, request: Request) -> Behind | None:
-        if not self._kept_back.keep(keys, request, is_parked=False):
+        if not self._kept_back.keep(keys, request, WITHHELD):
             return None
         return self._withheld(keys.own, witness, request)
 
@@ -354,11 +355,13 @@ class Witnesses:
     def work(self, is_time_over: Callable[[], bool]) -> None:
         """Go on making keys anew until it is done or *is_time_over* says so."""
         self._rekeying.work(is_time_over)
+        if not self._rekeying.is_working:
+            self.deferral.give_back(is_time_over)
 
     @property
     def is_working(self) -> bool:
-        """Whether keys are still to be made anew."""
-        return self._rekeying.is_working
+        """Whether keys are still to be made anew, or requests to be given back."""
+        return self._rekeying.is_working or self.deferral.is_to_give_back
 
     def release_all(self) -> None:
         """Forget all claims and audits and send everything that is kept back."""
