@@ -51,6 +51,14 @@ def see_duplicates(parts, number=LEAST, names="to"):
         assert parts.fetch(f"{HOST}/go/x?{names}={n}", "please log in") == "fetched"
 
 
+def see_some_duplicates(parts, names="to"):
+    """The same, and as many pages of the kind that have contents of their own."""
+    parts.fetch(f"{HOST}/wall", "please log in")
+    for n in range(SOME):
+        assert parts.fetch(f"{HOST}/go/x?{names}=own{n}") == "fetched"
+        assert parts.fetch(f"{HOST}/go/x?{names}={n}", "please log in") == "fetched"
+
+
 def learn(parts):
     """Learn that ``sid`` means nothing."""
     rule = SiteRule(
@@ -232,10 +240,7 @@ def test_what_is_deferred_between_two_slices_is_not_forgotten(begun):
 def test_what_may_be_known_waits_while_the_site_is_mined(begun):
     """It is sent as soon as the miner has answered, before the crawl is idle."""
     parts = begun()
-    for n in range(SOME):
-        parts.fetch(f"{HOST}/new/x?to={n}", f"page {n}")
-        parts.fetch(f"{HOST}/go/x?to={n}", "please log in" if n else "page 0")
-    parts.fetch(f"{HOST}/go/x?to=c", "please log in")
+    see_some_duplicates(parts)
     deferral = parts.rules._witnesses.deferral
     deferral.mined_now = lambda: "other.test"
     assert parts.fetch(f"{HOST}/go/x?to=d") == "fetched"
@@ -259,23 +264,22 @@ def test_what_may_be_known_waits_while_the_site_is_mined(begun):
 def test_what_waits_for_the_miner_is_withheld_by_the_rule_that_comes(begun):
     """Not before the pages of the site have their new keys."""
     parts = begun()
-    for n in range(2 * SOME):
-        parts.fetch(f"{HOST}/go/x?to={n}", f"page {n}")
-        parts.fetch(f"{HOST}/go/x?sid=a&to={n}", "please log in" if n % 2 else f"page {n}")
+    parts.fetch(f"{HOST}/go/x?to=page")
+    see_some_duplicates(parts, "sid=a&to")
     deferral = parts.rules._witnesses.deferral
     deferral.mined_now = lambda: "shop.test"
-    assert parts.fetch(f"{HOST}/go/x?sid=b&to=1") == "kept back"
+    assert parts.fetch(f"{HOST}/go/x?sid=b&to=page") == "kept back"
     deferral.mined_now = lambda: None
     learn(parts)
     parts.settle_audits()
-    assert parts.queued() == [f"{HOST}/go/x?sid=b&to=1"]
+    assert parts.queued() == [f"{HOST}/go/x?sid=b&to=page"]
     assert parts.leave() is None
     assert parts.stats["withheld"] == 1
 
 
 def test_what_waits_for_the_miner_is_put_back_by_the_next_run(begun):
     parts = begun()
-    see_duplicates(parts, SOME)
+    see_some_duplicates(parts)
     parts.rules._witnesses.deferral.mined_now = lambda: "shop.test"
     assert parts.fetch(f"{HOST}/go/x?to=a") == "kept back"
     ledger = parts.rules._witnesses._ledger

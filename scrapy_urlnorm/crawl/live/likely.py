@@ -16,8 +16,8 @@ from scrapy_urlnorm.url import split
 #: pages are (measured on ten applications: with half of the pages, too much waits that is new).
 LEAST, SHARE = 6, 0.7
 #: It may repeat what is known after so many duplicates, if so large a share of its pages are
-#: (choices; with a share of 0.08, two applications of five lost what two others won).
-SOME, SOME_SHARE = 3, 0.2
+#: (choices; after three, the first minings of a small site wait for the pages that would teach it).
+SOME, SOME_SHARE = 10, 0.2
 #: Kinds of one site, and sites that have any: further ones are never likely.
 MAX_KINDS, MAX_SITES = 500, 10_000
 #: Paths that are deeper are of one kind.
