@@ -73,6 +73,54 @@ def test_a_crawl_killed_while_twins_are_withheld_loses_no_page(tmp_path):
     assert len(twins & set(site.requests)) < len(twins) / 2
 
 
+class BehindAWall(Hostile):
+    """Most links of one kind lead to one page that asks to log in, and some to pages."""
+
+    settings = {"URLNORM_LEARN": "content"}  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__(0, 0)
+
+    def stages(self):
+        door = f"{self.canonical}/go/x?to="
+        wall = [f"{door}wall{n}" for n in range(12)]
+        self.own = [f"{door}{n}" for n in range(30)]
+        self.last = self.canonical + "/last"
+        self.answers |= dict.fromkeys(wall, article("wall"))
+        self.answers |= {url: article(url) for url in (*self.own, self.last)}
+        return [wall, [*self.own, self.last]]
+
+    @property
+    def wanted(self):
+        return {*self.own, self.last}
+
+
+def test_a_crawl_killed_while_requests_are_deferred_loses_none(tmp_path):
+    """They wait in the database of the job, and the next run sends them."""
+    hostile = BehindAWall()
+    doors = Doors(hostile, hostile.last)
+    with Runs(hostile, tmp_path) as runs, Site(doors) as site:
+        assert doors.kill_at(hostile.last, runs.start(site))
+        assert not {*hostile.own} & {*site.requests}  # or nothing is tested here
+        runs.finish(site)
+    assert pages_without_learning(BehindAWall(), tmp_path) == runs.pages
+    assert runs.errors() == []
+
+
+def test_a_crawl_killed_while_deferred_requests_are_sent_loses_none(tmp_path):
+    """The first of them is asked for when all other pages have arrived."""
+    hostile = BehindAWall()
+    doors = Doors(hostile, *hostile.own)
+    with Runs(hostile, tmp_path) as runs, Site(doors) as site:
+        assert doors.kill_at_any(runs.start(site))
+        assert hostile.last in site.requests
+        for opens in doors.opens.values():
+            opens.set()
+        runs.finish(site)
+    assert pages_without_learning(BehindAWall(), tmp_path) == runs.pages
+    assert runs.errors() == []
+
+
 def children_of(pid):
     """Processes that a process has started and that have not ended (Linux)."""
     threads = Path(f"/proc/{pid}/task").glob("*/children")
