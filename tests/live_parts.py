@@ -49,7 +49,9 @@ class Parts:
             engine=SimpleNamespace(
                 crawl=self.schedule,
                 download_async=self._download,
-                _slot=SimpleNamespace(inprogress=self.under_way),
+                _slot=SimpleNamespace(
+                    inprogress=self.under_way, nextcall=SimpleNamespace(schedule=lambda: None)
+                ),
             ),
         )
         self.database = Database.temporary()

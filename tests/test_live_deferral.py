@@ -210,10 +210,23 @@ def test_an_idle_crawl_sends_what_waits_in_slices(begun):
         assert deferral.release(lambda: True)
         assert len(parts.queue) == sent
         assert deferral.is_left
-    assert not deferral.release(lambda: True)
-    assert not deferral.is_left
-    assert len(parts.queue) == FIRST_SENT
+    assert deferral.release(lambda: True)  # ends the batch, and begins another one
+    assert len(parts.queue) == FIRST_SENT + 1
     assert deferral.unmined == {"shop.test"}
+
+
+def test_a_crawl_of_short_slices_does_not_end_while_requests_wait(begun, monkeypatch):
+    """Each slice looks at one request; between them all that is in the queue is sent."""
+    parts = begun()
+    monkeypatch.setattr(live_rules, "SLICE_SECONDS", -1.0)
+    see_duplicates(parts)
+    urls = {f"{HOST}/go/x?to=later{n}" for n in range((2 + MORE) * FIRST_SENT)}
+    assert {parts.fetch(url) for url in urls} == {"kept back"}
+    sent = set()
+    while (waits := parts.rules.idle()) or parts.queue:
+        assert waits or parts.queue
+        sent.update(send_all(parts))
+    assert sent == urls
 
 
 def test_what_is_deferred_between_two_slices_is_not_forgotten(begun):

@@ -134,8 +134,16 @@ class Deferral:
     def release(self, is_time_over: Callable[[], bool]) -> bool:
         """Send some of the deferred requests of each site. Return whether there were any.
 
-        When *is_time_over* says so, the rest `is_left`: the next call goes on with it.
+        When *is_time_over* says so, the rest `is_left`: the next call goes on with it. Where all
+        of that rest was sent before, the call begins anew: no crawl ends while requests wait.
         """
+        is_rest = bool(self._jobs)
+        has_sent = self._go_on(is_time_over)
+        if is_rest and not has_sent and not self._jobs:
+            has_sent = self._go_on(is_time_over)
+        return has_sent
+
+    def _go_on(self, is_time_over: Callable[[], bool]) -> bool:
         has_sent = False
         self._jobs = self._jobs or {site: self._send_some(site) for site in self._next}
         while self._jobs:

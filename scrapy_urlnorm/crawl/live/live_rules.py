@@ -203,25 +203,23 @@ class LiveRules:
 
         Return ``True`` to wait: for an audit, a mined site, new keys, or the end of a search.
         """
-        self._rules.take_news(at_once=True)
-        deferral = self._witnesses.deferral
-        if self._mining is not None and not deferral.is_left:
-            self._mining.look_again(deferral.unmined)
-        if self._results.is_waiting or deferral.mined_now() is not None:
-            return True
-        self.work()
-        if self._witnesses.is_working:  # one slice at a time: the event loop has its turn
-            ask_again(self._crawler)
-            return True
-        deadline = monotonic() + SLICE_SECONDS
         try:
-            has_more = self._witnesses.idle(lambda: monotonic() > deadline)
+            self._rules.take_news(at_once=True)
+            deferral = self._witnesses.deferral
+            if self._mining is not None and not deferral.is_left:
+                self._mining.look_again(deferral.unmined)
+            if self._results.is_waiting or deferral.mined_now() is not None:
+                return True
+            self.work()
+            has_more = self._witnesses.is_working
+            if not has_more:  # one slice at a time: the event loop has its turn
+                deadline = monotonic() + SLICE_SECONDS
+                has_more = self._witnesses.idle(lambda: monotonic() > deadline)
+            if has_more or (deferral.is_done and self._rules.release_small()):
+                ask_again(self._crawler)
+                return True
         except Exception as error:  # noqa: BLE001 - as in `safely`
             self._give_up("idle", error)
-            return False
-        if has_more or (deferral.is_done and self._rules.release_small()):
-            ask_again(self._crawler)
-            return True
         return False
 
     def _give_up(self, what: str, error: Exception) -> None:
