@@ -9,6 +9,7 @@ from live_parts import Parts
 from scrapy import Request
 from twisted.internet.defer import Deferred
 
+from scrapy_urlnorm.crawl.live import likely as module
 from scrapy_urlnorm.crawl.live import live_rules, mining
 from scrapy_urlnorm.crawl.live.deferral import FIRST_SENT, MORE
 from scrapy_urlnorm.crawl.live.likely import (
@@ -120,6 +121,18 @@ def test_the_kinds_of_a_site_are_bounded():
         for _ in range(LEAST):
             likely.add("shop.test", f"{HOST}/a?x{n}=1", is_duplicate=True)
     assert sum(likely("shop.test", f"{HOST}/a?x{n}=1") for n in range(2 * MAX_KINDS)) == MAX_KINDS
+
+
+def test_the_kinds_of_all_sites_are_bounded(monkeypatch):
+    monkeypatch.setattr(module, "MAX_KINDS_OF_ALL", 3)
+    likely = Likely()
+    for n in range(5):
+        for _ in range(LEAST):
+            likely.add(f"shop{n}.test", f"http://shop{n}.test/a", is_duplicate=True)
+    assert [likely(f"shop{n}.test", f"http://shop{n}.test/b") for n in range(5)] == [
+        *(True, True, True),
+        *(False, False),
+    ]
 
 
 def test_what_is_likely_known_waits_and_is_sent_when_the_crawl_is_idle(begun):

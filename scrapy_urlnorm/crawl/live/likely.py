@@ -18,8 +18,8 @@ LEAST, SHARE = 6, 0.7
 #: It may repeat what is known after so many duplicates, if so large a share of its pages are
 #: (choices; after three, the first minings of a small site wait for the pages that would teach it).
 SOME, SOME_SHARE = 10, 0.2
-#: Kinds of one site, and sites that have any: further ones are never likely.
-MAX_KINDS, MAX_SITES = 500, 10_000
+#: Kinds of one site, and of all (65 MB): further ones are never likely.
+MAX_KINDS, MAX_KINDS_OF_ALL = 500, 500_000
 #: Paths that are deeper are of one kind.
 _DEEP = 4
 
@@ -32,17 +32,17 @@ class Likely:
     def __init__(self) -> None:
         self._counts: dict[str, dict[int, tuple[int, int]]] = {}
         self._likely: dict[str, set[int]] = {}
+        self._total = 0  # kinds of all sites
 
     def add(self, site: str, url: str, *, is_duplicate: bool) -> None:
         """Take note of a page of *site*, and whether its content was there already."""
-        kinds = self._counts.get(site)
-        if kinds is None:
-            if len(self._counts) >= MAX_SITES:
-                return
-            kinds = self._counts[site] = {}
+        kinds = self._counts.get(site, {})
         kind = kind_of(url)
-        if kind not in kinds and len(kinds) >= MAX_KINDS:
-            return
+        if kind not in kinds:
+            if len(kinds) >= MAX_KINDS or self._total >= MAX_KINDS_OF_ALL:
+                return
+            self._counts[site] = kinds
+            self._total += 1
         pages, duplicates = kinds.get(kind, (0, 0))
         pages, duplicates = kinds[kind] = pages + 1, duplicates + is_duplicate
         if duplicates >= LEAST and duplicates >= SHARE * pages:
