@@ -16,7 +16,6 @@ from scrapy_urlnorm.crawl.live.likely import (
     LEAST,
     MAX_KINDS,
     SHARE,
-    SOME,
     Likely,
     kind_of,
 )
@@ -49,14 +48,6 @@ def see_duplicates(parts, number=LEAST, names="to"):
     """Fetch pages of one kind that all have one content."""
     parts.fetch(f"{HOST}/wall", "please log in")
     for n in range(number):
-        assert parts.fetch(f"{HOST}/go/x?{names}={n}", "please log in") == "fetched"
-
-
-def see_some_duplicates(parts, names="to"):
-    """The same, and as many pages of the kind that have contents of their own."""
-    parts.fetch(f"{HOST}/wall", "please log in")
-    for n in range(SOME):
-        assert parts.fetch(f"{HOST}/go/x?{names}=own{n}") == "fetched"
         assert parts.fetch(f"{HOST}/go/x?{names}={n}", "please log in") == "fetched"
 
 
@@ -261,58 +252,6 @@ def test_what_is_deferred_between_two_slices_is_not_forgotten(begun):
         sent.update(send_all(parts))
     assert sent == {*early, *late}
     assert deferral.is_done
-
-
-def test_what_may_be_known_waits_while_the_site_is_mined(begun):
-    """It is sent as soon as the miner has answered, before the crawl is idle."""
-    parts = begun()
-    see_some_duplicates(parts)
-    deferral = parts.rules._witnesses.deferral
-    deferral.mined_now = lambda: "other.test"
-    assert parts.fetch(f"{HOST}/go/x?to=d") == "fetched"
-    deferral.mined_now = lambda: "shop.test"
-    assert parts.fetch(f"{HOST}/go/x?to=e") == "kept back"
-    assert parts.fetch(f"{HOST}/new/x?to=e") == "fetched"
-    first = Request(f"{HOST}/go/x?to=f", priority=1)
-    parts.schedule(first)
-    assert parts.leave() is first
-    parts.rules.work()
-    assert not parts.queue
-    assert parts.rules.idle() is True  # the crawl waits for the miner
-    deferral.mined_now = lambda: None
-    assert parts.rules._witnesses.is_working
-    parts.rules.work()
-    assert send_all(parts) == [f"{HOST}/go/x?to=e"]
-    assert not parts.rules._witnesses.is_working
-    assert parts.stats["deferred"] == parts.stats["put_back"] == 0
-
-
-def test_what_waits_for_the_miner_is_withheld_by_the_rule_that_comes(begun):
-    """Not before the pages of the site have their new keys."""
-    parts = begun()
-    parts.fetch(f"{HOST}/go/x?to=page")
-    see_some_duplicates(parts, "sid=a&to")
-    deferral = parts.rules._witnesses.deferral
-    deferral.mined_now = lambda: "shop.test"
-    assert parts.fetch(f"{HOST}/go/x?sid=b&to=page") == "kept back"
-    deferral.mined_now = lambda: None
-    learn(parts)
-    parts.settle_audits()
-    assert parts.queued() == [f"{HOST}/go/x?sid=b&to=page"]
-    assert parts.leave() is None
-    assert parts.stats["withheld"] == 1
-
-
-def test_what_waits_for_the_miner_is_put_back_by_the_next_run(begun):
-    parts = begun()
-    see_some_duplicates(parts)
-    parts.rules._witnesses.deferral.mined_now = lambda: "shop.test"
-    assert parts.fetch(f"{HOST}/go/x?to=a") == "kept back"
-    ledger = parts.rules._witnesses._ledger
-    assert len(list(ledger.all_parked())) == len(list(ledger.held("shop.test"))) == 1
-    assert list(ledger.parked_behind_others()) == list(ledger.deferred("shop.test")) == []
-    parts.rules.release_all()
-    assert parts.queued() == [f"{HOST}/go/x?to=a"]
 
 
 def test_what_the_user_wants_first_does_not_wait(begun):

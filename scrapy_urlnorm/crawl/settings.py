@@ -83,10 +83,9 @@ SETTINGS: Mapping[str, Setting] = {
         True,
         "True or False",
         f"with {LEARN} = content, requests of a kind (host, first folder, depth, names of "
-        "parameters) of which most brought nothing new are sent after all others, and those of "
-        "which some did when the miner that is at work has answered, unless their priority is "
-        "above 0; by then a rule may say which of them to send. False leaves the order of the "
-        "crawl as it is",
+        "parameters) of which most brought nothing new are sent after all others, unless their "
+        "priority is above 0; by then a rule may say which of them to send. False leaves the "
+        "order of the crawl as it is",
     ),
     MAX_WITNESSES: Setting(
         100_000,

@@ -6,16 +6,13 @@ is lost by it: when the crawl has nothing else to do, they are sent. Of the seco
 in an order that has no meaning: so they are a fair sample of all that a rule would withhold. Then
 the site is mined. If a rule comes of it, it withholds what is known by another name, and the rest
 is sent once for each page that the rule makes of it. If not, four times as many are sent.
-
-While a site is mined, requests of a kind with a few duplicates wait as well, until the miner has
-answered: a rule may come that makes up for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.crawl.live.ledger import DEFERRED, HELD, PARKED
+from scrapy_urlnorm.crawl.live.ledger import DEFERRED, PARKED
 from scrapy_urlnorm.crawl.sites import site_of
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ FIRST_SENT, MORE = 16, 4
 
 
 class Deferral:
-    """Parks requests for a while. Without *aliases* or *likely*, none of that kind.
+    """Parks requests until the crawl is idle. Without *aliases* or *likely*, none of that kind.
 
     *decide* withholds a request that stands behind a page, or audits it, and returns whether it
     does.
@@ -61,9 +58,6 @@ class Deferral:
         self._decide = decide
         self._next: dict[str, int] = {}  # by site with deferred requests: how many to send next
         self._jobs: dict[str, Iterator[bool]] = {}  # by site of which some are being sent
-        self._held: set[str] = set()  # sites with requests that wait for the miner
-        #: Returns the site that is being mined.
-        self.mined_now: Callable[[], str | None] = lambda: None
         #: Sites of which some were sent, and that were not mined since.
         self.unmined: set[str] = set()
 
@@ -81,54 +75,33 @@ class Deferral:
             is_alias = self._aliases.can_wait(keys, request)
         else:
             is_alias = False
-        state = PARKED if is_alias else self._state(request)
-        if state is None:
+        if not is_alias and not self._is_likely(request):
             return False
+        state = PARKED if is_alias else DEFERRED
         keys = keys or self._register.plain_keys(request)
         if self._kept_back.has_waited(keys.own) or not self._kept_back.keep(keys, request, state):
             return False
-        if state == HELD:
-            self._held.add(keys.site)
-            return True
         if state == DEFERRED:
             self._next.setdefault(keys.site, FIRST_SENT)
         self._frontier.count("learned/deferred")
         return True
 
-    def _state(self, request: Request) -> int | None:
-        """Return how *request* waits, since it may bring nothing new; ``None`` to send it.
+    def _is_likely(self, request: Request) -> bool:
+        """Whether *request* will likely bring nothing new. What the user wants first is sent.
 
-        What the user wants first is sent. In a queue that several crawlers share a request is safe;
-        in the database of this one it is not.
+        In a queue that several crawlers share it is safe; in the database of this one it is not.
         """
-        if self._likely is None or request.priority > 0 or not self._frontier.has_own_queue:
-            return None
-        site = site_of(request.url)
-        if self._likely(site, request.url):
-            return DEFERRED
-        if site == self.mined_now() and self._likely.may_be(site, request.url):
-            return HELD
-        return None
-
-    def give_back(self, is_time_over: Callable[[], bool]) -> None:
-        """Send what has waited for the miner of a site that is not mined any more."""
-        for site in self._held - {self.mined_now()}:
-            for kept in self._ledger.held(site):
-                self._kept_back.give_back(kept)
-                if is_time_over():
-                    return
-            self._held.discard(site)
-
-    @property
-    def is_to_give_back(self) -> bool:
-        """Whether requests wait for a miner that has answered."""
-        return bool(self._held - {self.mined_now()})
+        return (
+            self._likely is not None
+            and request.priority <= 0
+            and self._frontier.has_own_queue
+            and self._likely(site_of(request.url), request.url)
+        )
 
     def stop(self) -> None:
         """Defer nothing any more."""
         self._aliases = self._likely = None
         self._next.clear()
-        self._held.clear()
         self._jobs.clear()
 
     def release(self, is_time_over: Callable[[], bool]) -> bool:

@@ -42,18 +42,13 @@ class KeptBack:
 
         It is in the queue before it leaves the ledger: a kill in between repeats it.
         """
-        is_sent = self.give_back(kept, request)
-        self._frontier.count("learned/put_back", int(is_sent))
-        return is_sent
-
-    def give_back(self, kept: Kept, request: Request | None = None) -> bool:
-        """Do the same with a request that only waited for a while."""
         if request is None:
             request = self.request_of(kept)
             if request is None:
                 return False
         self._frontier.send(request)
         self._ledger.drop(kept.number)
+        self._frontier.count("learned/put_back")
         return True
 
     def put_back_at_last(self, kept: Kept, request: Request | None = None) -> bool:

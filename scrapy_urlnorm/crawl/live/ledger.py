@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 200
 #: What the column ``is_parked`` says of a request: it is withheld behind a page, or waits for
-#: another request, for all others, or for the miner.
-WITHHELD, PARKED, DEFERRED, HELD = range(4)
+#: another request, or for all others.
+WITHHELD, PARKED, DEFERRED = range(3)
 
 
 class Page(NamedTuple):
@@ -110,7 +110,7 @@ class Ledger:
     # --- requests kept back -----------------------------------------------------------------
 
     def keep(self, keys: Keys, request: bytes, state: int) -> None:
-        """Write down a request that is kept back: `WITHHELD`, `PARKED`, `DEFERRED` or `HELD`."""
+        """Write down a request that is kept back: `WITHHELD`, `PARKED` or `DEFERRED`."""
         self._database.write(
             "INSERT INTO withheld (site, learned, own, request, checksum, is_parked)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -142,10 +142,6 @@ class Ledger:
         if site is None:
             return self._kept("is_parked = ?", PARKED)
         return self._kept("is_parked = ? AND site = ?", PARKED, site)
-
-    def held(self, site: str) -> Iterator[Kept]:
-        """Return the requests of *site* that wait for the miner."""
-        return self._kept("is_parked = ? AND site = ?", HELD, site)
 
     def deferred(self, site: str) -> Iterator[Kept]:
         """Return the deferred requests of *site* by own key: in no meaningful order."""

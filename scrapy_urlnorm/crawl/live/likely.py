@@ -15,9 +15,6 @@ from scrapy_urlnorm.url import split
 #: A kind is likely to repeat what is known after so many duplicates, if so large a share of its
 #: pages are (measured on ten applications: with half of the pages, too much waits that is new).
 LEAST, SHARE = 6, 0.7
-#: It may repeat what is known after so many duplicates, if so large a share of its pages are
-#: (choices; after three, the first minings of a small site wait for the pages that would teach it).
-SOME, SOME_SHARE = 10, 0.2
 #: Kinds of one site, and of all (65 MB): further ones are never likely.
 MAX_KINDS, MAX_KINDS_OF_ALL = 500, 500_000
 #: Paths that are deeper are of one kind.
@@ -54,12 +51,6 @@ class Likely:
         """Return whether *url* is of a kind that likely brings nothing new."""
         kinds = self._likely.get(site)
         return kind_of(url) in kinds if kinds else False
-
-    def may_be(self, site: str, url: str) -> bool:
-        """Return whether some pages of the kind of *url* brought nothing new."""
-        kinds = self._counts.get(site)
-        pages, duplicates = kinds.get(kind_of(url), (0, 0)) if kinds else (0, 0)
-        return duplicates >= SOME and duplicates >= SOME_SHARE * pages
 
 
 def kind_of(url: str) -> int:

@@ -140,8 +140,6 @@ class LiveRules:
         self._aliases.begin()
         self._savings = Savings(ledger, self._frontier.unpack, self._witnesses.behind)
         self._mining = self._new_mining()
-        if self._mining is not None:
-            self._witnesses.deferral.mined_now = self._mining.now
         self._has_asking_queue = self._is_queue_shared = False
 
     def _new_mining(self) -> SiteMining | None:
@@ -206,9 +204,10 @@ class LiveRules:
         try:
             self._rules.take_news(at_once=True)
             deferral = self._witnesses.deferral
-            if self._mining is not None and not deferral.is_left:
-                self._mining.look_again(deferral.unmined)
-            if self._results.is_waiting or deferral.mined_now() is not None:
+            is_mining = False
+            if self._mining is not None:
+                is_mining = self._mining.look_again(deferral.unmined, is_last=not deferral.is_left)
+            if self._results.is_waiting or is_mining:
                 return True
             self.work()
             has_more = self._witnesses.is_working

@@ -69,14 +69,14 @@ class SiteMining:
             self._mining.request(site)
         return is_event
 
-    def now(self) -> str | None:
-        """Return the site that is being mined."""
-        return self._mining.current
+    def look_again(self, eager: Collection[str], *, is_last: bool) -> bool:
+        """Begin to mine the sites that wait for a last look, if it *is_last*.
 
-    def look_again(self, eager: Collection[str] = ()) -> None:
-        """Begin to mine the sites that wait for a last look. Of the *eager*, little is enough."""
-        for site in self._content.unmined(eager):
+        Of the *eager*, a few new duplicates are enough. Return whether a site is being mined.
+        """
+        for site in self._content.unmined(eager) if is_last else ():
             self._mining.request(site)
+        return self._mining.current is not None
 
     def _mined(self, mined: Mined) -> None:
         self._count("learned/minings", 1)

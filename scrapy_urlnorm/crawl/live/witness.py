@@ -355,13 +355,11 @@ class Witnesses:
     def work(self, is_time_over: Callable[[], bool]) -> None:
         """Go on making keys anew until it is done or *is_time_over* says so."""
         self._rekeying.work(is_time_over)
-        if not self._rekeying.is_working:
-            self.deferral.give_back(is_time_over)
 
     @property
     def is_working(self) -> bool:
-        """Whether keys are still to be made anew, or requests to be given back."""
-        return self._rekeying.is_working or self.deferral.is_to_give_back
+        """Whether keys are still to be made anew."""
+        return self._rekeying.is_working
 
     def release_all(self) -> None:
         """Forget all claims and audits and send everything that is kept back."""
