@@ -58,6 +58,7 @@ class Deferral:
         self._decide = decide
         self._next: dict[str, int] = {}  # by site with deferred requests: how many to send next
         self._jobs: dict[str, Iterator[bool]] = {}  # by site of which some are being sent
+        self._tried: set[bytes] = set()  # learned keys of which one was sent
         #: Sites of which some were sent, and that were not mined since.
         self.unmined: set[str] = set()
 
@@ -103,20 +104,13 @@ class Deferral:
         self._aliases = self._likely = None
         self._next.clear()
         self._jobs.clear()
+        self._tried.clear()
 
     def release(self, is_time_over: Callable[[], bool]) -> bool:
         """Send some of the deferred requests of each site. Return whether there were any.
 
-        When *is_time_over* says so, the rest `is_left`: the next call goes on with it. Where all
-        of that rest was sent before, the call begins anew: no crawl ends while requests wait.
+        When *is_time_over* says so, the rest `is_left`: the next call goes on with it.
         """
-        is_rest = bool(self._jobs)
-        has_sent = self._go_on(is_time_over)
-        if is_rest and not has_sent and not self._jobs:
-            has_sent = self._go_on(is_time_over)
-        return has_sent
-
-    def _go_on(self, is_time_over: Callable[[], bool]) -> bool:
         has_sent = False
         self._jobs = self._jobs or {site: self._send_some(site) for site in self._next}
         while self._jobs:
@@ -137,13 +131,15 @@ class Deferral:
         """Send some deferred requests of *site*; yield for each that is looked at if it was sent.
 
         What the rules know by another name by now is decided about like any other request. Of
-        several that the rules make one, the first is sent: the others wait for its page.
+        several that the rules make one, the first is sent, and the others wait for its page. If it
+        does not come, all are sent: one by one, a site that fails could keep the crawl busy.
         """
         number = self._next[site]
-        sent: set[bytes] = set()
+        sent = 0
+        first: set[bytes] = set()
         is_rest = False
         for kept in self._ledger.deferred(site):
-            if len(sent) == number:
+            if sent == number:
                 is_rest = True
                 break
             request = self._kept_back.request_of(kept)
@@ -151,15 +147,20 @@ class Deferral:
                 yield False  # if it cannot be read, another run may be able to
                 continue
             keys = self._register.keys(request) or self._register.plain_keys(request)
-            if keys.learned in sent:
+            if keys.learned in first:
                 is_rest = True
                 yield False
-            else:
-                sent.add(keys.learned)
-                yield self._kept_back.put_back_at_last(kept, request)
+                continue
+            if keys.learned not in self._tried:
+                first.add(keys.learned)
+                self._tried.add(keys.learned)
+            sent += 1
+            yield self._kept_back.put_back_at_last(kept, request)
         if is_rest:
             self._next[site] = number * MORE
             self.unmined.add(site)
         elif not any(map(self._kept_back.request_of, self._ledger.deferred(site))):
             # Else some were deferred while this went on, in slices.
             del self._next[site]
+        if self.is_done:
+            self._tried.clear()

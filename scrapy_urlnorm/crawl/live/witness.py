@@ -324,8 +324,9 @@ class Witnesses:
         self._kept_back.forget_waited()
         for kept in self._ledger.parked_behind_others():
             self._kept_back.put_back_at_last(kept)
-        if self.deferral.release(is_time_over) or self.deferral.is_left:
-            return self.deferral.is_left
+        was_left = self.deferral.is_left
+        if self.deferral.release(is_time_over) or was_left or self.deferral.is_left:
+            return was_left or self.deferral.is_left  # no crawl ends between two batches
         return self._owed.look(is_time_over)
 
     # --- other rules and aliases ------------------------------------------------------------
