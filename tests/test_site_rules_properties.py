@@ -241,12 +241,15 @@ def test_every_set_that_compiles_is_idempotent(rules: list[SiteRule], some: list
     event(f"{min(len(steps), 4)} steps or more")
 
 
-@settings(RELAXED, max_examples=120)
-@given(
+any_profile_and_rules = given(
     st.sampled_from(["safe", "default", "aggressive"]),
     st.lists(site_rules(), min_size=1, max_size=5),
     st.lists(urls(), min_size=4, max_size=8),
 )
+
+
+@settings(RELAXED, max_examples=120)
+@any_profile_and_rules
 def test_a_normalizer_with_site_rules_is_idempotent(
     profile: str, rules: list[SiteRule], some: list[str]
 ) -> None:
@@ -259,11 +262,7 @@ def test_a_normalizer_with_site_rules_is_idempotent(
 
 
 @settings(RELAXED, max_examples=250)
-@given(
-    st.sampled_from(["safe", "default", "aggressive"]),
-    st.lists(site_rules(), min_size=1, max_size=5),
-    st.lists(urls(), min_size=4, max_size=8),
-)
+@any_profile_and_rules
 def test_the_fast_path_agrees_with_site_rules(
     profile: str, rules: list[SiteRule], some: list[str]
 ) -> None:
@@ -276,7 +275,7 @@ def test_the_fast_path_agrees_with_site_rules(
     for url in some:
         assert fast.normalize(url) == slow.normalize(url)
         acting = fast.site_rules_on(url)
-        event(f"{'slow' if acting is None else 'acts' if acting else 'fast'}")
+        event("slow" if acting is None else "acts" if acting else "fast")
         assert blame.of(url, fast) == blame.of(url, slow)
 
 
