@@ -44,18 +44,52 @@ def fill(table: Rows, pages: int, twins: int, site: str = SITE) -> None:
         table.add(site, page(number, number, "?sid=1"))
 
 
+def is_due(table: Rows, site: str = SITE) -> bool:
+    return table.is_due(site, has_time=True)
+
+
 def test_a_page_whose_content_is_known_is_an_event(database):
-    """Three events make a site worth mining, then half as many again and 5 % more rows."""
+    """Three events make a site worth mining, then three again and 5 % more rows."""
     table = Rows(database)
-    fill(table, 20, 2)
-    assert not table.is_due(SITE)
+    fill(table, 80, 2)
+    assert not is_due(table)
     table.add(SITE, page(2, 2, "?sid=1"))
-    assert table.is_due(SITE)
-    assert len(table.take(SITE)) == 23
-    assert not table.is_due(SITE)
-    for number in range(3, 6):
+    assert is_due(table)
+    assert len(table.take(SITE)) == 83
+    for number in range(3, 7):
+        assert not is_due(table)
         table.add(SITE, page(number, number, "?sid=1"))
-    assert table.is_due(SITE)
+    assert not is_due(table)
+    table.add(SITE, page(7, 7, "?sid=1"))
+    assert is_due(table)
+    assert not table.is_due(SITE, has_time=False)
+
+
+def test_a_site_where_nothing_new_is_found_is_mined_more_rarely(database):
+    """After a fifth of new rows at most. What is found makes it 5 % again."""
+    table = Rows(database)
+    fill(table, 100, 0)
+    shares = []
+    for number, something in enumerate([False, False, False, False, True, True]):
+        before = len(table.take(SITE))
+        table.found(SITE, something=something)
+        added = 0
+        while not is_due(table):
+            table.add(SITE, page(added, added, f"?sid={number}"))
+            added += 1
+        shares.append(added / before)
+    assert shares == pytest.approx([0.1, 0.2, 0.2, 0.2, 0.05, 0.05], abs=0.01)
+
+
+def test_a_refuted_rule_has_its_site_mined_at_once(database):
+    """Also where nothing new has come, and the miner has used up its time."""
+    table = Rows(database)
+    fill(table, 20, 10)
+    table.take(SITE)
+    table.mine_again(SITE)
+    assert table.is_due(SITE, has_time=False)
+    table.take(SITE)
+    assert not is_due(table)
 
 
 def test_a_last_look_is_for_a_tenth_of_new_events(database):
@@ -78,7 +112,7 @@ def test_a_permanent_redirect_is_an_event(database, status, due):
     for number in range(3):
         url = f"http://{SITE}/{number}"
         table.add(SITE, Row(url, status, None, url + "/"))
-    assert table.is_due(SITE) is due
+    assert is_due(table) is due
     assert len(table.take(SITE)) == 3
 
 
@@ -87,7 +121,7 @@ def test_the_same_url_again_is_no_event(database):
     table = Rows(database)
     for _ in range(5):
         table.add(SITE, page(1, 1))
-    assert not table.is_due(SITE)
+    assert not is_due(table)
     assert len(table.take(SITE)) == 1
 
 
@@ -111,13 +145,25 @@ def test_a_large_site_is_thinned_out_by_path(database, monkeypatch):
     assert len(kept) == 2 * len(paths)
 
 
+def test_a_site_that_was_thinned_out_is_mined_again(database, monkeypatch):
+    """It never has more rows than it had when it was mined last."""
+    monkeypatch.setattr(rows, "MAX_ROWS", 100)
+    table = Rows(database)
+    fill(table, 49, 49)
+    table.take(SITE)
+    for number in range(49, 100):
+        table.add(SITE, page(number, number))
+        table.add(SITE, page(number, number, "?sid=1"))
+    assert is_due(table)
+
+
 def test_sites_are_bounded(database, monkeypatch):
     """The site that was met first is forgotten."""
     monkeypatch.setattr(rows, "MAX_SITES", 3)
     table = Rows(database)
     for number in range(5):
         fill(table, 3, 3, f"{number}.test")
-    assert not table.is_due("0.test")
+    assert not is_due(table, "0.test")
     assert table.take("1.test") == []
     assert len(table.take("4.test")) == 6
 
@@ -128,7 +174,7 @@ def test_a_new_run_goes_on_with_the_rows_of_the_last(database):
     table = Rows(database)
     for number in range(5, 8):
         table.add(SITE, page(number, number, "?sid=1"))
-    assert table.is_due(SITE)
+    assert is_due(table)
     assert len(table.take(SITE)) == 15
 
 
@@ -285,6 +331,27 @@ def test_a_process_mines_site_after_site(miners):
     assert process.poll() is not None
     miner.request(SITE)
     assert len(answers) == 2
+
+
+def test_mining_takes_a_tenth_of_the_time_of_the_crawl(miners, monkeypatch):
+    """And one second more, so that small sites are mined at once. What waits counts, too."""
+    now = [100.0]
+    monkeypatch.setattr(mining, "monotonic", lambda: now[0])
+    miner, _ = miners()
+    monkeypatch.setattr(miner, "_ask", lambda job: Mined(job.site, (), 0.8))
+    assert miner.has_time
+    miner.request(SITE)
+    assert not miner.has_time  # 0.8 seconds were spent, and the next site may take as long
+    now[0] += 6.1
+    assert miner.has_time
+    never = defer.Deferred()
+    monkeypatch.setattr(mining, "in_thread", lambda *_: never)
+    miner.request(SITE)
+    assert not miner.has_time
+    now[0] += 8
+    assert miner.has_time
+    miner.request("other.test")
+    assert not miner.has_time
 
 
 def test_a_process_that_was_killed_is_started_again(miners):

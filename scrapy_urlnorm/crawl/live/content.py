@@ -55,9 +55,9 @@ class ContentLearner(KnownRules):
         """
         return self._rows.add(site, row)
 
-    def is_due(self, site: str) -> bool:
-        """Return whether *site* should be mined now."""
-        return self._rows.is_due(site)
+    def is_due(self, site: str, *, has_time: bool) -> bool:
+        """Return whether *site* should be mined now; if not *has_time*, only what cannot wait."""
+        return self._rows.is_due(site, has_time=has_time)
 
     def unmined(self, eager: Collection[str] = ()) -> list[str]:
         """Return the sites that are worth a last look when the crawl has nothing else to do.

@@ -35,6 +35,9 @@ _COMMAND = (sys.executable, "-c", "from scrapy_urlnorm.learning.worker import ma
 _MAX_FAILURES = 3
 #: Seconds after which a site is given up. 20,000 rows of a real site take about ten.
 LONGEST_SECONDS = 120.0
+#: Mining may take this share of the time of the crawl, and so many seconds more (choices: with twice
+#: as much of either, ten applications learned nothing earlier).
+SHARE, ADVANCE = 0.1, 1.0
 
 
 def in_thread(function: Callable[[Job], Mined], job: Job) -> Deferred[Mined]:
@@ -63,6 +66,18 @@ class Mining:
         self._begun = 0.0
         self._failures = 0
         self._is_closed = False
+        self._start = monotonic()
+        self._spent = self._last = 0.0  # seconds of processor time: of all sites, of the last one
+
+    @property
+    def has_time(self) -> bool:
+        """Whether one site more can be mined within the share of the time of the crawl.
+
+        What is asked for already is thought to take as long as the last site did.
+        """
+        asked = len(self._waiting) + (self._current is not None)
+        wanted = self._spent + (asked + 1) * self._last
+        return wanted <= ADVANCE + SHARE * (monotonic() - self._start)
 
     @property
     def current(self) -> str | None:
@@ -108,6 +123,8 @@ class Mining:
 
     def _answered(self, mined: Mined) -> None:
         self._current = None
+        self._last = mined.seconds
+        self._spent += mined.seconds
         if not self._is_closed:
             self._on_mined(mined)
             self._next()

@@ -23,12 +23,9 @@ MAX_ROWS = 20_000
 MAX_ROWS_OF_ALL = 1_000_000
 MAX_SITES = 10_000
 LONGEST_URL = 2_000
-#: A site is mined after so many new events, at least; after so many times the events that there
-#: were before, twice as many after each mining that finds nothing new, up to a most; and after 5 %
-#: more rows.
-LEAST, FACTOR, MOST_FACTOR, MORE_ROWS = 3, 0.5, 1.0, 1.05
-#: To mine a site with fewer rows costs little, so it is mined after this share of new events.
-EARLY_ROWS, EARLY_FACTOR = 1_500, 0.25
+#: A site is mined after so many new events, and so large a share of new rows: the first after
+#: something new was found, twice as much after each mining that finds nothing, up to the second.
+LEAST, NEW_ROWS, MOST_NEW_ROWS = 3, 0.05, 0.2
 #: The last look at a site, when the crawl has nothing else to do, costs as much as all before it:
 #: it is worth it for so large a share of new events.
 LAST_FACTOR = 0.1
@@ -49,7 +46,7 @@ class Row(NamedTuple):
 class _Site:
     """How many rows a site has, and what the miner has seen of it."""
 
-    __slots__ = ("events", "events_mined", "factor", "parts", "rows", "rows_mined")
+    __slots__ = ("events", "events_mined", "is_refuted", "new_rows", "parts", "rows", "rows_mined")
 
     def __init__(self, rows: int = 0) -> None:
         self.rows = rows
@@ -57,7 +54,8 @@ class _Site:
         self.events = 0
         self.events_mined = 0
         self.rows_mined = 0
-        self.factor = FACTOR
+        self.new_rows = NEW_ROWS
+        self.is_refuted = False  #: whether an audit has refuted a rule since the site was mined
 
 
 class Rows:
@@ -118,6 +116,7 @@ class Rows:
         rows = self._database.read("SELECT count(*) FROM evidence WHERE site = ?", name)[0][0]
         self._total -= site.rows - rows
         site.rows = rows
+        site.rows_mined = min(site.rows_mined, rows)
 
     def _make_room(self) -> None:
         """Before a new site: forget the rows of the site that was met first."""
@@ -128,17 +127,12 @@ class Rows:
             self._total -= self._sites.pop(name).rows
             self._database.write("DELETE FROM evidence WHERE site = ?", name)
 
-    def is_due(self, name: str) -> bool:
-        """Return whether to mine the site *name* now."""
+    def is_due(self, name: str, *, has_time: bool) -> bool:
+        """Return whether to mine the site *name* now; if not *has_time*, only what cannot wait."""
         site = self._sites.get(name)
-        if site is None:
+        if site is None or site.events - site.events_mined < LEAST:
             return False
-        new = site.events - site.events_mined
-        factor = EARLY_FACTOR if site.rows < EARLY_ROWS else site.factor
-        return (
-            new >= max(LEAST, factor * site.events_mined)
-            and site.rows >= MORE_ROWS * site.rows_mined
-        )
+        return site.is_refuted or (has_time and site.rows >= (1 + site.new_rows) * site.rows_mined)
 
     def unmined(self, eager: Collection[str] = ()) -> list[str]:
         """Return the sites with enough new events for a last look; of the *eager*, a few will do."""
@@ -155,6 +149,7 @@ class Rows:
         if site is None:
             return []
         site.events_mined, site.rows_mined = site.events, site.rows
+        site.is_refuted = False
         select = "SELECT url, status, content, target FROM evidence WHERE site = ?"
         return [Row(*row) for row in self._database.read(select, name)]
 
@@ -162,15 +157,14 @@ class Rows:
         """Take note of whether mining the site *name* has found new rules."""
         site = self._sites.get(name)
         if site is not None:
-            site.factor = FACTOR if something else min(2 * site.factor, MOST_FACTOR)
+            site.new_rows = NEW_ROWS if something else min(2 * site.new_rows, MOST_NEW_ROWS)
 
     def mine_again(self, name: str) -> None:
         """Have the site mined as soon as possible: an audit has refuted one of its rules."""
         site = self._sites.get(name)
         if site is not None:
             site.events = max(site.events, site.events_mined + LEAST)
-            site.events_mined = min(site.events_mined, 2 * LEAST)
-            site.rows_mined = 0
+            site.is_refuted = True
 
 
 def _path(url: str) -> bytes:

@@ -65,7 +65,7 @@ class SiteMining:
     def _add(self, row: Row) -> bool | None:
         site = site_of(row.url)
         is_event = self._content.add(site, row)
-        if self._content.is_due(site):
+        if self._content.is_due(site, has_time=self._mining.has_time):
             self._mining.request(site)
         return is_event
 
