@@ -106,9 +106,13 @@ def others() -> dict[str, Other]:
     except ImportError:
         pass
     try:
+        import tldextract.tldextract
         from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
         from duplicate_url_discarder_rules import RULE_PATHS
 
+        # It asks the network for the public suffix list when it can: it gets the packaged one.
+        packaged = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+        tldextract.tldextract.TLD_EXTRACTOR = packaged
         discarder = UrlCanonicalizer(RULE_PATHS)
         found["dud"] = discarder.process_url
     except ImportError:
