@@ -6,6 +6,10 @@ import pytest
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.learning.corpus import Corpus
+from scrapy_urlnorm.learning.cover import Found
+from scrapy_urlnorm.learning.slots import Hasher
+from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.learning.wary import count_upward, is_coincidence
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules.operations import DropParam, HostAlias, Replace
@@ -123,7 +127,61 @@ COINCIDENCES = {
 def test_coincidences(name):
     """Exchanges of the values of parameters, by few contents."""
     op, support, expected = COINCIDENCES[name]
-    assert is_coincidence(op, support) is expected
+    found = Found((), Count(support, 0, support), 0.01)
+    assert is_coincidence(op, found, Corpus((), Hasher())) is expected
+
+
+def versions(articles: int, edited: int) -> list[Observation]:
+    """The text of articles, by their address and as version 1. Some have a second version."""
+    rows = [page("/other?v=7", "other")]  # so the parameter has more than one value
+    for number in range(articles):
+        rows += [page(f"/wiki/{number}", f"{number}"), page(f"/wiki/{number}?v=1", f"{number}")]
+    return rows + [page(f"/wiki/{number}?v=2", f"{number} v2") for number in range(edited)]
+
+
+def test_the_only_value_of_a_page_says_nothing_of_a_default():
+    """The first version of an article that was never edited is the article; not so of others."""
+    default = [("drop-default", ("v", "1"))]
+    assert both(versions(60, 0)) == (default, [])
+    assert both(versions(60, 2)) == (default, [])
+    assert both(versions(60, 3)) == (default, default)
+
+
+def test_a_value_without_others_may_be_a_default():
+    """Where the log has no other value at all, no page could tell."""
+    assert both(versions(60, 0)[1:]) == ([("drop-default", ("v", "1"))],) * 2
+
+
+def lists(section: str, count: int) -> list[Observation]:
+    """Lists of one section that are so short that their order does not show."""
+    orders = ("", "?k=name", "?k=size", "?k=date", "?k=type")
+    return [
+        page(f"/{section}/{number}{order}", f"{section} {number}")
+        for number in range(count)
+        for order in orders
+    ]
+
+
+def test_two_sections_do_not_prove_a_rule_together():
+    """What is a dozen pages of one part of a site, and three of another, is known of the first."""
+    rows = lists("files", 12) + lists("tickets", 3)
+    long = [page(f"/tickets/all?k={order}", order) for order in ("name", "size", "date")]
+    for wary, lost in ((False, 2), (True, 0)):
+        normalizer = Normalizer("default", site_rules=mine(rows, wary=wary))
+        assert evaluate(normalizer, long).lost == lost
+        assert evaluate(normalizer, lists("files", 12)).found == 1
+    rows += lists("tickets", 12)
+    normalizer = Normalizer("default", site_rules=mine(rows, wary=True))
+    assert evaluate(normalizer, rows).found == 1
+
+
+def test_many_sections_speak_for_all():
+    """Though each has a page or two."""
+    rows = [row for number in range(8) for row in lists(f"part{number}", 2)]
+    others = lists("another", 3)
+    for wary in (False, True):
+        normalizer = Normalizer("default", site_rules=mine(rows, wary=wary))
+        assert evaluate(normalizer, others).found == 1
 
 
 def test_a_page_under_many_values_is_believed_of_log_in_pages_only():

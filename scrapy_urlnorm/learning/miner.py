@@ -352,26 +352,14 @@ class Miner:
 
     def _accept(self, op: Operation, result: Found) -> bool:
         """Accept *op* where it was found, in the sections of the host that it was seen in."""
-        if self.limits.wary and wary.is_coincidence(op, result.evidence.support):
+        if self.limits.wary and wary.is_coincidence(op, result, self.corpus):
             return False
         tried = self.all_trials(op, result.context)
         result = apart(op, result, tried, self.corpus, self.vocabulary, self.limits)
         trials = self._trials(op, result.context)
-        agreeing = (trial.slots for trial in trials if trial.content is not None)
-        kept = tenants.sections(op, result.context, agreeing)
-        if kept is None:
-            return self._rewrite(op, result)
-        if len(kept) > tenants.MOST:
-            return False
         accepted = False
-        # The root page is a section of its own: no rule can name it together with another.
-        for part in (kept - {None}, kept & {None}):
-            counted = count(t for t in trials if tenants.first_of(t.slots) in part)
-            if part == kept or passes(op, result.context, counted, self.limits):
-                where = tenants.narrowed(result.context, part)
-                risk = risk_of(op, result.context, counted, self.limits)
-                inside = result if part == kept else Found(where, counted, risk)
-                accepted |= self._rewrite(op, inside._replace(context=where))
+        for found in tenants.sectioned(op, result, trials, self.limits):
+            accepted |= self._rewrite(op, found)
         return accepted
 
     def _rewrite(self, op: Operation, result: Found) -> bool:

@@ -11,6 +11,9 @@ lists before long ones. A rule learned from them acts on everything that comes. 
 - That one value of a parameter means the same as another, or the same as none, is often a
   coincidence of what the site holds today, and of what was fetched of it: in a folder with one
   file all orders agree. Such a rule needs more contents; not so for values that say "as usual".
+- That a parameter at one value means the same as none is true of any page that has no other value:
+  the first version of an article that was never edited is the article. So a few of the pages that
+  agree have to be known at another value, where the log has others at all.
 - That one page stands under many values (`forms`) is the rule of an empty calendar as well, until
   the month comes that has an event. So it is believed only of parameters that say where to go
   afterwards, as those of a log-in page do.
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item
+    from scrapy_urlnorm.learning.cover import Found
     from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.operations import Operation
 
@@ -69,12 +73,35 @@ def alone(op: DropParam | IgnoreValue, context: Context, corpus: Corpus) -> tupl
     )
 
 
-def is_coincidence(op: Operation, support: float) -> bool:
-    """Whether so many contents are too few for one value to be taken for another, or for none.
+def is_coincidence(op: Operation, found: Found, corpus: Corpus) -> bool:
+    """Whether too few contents say that one value may be taken for another, or for none.
 
     Numbers that came in the order of their pages look as if each page went on for ever.
     """
-    return support < _EXCHANGED and (exchanges_values(op) or op.has_table)
+    if found.evidence.support < _EXCHANGED and (exchanges_values(op) or op.has_table):
+        return True
+    return isinstance(op, Replace) and op.is_default and not _is_told(op, found.context, corpus)
+
+
+def _is_told(op: Replace, context: Context, corpus: Corpus) -> bool:
+    """Whether enough pages that tried a default have another value, or the log has none.
+
+    Needed by app_trac: ``format=txt&version=1`` is the article, but for the one that has a second
+    version (one content lost).
+    """
+    names = [name for name, _ in op.old]
+    pages: defaultdict[int, list[Item]] = defaultdict(list)
+    for item in corpus.by_slot.get(names[0], ()):
+        if all(name in item.slots for name in names):
+            pages[corpus.hasher.moved(item.form, item.slots, names)].append(item)
+    told: set[int] = set()
+    has_others = False
+    for items in pages.values():
+        tried = [item for item in items if op.image(item.slots) is not None]
+        if len(tried) < len(items):
+            has_others = True
+            told.update(item.content for item in tried if all_hold(context, item.slots))
+    return not has_others or len(told) >= _CONTENTS
 
 
 def exchanges_values(op: Operation) -> bool:
