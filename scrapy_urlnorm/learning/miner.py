@@ -352,14 +352,13 @@ class Miner:
 
     def _accept(self, op: Operation, result: Found) -> bool:
         """Accept *op* where it was found, in the sections of the host that it was seen in."""
-        if self.limits.wary and wary.is_coincidence(op, result, self.corpus):
-            return False
         tried = self.all_trials(op, result.context)
         result = apart(op, result, tried, self.corpus, self.vocabulary, self.limits)
         trials = self._trials(op, result.context)
         accepted = False
         for found in tenants.sectioned(op, result, trials, self.limits):
-            accepted |= self._rewrite(op, found)
+            if not (self.limits.wary and wary.is_coincidence(op, found, self.corpus)):
+                accepted |= self._rewrite(op, found)
         return accepted
 
     def _rewrite(self, op: Operation, result: Found) -> bool:
