@@ -112,6 +112,18 @@ def test_the_first_of_a_kind_is_new(name):
     assert known.add(Place(f"http://h.test{other}").strata(about)) is expected
 
 
+def test_filters_that_are_combined_are_told_apart():
+    """Of five filters any may be named. The long list is the one with a single filter.
+
+    Needed by app_trac, sorted by URL: ``/query?status=!closed`` comes after ten other sets of names
+    (156 contents lost in a third of the crawls).
+    """
+    known, names = Known(), "abcde"
+    for number in range(2 ** len(names)):
+        query = "&".join(f"{name}=x" for at, name in enumerate(names) if number >> at & 1)
+        assert known.add(Place(f"http://h.test/l?page=2&{query}").strata(("q:page",)))
+
+
 def test_what_only_the_twin_has_counts():
     """Where the page arrived under ``?page=3``, it is the plain URL that is withheld."""
     known, about = Known(), ("q:page",)

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 #: Kinds that are told apart for one rule: sections, sets of names, classes of the values of one
 #: slot, and words. Of slots so many are looked at. Further ones are like those before (choices:
-#: each is an audit; where a value is the title of a page, every request brings another word).
-MAX_SECTIONS, MAX_SETS, MAX_CLASSES, MAX_WORDS, MAX_SLOTS = 12, 10, 24, 8, 8
+#: each is an audit; where a value is the title of a page, every request brings another word). Sets are
+#: enough for any combination of five filters.
+MAX_SECTIONS, MAX_SETS, MAX_CLASSES, MAX_WORDS, MAX_SLOTS = 12, 40, 24, 8, 8
 #: Numbers up to _ONE_BY_ONE are classes of their own; then each class goes up to _STEP times the
 #: least number in it, and from _LARGE on to _WIDE_STEP times. Page numbers and offsets are below.
 _ONE_BY_ONE, _STEP, _LARGE, _WIDE_STEP = 4, 1.5, 1_000, 8.0
