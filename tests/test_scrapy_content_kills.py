@@ -12,6 +12,8 @@ from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from loopback import Site
 from redis_server import RedisServer
 
+RULE = 'drop-default on www.shop.test [default={"ref": "top"}] ('  #: as the log writes it
+
 
 class ContentTwins(Hostile):
     """Each page is there once more with ``?ref=top``. The last page comes after all twins."""
@@ -41,16 +43,24 @@ class ContentTwins(Hostile):
 
 
 class UntilLearned:
-    """A site that answers its second stage when the log says that a rule was learned."""
+    """A site that answers its second stage when the log says that so many crawlers have the rule.
 
-    def __init__(self, site, runs):
+    The rule for all sections: one that is kept to some of them says nothing of the victims.
+    """
+
+    def __init__(self, site, runs, crawlers=1):
         self.site = site
         self.runs = runs
+        self.crawlers = crawlers
 
     def __call__(self, url):
         if url.endswith("/stage-1"):
-            until(lambda: "Learned from equal pages" in self.runs.log.read_text())
+            until(lambda: self.know_the_rule() >= self.crawlers)
         return self.site(url)
+
+    def know_the_rule(self):
+        lines = self.runs.log.read_text(encoding="utf-8").splitlines()
+        return sum("INFO: Learned" in line and RULE in line for line in lines)
 
 
 def until(holds):
@@ -174,10 +184,11 @@ def test_two_crawlers_that_learn_from_contents_lose_no_page(tmp_path):
     with RedisServer() as server, Runs(hostile, tmp_path) as runs:
         runs.settings |= {
             "JOBDIR": None,
+            "CONCURRENT_REQUESTS": 2,  # one waits for the site; the other hears of rules meanwhile
             "SCHEDULER": "scrapy_urlnorm.SharedScheduler",
             "URLNORM_STORE": server.url + "?prefix=links:seen",
         }
-        with Site(UntilLearned(Gate(hostile, hostile.home, 2), runs)) as site:
+        with Site(UntilLearned(Gate(hostile, hostile.home, 2), runs, 2)) as site:
             crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n in range(2)]
             assert [crawler.wait(DEADLINE) for crawler in crawlers] == [0, 0]
     assert pages_without_learning(ContentTwins(240, 40), tmp_path) <= runs.pages
