@@ -7,14 +7,17 @@ import signal
 
 import pytest
 from live_parts import Parts
+from scrapy import Request
 from twisted.internet import defer
 
 from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.live import mining, rows
 from scrapy_urlnorm.crawl.live.content import WITNESSES_A_DISAGREEMENT, ContentLearner
 from scrapy_urlnorm.crawl.live.learners import Learners
+from scrapy_urlnorm.crawl.live.likely import Likely
 from scrapy_urlnorm.crawl.live.mining import Mining
 from scrapy_urlnorm.crawl.live.rows import Row, Rows
+from scrapy_urlnorm.crawl.live.site_mining import SiteMining
 from scrapy_urlnorm.learning.worker import Job, Mined, mined
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -352,6 +355,30 @@ def test_mining_takes_a_tenth_of_the_time_of_the_crawl(miners, monkeypatch):
     assert miner.has_time
     miner.request("other.test")
     assert not miner.has_time
+
+
+def test_a_site_is_mined_when_there_is_time_again(database, monkeypatch):
+    """Though no page of it arrives: the crawl may wait for this very site."""
+    now, asked = [100.0], []
+    monkeypatch.setattr(mining, "monotonic", lambda: now[0])
+    monkeypatch.setattr(Mining, "request", lambda _, site: asked.append(site))
+    site_mining = SiteMining(
+        learner(database),
+        Likely(),
+        count=lambda *_: None,
+        on_change=lambda *_: None,
+        on_error=pytest.fail,
+    )
+    site_mining._mining._spent = 1.5
+    for number in range(3):
+        url = f"http://{SITE}/{number}"
+        site_mining.redirect(Request(url), f"{url}/", 301)
+    site_mining.work()
+    assert asked == []
+    now[0] += 5.1
+    site_mining.work()
+    site_mining.work()
+    assert asked == [SITE]
 
 
 def test_a_process_that_was_killed_is_started_again(miners):

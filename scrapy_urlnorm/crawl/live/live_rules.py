@@ -192,6 +192,8 @@ class LiveRules:
         try:
             self._witnesses.look_around()
             self._witnesses.work(lambda: monotonic() > deadline)
+            if self._mining is not None:
+                self._mining.work()
         except Exception as error:  # noqa: BLE001 - as in `safely`
             self._give_up("work", error)
 

@@ -45,6 +45,7 @@ class SiteMining:
         self._on_change = on_change
         self._on_error = on_error
         self._mining = Mining(content.job, self._mined)
+        self._later: set[str] = set()  # sites for which there was no time
 
     def page(
         self, request: Request, response: Response, content: Identity, *, is_audit: bool
@@ -67,7 +68,16 @@ class SiteMining:
         is_event = self._content.add(site, row)
         if self._content.is_due(site, has_time=self._mining.has_time):
             self._mining.request(site)
+        elif self._content.is_due(site, has_time=True):
+            self._later.add(site)
         return is_event
+
+    def work(self) -> None:
+        """Mine a site for which there was no time when its last page arrived."""
+        if self._later and self._mining.has_time:
+            site = self._later.pop()
+            if self._content.is_due(site, has_time=True):
+                self._mining.request(site)
 
     def look_again(self, eager: Collection[str], *, is_last: bool) -> bool:
         """Begin to mine the sites that wait for a last look, if it *is_last*.
