@@ -18,6 +18,7 @@ from scrapy_urlnorm.crawl.live.likely import Likely
 from scrapy_urlnorm.crawl.live.mining import Mining
 from scrapy_urlnorm.crawl.live.rows import Row, Rows
 from scrapy_urlnorm.crawl.live.site_mining import SiteMining
+from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.worker import Job, Mined, mined
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -379,6 +380,25 @@ def test_a_site_is_mined_when_there_is_time_again(database, monkeypatch):
     site_mining.work()
     site_mining.work()
     assert asked == [SITE]
+
+
+def test_a_site_whose_rows_cannot_be_read_is_left_without_rules(miners):
+    """A crawl that is idle waits for a site that is being mined: this one is not."""
+
+    def job_of(site):
+        if site == SITE:
+            raise StoreError("damaged")
+        return a_job(site)
+
+    miner, answers = miners(job_of)
+    miner.request(SITE)
+    assert miner.current is None
+    miner.request("other.test")
+    assert [(answer.site, len(answer.rules)) for answer in answers] == [
+        (SITE, 0),
+        ("other.test", 1),
+    ]
+    assert [answer.error for answer in answers] == ["StoreError('damaged')", None]
 
 
 def test_a_process_that_was_killed_is_started_again(miners):

@@ -95,13 +95,17 @@ class Mining:
             self._next()
 
     def _next(self) -> None:
-        if self._is_closed or not self._waiting:
-            return
-        site, _ = self._waiting.popitem(last=False)
-        self._current = site
-        self._begun = monotonic()
-        asked = in_thread(self._ask, self._job_of(site))
-        asked.addCallbacks(self._answered, self._failed, errbackArgs=(site,))
+        while self._waiting and self._current is None and not self._is_closed:
+            site, _ = self._waiting.popitem(last=False)
+            try:
+                job = self._job_of(site)
+            except Exception as error:  # noqa: BLE001 - damaged rows; other sites have theirs
+                self._on_mined(Mined(site, (), 0.0, repr(error)))
+                continue
+            self._current = site
+            self._begun = monotonic()
+            asked = in_thread(self._ask, job)
+            asked.addCallbacks(self._answered, self._failed, errbackArgs=(site,))
 
     def _ask(self, job: Job) -> Mined:
         """Wait for the answer to *job*. This runs in a thread, so it touches nothing else."""
