@@ -14,7 +14,7 @@ from scrapy_urlnorm.crawl.database import Database
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.live.live_rules import LiveRules
-from scrapy_urlnorm.crawl.settings import STORE, Config
+from scrapy_urlnorm.crawl.settings import LEARN, STORE, Config
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules import SiteRule
@@ -28,10 +28,13 @@ def no_page(_: Request) -> HtmlResponse:
 
 
 class Parts:
-    """Dupefilter, fingerprinter and live rules of one crawl over *store*."""
+    """Dupefilter, fingerprinter and live rules of one crawl over *store*.
+
+    It learns from redirects, if *settings* do not say otherwise.
+    """
 
     def __init__(self, store: str = "memory", **settings: object) -> None:
-        settings_of_crawl = Settings({STORE: store, **settings})
+        settings_of_crawl = Settings({STORE: store, LEARN: "redirects", **settings})
         config = Config.from_settings(settings_of_crawl)
         fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
         self.dupefilter = UrlNormDupeFilter(

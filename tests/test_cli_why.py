@@ -22,6 +22,7 @@ HOST = "http://shop.test"
 HOME = f"{HOST}/"
 SETTINGS = {
     "ADDONS": {"scrapy_urlnorm.Addon": 900},
+    "URLNORM_LEARN": "redirects",  # the first rule is one from redirects, for each test
     "CONCURRENT_REQUESTS": 1,
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",

@@ -261,7 +261,10 @@ def test_a_good_note_is_followed_among_bad_ones(tmp_path):
     """The rules that can be read hold, whatever stands beside them."""
     redis = pytest.importorskip("redis")
     with RedisServer() as server, redis.Redis.from_url(server.url) as client:
-        settings = {"URLNORM_STORE": f"{server.url}?prefix=links"}
+        settings = {
+            "URLNORM_STORE": f"{server.url}?prefix=links",
+            "URLNORM_LEARN": "redirects",  # one rule, and one note
+        }
         visit(Honest(), tmp_path, **settings)
         notes = client.hgetall("links:notes")
         assert len(notes) == 1

@@ -153,7 +153,11 @@ def test_a_crawler_does_not_end_before_it_has_looked(server):
                     store.leave_notes({"rejected": json.dumps(rule)})
         return page(url, *(links if url == WWW + "/" else links[:4]))
 
-    settings = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, STORE: server.url}
+    settings = {
+        "ADDONS": {"scrapy_urlnorm.Addon": 900},
+        STORE: server.url,
+        "URLNORM_LEARN": "redirects",  # or a rule that contents taught is there beside it
+    }
     with Site(answer) as site:
         result = crawl(site, [WWW + "/"], {**settings, "CONCURRENT_REQUESTS": 1})
     assert asked.issuperset(links)
