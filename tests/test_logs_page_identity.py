@@ -37,6 +37,14 @@ DIFFERENT = {
         XmlResponse(URL, body=b"<a>1 </a>"),
     ),
     "plain text": (TextResponse(URL, body=b"a b"), TextResponse(URL, body=b"b a")),
+    "pictures without a word": (
+        HtmlResponse(URL, body=b"<img src=/1.png>"),
+        HtmlResponse(URL, body=b"<img src=/2.png>"),
+    ),
+    "nothing but its own address": (
+        HtmlResponse(URL, body=f"<h1>{URL}</h1>".encode()),
+        HtmlResponse("http://b.test/page", body=b"<h1>http://b.test/page</h1>"),
+    ),
 }
 
 

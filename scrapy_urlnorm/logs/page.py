@@ -142,6 +142,10 @@ def _line_hash(line: str) -> bytes:
     return blake2b(line.encode("utf-8", "surrogatepass"), digest_size=LINE_BYTES).digest()
 
 
+#: The digest of the words of a page without a word.
+NO_WORDS = _digest("")
+
+
 def visible_lines(root: html.HtmlElement, url: str, canonical: str | None = None) -> list[str]:
     """Return the text that a reader sees, one line a block, without volatile text."""
     return _lines_and_words(root, url, canonical, None)[0]

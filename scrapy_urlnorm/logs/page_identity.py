@@ -11,7 +11,7 @@ from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 
-from scrapy_urlnorm.logs.page import identify, names_of
+from scrapy_urlnorm.logs.page import NO_WORDS, identify, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,6 +88,8 @@ def identity_of(response: Response, most: int = MAX_BYTES) -> Identity | None:
 
     Every body is named by its bytes, HTML of at most *most* bytes by its text as well. The tree
     that is parsed for this is the one that the spider uses: see `read_text`. Nothing is raised.
+
+    Two pages without a word may be two pictures. So the bytes of such a page name it alone.
     """
     digest = body_digest(response)
     if digest is None or not response.body:
@@ -95,7 +97,9 @@ def identity_of(response: Response, most: int = MAX_BYTES) -> Identity | None:
     if not isinstance(response, HtmlResponse):
         return Identity(digest, kind=FILE)
     read = _parsed(response, names_of) if len(response.body) <= most else None
-    return Identity(digest, *read[0]) if read else Identity(digest)
+    if read is None or read[0].bag_digest == NO_WORDS:
+        return Identity(digest)
+    return Identity(digest, *read[0])
 
 
 def body_digest(response: Response) -> str | None:
