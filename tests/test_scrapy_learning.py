@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from hostile_base import article
 from loopback import Follow, Reply, Site, crawl, page, redirect
 from scrapy import Request
 
@@ -90,6 +91,25 @@ def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
     assert sorted(result.pages) == sorted(["home", *(f"{WWW}/new{n}" for n in range(5))])
     assert len([url for url in site.requests if "new" in url]) <= 10
     assert not {f"{BARE}/1", f"{WWW}/2"} & set(site.requests)
+
+
+@pytest.mark.parametrize("learn", ["redirects", "content"])
+def test_the_host_with_the_pages_is_asked_first(learn, tmp_path):
+    """Contents teach that two hosts are one; which one has the pages, redirects tell."""
+    links = [f"{host}/{n}" for n in range(COUNT) for host in (BARE, WWW)]
+
+    def answer(url):
+        if url.startswith(BARE):
+            return redirect(url.replace(BARE, WWW))
+        return article(url, *(links if url == HOME else links[:20]))
+
+    path = tmp_path / "rules.toml"
+    settings = {**ADDON, "URLNORM_LEARN": learn, "URLNORM_LEARNED_PATH": str(path)}
+    for _ in range(2):
+        with Site(answer) as site:
+            result = crawl(site, [HOME], settings)
+        assert set(result.pages) == {HOME, *(f"{WWW}/{n}" for n in range(COUNT))}
+        assert len(site.requests) <= 1 + COUNT + 30  # some until it is learned, some audits
 
 
 def test_a_path_of_its_own_keeps_the_rules_for_other_crawls(tmp_path):

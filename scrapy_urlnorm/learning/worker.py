@@ -14,6 +14,7 @@ from time import process_time
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.learning import catalogue
+from scrapy_urlnorm.learning.directions import as_redirected
 from scrapy_urlnorm.learning.mining import survey
 from scrapy_urlnorm.learning.on_files import OnFiles, on_files, with_note
 from scrapy_urlnorm.learning.shown import Pair, shown
@@ -73,7 +74,8 @@ def _mine(job: Job, rows: Sequence[Observation]) -> tuple[SiteRule, ...]:
     reports = survey(rows, accepted=job.accepted, banned=job.banned, wary=True)
     found = (rule for report in reports for rule in report.active)
     # Pages that the catalogue takes for one are fetched once: too late to tell them apart.
-    return tuple(rule for rule in found if not catalogue.is_exception(rule))
+    rules = [rule for rule in found if not catalogue.is_exception(rule)]
+    return as_redirected(rules, rows)
 
 
 def send(pipe: IO[bytes], message: object) -> None:
