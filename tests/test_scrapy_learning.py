@@ -15,6 +15,8 @@ WWW = "http://www.shop.test"
 BARE = "http://shop.test"
 HOME = WWW + "/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}, "CONCURRENT_REQUESTS": 1}
+#: For tests that count rules: equal pages would teach one more.
+REDIRECTS = {**ADDON, "URLNORM_LEARN": "redirects"}
 COUNT = 80
 
 
@@ -26,8 +28,8 @@ def shop(links=None):
         if url.startswith(BARE):
             return redirect(url.replace(BARE, WWW))
         if url == HOME:
-            return page("home", *links)
-        return page(url, *links[:20])
+            return article("home", *links)
+        return article(url, *links[:20])
 
     return answer
 
@@ -39,7 +41,7 @@ def expected():
 def test_a_learned_rule_saves_the_redirects_that_follow():
     """After thirty redirects the second name of the host is known; every page comes once."""
     with Site(shop()) as site:
-        result = crawl(site, [HOME], ADDON)
+        result = crawl(site, [HOME], REDIRECTS)
     assert sorted(result.pages) == expected()
     assert result.stats["urlnorm/learned/rules"] == 1
     assert len(site.requests) <= 1 + COUNT + 30 + 20  # some are sent to audit the rule
@@ -76,7 +78,7 @@ def test_queued_requests_that_a_rule_makes_equal_are_sent_once():
 
 def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
     """With JOBDIR the rules survive; the store of the job opens all the same."""
-    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    settings = {**REDIRECTS, "JOBDIR": str(tmp_path)}
     with Site(shop()) as site:
         crawl(site, [HOME], settings)
         (rule,) = load_site_rules(tmp_path / "urlnorm-rules.toml")
@@ -147,7 +149,7 @@ def shop_with_exceptions(url):
 def test_a_rule_that_turns_out_wrong_is_taken_back_and_nothing_is_lost(tmp_path, jobdir):
     """A page under the second name contradicts the rule: what it suppressed is fetched."""
     settings = {
-        **ADDON,
+        **REDIRECTS,
         "DEPTH_PRIORITY": 1,
         "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
         "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
@@ -216,7 +218,7 @@ def test_robots_files_say_nothing_about_pages():
         return inner(url)
 
     with Site(answer) as site:
-        result = crawl(site, [HOME], {**ADDON, "ROBOTSTXT_OBEY": True})
+        result = crawl(site, [HOME], {**REDIRECTS, "ROBOTSTXT_OBEY": True})
     assert sorted(asked) == [f"{BARE}/robots.txt", f"{WWW}/robots.txt"]
     assert result.stats["urlnorm/learned/rules"] == 1
     assert result.stats["robotstxt/forbidden"] >= 11

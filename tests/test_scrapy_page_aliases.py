@@ -20,6 +20,8 @@ SETTINGS = {
     "CONCURRENT_REQUESTS": 1,
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
 }
+#: Without rules from equal pages, which would say of all posts what names say of each.
+NAMES_ALONE = {"URLNORM_LEARN": "redirects"}
 
 
 def doc(name, body="", head=""):
@@ -206,7 +208,7 @@ def test_posts_are_withheld_behind_their_topics():
 
 def test_a_resumed_crawl_knows_the_names_that_the_first_run_met(tmp_path):
     """The first run ends when the topics and some posts are there; the second needs few votes."""
-    job = {**SETTINGS, "JOBDIR": str(tmp_path / "job")}
+    job = {**SETTINGS, **NAMES_ALONE, "JOBDIR": str(tmp_path / "job")}
     job["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
     with Site(Forum()) as site:
         stopped = crawl(site, [HOME], {**job, "CLOSESPIDER_PAGECOUNT": 50})
@@ -252,7 +254,7 @@ def test_what_an_audit_finds_wrong_comes_back():
 def test_a_link_with_one_more_parameter_is_another_name():
     """What nobody names is fetched, though a pattern is accepted that looks like it."""
     more = [f"{post_url(topic, 1)}&visitor=7" for topic in TOPICS]
-    result, requests = visit(Forum(more))
+    result, requests = visit(Forum(more), **NAMES_ALONE)
     assert result.stats["urlnorm/learned/withheld"] >= 50
     assert set(more) <= set(requests)
 
@@ -285,8 +287,8 @@ class PostsFirst(Forum):
 
 def test_names_that_no_page_has_named_can_wait():
     """With the option, posts wait until their topics have arrived; every page is there."""
-    without, _ = visit(PostsFirst())
-    result, requests = visit(PostsFirst(), URLNORM_DEFER_ALIASES=True)
+    without, _ = visit(PostsFirst(), **NAMES_ALONE)
+    result, requests = visit(PostsFirst(), **NAMES_ALONE, URLNORM_DEFER_ALIASES=True)
     assert result.reason == "finished"
     assert set(result.pages) == set(without.pages)
     assert result.stats["urlnorm/learned/deferred"] > 0

@@ -29,7 +29,7 @@ def test_defaults():
     config = Config.from_settings(Settings())
     assert is_enabled(Settings()) is True
     assert config.normalizer == Normalizer()
-    assert config.learn == "redirects"
+    assert config.learn == "content"
     assert config.learned_path is None
     assert config.store == "memory"
     assert config.rewriter is None

@@ -74,7 +74,7 @@ def stock():
 
 def learning():
     """The same crawl without any rules for the shop: what it learns, it learns while it runs."""
-    return crawl(URLNORM_SITE_RULES="", URLNORM_LEARN="content")
+    return crawl(URLNORM_SITE_RULES="")
 
 
 def learned():

@@ -63,7 +63,7 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     SITE_RULES: Setting([], "a list of paths", "files with rules for single sites (TOML)"),
     LEARN: Setting(
-        "redirects",
+        "content",
         ", ".join(LEARN_MODES),
         "redirects: apply to a host what its permanent redirects prove during the crawl. content: "
         "apply to a site what equal pages under different URLs prove, too. With the safe profile "
