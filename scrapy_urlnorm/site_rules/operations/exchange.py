@@ -128,7 +128,9 @@ class Replace(Operation):
             if found is None:
                 return False
             wanted = found
-        return value == wanted or sorted(parts(value)) == sorted(parts(wanted))
+        if value == wanted:
+            return True
+        return REPEAT in value and sorted(parts(value)) == sorted(parts(wanted))
 
     def _resolved(self, slots: Slots, value: str) -> str | None:
         found = []

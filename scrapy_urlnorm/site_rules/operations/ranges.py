@@ -32,28 +32,17 @@ def number_in(value: str, text: str) -> tuple[int, str] | None:
 
     A ``#`` of *text* stands for any other number. None if the value is another text.
     """
-    at = 0
-    found: re.Match[str] | None = None
-    for piece in _pieces(text):
-        if piece not in ("#", "{}"):
-            if not value.startswith(piece, at):
-                return None
-            at += len(piece)
-            continue
-        number = _NUMBER.match(value, at)
-        if number is None:
-            return None
-        at = number.end()
-        if piece == "{}":
-            found = number
-    if found is None or at < len(value) or len(found[0]) > _MAX_DIGITS:
+    found = _pattern(text).fullmatch(value)
+    if found is None:
         return None
-    return int(found[0]), f"{value[: found.start()]}{{}}{value[found.end() :]}"
+    return int(found[1]), f"{value[: found.start(1)]}{{}}{value[found.end(1) :]}"
 
 
 @lru_cache(maxsize=1024)
-def _pieces(text: str) -> list[str]:
-    return _HOLES.split(text)
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return what *text* stands for. A number ends where its digits end."""
+    numbers = {"#": "[0-9]+(?![0-9])", "{}": f"([0-9]{{1,{_MAX_DIGITS}}})(?![0-9])"}
+    return re.compile("".join(numbers.get(p) or re.escape(p) for p in _HOLES.split(text)))
 
 
 def rest_of(slots: Slots) -> str:
@@ -149,7 +138,7 @@ class RangeAlias(Operation):
     def _first_page(self, held: str) -> str:
         """Write the first page, with the numbers that stay."""
         kept = iter(_NUMBER.findall(held))
-        return "".join(next(kept) if piece == "#" else piece for piece in _pieces(self.by or ""))
+        return re.sub("#", lambda _: next(kept), self.by or "")
 
     @property
     def slots(self) -> frozenset[str]:
