@@ -195,11 +195,29 @@ def test_rules_come_stay_and_go(database):
     assert content.mined(Mined(SITE, (SID,), 0.1)).came == [SID]
     assert content.active(SITE) == (SID,)
     more = SID.replace(support=40)
-    assert content.mined(Mined(SITE, (more,), 0.1)) == ([], [])
+    assert content.mined(Mined(SITE, (more,), 0.1)) == ([], [], [])
     assert content.active(SITE)[0].support == 40
     (gone,) = content.mined(Mined(SITE, (), 0.1)).gone
     assert (gone.identity, gone.status) == (SID.identity, "rejected")
     assert content.active(SITE) == ()
+
+
+def test_a_rule_that_a_wider_one_replaces_was_not_wrong():
+    """It is counted and told apart from those that pages contradicted."""
+    narrow = SiteRule(
+        site=SITE, kind="drop-param", param="sid", path="/t/**", source="content", support=12
+    )
+    parts = Parts(URLNORM_LEARN="content")
+    for rule in (narrow, SID):
+        change = parts.rules._learners.content.mined(Mined(SITE, (rule,), 0.1))
+        parts.rules._mined(Mined(SITE, (rule,), 0.1), change)
+    assert [rule.identity for rule in change.replaced] == [narrow.identity]
+    assert change.gone == []
+    assert parts.rules._register.rules(SITE) == (SID,)
+    assert parts.stats["rules"] == 2
+    assert parts.stats["replaced"] == 1
+    assert parts.stats["retracted"] == 0
+    parts.close()
 
 
 def test_a_miner_that_fails_leaves_no_rule_standing(database):
@@ -218,7 +236,7 @@ def test_a_refuted_rule_needs_fifty_witnesses_a_disagreement(database):
     assert content.reject(SID, "other content") is None
     needed = WITNESSES_A_DISAGREEMENT
     assert content.job(SITE).banned == {SID.identity: needed}
-    assert content.mined(Mined(SITE, (SID.replace(support=needed - 1),), 0.1)) == ([], [])
+    assert content.mined(Mined(SITE, (SID.replace(support=needed - 1),), 0.1)) == ([], [], [])
     again = SID.replace(support=needed)
     assert content.mined(Mined(SITE, (again,), 0.1)).came == [again]
     content.reject(again, "other content")

@@ -175,7 +175,9 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/shared": "rules taken over from another crawler at the same store",
     "urlnorm/learned/minings": "times that the pages of a site were searched for rules",
     "urlnorm/learned/mining_seconds": "processor time that this took, in a process of its own",
-    "urlnorm/learned/retracted": "learned rules taken back because a page contradicted them",
+    "urlnorm/learned/retracted": "learned rules taken back: pages contradicted them, or they saved "
+    "too little to be tested",
+    "urlnorm/learned/replaced": "learned rules that a wider one replaced",
     "urlnorm/learned/aliases": "looks of permalinks that were found to lead to the page they are on",
     "urlnorm/learned/aliases_retracted": "of these, those that a page contradicted later",
     "urlnorm/learned/in_force": "learned rules in force at the end",

@@ -15,7 +15,7 @@ from scrapy_urlnorm.learning.in_force import says
 from scrapy_urlnorm.learning.worker import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from scrapy_urlnorm.crawl.live.rows import Row, Rows
     from scrapy_urlnorm.learning.worker import Mined
@@ -26,10 +26,14 @@ WITNESSES_A_DISAGREEMENT = 50
 
 
 class Change(NamedTuple):
-    """What one mining changed: rules that came into force, and rules that are no longer."""
+    """What one mining changed: rules that came into force, and rules that are no longer.
+
+    Those *gone* are refuted. Those *replaced* are not: a wider rule does the same.
+    """
 
     came: list[SiteRule]
     gone: list[SiteRule]
+    replaced: Sequence[SiteRule] = ()
 
 
 class ContentLearner(KnownRules):
@@ -90,16 +94,18 @@ class ContentLearner(KnownRules):
         )
         kept = {rule.identity: rule for rule in self.active(site)}
         came = [rule for identity, rule in kept.items() if identity not in before]
-        gone = [
-            rule.replace(status="rejected", note=mined.error or _why_gone(rule, kept.values()))
-            for identity, rule in before.items()
-            if identity not in kept
-        ]
+        gone, replaced = [], []
+        for identity, rule in before.items():
+            if identity in kept:
+                continue
+            if any(says(other, rule) for other in kept.values()):
+                replaced.append(_rejected(rule, "a wider rule takes its place"))
+            else:
+                note = mined.error or "the pages that arrived refute it"
+                gone.append(_rejected(rule, note))
         self._rows.found(site, something=bool(came))
-        return Change(came, gone)
+        return Change(came, gone, replaced)
 
 
-def _why_gone(rule: SiteRule, others: Iterable[SiteRule]) -> str:
-    if any(says(other, rule) for other in others):
-        return "a wider rule takes its place"
-    return "the pages that arrived refute it"
+def _rejected(rule: SiteRule, note: str) -> SiteRule:
+    return rule.replace(status="rejected", note=note)

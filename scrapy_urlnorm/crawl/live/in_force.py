@@ -13,7 +13,7 @@ from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from scrapy_urlnorm.crawl.live.audits import Audits
     from scrapy_urlnorm.crawl.live.content import Change
@@ -83,14 +83,20 @@ class InForce:
             self._exchange.tell(rules)
 
     def take_back(
-        self, rules: list[SiteRule], what: str = "Took back", *, tell: bool = True
+        self,
+        rules: Iterable[SiteRule],
+        what: str = "Took back",
+        stat: str = "learned/retracted",
+        *,
+        tell: bool = True,
     ) -> None:
         """Do as `changed` for *rules* that are in force no longer."""
+        rules = list(rules)
         for rule in rules:
             self._audits.forget(rule)
             self._audits.forget(self._file_uses.of(rule))
             self._file_uses.forget(rule)
-        self.changed(rules, "learned/retracted", what, tell=tell)
+        self.changed(rules, stat, what, tell=tell)
 
     def reject(self, rule: SiteRule, note: str) -> None:
         """Take back a rule that is wrong. *note* says why."""
@@ -112,14 +118,16 @@ class InForce:
         Others are not told of a rule that went: they have pages of their own.
         """
         is_narrower = self._file_uses.learn(mined.on_files)
-        for rule in change.gone:
+        for rule in (*change.gone, *change.replaced):
             if longer := next((each for each in change.came if has_longer_table(each, rule)), None):
                 self._audits.pass_on(rule, longer)
         if change.gone:
             self.take_back(change.gone, tell=False)
+        if change.replaced:
+            self.take_back(change.replaced, "Replaced", "learned/replaced", tell=False)
         if change.came:
             self.changed(change.came, "learned/rules", "Learned from equal pages")
-        elif not change.gone:
+        elif not change.gone and not change.replaced:
             self._put_in_force(mined.site)  # with the evidence that they have now
         if is_narrower:
             self._on_change(mined.site)
