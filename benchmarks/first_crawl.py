@@ -213,7 +213,7 @@ class Results:
             saved=redundant - _redundant(mine, log.unfair),
             of_pages=1 - _redundant(mine, of_files) / max(1, _redundant(stock, of_files)),
             lost=len(profile["contents"].keys() - mine["contents"].keys() - log.unfair),
-            audits=stats.get("urlnorm/learned/audited", 0),
+            audits=stats.get("urlnorm/learned/audits", 0),
             minings=stats.get("urlnorm/learned/minings", 0),
             cpu=mine["cpu"],
             ratio=mine["cpu"] / profile["cpu"],

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from live_parts import Parts
+from online_parts import Parts
 from url_shapes import SHAPES, rule_sets
 
 KILOBYTES = (1, 4, 16, 64)
@@ -67,7 +67,7 @@ HOSTS = (250, 500, 1_000, 2_000, 4_000, 10_000)
 
 def hosts(counts: tuple[int, ...]) -> None:
     """Print the time of learning one rule on each of so many hosts."""
-    print("| hosts | rules | requests withheld or audited | ms a host |")
+    print("| hosts | rules | requests suppressed or audited | ms a host |")
     print("|---|---|---|---|")
     for count in counts:
         with tempfile.TemporaryDirectory() as folder:
@@ -76,10 +76,10 @@ def hosts(counts: tuple[int, ...]) -> None:
                 start = time.process_time()
                 for number in range(count):
                     _visit(parts, f"h{number}.example")
-                parts.rules.idle()
-                parts.rules.close()
+                parts.learner.idle()
+                parts.learner.close()
                 taken = time.process_time() - start
-                seen = parts.stats["withheld"] + parts.stats["audited"]
+                seen = parts.stats["suppressed"] + parts.stats["audits"]
                 print(
                     f"| {count:,} | {parts.stats['rules']:,} | {seen:,} | {taken / count * 1e3:.2f} |"
                 )
@@ -90,7 +90,7 @@ def _visit(parts: Parts, host: str) -> None:
         parts.schedule(Request(f"http://{host}/{folder}/1"))
         request = parts.leave()
         assert request is not None
-        parts.rules.redirect(request, f"https://{host}/{folder}/1", is_permanent=True)
+        parts.learner.redirect(request, f"https://{host}/{folder}/1", status=301)
         parts.under_way.discard(request)
     parts.fetch(f"https://{host}/a/2")
     parts.fetch(f"http://{host}/a/2")

@@ -7,7 +7,7 @@ fingerprints are. Making them is not timed. "add" puts in keys that are new, "ch
 that are there, both one at a time. Redis is filled through pipelines, then measured by
 `SAMPLE` keys one at a time, one round trip each, as a crawl does. It is started here, on a socket
 file and without persistence; a store whose package or program is missing is passed over. "redis
-witnesses" are learned keys, each with a value of 48 bytes, put in and asked for one at a time.
+pages" are cluster keys, each with a value of 48 bytes, put in and asked for one at a time.
 
 "memory" is what the process (or Redis: ``used_memory``) grew by, "disk" the size of the file.
 "CPU" is the time that the crawler's process needs for one, on a processor of its own.
@@ -148,21 +148,21 @@ def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
         return local(set(), count, None)
     if kind == "memory":
         return local(open_store("memory", digest=DIGEST), count, None)
-    if kind in ("file", "lmdb"):
+    if kind == "sqlite":
         path = folder / kind
-        return local(open_store(f"{kind}:{path}", digest=DIGEST), count, path)
+        return local(open_store(f"sqlite:{path}", digest=DIGEST), count, path)
     with redis_server(folder) as url:
         if kind == "redis":
             with open_store(url, digest=DIGEST, spider="spider") as store:
                 return remote(url, count, store.add, store.__contains__, store.add_many)
-        if kind == "redis witnesses":
+        if kind == "redis pages":
             with open_store(url, digest=DIGEST, spider="spider") as store:
-                return witnesses(url, count, store.witness_table())
+                return pages(url, count, store.shared_pages())
         return scrapy_redis(url, count)
 
 
-def witnesses(url: str, count: int, table: Any) -> dict[str, float]:
-    """What a crawl puts into the table of witnesses that it shares."""
+def pages(url: str, count: int, table: Any) -> dict[str, float]:
+    """What a crawl puts into the table of pages that it shares."""
 
     def put(key: bytes) -> None:
         table.put(key, key + key + key[:8])
@@ -195,13 +195,12 @@ def scrapy_redis(url: str, count: int) -> dict[str, float]:
 KINDS = {
     "set": "Python's set (Scrapy)",
     "memory": "memory",
-    "file": "file",
-    "lmdb": "lmdb",
+    "sqlite": "sqlite",
     "redis": "redis",
-    "redis witnesses": "redis witnesses",
+    "redis pages": "redis pages",
     "scrapy-redis": "scrapy-redis's SET",
 }
-NEEDS = {"lmdb": "lmdb", "redis": "redis", "redis witnesses": "redis", "scrapy-redis": "redis"}
+NEEDS = {"redis": "redis", "redis pages": "redis", "scrapy-redis": "redis"}
 
 
 def is_missing(kind: str) -> str | None:

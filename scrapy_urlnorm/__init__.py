@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
-    from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
-    from scrapy_urlnorm.crawl.queue.shared_scheduler import SharedScheduler as SharedScheduler
+    from scrapy_urlnorm.crawl.scheduler import Scheduler
+    from scrapy_urlnorm.crawl.shared_scheduler import SharedScheduler as SharedScheduler
 
 __all__ = [
     "Addon",
@@ -42,8 +42,8 @@ __all__ = [
 _SCRAPY_COMPONENTS = {
     "Addon": "crawl.addon",
     "CrawlLog": "crawl.crawl_log",
-    "Scheduler": "crawl.queue.scheduler",
-    "SharedScheduler": "crawl.queue.shared_scheduler",  # needs an extra: `import *` leaves it out
+    "Scheduler": "crawl.scheduler",
+    "SharedScheduler": "crawl.shared_scheduler",  # needs an extra: `import *` leaves it out
     "UrlNormDownloaderMiddleware": "crawl.middleware",
     "UrlNormDupeFilter": "crawl.dupefilter",
     "UrlNormRequestFingerprinter": "crawl.fingerprinter",

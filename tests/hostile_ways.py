@@ -45,7 +45,7 @@ class Honest(_TwinIsFine):
 
 
 class ContradictedLate(_TwinIsFine):
-    """Twins of one section redirect and are withheld; then another section contradicts the rule."""
+    """Twins of one section redirect and are suppressed; then another section contradicts the rule."""
 
     def __init__(self, taught: int = 36, victims: int = 12, **more: Any) -> None:
         self.others = [self.pair(f"/late/{n}") for n in range(victims)]
@@ -283,7 +283,7 @@ class HttpCacheByTheBook(HttpCacheKeepsAll):
 
 
 class PutBackRequestsKeepAll(_TwinIsFine):
-    """What was withheld comes back with all that its request carried."""
+    """What was suppressed comes back with all that its request carried."""
 
     spider = "hostile_spiders.Labels"
 

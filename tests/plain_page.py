@@ -75,7 +75,7 @@ REPLY_TITLE = re.compile(r"(?:^|\s)(?:reply-title|comment-reply-title)(?:\s|$)")
 def visible_lines(root, url: str, canonical: str | None = None) -> list[str]:
     """What `page.visible_lines` has to return."""
     raw = [" ".join(line.split()) for line in _raw_lines(root)]
-    lines = MARKS.sub(" ", "\n".join(raw)).split("\n")
+    lines = [" ".join(line.split()) for line in MARKS.sub(" ", "\n".join(raw)).split("\n")]
     for at, line in enumerate(lines):
         if "/" in line:
             words = (word for word in line.split() if not _is_echo(word, url, canonical))

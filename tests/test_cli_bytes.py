@@ -144,7 +144,7 @@ def test_an_access_log_unescapes_quotes_and_backslashes(file):
 @pytest.mark.parametrize(("format", "data"), LOGS)
 def test_rekey_makes_the_keys_of_a_crawl(run, file, tmp_path, format, data):
     """A log in another encoding fills the store with keys that a crawl looks up."""
-    store = f"file:{tmp_path}/seen"
+    store = f"sqlite:{tmp_path}/seen"
     assert run("rekey", file(data), "--format", format, "--store", store).code == 0
     key = UrlNormRequestFingerprinter(Normalizer()).fingerprint(Request(safe_url_string(RAW)))
     with open_store(store, key_version=KEY_VERSION, digest=Normalizer().digest) as seen:
@@ -156,7 +156,7 @@ def test_import_seen_finds_the_urls_of_a_list(run, file, tmp_path):
     from scrapy.utils.request import fingerprint
 
     seen = file(fingerprint(Request(safe_url_string(RAW))).hex().encode() + b"\n", "requests.seen")
-    store = f"file:{tmp_path}/seen"
+    store = f"sqlite:{tmp_path}/seen"
     code, _, err = run("import-seen", seen, "--urls", file(RAW), "--store", store)
     assert code == 0
     assert "1 of them in the old set" in err

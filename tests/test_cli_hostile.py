@@ -99,7 +99,9 @@ def test_a_hostile_log_is_one_line(run, file, tmp_path, verb, data):
     """A row that cannot be read names its line, and can be skipped."""
     rules = tmp_path / "rules.toml"
     rules.write_bytes(RULE + b"param = 'a'")
-    options = {"evaluate": ("--rules", rules), "rekey": ("--store", f"file:{tmp_path}/seen")}[verb]
+    options = {"evaluate": ("--rules", rules), "rekey": ("--store", f"sqlite:{tmp_path}/seen")}[
+        verb
+    ]
     path = file(data)
     code, out, err = run(verb, path, *options)
     assert (code, out) == (2, "")

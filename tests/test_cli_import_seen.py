@@ -71,7 +71,7 @@ def old(request, tmp_path):
 def keys_in(path, normalizer, asked):
     """Which URLs a store holds, as a crawl would ask it."""
     fingerprint = UrlNormRequestFingerprinter(normalizer).fingerprint
-    with open_store(f"file:{path}", digest=normalizer.digest, key_version=KEY_VERSION) as store:
+    with open_store(f"sqlite:{path}", digest=normalizer.digest, key_version=KEY_VERSION) as store:
         return [url for url in asked if fingerprint(Request(url)) in store], len(store)
 
 
@@ -79,7 +79,7 @@ def keys_in(path, normalizer, asked):
 def test_what_was_seen_is_seen_under_any_rules(run, tmp_path, log, old, profile):
     """Of the URLs of the log those of the old set, no other; the rest of the set is counted."""
     path = tmp_path / "new.seen"
-    argv = ("--urls", log, "--store", f"file:{path}", "--profile", profile)
+    argv = ("--urls", log, "--store", f"sqlite:{path}", "--profile", profile)
     code, out, err = run("import-seen", *old, *argv)
     assert (code, out) == (0, "")
     assert "7 URLs, 3 of them in the old set, 3 new keys. 1 of its 4 fingerprints" in err
@@ -94,7 +94,7 @@ def test_long_logs_are_asked_for_in_batches(run, tmp_path, old, monkeypatch):
     logs[0].write_text("".join(url + "\n" for url in [SEEN[0], *SEEN, NOT_SEEN[0]]))
     logs[1].write_text("".join(url + "\n" for url in [*SEEN[:1], "http://a.test/in-no-log"]))
     path = tmp_path / "new.seen"
-    argv = ("--urls", logs[0], "--urls", logs[1], "--store", f"file:{path}")
+    argv = ("--urls", logs[0], "--urls", logs[1], "--store", f"sqlite:{path}")
     err = run("import-seen", *old, *argv).err
     assert "7 URLs, 6 of them in the old set, 4 new keys. 0 of its 4 fingerprints" in err
 
@@ -103,7 +103,7 @@ def test_a_list_of_another_crawl_is_refused(run, tmp_path, old):
     """Nothing is written when no URL is in the set."""
     log, path = tmp_path / "log", tmp_path / "new.seen"
     log.write_text("http://b.test/\n")
-    code, _, err = run("import-seen", *old, "--urls", log, "--store", f"file:{path}")
+    code, _, err = run("import-seen", *old, "--urls", log, "--store", f"sqlite:{path}")
     assert code == 2
     assert "of 1 URL none is in" in err
     assert not path.exists()
@@ -114,7 +114,7 @@ def test_a_key_that_is_no_set_is_named(run, tmp_path, log, server):
     redis = pytest.importorskip("redis")
     with redis.Redis.from_url(server.url) as client:
         client.set("text", "x")
-    argv = ("--urls", log, "--store", f"file:{tmp_path}/new.seen")
+    argv = ("--urls", log, "--store", f"sqlite:{tmp_path}/new.seen")
     code, _, err = run("import-seen", server.url, "--key", "text", *argv)
     assert code == 2
     assert "text: " in err

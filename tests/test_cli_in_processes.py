@@ -115,7 +115,7 @@ def test_two_processes_print_what_one_prints(run, urls, verb):
 def test_two_processes_make_the_keys_that_one_makes(run, urls, tmp_path):
     """`rekey` fills a store with them."""
     for number in (1, 2):
-        store = f"file:{tmp_path / str(number)}"
+        store = f"sqlite:{tmp_path / str(number)}"
         done = run("rekey", urls, "--store", store, "--processes", number)
         assert done.code == 0
         assert "new keys" in done.err

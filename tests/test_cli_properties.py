@@ -155,7 +155,7 @@ def test_any_rule_is_one_or_not(kind, fields, example, as_json):
 def test_any_bytes_are_a_log_or_not(data):
     """rekey reads what it can of any log, and names the line that it cannot."""
     with tempfile.TemporaryDirectory() as place:
-        store = f"file:{place}/seen"
+        store = f"sqlite:{place}/seen"
         code, _, err = on_file(data, "rekey", "{}", "--store", store)
         assert code in (0, 2)
         assert err.count("\n") == 1

@@ -7,7 +7,7 @@ import json
 import pytest
 from cli_runner import Runner
 
-from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules
 from scrapy_urlnorm.cli.merge import add_rules, merge
 from scrapy_urlnorm.exceptions import SiteRuleError
 
@@ -135,24 +135,6 @@ def test_import_rules_of_something_broken(run, tmp_path, data):
     assert (code, out) == (2, "")
     assert err.startswith(f"scrapy-urlnorm import-rules: {path}")
     assert err.count("\n") == 1
-
-
-def test_export_rules(run, file):
-    """What duplicate-url-discarder can say is printed, and comes back; the rest is named."""
-    rules = (
-        learned("sid", "*.shop.example", path="/forum/**"),
-        SiteRule(site="*.shop.example", kind="lowercase-path", option=True),
-    )
-    path = file("")
-    save_site_rules(path, rules)
-    code, out, err = run("export-rules", path)
-    assert code == 0
-    assert "1 rule written, 1 that it cannot say" in err
-    assert "left out: (lowercase-path" in err
-    again = load_site_rules(file(run("import-rules", file(out, "dud.json")).out))
-    normalizers = [Normalizer(site_rules=one) for one in (rules[:1], again)]
-    for url in ("https://shop.example/forum/a?sid=1", "https://shop.example/b?sid=1"):
-        assert len({normalizer.normalize(url) for normalizer in normalizers}) == 1
 
 
 def test_merging_keeps_what_people_wrote(file):

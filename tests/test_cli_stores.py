@@ -32,7 +32,7 @@ def seen(path, urls, normalizer=None):
     """Which URLs a store holds, as a crawl would ask it."""
     normalizer = normalizer or Normalizer()
     fingerprint = UrlNormRequestFingerprinter(normalizer).fingerprint
-    store = open_store(f"file:{path}", digest=normalizer.digest, key_version=KEY_VERSION)
+    store = open_store(f"sqlite:{path}", digest=normalizer.digest, key_version=KEY_VERSION)
     store.open()
     try:
         return [fingerprint(Request(url)) in store for url in urls]
@@ -45,7 +45,7 @@ def test_rekey_builds_a_store_for_other_rules(run, tmp_path):
     log, path, rules = tmp_path / "log", tmp_path / "new.seen", tmp_path / "rules.toml"
     log.write_text("".join(json.dumps({"url": url, "status": 200}) + "\n" for url in URLS))
     rules.write_text('[[rule]]\nsite = "a.test"\nkind = "drop-param"\nparam = "sid"\n')
-    code, out, err = run("rekey", log, "--site-rules", rules, "--store", f"file:{path}")
+    code, out, err = run("rekey", log, "--site-rules", rules, "--store", f"sqlite:{path}")
     assert (code, out) == (0, "")
     assert "3 rows, 3 new keys" in err
     normalizer = Normalizer(site_rules=load_site_rules(rules))
@@ -57,13 +57,13 @@ def test_a_store_of_other_rules_is_refused(run, tmp_path):
     """What is there already stays as it is, and the way on is said."""
     log, path = tmp_path / "log", tmp_path / "seen"
     log.write_text(URLS[0] + "\n")
-    assert run("rekey", log, "--store", f"file:{path}").code == 0
+    assert run("rekey", log, "--store", f"sqlite:{path}").code == 0
     before = path.read_bytes()
-    code, _, err = run("rekey", log, "--store", f"file:{path}", "--profile", "aggressive")
+    code, _, err = run("rekey", log, "--store", f"sqlite:{path}", "--profile", "aggressive")
     assert code == 2
     assert str(path) in err
     assert path.read_bytes() == before
-    assert "0 new keys" in run("rekey", log, "--store", f"file:{path}").err
+    assert "0 new keys" in run("rekey", log, "--store", f"sqlite:{path}").err
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_import_seen_takes_over_what_holds(run, tmp_path, kind):
     """URLs that our rules leave as Scrapy does are seen; the others are fetched once more."""
     path, store = tmp_path / "requests.seen", tmp_path / "new.seen"
     write_seen(path, kind)
-    code, _, err = run("import-seen", path, "--store", f"file:{store}")
+    code, _, err = run("import-seen", path, "--store", f"sqlite:{store}")
     assert code == 0
     assert "3 fingerprints, 3 of them new" in err
     assert "fetched once more" in err
@@ -104,7 +104,7 @@ def test_a_cut_off_requests_seen_is_read_as_far_as_it_goes(run, tmp_path, kind):
     path, store = tmp_path / "requests.seen", tmp_path / "new.seen"
     write_seen(path, kind)
     path.write_bytes(path.read_bytes()[:-7])
-    assert "2 fingerprints" in run("import-seen", path, "--store", f"file:{store}").err
+    assert "2 fingerprints" in run("import-seen", path, "--store", f"sqlite:{store}").err
     assert seen(store, URLS) == [True, False, False]
 
 
@@ -116,8 +116,8 @@ def test_import_seen_of_a_real_crawl(run, tmp_path):
     old, store = tmp_path / "old", tmp_path / "new.seen"
     with Site({**pages, "http://a.test/c": page("c")}) as site:
         crawl(site, ["http://a.test/"], {"JOBDIR": str(old)})
-    assert run("import-seen", old / "requests.seen", "--store", f"file:{store}").code == 0
-    settings = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "URLNORM_STORE": f"file:{store}"}
+    assert run("import-seen", old / "requests.seen", "--store", f"sqlite:{store}").code == 0
+    settings = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "URLNORM_STORE": f"sqlite:{store}"}
     with Site(pages) as site:
         result = crawl(site, ["http://a.test/", "http://a.test/d"], settings)
     assert sorted(result.pages) == ["d", "home"], "b and c were seen, d was not"
@@ -128,7 +128,7 @@ def test_what_scrapy_did_not_write_is_refused(run, tmp_path, data):
     """A file of something else, or of another fingerprinter, gives no keys."""
     path = tmp_path / "requests.seen"
     path.write_bytes(data)
-    code, _, err = run("import-seen", path, "--store", f"file:{tmp_path}/seen")
+    code, _, err = run("import-seen", path, "--store", f"sqlite:{tmp_path}/seen")
     assert code == 2
     assert "does not hold the fingerprints" in err
     assert not (tmp_path / "seen").exists()
@@ -140,7 +140,7 @@ def test_import_seen_is_refused_where_it_would_lose_pages(run, tmp_path, rule):
     path = tmp_path / "requests.seen"
     write_seen(path, "text")
     for options in (["--profile", "safe"], ["--rule", f"{rule}=false"]):
-        code, _, err = run("import-seen", path, "--store", f"file:{tmp_path}/x", *options)
+        code, _, err = run("import-seen", path, "--store", f"sqlite:{tmp_path}/x", *options)
         assert code == 2
         assert rule in err
         assert "rekey" in err
@@ -151,8 +151,8 @@ def test_our_own_store_is_no_requests_seen(run, tmp_path):
     """Mixing the two up is said, and nothing is written."""
     log, path = tmp_path / "log", tmp_path / "seen"
     log.write_text(URLS[0] + "\n")
-    run("rekey", log, "--store", f"file:{path}")
-    code, _, err = run("import-seen", path, "--store", f"file:{tmp_path}/new")
+    run("rekey", log, "--store", f"sqlite:{path}")
+    code, _, err = run("import-seen", path, "--store", f"sqlite:{tmp_path}/new")
     assert code == 2
     assert "already" in err
 
@@ -186,7 +186,7 @@ def test_import_seen_reads_scrapy_redis(run, tmp_path, server):
     """The members of its set are hexadecimal fingerprints; anything else is refused."""
     client, url = server
     client.sadd("spider:seen", stock_fingerprint(Request(URLS[0])).hex())
-    argv = ("import-seen", url, "--store", f"file:{tmp_path}/seen")
+    argv = ("import-seen", url, "--store", f"sqlite:{tmp_path}/seen")
     assert "--key" in run(*argv).err
     argv += ("--key", "spider:seen")
     assert "--urls" in run(*argv).err
@@ -204,7 +204,7 @@ def test_fingerprints_of_another_kind_are_not_taken_over(run, tmp_path, server):
     client, url = server
     theirs = dupefilter(client, "spider:theirs")
     assert not theirs.request_seen(Request(URLS[0]))
-    argv = ("--store", f"file:{tmp_path}/seen", "--check", URLS[0])
+    argv = ("--store", f"sqlite:{tmp_path}/seen", "--check", URLS[0])
     code, _, err = run("import-seen", url, "--key", "spider:theirs", *argv)
     assert code == 2
     assert repr(URLS[0]) in err
@@ -220,7 +220,14 @@ def test_fingerprints_of_another_kind_are_not_taken_over(run, tmp_path, server):
 def test_without_redis_the_extra_is_named(run, tmp_path, monkeypatch):
     """The error names the package and the command that installs it."""
     monkeypatch.setitem(sys.modules, "redis", None)
-    argv = ("import-seen", "redis://localhost/0", "--key", "k", "--store", f"file:{tmp_path}/seen")
+    argv = (
+        "import-seen",
+        "redis://localhost/0",
+        "--key",
+        "k",
+        "--store",
+        f"sqlite:{tmp_path}/seen",
+    )
     code, _, err = run(*argv, "--check", URLS[0])
     assert code == 2
     assert "pip install 'scrapy-urlnorm[redis]'" in err
@@ -238,7 +245,7 @@ def test_inside_a_project_its_own_store_is_filled(tmp_path):
     log.write_text("".join(url + "\n" for url in URLS))
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop_settings\n")
     settings = tmp_path / "shop_settings.py"
-    settings.write_text(f"URLNORM_STORE = 'file:{store}'\nURLNORM_PROFILE = 'aggressive'\n")
+    settings.write_text(f"URLNORM_STORE = 'sqlite:{store}'\nURLNORM_PROFILE = 'aggressive'\n")
 
     def rekey(*options):
         done = subprocess.run(

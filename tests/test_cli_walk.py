@@ -35,11 +35,10 @@ READERS = {
     "evaluate --rules": (("evaluate", "log.jsonl", "--rules", "{}"), 0),
     "check-rules": (("check-rules", "{}"), 0),
     "import-rules": (("import-rules", "{}"), 2),
-    "export-rules": (("export-rules", "{}"), 0),
-    "rekey": (("rekey", "{}", "--store", "file:new.seen"), 0),
-    "import-seen": (("import-seen", "{}", "--store", "file:new.seen"), 2),
+    "rekey": (("rekey", "{}", "--store", "sqlite:new.seen"), 0),
+    "import-seen": (("import-seen", "{}", "--store", "sqlite:new.seen"), 2),
     "import-seen --urls": (
-        ("import-seen", "requests.seen", "--urls", "{}", "--store", "file:new.seen"),
+        ("import-seen", "requests.seen", "--urls", "{}", "--store", "sqlite:new.seen"),
         2,
     ),
 }
@@ -55,7 +54,6 @@ WRITERS = {
     "evaluate": ("evaluate", "--rules", "rules.toml", "log.jsonl"),
     "check-rules": ("check-rules", "rules.toml"),
     "import-rules": ("import-rules", "dud.json"),
-    "export-rules": ("export-rules", "rules.toml"),
 }
 SILENT = {"rekey", "import-seen", "report"}  # they fill a store, or write a page
 
@@ -226,7 +224,7 @@ def test_closed_streams(place):
         ("dedupe", "--counts", "-"),
         ("mine", "-", "--processes", "1"),
         ("evaluate", "--rules", "rules.toml", "-"),
-        ("rekey", "-", "--store", "file:new.seen"),
+        ("rekey", "-", "--store", "sqlite:new.seen"),
     ],
     ids=lambda argv: argv[0],
 )

@@ -1,4 +1,4 @@
-"""The verb why: what became of a URL in a real crawl with JOBDIR."""
+"""The verb why: what became of a URL in a crawl with JOBDIR."""
 
 from __future__ import annotations
 
@@ -6,20 +6,233 @@ import json
 import re
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from cli_runner import Runner
+from job_tables import job_tables
 from loopback import Site, crawl, page, redirect
 from test_scrapy_page_aliases import Forum, post_url, topic_url
 
 from scrapy_urlnorm.cli import main
 from scrapy_urlnorm.cli.verb import Project
-from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER, get_fingerprint
-from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
+from scrapy_urlnorm.report.filtered import rule_in_words
+from scrapy_urlnorm.site_rules import SiteRule
 
 HOST = "http://shop.test"
 HOME = f"{HOST}/"
+RULE = SiteRule(
+    site="shop.test",
+    kind="drop-param",
+    param="ref",
+    source="content",
+    support=7,
+    conflicts=0,
+    examples=[(f"{HOST}/1", f"{HOST}/1?ref=a")],
+)
+ALIAS = "permalinks shop.test/post of the page itself"
+
+
+@pytest.fixture
+def run(capfdbinary, monkeypatch):
+    return Runner(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A job directory with a request of each kind, and without a store."""
+    folder = tmp_path / "job"
+    with job_tables(folder) as tables:
+        tables.rule(RULE, agreed=3)
+        tables.page(f"{HOST}/a")
+        tables.filtered(f"{HOST}/a?utm_source=x", f"{HOST}/a", "drop-params")
+        words = rule_in_words(RULE)
+        tables.held(f"{HOST}/a?ref=1", f"{HOST}/a", words, since=1e9)
+        tables.filtered(f"{HOST}/a?ref=1#top", f"{HOST}/a?ref=1", "remove-fragment")
+        tables.filtered(f"{HOST}/a?ref=1#end", f"{HOST}/a?ref=1", "remove-fragment")
+        tables.held(f"{HOST}/elsewhere?ref=1", "", "a rule of another run")
+        tables.held(f"{HOST}/post", f"{HOST}/a", ALIAS, is_alias=True)
+        tables.held(f"{HOST}/waits?ref=1", None, words, state=1)
+        tables.held(f"{HOST}/later", None, state=2)
+        tables.filtered(f"{HOST}/gone?gclid=1", f"{HOST}/gone", "drop-params")
+    return folder
+
+
+@pytest.fixture
+def whole_job(job):
+    """The same with a store, which has what was asked for."""
+    with job_tables(job) as tables:
+        tables.asked(f"{HOST}/failed")
+    return job
+
+
+SAID = [
+    ("/a", ["its page arrived\n"]),
+    (
+        "/a?utm_source=x",
+        ["it was filtered: a page with the same key", f"  behind {HOST}/a\n", "by drop-params"],
+    ),
+    (
+        "/a?ref=1",
+        [
+            "it is suppressed: by what the crawl learned, another page is the same",
+            f'  behind {HOST}/a\n  by drop-param on shop.test [param="ref"]\n',
+            f"    source content, 7 for it, 0 against, such as {HOST}/1 and {HOST}/1?ref=a\n",
+            "    tested: 3 requests sent all the same found what the rule says\n",
+            "  since 2001-09-",
+            f"  not sent 2 times, for example as {HOST}/a?ref=1#top, by remove-fragment\n",
+        ],
+    ),
+    (
+        "/elsewhere?ref=1",
+        [
+            "  behind a page that has no URL of its own, or arrived at an",
+            "  by a rule of another r",
+        ],
+    ),
+    (
+        "/post",
+        [f"  behind {HOST}/a\n  that page has a permalink or a short link to it", f"by {ALIAS}\n"],
+    ),
+    ("/waits?ref=1", ["it is coalesced: it waits for the end", "  by drop-param on shop.test"]),
+    ("/later", ["it is deferred: requests of its kind rarely brought a new page"]),
+    ("/gone", ["it was asked for, under this URL or an equal", "not sent 1 time, for example as"]),
+    ("/failed", ["it was asked for, under this URL or an equal"]),
+]
+
+
+@pytest.mark.parametrize(("path", "said"), SAID)
+def test_what_became_of_a_url(run, whole_job, path, said):
+    """Whether it arrived, or what it stands behind or waits for, and by which rules."""
+    done = run("why", HOST + path, "--job", whole_job)
+    assert (done.code, done.err) == (0, "")
+    for words in said:
+        assert words in done.out
+
+
+def test_what_the_crawl_has_not_met(run, whole_job):
+    """The exit code says it too. The database may be named as well as its folder."""
+    for place in (whole_job, whole_job / "urlnorm.sqlite"):
+        done = run("why", f"{HOST}/nowhere", "--job", place)
+        assert (done.code, done.err) == (1, "")
+        assert done.out.endswith(": the crawl has not met it\n")
+
+
+def test_when_a_url_was_filtered(run, job):
+    """With the zone of the user; of a page that was asked for once nothing is said."""
+    said = run("why", f"{HOST}/a?utm_source=x", "--job", job).out
+    assert re.search(r"^  at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d$", said, re.MULTILINE)
+    assert "not sent" not in run("why", f"{HOST}/later", "--job", job).out
+
+
+def test_the_answer_for_programs(run, job):
+    answer = json.loads(run("why", f"{HOST}/a?ref=1", "--job", job, "--json").out)
+    assert answer["behind"] == f"{HOST}/a"
+    assert answer["held"]["rules"] == [rule_in_words(RULE)]
+    assert answer["learned"] == [
+        {"rule": rule_in_words(RULE), "source": "content", "support": 7, "tested": 3}
+    ]
+    assert (answer["filtered"]["times"], answer["filtered"]["first"]) == (2, f"{HOST}/a?ref=1")
+    answer = json.loads(run("why", f"{HOST}/post", "--job", job, "--json").out)
+    assert answer["learned"] == [{"rule": ALIAS, "source": None, "support": None, "tested": 0}]
+
+
+def test_a_store_outside_of_the_folder(run, job, tmp_path):
+    """It is asked if it is named; without it, nothing is said of what only the store knows."""
+    asked = f"{HOST}/failed"
+    done = run("why", asked, "--job", job)
+    assert (done.code, "whether it was asked for is not known" in done.out) == (1, True)
+    store = tmp_path / "store.txt"
+    missing = run("why", asked, "--job", job, "--store", f"sqlite:{store}")
+    assert "whether it was asked for is not known" in missing.out
+    assert not store.exists()
+    (tmp_path / "urls").write_text(f"{asked}\n")
+    run("rekey", "--format", "urls", tmp_path / "urls", "--store", f"sqlite:{store}")
+    assert "it was asked for" in run("why", asked, "--job", job, "--store", f"sqlite:{store}").out
+
+
+def test_the_crawl_of_the_project_is_asked(capfdbinary, whole_job):
+    """Its settings name the job directory, or the database itself as its store."""
+    database = f"sqlite:{whole_job / 'urlnorm.sqlite'}"
+    for spec, folder in (("memory", str(whole_job)), (database, "/nowhere"), (database, None)):
+        project = Project("default", {}, (), spec, {}, folder, STOCK_FINGERPRINTER)
+        assert main(["why", f"{HOST}/failed"], project=project) == 0
+        assert "it was asked for, under" in capfdbinary.readouterr().out.decode()
+
+
+# --- what cannot be answered ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name the job directory of the crawl with --job, or its log with --log"),
+        (("--job", "nowhere"), "nowhere: there is no urlnorm.sqlite in it, so it is no job direc"),
+    ],
+)
+def test_what_is_no_job_is_named(run, arguments, message):
+    done = run("why", HOME, *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_other_rules_than_those_of_the_crawl_are_refused(run, whole_job):
+    """With other rules the key would be another, and the answer wrong."""
+    done = run("why", f"{HOST}/nowhere", "--job", whole_job, "--profile", "aggressive")
+    assert done.code == 2
+    assert "its keys mean nothing under other rules" in done.err.lower()
+
+
+def test_a_job_that_a_crawl_uses(run, job):
+    """It cannot be read meanwhile."""
+    with job_tables(job):
+        done = run("why", HOME, "--job", job)
+    assert done.code == 2
+    assert "a crawl uses it" in done.err
+
+
+UNREADABLE = {
+    "a table of another version": (
+        "ALTER TABLE held RENAME COLUMN rules TO others",
+        "no such column: rules: another version made it",
+    ),
+    "rules of a held request": (
+        "UPDATE held SET rules = '[' WHERE state = 2",
+        "a held request cannot be read: JSONDecodeError",
+    ),
+    "other JSON than that of rules": (
+        "UPDATE held SET rules = '3'",
+        "a held request cannot be read: TypeError",
+    ),
+    "a learned rule": (
+        'UPDATE rule SET rule = \'{"site": "shop.test", "kind": "nosuch"}\'',
+        "cannot be read: SiteRuleError",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_a_database_that_cannot_be_read_is_named(run, job, what):
+    """One line, whichever question fails."""
+    statement, said = UNREADABLE[what]
+    with closing(sqlite3.connect(job / "urlnorm.sqlite")) as database, database:
+        database.execute(statement)
+    done = run("why", f"{HOST}/later", "--job", job)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert f"{job}/urlnorm.sqlite: " in done.err
+    assert said in done.err
+
+
+def test_a_file_that_is_no_database_is_named(run, tmp_path):
+    (tmp_path / "urlnorm.sqlite").write_text("no database, and long enough to be read as one" * 99)
+    done = run("why", HOME, "--job", tmp_path)
+    assert done.code == 2
+    assert "urlnorm.sqlite: file is not a database" in done.err
+
+
+# --- crawls ---------------------------------------------------------------------------------
+
 SETTINGS = {
     "ADDONS": {"scrapy_urlnorm.Addon": 900},
     "URLNORM_LEARN": "redirects",  # the first rule is one from redirects, for each test
@@ -27,11 +240,6 @@ SETTINGS = {
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
 }
-
-
-@pytest.fixture
-def run(capfdbinary, monkeypatch):
-    return Runner(capfdbinary, monkeypatch)
 
 
 def shop(url):
@@ -46,127 +254,41 @@ def shop(url):
     return page(url)
 
 
-@pytest.fixture
-def job(tmp_path):
-    """The job directory of a crawl of the shop that has ended."""
+def test_a_real_crawl(run, tmp_path):
+    """It arrived, has the key of another, is suppressed by a tested rule, or was never met."""
+    job = tmp_path / "job"
     with Site(shop) as site:
-        result = crawl(site, [HOME], {**SETTINGS, "JOBDIR": str(tmp_path / "job")})
-    assert result.stats["finish_reason"] == "finished"
-    assert result.stats["urlnorm/learned/withheld"]
-    return str(tmp_path / "job")
-
-
-@pytest.mark.parametrize(
-    ("url", "code", "said"),
-    [
-        ("https://shop.test/a/0", 0, "its page arrived"),
-        ("https://shop.test/a/0?utm_source=x", 0, "behind https://shop.test/a/0\n"),
-        ("http://shop.test/a/last", 0, "behind https://shop.test/a/last\n"),
-        ("http://shop.test/a/last", 0, "by force-scheme"),
-        (
-            "http://shop.test/a/last",
-            0,
-            "source redirect, 2 for it, 0 against, such as http://shop.test/",
-        ),
-        ("https://shop.test/nowhere", 1, "the crawl has not met it"),
-    ],
-)
-def test_what_became_of_a_url(run, job, url, code, said):
-    """It arrived, has the key of another, is withheld by a rule, or was never met."""
-    done = run("why", url, "--job", job)
-    assert (done.code, done.err) == (code, "")
-    assert said in done.out
-
-
-def test_when_and_how_often_a_url_was_dropped(run, job):
-    """The record says it, with the rules; of a page that was fetched once it says nothing."""
-    dropped = run("why", "https://shop.test/a/0?utm_source=x", "--job", job).out
-    assert (
-        "not sent 1 time, for example as https://shop.test/a/0?utm_source=x, by drop-p" in dropped
-    )
-    assert re.search(r"^  at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d$", dropped, re.MULTILINE)
-    withheld = run("why", "http://shop.test/a/last", "--job", job).out
-    assert "as http://shop.test/a/last, by force-scheme" in withheld
-    assert "not sent" not in run("why", "https://shop.test/a/1", "--job", job).out
+        crawl(site, [HOME], {**SETTINGS, "JOBDIR": str(job)})
+    for url, said in {
+        "https://shop.test/a/0": "its page arrived",
+        "https://shop.test/a/0?utm_source=x": "behind https://shop.test/a/0\n",
+        "http://shop.test/a/last": "behind https://shop.test/a/last\n  by ",
+        "http://shop.test/gone": "it was asked for, under",
+        "https://shop.test/nowhere": "the crawl has not met it",
+    }.items():
+        assert said in run("why", url, "--job", job).out
     answer = json.loads(run("why", "http://shop.test/a/last", "--job", job, "--json").out)
-    assert answer["dropped"]["first"] == "https://shop.test/a/last"
-    assert answer["dropped"]["times"] == 1
-
-
-def test_whether_a_rule_was_tested(run, job):
-    """The crawl sent some requests that the rule would have withheld."""
-    answer = json.loads(run("why", "http://shop.test/a/last", "--job", job, "--json").out)
-    ((learned,),) = [answer["learned"]]
+    (learned,) = answer["learned"]
+    assert learned["source"] == "redirect"
+    assert learned["support"] >= 2
     assert learned["tested"] > 0
-    said = run("why", "http://shop.test/a/last", "--job", job).out
-    assert f"tested: {learned['tested']} request" in said
-
-
-def test_a_job_without_a_record(run, job):
-    """An older version wrote none: what the database knows is said."""
-    Path(job, "urlnorm.drops").unlink()
-    done = run("why", "http://shop.test/a/last", "--job", job)
-    assert done.code == 0
-    assert "behind https://shop.test/a/last" in done.out
-    assert "no test of it is known" in done.out
-
-
-def test_a_record_that_cannot_be_read_is_named(run, job):
-    Path(job, "urlnorm.drops").write_text("no database, and long enough to be read as one" * 99)
-    done = run("why", "http://shop.test/a/last", "--job", job)
-    assert done.code == 2
-    assert "urlnorm.drops: file is not a database" in done.err
 
 
 def test_a_page_that_names_itself(run, tmp_path):
-    """A post is withheld behind its topic, which has a permalink to it."""
+    """A post stands behind its topic, which has a permalink to it."""
     with Site(Forum()) as site:
         settings = {**SETTINGS, "JOBDIR": str(tmp_path / "job")}
-        result = crawl(site, ["http://forum.test/"], settings)
-    assert result.stats["urlnorm/learned/withheld"] > 60
+        crawl(site, ["http://forum.test/"], settings)
     answers = [
         json.loads(run("why", post_url(topic, 3), "--job", tmp_path / "job", "--json").out)
         for topic in range(25)
     ]
-    withheld = [answer for answer in answers if answer["state"].startswith("it is withheld")]
-    assert len(withheld) > 15
-    for answer in withheld:
-        assert answer["names"]
+    suppressed = [answer for answer in answers if answer["state"].startswith("it is suppressed")]
+    assert len(suppressed) > 15
+    for answer in suppressed:
+        assert answer["held"]["is_alias"]
         topic = answer["url"].split("/")[4]
         assert answer["behind"] == topic_url(topic)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "name the job directory of the crawl with --job, or its log with --log"),
-        (
-            ("--job", "nowhere"),
-            "nowhere: there is no urlnorm.pending in it, so it is no job directory",
-        ),
-    ],
-)
-def test_what_is_no_job_is_named(run, arguments, message):
-    done = run("why", HOME, *arguments)
-    assert done.code == 2
-    assert message in done.err
-
-
-def test_other_rules_than_those_of_the_crawl_are_refused(run, job):
-    """With other rules the key would be another, and the answer wrong."""
-    done = run("why", "https://shop.test/nowhere", "--job", job, "--profile", "aggressive")
-    assert done.code == 2
-    assert "its keys mean nothing under other rules" in done.err.lower()
-
-
-def test_a_job_that_a_crawl_uses(run, job):
-    """It cannot be read meanwhile."""
-    from scrapy_urlnorm.crawl.queue.pending import PendingRequests
-
-    with closing(PendingRequests(f"{job}/urlnorm.pending")):
-        done = run("why", HOME, "--job", job)
-    assert done.code == 2
-    assert "a crawl uses it" in done.err
 
 
 @pytest.mark.parametrize(
@@ -178,7 +300,7 @@ def test_a_job_that_a_crawl_uses(run, job):
         (
             "https://shop.test/nowhere",
             1,
-            "no URL with its key was fetched; whether it was withheld is not in a log",
+            "no URL with its key was fetched; whether it was suppressed is not in a log",
         ),
     ],
 )
@@ -189,93 +311,3 @@ def test_the_log_of_a_crawl_without_jobdir(run, tmp_path, url, code, said):
     done = run("why", url, "--log", tmp_path / "log")
     assert (done.code, done.err) == (code, "")
     assert said in done.out
-
-
-def damaged(job, *statements):
-    """Change the database of a job by hand."""
-    with closing(sqlite3.connect(f"{job}/urlnorm.pending")) as database, database:
-        for statement in statements:
-            database.execute(statement)
-
-
-UNREADABLE = {
-    "a table that an older version does not have": (
-        ["DROP TABLE alias_site"],
-        "no such table: alias_site: an older version made it",
-    ),
-    "a table of later questions": (["DROP TABLE key"], "no such table: key"),
-    "JSON of aliases": (
-        ["INSERT INTO alias_site VALUES ('shop.test', '{\"claims\"')"],
-        "the aliases of shop.test cannot be read: JSONDecodeError",
-    ),
-    "other JSON than that of aliases": (
-        ["INSERT INTO alias_site VALUES ('shop.test', '{\"claims\": [3]}')"],
-        "the aliases of shop.test cannot be read: TypeError",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", UNREADABLE)
-def test_a_database_that_cannot_be_read_is_named(run, job, what):
-    """One line, whichever question fails."""
-    statements, said = UNREADABLE[what]
-    # A withheld request without a page asks for aliases; one that was never met for the keys.
-    kept = "INSERT INTO withheld VALUES (NULL, 'shop.test', x'01', ?, x'00', 0, 0)"
-    url = "https://shop.test/kept"
-    key = get_fingerprint(Normalizer().normalize(url))
-    damaged(job, kept.replace("?", f"x'{key.hex()}'"), *statements)
-    asked = "https://shop.test/nowhere" if "key" in statements[0] else url
-    done = run("why", asked, "--job", job)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.count("\n") == 1
-    assert f"{job}/urlnorm.pending: " in done.err
-    assert said in done.err
-
-
-def test_a_file_that_is_no_database_is_named(run, tmp_path):
-    (tmp_path / "urlnorm.pending").write_text("no database, and long enough to be read as one" * 99)
-    done = run("why", HOME, "--job", tmp_path)
-    assert done.code == 2
-    assert "urlnorm.pending: file is not a database" in done.err
-
-
-def without_store(job):
-    """Take the store out of the folder. Return where it is now, as --store has it."""
-    lmdb = Path(job, "urlnorm.lmdb")
-    kind, store = ("lmdb", lmdb) if lmdb.exists() else ("file", Path(job, "urlnorm.seen"))
-    elsewhere = Path(job).with_name("elsewhere")
-    store.rename(elsewhere)
-    return f"{kind}:{elsewhere}"
-
-
-def test_a_store_outside_of_the_folder(run, job):
-    """It is asked if it is named; without it, nothing is said of what only the store knows."""
-    gone = f"{HOST}/gone"  # asked for, and no page came
-    assert "it was asked for, under" in run("why", gone, "--job", job).out
-    spec = without_store(job)
-    done = run("why", gone, "--job", job)
-    assert done.code == 1
-    assert "whether it was asked for is not known" in done.out
-    assert "it was asked for, under" in run("why", gone, "--job", job, "--store", spec).out
-    missing = run("why", gone, "--job", job, "--store", f"{spec}.nowhere")
-    assert "whether it was asked for is not known" in missing.out
-    assert not Path(f"{spec.partition(':')[2]}.nowhere").exists()
-
-
-def test_the_store_of_the_project_is_asked(capfdbinary, job):
-    """Its settings name it, and the job directory too."""
-    gone = f"{HOST}/gone"
-    spec = without_store(job)
-    project = Project("default", {}, (), spec, {}, job, STOCK_FINGERPRINTER)
-    assert main(["why", gone], project=project) == 0
-    assert "it was asked for, under" in capfdbinary.readouterr().out.decode()
-
-
-def test_a_key_that_waits_for_the_store(run, job):
-    """After a kill the store may not have it yet."""
-    url = "https://shop.test/late"
-    key = get_fingerprint(Normalizer().normalize(url))
-    assert run("why", url, "--job", job).code == 1
-    damaged(job, f"INSERT INTO key VALUES (x'{key.hex()}')")
-    done = run("why", url, "--job", job)
-    assert (done.code, "it was asked for, under" in done.out) == (0, True)

@@ -235,7 +235,7 @@ def test_only_what_a_get_brought_is_a_row(log):
         extension.response_received(html, request, None)
         if request.url.startswith("http"):
             extension.response_downloaded(moved, request, None)
-    extension._writer.close()
+    extension.spider_closed(None)
     assert log.read_text() == ""
 
 
@@ -246,7 +246,7 @@ def test_a_huge_page_is_named_by_its_bytes(log, monkeypatch):
     for n, body in enumerate((b"<p>" + b"x" * 7, b"<p>" + b"x" * 8)):
         url = f"http://a.test/{n}"
         extension.response_received(HtmlResponse(url, body=body), Request(url), None)
-    extension._writer.close()
+    extension.spider_closed(None)
     small, huge = map(json.loads, log.read_text().splitlines())
     assert small["lines"]
     assert small["bag_digest"]
@@ -322,16 +322,16 @@ def test_a_key_that_is_none_is_not_taken(log):
         CrawlLog(str(log))
 
 
-def test_secrets_can_be_kept(log):
-    """Whoever makes keys of the URLs of a log may want them as they stand; no key is made then."""
-    with Site({"http://a.test/?token=abc12345def": page("x")}) as site:
-        crawl(
-            site,
-            ["http://a.test/?token=abc12345def"],
-            {SETTING: str(log), **EXTENSION, "URLNORM_CRAWL_LOG_SECRETS": True},
-        )
-    assert list(rows(log)) == ["http://a.test/?token=abc12345def"]
-    assert list(log.parent.iterdir()) == [log]
+def test_the_log_of_the_report_has_what_was_fetched(tmp_path):
+    """Keys are made of its URLs: none is masked, and only the owner may read it."""
+    job, url = tmp_path / "job", "http://a.test/?token=abc12345def"
+    settings = {"JOBDIR": str(job), "URLNORM_REPORT": str(tmp_path / "report.html")}
+    with Site({url: page("x")}) as site:
+        crawl(site, [url], {**settings, "ADDONS": {"scrapy_urlnorm.Addon": 900}})
+    log = job / "urlnorm-report.jsonl.gz"
+    assert list(rows(log)) == [url]
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert not list(job.glob("*.key"))
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "log.jsonl.gz"])
@@ -468,7 +468,7 @@ def test_a_base_that_is_no_url_is_not_our_end(log):
     response = HtmlResponse("http://a.test/", body=body)
     extension = CrawlLog(str(log))
     extension.response_received(response, Request("http://a.test/"), None)
-    extension._writer.close()
+    extension.spider_closed(None)
     assert list(rows(log)) == ["http://a.test/"]
 
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from scrapy_urlnorm.crawl.live.page_aliases import in_words
+from scrapy_urlnorm.crawl.online.aliases import in_words
 from scrapy_urlnorm.learning import aliases
-from scrapy_urlnorm.learning.alias_links import form_of, permalink, shortlink
+from scrapy_urlnorm.learning.alias_links import permalink, shortlink
 from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases
 from scrapy_urlnorm.learning.mining import survey
 from scrapy_urlnorm.logs import Observation
@@ -193,22 +193,6 @@ def test_mining_reports_the_aliases_of_a_site():
     assert report.aliases == ()
 
 
-FORMS = {
-    "numbers are alike": ("http://f.test/topic/5/?post=7", "http://f.test/topic/6/?post=8", True),
-    "other parameters": ("http://f.test/topic/5/?post=7", "http://f.test/topic/5/?page=7", False),
-    "no parameters": ("http://f.test/topic/5/?post=7", "http://f.test/topic/5/", False),
-    "another host": ("http://f.test/topic/5", "http://g.test/topic/5", False),
-    "another folder": ("http://f.test/topic/5", "http://f.test/user/5", False),
-}
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_the_form_of_a_name(name):
-    """Requests of one form wait alike, where `URLNORM_DEFER_ALIASES` asks for it."""
-    one, other, alike = FORMS[name]
-    assert (form_of(one) == form_of(other)) is alike
-
-
 def test_the_log_shows_no_secret_of_a_name():
     """The examples of a pattern are URLs of the site as they stand."""
     site = SiteAliases("a.test")
@@ -224,7 +208,7 @@ def test_the_log_shows_no_secret_of_a_name():
 
 
 def learned():
-    """A site with an accepted pattern, a dead one, a contested name and a name that can wait."""
+    """A site with an accepted pattern, a dead one, and a contested name."""
     site = SiteAliases("a.test")
     for number in range(8):
         page = f"{HOST}/t/{number}"
@@ -255,7 +239,6 @@ def test_a_later_run_knows_what_an_earlier_one_knew():
             other and (other.page, other.pattern.identity)
         )
         assert (one is None) == (number == 99)
-        assert after.can_wait(name) == before.can_wait(name)
     wrong = permalink(f"{HOST}/t/9", f"{HOST}/t/9?old=1", "top")
     assert after.is_open(wrong.look) is before.is_open(wrong.look)
     doubts = after.arrives(f"{HOST}/p/7?x=1".encode(), "another")

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.learning.rules import evidence_of, said
 from scrapy_urlnorm.learning.slots import Hasher, in_order, slots_of
 from scrapy_urlnorm.learning.trials import Count
+from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules.context import Among, Context, Has, Is, No, PathText, Rest, Slash
 from scrapy_urlnorm.site_rules.form import REPEAT, without
 from scrapy_urlnorm.site_rules.operations import (
@@ -187,3 +189,14 @@ def test_evidence_is_written_into_the_rule() -> None:
     assert rule.false_merge_upper == 0.0123
     assert rule.when == {"host": "a.h.example"}
     assert evidence_of(Count(40.0, 0, 80), 1e-9).false_merge_upper == 0.0001
+
+
+def test_an_example_is_text_that_a_file_holds():
+    """Half a character in a URL: the rule is learned all the same."""
+    rows = [
+        Observation(f"http://h.test/\udcff/{n}{query}", 200, f"c{n}")
+        for n in range(20)
+        for query in ("", f"?v={n}")
+    ]
+    (rule,) = mine(rows)
+    repr(rule).encode()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_urlnorm.crawl.live.audits import Audits
+from scrapy_urlnorm.crawl.online.audits import Audits
+from scrapy_urlnorm.crawl.online.keys import Keys
+from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.learning import shown as module
 from scrapy_urlnorm.learning.shown import shown
 from scrapy_urlnorm.learning.worker import Job, mined
 from scrapy_urlnorm.logs.observation import Observation
+from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.site_rules import SiteRule
+from scrapy_urlnorm.stores.sqlite import Database
 
 HOST = "http://shop.test"
 SID = SiteRule(kind="drop-param", site="shop.test", param="sid", source="content", support=40)
@@ -66,18 +70,30 @@ def test_pairs_are_bounded(monkeypatch):
     assert len(shown([SID], rows)[SID.identity]) == 1
 
 
-def test_what_was_shown_is_not_audited_as_a_new_kind():
+def match_of(url, twin, content):
+    """A request for *url* that *SID* would suppress behind *twin*."""
+    keys = Keys("shop.test", url.encode(), b"cluster")
+    page = Page(twin.encode(), twin, Identity(content), 0)
+    return Match(keys, page, (Reason(SID, SID.support),))
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_what_was_shown_is_not_audited_as_a_new_kind(is_shown):
     """A rule with many witnesses is audited once, and then for each kind that is new."""
+    database = Database()
+    database.open()
+    database.ensure("CREATE TABLE rule (identity TEXT, agreed INTEGER)")
+    audits = Audits(database)
     request, twin = f"{HOST}/b/c?sid=1&x=2", f"{HOST}/b/c?x=2"
-    number = {}
-    for is_shown in (False, True):
-        audits = Audits()
-        if is_shown:
-            audits.shown(SID, [(request, twin)])
-        assert audits.is_due([SID], f"{HOST}/a/b?sid=1", "a", f"{HOST}/a/b")
-        audits.agreed([SID], "a")
-        number[is_shown] = audits.is_due([SID], request, "b", twin)
-    assert number == {False: True, True: False}
+    if is_shown:
+        audits.covered(Reason(SID, SID.support), [(request, twin)])
+    url = f"{HOST}/a/b?sid=1"
+    match = match_of(url, f"{HOST}/a/b", "a")
+    assert audits.is_due(match, url)
+    audits.begin(match, url)
+    audits.agreed(audits.get(url.encode()))
+    assert audits.is_due(match_of(request, twin, "b"), request) is not is_shown
+    database.close()
 
 
 def test_the_miner_of_a_crawl_tells_what_it_was_shown():

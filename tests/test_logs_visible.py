@@ -114,6 +114,7 @@ def trees(source: str):
 @example("<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0 Strict//EN' 'x'><script>a<b</script>c")
 @example("<p></body></html>one<p>two")
 @example("<html hidden>one")
+@example("<p>3 ▲ days ▼ ago<p>x ▲ y/z")
 @example("<title hidden>one")
 @example("a<span hidden>b</span>c<div hidden>d</div>e<svg><svg/>f</svg>g")
 @example("<div><h2>Leave a reply to Ann</h2><form><textarea></textarea></form></div>")

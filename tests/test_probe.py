@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
+from functools import cache
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.learning import probe as module
-from scrapy_urlnorm.learning.probe import MOST_PAIRS, Comparison, Pair, Probe, fitted, probes_for
+from scrapy_urlnorm.crawl.probe import ProbeSpider
+from scrapy_urlnorm.learning.probe import MOST_PAIRS, Pair, Probe, fitted, probes_for
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -17,30 +21,50 @@ DROP = SiteRule(site="*.shop.test", kind="drop-param", param="colour", status="p
 PAIR = Pair("http://shop.test/a?colour=1", "http://shop.test/a")
 
 
+def first_request(spider):
+    """The one request that a spider of one site begins with."""
+    return asyncio.run(anext(spider.start()))
+
+
 @pytest.mark.parametrize(
     ("contents", "control", "outcome"),
     [
         ("aa", False, "agrees"),
-        ("aa", True, None),
         ("aaa", True, "agrees"),
         ("aab", True, "changes"),
-        ("ab", False, None),
-        ("aba", False, None),
         ("abab", False, "differs"),
+        ("abab", True, "differs"),
         ("abac", False, "changes"),
         ("abb", False, "changes"),
         ("abc", False, "changes"),
+        ("!", False, "changes"),
+        ("a!", False, "changes"),
+        ("ab-", False, "changes"),
     ],
 )
 def test_what_the_fetches_of_a_pair_say(contents, control, outcome):
     """Two different pages count only if each of them is the same the second time."""
-    comparison = Comparison(PAIR, lambda a, b: a == b, control=control)
+    test = Probe(DROP, [PAIR] if control else [PAIR, PAIR])
+    if not control:
+        test.next_pair()  # of several pairs the first is a control
+    requests = [first_request(ProbeSpider([test]))]
     for number, content in enumerate(contents):
-        assert comparison.outcome is None
-        assert comparison.next_url() == PAIR[number % 2]
-        comparison.add(content)
-    assert comparison.outcome == outcome
-    assert comparison.content == "a"
+        (request,) = requests
+        assert request.url == PAIR[number % 2]
+        page = HtmlResponse(
+            request.url,
+            500 if content == "!" else 200,
+            body=b"<p>this is page %a</p>" % content,
+        )
+        if content == "-":
+            failure = SimpleNamespace(request=request)
+            requests = list(request.errback(failure))
+        else:
+            requests = list(request.callback(page, **request.cb_kwargs))
+    assert requests == []
+    assert test.fetches == len(contents)
+    found = {"agrees": len(test.agreed), "differs": len(test.differed), "changes": test.silent}
+    assert found == {name: name == outcome for name in found}
 
 
 def probe(pairs=MOST_PAIRS, **options):
@@ -125,6 +149,17 @@ def test_the_evidence_stands_in_the_rule():
     assert test.decided().note == "probed: 2 contents agree, 0 pairs differ, 1 say nothing; 2"
 
 
+@cache
+def decision(agreed, differed):
+    """What a rule is after so many pairs of either kind; ``None`` if it asks for one more."""
+    test = Probe(DROP, [PAIR] * MOST_PAIRS, is_complete=False)
+    for number in range(agreed):
+        test.agree(number)
+    for _ in range(differed):
+        test.differ(PAIR)
+    return test.status if test.next_pair() is None else None
+
+
 def chances(share):
     """The probabilities that a rule is accepted or refuted of whose pairs this share differs.
 
@@ -134,14 +169,12 @@ def chances(share):
     for _ in range(MOST_PAIRS):
         after = defaultdict(float)
         for (agreed, differed), chance in here.items():
-            for step, weight in (((1, 0), 1 - share), ((0, 1), share)):
-                counts = (agreed + step[0], differed + step[1])
-                test = Probe(DROP, [PAIR] * MOST_PAIRS, is_complete=False)
-                test._evidence = counts[0] * module._AGREES + counts[1] * module._DIFFERS
-                if test.next_pair() is None:
-                    ends[test.status] += chance * weight
-                else:
-                    after[counts] += chance * weight
+            for counts, weight in (
+                ((agreed + 1, differed), 1 - share),
+                ((agreed, differed + 1), share),
+            ):
+                status = decision(*counts)
+                (after if status is None else ends)[status or counts] += chance * weight
         here = after
     return ends
 
@@ -226,14 +259,13 @@ def test_only_proposed_rules_of_the_site_get_pairs():
     assert found.pairs == [("http://www.shop.test/a?colour=1", "http://www.shop.test/a")]
 
 
-def test_of_many_urls_a_sample_is_kept(monkeypatch):
+def test_of_many_urls_a_sample_is_kept():
     """The same one, whatever the order of the rows; and it is known that there are more."""
-    monkeypatch.setattr(module, "_GROUPS", 10)
-    rows = [row(f"http://shop.test/{n}?colour=1") for n in range(200)]
+    rows = [row(f"http://shop.test/{n}?colour=1") for n in range(4_100)]
     (one,) = probes_for([DROP], rows)
     (other,) = probes_for([DROP], rows[::-1])
     assert one.pairs == other.pairs
-    assert len(one.pairs) == 10
+    assert len(one.pairs) == MOST_PAIRS
     assert not one.is_complete
 
 

@@ -10,6 +10,7 @@ import pytest
 from cli_runner import Runner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from job_tables import job_tables
 from loopback import Site, crawl
 from test_cli_why import shop
 
@@ -17,12 +18,12 @@ from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.report import plots
 from scrapy_urlnorm.report import rows as rows_module
-from scrapy_urlnorm.report.drops import DropRecord, Drops, rule_in_words
-from scrapy_urlnorm.report.drops import Point as Progress
 from scrapy_urlnorm.report.figures import Host, Left, Point, Suspicion
-from scrapy_urlnorm.report.gather import from_crawl, from_logs
+from scrapy_urlnorm.report.filtered import rule_in_words
+from scrapy_urlnorm.report.gather import from_crawl, from_logs, rows_of
+from scrapy_urlnorm.report.job import open_job
 from scrapy_urlnorm.report.page import page as page_of
-from scrapy_urlnorm.report.rows import RowFigures, pattern_of
+from scrapy_urlnorm.report.rows import pattern_of
 from scrapy_urlnorm.site_rules import SiteRule
 
 HOST = "http://shop.test"
@@ -130,17 +131,16 @@ def test_the_look_of_a_url(url, pattern):
 def test_of_many_spared_rows_a_sample_tells_the_rules(monkeypatch):
     """Their number is about right, and the work does not grow with it."""
     explained = []
+    explain = Normalizer.explain
     monkeypatch.setattr(rows_module, "SAMPLE", 32)
     monkeypatch.setattr(
-        RowFigures,
-        "_rules_between",
-        lambda self, first, url: explained.append(url) or ["drop-params"],
+        Normalizer, "explain", lambda self, url: explained.append(url) or explain(self, url)
     )
     rows = [("/a", "A"), *((f"/a?utm_source={number}", "A") for number in range(10_000))]
     figures = of(*rows)
     assert figures.spared == 10_000
     assert figures.rules[0].spared == pytest.approx(10_000, rel=0.05)
-    assert len(explained) < 500
+    assert len(explained) < 1_000
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
@@ -163,47 +163,38 @@ def test_what_is_kept_is_bounded(monkeypatch):
 # --- a crawl --------------------------------------------------------------------------------
 
 
-def test_what_a_crawl_did(tmp_path):
-    """Its rows, what it dropped by host and rule, and stock Scrapy beside it."""
-    progress = iter([Progress(2, 1), Progress(4, 3)])
-    record = DropRecord(tmp_path / "drops", lambda: next(progress))
-    url = f"{HOST}/a?utm_source="
-    record.dropped(b"key", f"{url}1", f"{HOST}/a", ["drop-params"], saves=True)
-    record._step = record._until_point = 9
-    record.dropped(b"key", f"{url}2", f"{HOST}/a", ["drop-params"], saves=True)
-    record.close()
-    rows = [Observation(f"{HOST}/{name}", 200, name.upper()) for name in "abca"]
-    with Drops(tmp_path / "drops") as drops:
-        figures = from_crawl(rows, drops, (), title="a crawl")
-    assert (figures.requests, figures.distinct, figures.spared, figures.left) == (4, 3, 3, 0)
-    assert figures.hosts[0].spared == 2
-    assert figures.rules[0][:4] == ("drop-params", "active", "catalogue", 2)
-    assert (figures.rules[0].one, figures.rules[0].other) == (f"{HOST}/a", f"{url}1")
-    assert Point("this crawl", 4, 3) in figures.course
+def test_what_a_crawl_did(tmp_path, monkeypatch):
+    """What it fetched, what it did not by host and rule, and stock Scrapy beside it."""
+    clock = iter(range(100))
+    monkeypatch.setattr("time.time", lambda: float(next(clock)))
+    learned = SiteRule(site="shop.test", kind="drop-param", param="sid", source="content")
+    with job_tables(tmp_path) as job:
+        for name in "abc":
+            job.page(f"{HOST}/{name}", name)
+        job.record.answered()
+        job.filtered(f"{HOST}/a?utm_source=1", f"{HOST}/a", "drop-params")
+        job.record.answered()
+        words = rule_in_words(learned)
+        job.held(f"{HOST}/b?sid=1", f"{HOST}/b", words, since=float(next(clock)))
+        job.held(f"{HOST}/c#post", f"{HOST}/c", "permalinks", is_alias=True, saves=False)
+        job.record.answered()
+        job.rule(learned, agreed=4)
+    with open_job(tmp_path) as job:
+        figures = from_crawl(rows_of(job), job, title="a crawl")
+    assert (figures.requests, figures.distinct, figures.spared, figures.left) == (3, 3, 2, 0)
+    assert figures.hosts == (Host("shop.test", 3, 3, 3, 2, 0),)
+    assert [rule[:4] + rule[7:10] for rule in figures.rules] == [
+        (words, "active", "content", 1, 4, f"{HOST}/b", f"{HOST}/b?sid=1"),
+        ("drop-params", "active", "catalogue", 1, None, f"{HOST}/a", f"{HOST}/a?utm_source=1"),
+    ]
     assert [p for p in figures.course if p.line == "stock Scrapy"] == [
         ("stock Scrapy", 0, 0),
         ("stock Scrapy", 1, 1),
         ("stock Scrapy", 3, 2),
-        ("stock Scrapy", 4, 3),
-        ("stock Scrapy", 7, 3),
-        ("stock Scrapy", 7, 3),
+        ("stock Scrapy", 5, 3),
+        ("stock Scrapy", 5, 3),
     ]
-
-
-def test_a_learned_rule_that_gave_way_to_another_is_gone(tmp_path):
-    """It spared requests, and nobody knew it at the end."""
-    record = DropRecord(tmp_path / "drops", lambda: Progress(9, 3))
-    for rule in ("older rule", "permalinks #post", "drop-params"):
-        record.dropped(rule.encode(), f"{HOST}/?{rule}", f"{HOST}/", [rule], saves=True)
-    record.tested([("permalinks #post", 2)])
-    record.close()
-    with Drops(tmp_path / "drops") as drops:
-        figures = from_crawl([], drops, (), title="a crawl")
-    assert {rule.rule: (rule.status, rule.tested) for rule in figures.rules} == {
-        "older rule": ("gone", None),
-        "permalinks #post": ("active", 2),
-        "drop-params": ("active", None),
-    }
+    assert "2 requests are suppressed because of what was learned." in figures.notes
 
 
 SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
@@ -241,7 +232,7 @@ def test_a_crawl_writes_its_report(tmp_path, monkeypatch, jobdir):
     assert f"spared {saved} requests that stock Scrapy" in html
     assert f"got {result.stats['downloader/response_count']} answers" in html
     learned = [row for row in tables(html)["rules"] if row["learned from"] == "redirect"]
-    assert sum(row["spared"] for row in learned) == result.stats["urlnorm/learned/withheld"]
+    assert sum(row["spared"] for row in learned) == saved - result.stats["urlnorm/merged"]
     assert any(row["tests passed"] for row in learned)
     assert "stock Scrapy: " in html
     assert (tmp_path / "job" / "urlnorm-report.jsonl.gz").exists() == jobdir
@@ -282,21 +273,21 @@ def run(capfdbinary, monkeypatch):
 
 
 def test_the_report_of_a_job_directory(run, tmp_path):
-    """From its databases, or with the log of the same crawl; and of one that is resumed."""
+    """From its database, or with the log of the same crawl."""
     job, log, path = tmp_path / "job", tmp_path / "log.jsonl", tmp_path / "report.html"
     settings = {**SETTINGS, "JOBDIR": str(job), "URLNORM_CRAWL_LOG": str(log)}
     with Site(shop) as site:
         result = crawl(site, [f"{HOST}/"], settings)
     done = run("report", job, "-o", path)
     assert (done.code, done.out, done.err) == (0, "", f"wrote {path}\n")
-    of_databases = path.read_text(encoding="utf-8")
+    of_database = path.read_text(encoding="utf-8")
     saved = result.stats["urlnorm/saved"]
-    assert f"spared {saved} requests" in of_databases
-    assert {row["rule"] for row in tables(of_databases)["rules"]} >= {"drop-params"}
+    assert f"spared {saved} requests" in of_database
+    assert {row["rule"] for row in tables(of_database)["rules"]} >= {"drop-params"}
     assert run("report", job, log, "-o", path).code == 0
     of_log = path.read_text(encoding="utf-8")
     assert f"got {result.stats['downloader/response_count']} answers" in of_log
-    assert tables(of_log)["rules"] == tables(of_databases)["rules"]
+    assert tables(of_log)["rules"] == tables(of_database)["rules"]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +297,7 @@ def test_the_report_of_a_job_directory(run, tmp_path):
         (("rows.jsonl", "-o", "nowhere/page.html"), "nowhere/page.html: No such file"),
         (("rows.jsonl",), "the following arguments are required: -o/--output"),
         (("one", "two", "-o", "page.html"), "a report is about one crawl: one and two are two"),
-        (("one", "-o", "page.html"), "one: there is no urlnorm.drops in it"),
+        (("one", "-o", "page.html"), "one/urlnorm.sqlite: file is not a database"),
     ],
 )
 def test_what_cannot_be_reported_is_named(run, tmp_path, monkeypatch, arguments, message):
@@ -314,7 +305,7 @@ def test_what_cannot_be_reported_is_named(run, tmp_path, monkeypatch, arguments,
     (tmp_path / "rows.jsonl").write_text('{"url": "http://shop.test/", "status": 200}\n')
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "urlnorm.pending").touch()
+        (tmp_path / name / "urlnorm.sqlite").write_text("no database, and long enough" * 99)
     done = run("report", *arguments)
     assert done.code == 2
     assert message in done.err

@@ -49,7 +49,7 @@ class UntilLearned:
 
     def __call__(self, url):
         if url.endswith("/stage-1"):
-            until(lambda: "Learned from equal pages" in self.runs.log.read_text())
+            until(lambda: "Learned: " in self.runs.log.read_text())
         return self.site(url)
 
 
@@ -60,7 +60,7 @@ def until(holds):
         time.sleep(0.02)
 
 
-def test_a_crawl_killed_while_twins_are_withheld_loses_no_page(tmp_path):
+def test_a_crawl_killed_while_twins_are_suppressed_loses_no_page(tmp_path):
     """The next run has the rule, or learns it again; it sends no more than a few audits."""
     hostile = ContentTwins(victims=40)
     doors = Doors(hostile, hostile.last)

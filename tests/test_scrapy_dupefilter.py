@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from unittest import mock
 
 import pytest
 import scrapy
@@ -16,7 +17,7 @@ from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.exceptions import StoreUnavailableError
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.stores import MemorySeen, open_store
+from scrapy_urlnorm.stores import open_store
 
 HOME = "http://shop.test/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}}
@@ -169,69 +170,6 @@ def test_a_failing_store_ends_the_crawl_and_loses_no_request(caplog):
     assert "no answer from the store" in caplog.text
 
 
-class Away(MemorySeen):
-    """A store that does not answer while it is told so, and counts the questions."""
-
-    away = False
-    asked = 0
-
-    def __contains__(self, key):
-        self.asked += 1
-        if self.away:
-            raise StoreUnavailableError("no answer from the store")
-        return super().__contains__(key)
-
-    def add_many(self, keys):
-        if self.away:
-            raise StoreUnavailableError("no answer from the store")
-        return super().add_many(keys)
-
-
-def test_keys_wait_for_the_commit():
-    """A scheduler that has requests on disk tells when the store may know of them."""
-    store = Away()
-    dupefilter, _ = new(store)
-    dupefilter.keys.wait_for_commits()
-    assert not dupefilter.request_seen(Request(HOME + "a"))
-    assert dupefilter.request_seen(Request(HOME + "a#x"))
-    assert len(store) == 0
-    (key,) = dupefilter.keys.uncommitted
-    assert dupefilter.keys.knows(key)
-    dupefilter.keys.commit()
-    assert len(store) == 1
-    assert not dupefilter.keys.uncommitted
-    assert dupefilter.request_seen(Request(HOME + "a"))
-
-
-def test_a_store_that_fails_while_keys_wait():
-    """It is reported once and not asked again; what this run knows is still a duplicate."""
-    store = Away()
-    ended = []
-    dupefilter, stats = new(store, on_failure=lambda: ended.append(1))
-    dupefilter.keys.wait_for_commits()
-    store.away = True
-    assert not dupefilter.request_seen(Request(HOME + "a"))
-    assert not dupefilter.request_seen(Request(HOME + "b"))
-    assert dupefilter.request_seen(Request(HOME + "a"))
-    assert ended == [1]
-    assert stats["urlnorm/store/errors"] == 1
-    assert store.asked == 1
-    assert len(dupefilter.keys.uncommitted) == 2
-
-
-def test_a_commit_that_fails_ends_the_crawl():
-    """The scheduler holds on to the keys."""
-    store = Away()
-    ended = []
-    dupefilter, _ = new(store, on_failure=lambda: ended.append(1))
-    dupefilter.keys.wait_for_commits()
-    dupefilter.request_seen(Request(HOME + "a"))
-    store.away = True
-    dupefilter.keys.commit()
-    assert ended == [1]
-    assert dupefilter.keys.has_failed
-
-
 def test_a_store_that_cannot_be_opened_stops_the_start():
     """The crawl does not begin, and the reason is given."""
     with pytest.raises(CloseSpider) as error:
@@ -240,14 +178,15 @@ def test_a_store_that_cannot_be_opened_stops_the_start():
     assert isinstance(error.value.__cause__, StoreUnavailableError)
 
 
-def test_close_twice():
+def test_a_store_that_cannot_be_closed_is_counted_once(caplog):
     """Scrapy's scheduler and the signal may both close it."""
     store = Flaky()
-    dupefilter, _ = new(store)
-    dupefilter.close("finished")
-    store.closed = False
-    dupefilter.close("finished")
-    assert store.closed is False
+    store.close = mock.Mock(side_effect=StoreUnavailableError("no answer from the store"))
+    dupefilter, stats = new(store)
+    for _ in range(2):
+        dupefilter.close("finished")
+    assert stats == {"urlnorm/store/errors": 1}
+    assert caplog.text.count("could not be closed") == 1
 
 
 # --- real crawls ---------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def tracebacks(log):
 
 
 class DiskIsFull(ContradictedLate):
-    """The disk is full from the page on that leads to twins which are withheld."""
+    """The disk is full from the page on that leads to twins which are suppressed."""
 
     spider = "hostile_spiders.FillsTheDisk"
 
@@ -53,8 +53,8 @@ def test_a_full_disk_sends_what_cannot_be_kept(free, learn, tmp_path):
     assert result.reason == "finished"
     assert expected - set(result.pages) == set()
     assert tracebacks(result.log) == []
-    if learn == "redirects":  # contents may teach a narrower rule, which rightly withholds some
-        assert {twin for twin, _ in hostile.victims} <= set(asked)  # sent, or put back
+    if learn == "redirects":  # contents may teach a narrower rule, which rightly suppresses some
+        assert {twin for twin, _ in hostile.victims} <= set(asked)  # sent, or requeued
     said = lines(result.log, "WARNING", "ERROR", "CRITICAL")
     assert len(said) <= 1, said
     if said:  # a statistic tells of it too
@@ -86,7 +86,7 @@ def test_a_full_disk_with_jobdir_ends_clearly_and_goes_on_later(tmp_path):
 
 @pytest.fixture
 def killed(tmp_path):
-    """A crawl that was killed while requests were withheld: its runs, site and those twins."""
+    """A crawl that was killed while requests were suppressed: its runs, site and those twins."""
     hostile = ContradictedLate()
     late_page = hostile.others[3][1]
     doors = Doors(hostile, late_page)
@@ -110,7 +110,7 @@ def databases(folder):
     ]
 
 
-def test_withheld_requests_that_are_damaged_are_reported(killed, tmp_path):
+def test_suppressed_requests_that_are_damaged_are_reported(killed, tmp_path):
     """A bit of each of them is flipped: the crawl says so, and does all that it can read."""
     runs, site, _ = killed
     flipped = 0

@@ -16,7 +16,7 @@ from redis_server import RedisServer
 SITES = named(hostile_sites, hostile_twins, hostile_ways)
 OURS = "scrapy_urlnorm.SharedScheduler"
 THEIRS = "scrapy_redis.scheduler.Scheduler"
-#: For tests of what comes back: contents may teach a narrower rule, which rightly withholds some.
+#: For tests of what comes back: contents may teach a narrower rule, which rightly suppresses some.
 REDIRECTS = {"URLNORM_LEARN": "redirects"}
 KILLED = [
     "HttpStartsFailing404",
@@ -45,7 +45,7 @@ def test_a_killed_crawl_loses_no_page(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["HttpStartsFailing404", "AliasHasPagesOfItsOwn"])
 def test_a_killed_crawl_with_many_requests_under_way_loses_no_page(name, tmp_path):
-    """The same with sixteen requests at once: pages are parked behind twins when it is killed."""
+    """The same with sixteen requests at once: pages are coalesced behind twins when it is killed."""
     hostile = SITES[name](layout="mixed")
     twin, page = hostile.victims[3][0], hostile.victims[8][1]
     doors = Doors(hostile, twin, page)
@@ -57,17 +57,17 @@ def test_a_killed_crawl_with_many_requests_under_way_loses_no_page(name, tmp_pat
     assert runs.errors() == []
 
 
-def test_what_was_withheld_before_a_kill_comes_back(tmp_path):
-    """A rule is contradicted in the second run: what it withheld in the first is sent."""
+def test_what_was_suppressed_before_a_kill_comes_back(tmp_path):
+    """A rule is contradicted in the second run: what it suppressed in the first is sent."""
     hostile = hostile_ways.ContradictedLate()
     late_page = hostile.others[4][1]
     doors = Doors(hostile, late_page)
     with Runs(hostile, tmp_path, **REDIRECTS) as runs, Site(doors) as site:
         assert doors.kill_at(late_page, runs.start(site))
-        withheld = {twin for twin, _ in hostile.victims} - set(site.requests)
-        assert len(withheld) >= len(hostile.victims) // 2  # or nothing is tested here
+        suppressed = {twin for twin, _ in hostile.victims} - set(site.requests)
+        assert len(suppressed) >= len(hostile.victims) // 2  # or nothing is tested here
         runs.finish(site)
-        assert withheld <= set(site.requests)
+        assert suppressed <= set(site.requests)
     assert pages_without_learning(hostile_ways.ContradictedLate(), tmp_path) - runs.pages == set()
     assert runs.errors() == []
 
@@ -78,18 +78,18 @@ def test_a_crawl_killed_while_requests_come_back_loses_none(tmp_path):
     doors = Doors(hostile, hostile.others[4][1])
     with Runs(hostile, tmp_path, **REDIRECTS) as runs, Site(doors) as site:
         assert doors.kill_at(hostile.others[4][1], runs.start(site))
-        withheld = {twin for twin, _ in hostile.victims} - set(site.requests)
-        doors.opens |= {twin: threading.Event() for twin in sorted(withheld)[:1]}
-        doors.is_asked |= {twin: threading.Event() for twin in sorted(withheld)[:1]}
-        assert doors.kill_at(min(withheld), runs.start(site))
+        suppressed = {twin for twin, _ in hostile.victims} - set(site.requests)
+        doors.opens |= {twin: threading.Event() for twin in sorted(suppressed)[:1]}
+        doors.is_asked |= {twin: threading.Event() for twin in sorted(suppressed)[:1]}
+        assert doors.kill_at(min(suppressed), runs.start(site))
         runs.finish(site)
-        assert withheld <= set(site.requests)
+        assert suppressed <= set(site.requests)
     assert pages_without_learning(hostile_ways.ContradictedLate(), tmp_path) - runs.pages == set()
     assert runs.errors() == []
 
 
-def test_a_resumed_crawl_without_learning_sends_what_was_withheld(tmp_path):
-    """Who switches learning off for the second run gets what the first run withheld."""
+def test_a_resumed_crawl_without_learning_sends_what_was_suppressed(tmp_path):
+    """Who switches learning off for the second run gets what the first run suppressed."""
     hostile = hostile_ways.ContradictedLate()
     doors = Doors(hostile, hostile.others[4][1])
     with Runs(hostile, tmp_path) as runs, Site(doors) as site:

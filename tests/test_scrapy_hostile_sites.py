@@ -87,7 +87,7 @@ def faults(name, folder, layout="staged", *, errbacks=True, **settings):
     if errors := [line for line in serious(learning) if line.split()[1] not in loggers(without)]:
         found.append(f"{len(errors)} errors in the log: {errors[:2]}")
     if errbacks and ignored(learning) > ignored(without):
-        found.append(f"errbacks hear of {ignored(learning)} dropped requests: those withheld?")
+        found.append(f"errbacks hear of {ignored(learning)} dropped requests: those suppressed?")
     if learning.stats.get("spider_exceptions/count") != without.stats.get(
         "spider_exceptions/count"
     ):
@@ -184,7 +184,7 @@ PROJECTS = {
     ],
 )
 def test_no_page_is_lost_with_settings_of_a_project(name, layout, project, tmp_path):
-    """With Scrapy's scheduler errbacks hear of what is withheld; pages come all the same."""
+    """With Scrapy's scheduler errbacks hear of what is suppressed; pages come all the same."""
     settings = dict(PROJECTS[project])
     errbacks = "SCHEDULER" not in settings
     assert faults(name, tmp_path, layout, errbacks=errbacks, **settings) == []
@@ -200,7 +200,7 @@ class Ends(Links):
 
 
 def test_a_crawl_that_its_spider_ends_goes_on_later(tmp_path):
-    """The spider ends the crawl while requests are withheld; the next run has the rest."""
+    """The spider ends the crawl while requests are suppressed; the next run has the rest."""
     job = {"JOBDIR": str(tmp_path / "job")}
     without, _ = visit(hostile_ways.ContradictedLate(), tmp_path, **OFF)
     site = hostile_ways.ContradictedLate()
@@ -219,7 +219,7 @@ def test_a_crawl_that_its_spider_ends_goes_on_later(tmp_path):
 
 @pytest.mark.parametrize("layout", ["staged", "queued"])
 @pytest.mark.parametrize("jobdir", [False, True], ids=["", "JOBDIR"])
-def test_what_is_withheld_calls_nobody(layout, jobdir, tmp_path):
+def test_what_is_suppressed_calls_nobody(layout, jobdir, tmp_path):
     """On an honest site learning saves requests, and no errback hears of those it saves."""
     more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
     without, asked_without = visit(hostile_ways.Honest(layout=layout), tmp_path, **OFF)
@@ -232,7 +232,7 @@ def test_what_is_withheld_calls_nobody(layout, jobdir, tmp_path):
 
 @pytest.mark.parametrize("jobdir", [False, True], ids=["", "JOBDIR"])
 def test_what_comes_back_is_as_it_was(jobdir, tmp_path):
-    """A request put back has its class, label, meta, arguments, headers and flags."""
+    """A request requeued has its class, label, meta, arguments, headers and flags."""
     more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
     without, _ = visit(hostile_ways.PutBackRequestsKeepAll(), tmp_path, **OFF)
     learning, _ = visit(hostile_ways.PutBackRequestsKeepAll(), tmp_path, **more)
@@ -244,7 +244,7 @@ def test_what_comes_back_is_as_it_was(jobdir, tmp_path):
 
 
 def test_a_crawl_that_ends_early_goes_on_later(tmp_path):
-    """CLOSESPIDER_PAGECOUNT ends runs while requests are withheld; the last run finishes all."""
+    """CLOSESPIDER_PAGECOUNT ends runs while requests are suppressed; the last run finishes all."""
     site = SITES["HttpStartsFailing404"]()
     without, _ = visit(SITES["HttpStartsFailing404"](), tmp_path, **OFF)
     pages, reasons = set(), []

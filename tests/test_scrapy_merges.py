@@ -110,20 +110,20 @@ def test_a_site_rule_is_credited_by_its_kind():
     assert found == ["trailing-slash"]
 
 
-def test_the_first_url_of_a_key_is_named_whether_it_was_queued_or_withheld():
-    """Of a withheld one nothing waits in the queue, yet what equals it is merged with it."""
+def test_the_first_url_of_a_key_is_named_whether_it_was_queued_or_suppressed():
+    """Of a suppressed one nothing waits in the queue, yet what equals it is merged with it."""
     counts = []
     fingerprinter = UrlNormRequestFingerprinter(Normalizer())
     known = Merges(fingerprinter, counts.append)
     known.remember(b"queued", FIRST, is_queued=True)
-    known.remember(b"withheld", FIRST, is_queued=False)
-    assert [known.has_queued(key) for key in (b"queued", b"withheld", b"new")] == [
+    known.remember(b"suppressed", FIRST, is_queued=False)
+    assert [known.has_queued(key) for key in (b"queued", b"suppressed", b"new")] == [
         True,
         False,
         False,
     ]
     request = Request(f"{FIRST}&utm_source=x")
-    merge = known.merged_by(request, b"withheld", needs_rules=True)
+    merge = known.merged_by(request, b"suppressed", needs_rules=True)
     assert merge == (FIRST, ["drop-params"], True)
     assert counts == ["urlnorm/merged", "urlnorm/merged/drop-params"]
 

@@ -101,17 +101,16 @@ def test_a_crawl_keeps_its_keys_under_the_name_of_its_spider(server, scheduler):
         assert client.keys("*:identity") == [b"follow:urlnorm:identity"]
 
 
-def test_a_redis_that_does_not_answer_stops_the_start_or_is_replaced(tmp_path):
-    """Without a fallback the crawl does not begin; with one it goes on and says so."""
+def test_a_redis_that_does_not_answer_stops_the_start(tmp_path):
+    """The crawl does not begin, and the log says why and what to do."""
     nowhere = {
         "ADDONS": {"scrapy_urlnorm.Addon": 900},
         "URLNORM_STORE": f"unix://{tmp_path / 'nothing'}",
         "URLNORM_STORE_OPTIONS": {"wait": 0},
     }
     with Site({HOME: page("home", "/a", "/a#x"), HOME + "a": page("a")}) as site:
-        crawl(site, [HOME], nowhere)
-        assert site.requests == []
-        nowhere["URLNORM_STORE_OPTIONS"]["fallback"] = "memory"
         result = crawl(site, [HOME], nowhere)
-    assert sorted(result.pages) == ["a", "home"]
+    assert site.requests == []
     assert str(tmp_path) in result.log
+    assert "does not answer" in result.log
+    assert "Resume the crawl when it does" in result.log

@@ -46,19 +46,21 @@ def test_the_summary_says_what_was_saved(jobdir, tmp_path):
         result = crawl(site, [HOME], settings)
     saved = result.stats["urlnorm/saved"]
     assert saved == saved_for_certain(site, stock)
-    assert result.stats["urlnorm/learned/in_force"] == 1
+    assert result.stats["urlnorm/learned/active"] == 1
     said = paragraph(result)
     assert f"sent {saved} requests fewer than" in said
     assert "10 of them were equal after normalization: drop-params (10)." in said
-    assert f"{saved - 10} of them were withheld because of what was learned: host-alias on" in said
+    assert (
+        f"{saved - 10} of them were suppressed because of what was learned: host-alias on" in said
+    )
     assert "To test what was learned, " in said
 
 
 def test_a_rule_in_force_is_told_with_its_evidence():
     with Site(aliased) as site:
         result = crawl(site, [HOME], ADDON)
-    (line,) = [line for line in result.log.splitlines() if "Learned from redirects" in line]
-    assert "permanent redirects say so, such as http://shop.test/" in line
+    (line,) = [line for line in result.log.splitlines() if "Learned: " in line]
+    assert "permanent redirects say so, such as http://" in line
 
 
 def test_without_learning_the_summary_speaks_of_the_profile():
@@ -105,7 +107,7 @@ OBEY = {**ADDON, "ROBOTSTXT_OBEY": True}
 @pytest.mark.parametrize("coding", [None, "gzip"])
 @pytest.mark.parametrize("queue", ["Lifo", "Fifo"])
 def test_what_robots_txt_says_is_tried_and_applied(coding, queue, tmp_path):
-    """After three contents under two URLs each, the others come once, but for some audits."""
+    """Three contents under two URLs each are enough; mining may see some more before it answers."""
     path = tmp_path / "rules.toml"
     settings = {
         **OBEY,
@@ -115,11 +117,14 @@ def test_what_robots_txt_says_is_tried_and_applied(coding, queue, tmp_path):
     with Site(Shop(["ref"], coding=coding)) as site:
         result = crawl(site, [HOME], settings)
     assert set(result.pages) == {"home", *(f"article {n}" for n in range(20))}
-    assert len(result.pages) < len(LINKS) - 15
-    assert "Learned from robots.txt: drop-param on www.shop.test" in result.log
-    assert "robots.txt says so, and 3 pages had the same content under two URLs" in result.log
-    (rule,) = load_site_rules(path)
-    assert (rule.source, rule.support, rule.status) == ("robots", 3, "active")
+    assert len(result.pages) < len(LINKS) - 5
+    assert "Learned: drop-param on www.shop.test" in result.log
+    assert "robots.txt says so, and" in result.log
+    assert "pages had the same content under two URLs" in result.log
+    # What equal contents teach besides is in the file too, if mining was late.
+    (rule,) = [rule for rule in load_site_rules(path) if rule.source == "robots"]
+    assert rule.status == "active"
+    assert rule.support >= 3
 
 
 @pytest.mark.parametrize(

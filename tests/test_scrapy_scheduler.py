@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import sqlite3
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from loopback import Follow, Site, crawl, page
@@ -12,11 +14,11 @@ from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.squeues import MarshalLifoDiskQueue, PickleFifoDiskQueue, PickleLifoDiskQueue
 
+from scrapy_urlnorm.cli import main
 from scrapy_urlnorm.crawl.addon import Addon
-from scrapy_urlnorm.crawl.queue.pending import PendingRequests
-from scrapy_urlnorm.crawl.queue.queues import FifoDiskQueue, LifoDiskQueue
-from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
-from scrapy_urlnorm.stores import PENDING_NAME
+from scrapy_urlnorm.crawl.components import components_of
+from scrapy_urlnorm.crawl.scheduler import FifoDiskQueue, LifoDiskQueue, Scheduler
+from scrapy_urlnorm.stores import DATABASE_NAME, Database
 
 HOME = "http://shop.test/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
@@ -75,8 +77,8 @@ def updated(**settings):
 
 def stays_behind(folder):
     """Names of the pages whose requests wait in a JOBDIR."""
-    with closing(PendingRequests(Path(folder, PENDING_NAME))) as pending:
-        rows = pending._connection.execute("SELECT request FROM request ORDER BY id")
+    with closing(sqlite3.connect(Path(folder, DATABASE_NAME))) as database:
+        rows = database.execute("SELECT request FROM request ORDER BY id")
         return [pickle.loads(row)["url"].rpartition("/")[2] for (row,) in rows]
 
 
@@ -120,12 +122,12 @@ def test_another_queue_with_our_scheduler_is_an_error(tmp_path):
     assert site.requests == []
     assert "CRITICAL" in result.log
     assert f"{DISK} = 'scrapy.squeues.PickleLifoDiskQueue'" in result.log
-    assert "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue" in result.log
+    assert "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue" in result.log
 
 
 def test_our_queue_with_another_scheduler_is_an_error(tmp_path):
     """It has no database then, and says which scheduler it belongs to."""
-    settings = {DISK: "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue", "JOBDIR": str(tmp_path)}
+    settings = {DISK: "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue", "JOBDIR": str(tmp_path)}
     with Site({HOME: page("home", "/1")}) as site:
         result = crawl(site, [HOME], settings)
     assert "SCHEDULER = 'scrapy_urlnorm.Scheduler'" in (result.error or "") + result.log
@@ -161,8 +163,7 @@ def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
         assert result.error is None
         orders.append(result.pages)
     assert orders[0] == orders[1]
-    assert (tmp_path / "ours" / PENDING_NAME).exists()
-    assert not (tmp_path / "stock" / PENDING_NAME).exists()
+    assert (tmp_path / "ours" / DATABASE_NAME).exists()
     assert stays_behind(tmp_path / "ours") == []
 
 
@@ -219,7 +220,6 @@ def test_what_scrapy_left_is_taken_over(tmp_path):
         crawl(site, [HOME], {**settings, **stop}, filter_start=True)
         begun = len(site.requests)
         assert 0 < begun < 20
-        assert not (tmp_path / PENDING_NAME).exists()
         result = crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 5}, filter_start=True)
         assert len(stays_behind(tmp_path)) == 31 - len(site.requests)
         assert result.stats["urlnorm/requests/resumed"] == 31 - begun
@@ -248,9 +248,12 @@ def test_what_a_changed_spider_cannot_do_waits(tmp_path):
 
 def test_what_cannot_be_read_at_all_is_named(tmp_path):
     """Its class is gone, or the file is damaged: the crawl says so and does not begin."""
-    with closing(PendingRequests(tmp_path / PENDING_NAME)) as pending:
-        pending.push("shop.test/0", pickle.dumps({"url": HOME, "_class": "gone.Request"}))
-        pending.commit()
+    with Site({HOME: page("home", "/1"), f"{HOME}1": page("1")}) as site:
+        settings = {**ADDON, "JOBDIR": str(tmp_path), "CLOSESPIDER_PAGECOUNT": 1}
+        crawl(site, [HOME], settings, filter_start=True)
+    gone = pickle.dumps({"url": HOME, "_class": "gone.Request"})
+    with closing(sqlite3.connect(tmp_path / DATABASE_NAME)) as database, database:
+        database.execute("UPDATE request SET request = ?, checksum = ?", (gone, crc32(gone)))
     with Site({}) as site:
         result = crawl(site, [], {**ADDON, "JOBDIR": str(tmp_path)})
     assert "a request in the queue cannot be read" in result.log
@@ -286,22 +289,66 @@ def test_what_scrapy_left_and_nobody_can_read(tmp_path):
     assert result.log.count("is lost") == len(lost) > 0
 
 
-@pytest.mark.parametrize("rules", [{}, {"drop-params": False}], ids=["the same", "other rules"])
-def test_a_store_begun_anew_hears_of_what_waits(tmp_path, rules):
-    """What waits in the queue is a duplicate for it all the same."""
+def test_keys_in_memory_hear_of_what_waits(tmp_path):
+    """A store that knows nothing is told: what waits in the queue is a duplicate all the same."""
     links = [f"/{number}" for number in range(30)]
     pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x, *links) for x in links}
-    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "URLNORM_STORE": "memory"}
     with Site(pages) as site:
         crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 3}, filter_start=True)
         begun = site.requests[:]
-        assert len(stays_behind(tmp_path)) > 20
-        for path in (*tmp_path.glob("urlnorm.lmdb*"), *tmp_path.glob("urlnorm.seen*")):
-            path.unlink()
-        crawl(site, [], {**settings, "URLNORM_RULES": rules})
+        waiting = stays_behind(tmp_path)
+        assert len(waiting) > 20
+        crawl(site, [], settings)
     later = site.requests[len(begun) :]
     assert set(begun + later) == set(pages)
-    assert len(later) == len(set(later))
+    assert all(later.count(HOME + name) == 1 for name in waiting)
+
+
+def test_other_rules_with_keys_made_anew(tmp_path):
+    """A job whose rules changed is refused; with `rekey --anew` it goes on with what waits."""
+    links = [f"/{number}" for number in range(30)]
+    pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x, *links) for x in links}
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "URLNORM_CRAWL_LOG": str(tmp_path / "log.jsonl")}
+    other = {"URLNORM_PROFILE": "aggressive"}
+    with Site(pages) as site:
+        crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 3}, filter_start=True)
+        begun = site.requests[:]
+        crawl(site, [HOME], {**settings, **other}, filter_start=True)
+        assert site.requests == begun
+        store = f"sqlite:{tmp_path / DATABASE_NAME}"
+        rekey = ["rekey", str(tmp_path / "log.jsonl"), "--store", store, "--profile", "aggressive"]
+        assert main(rekey) == 2
+        assert main([*rekey, "--anew"]) == 0
+        crawl(site, [HOME], {**settings, **other}, filter_start=True)
+    assert sorted(site.requests) == sorted(pages)
+
+
+@pytest.mark.parametrize("job", [True, False])
+def test_the_database_may_lie_elsewhere(tmp_path, job):
+    """With a job its queue is there too; without one, keys alone last."""
+    settings = {**ADDON, "URLNORM_STORE": f"sqlite:{tmp_path / 'fast' / 'disk'}"}
+    if job:
+        settings["JOBDIR"] = str(tmp_path / "job")
+    pages = {HOME: page("home", *"123"), **{HOME + n: page(n) for n in "123"}}
+    with Site(pages) as site:
+        crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 1}, filter_start=True)
+        begun = len(site.requests)
+        crawl(site, [HOME], settings, filter_start=True)
+    assert (tmp_path / "fast" / "disk").exists()
+    assert not (tmp_path / "job" / DATABASE_NAME).exists()
+    assert begun < 4
+    assert sorted(site.requests) == (sorted(pages) if job else sorted(site.requests[:begun]))
+
+
+@pytest.mark.parametrize("name", ["urlnorm.pending", "urlnorm.lmdb"])
+def test_a_job_of_an_older_version_does_not_begin(tmp_path, name):
+    """Its requests and keys would count for nothing."""
+    (tmp_path / name).touch()
+    with Site({HOME: page("home")}) as site:
+        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
+    assert site.requests == []
+    assert "begun with an older version" in result.log
 
 
 def test_without_a_job_it_is_scrapys(tmp_path):
@@ -317,8 +364,8 @@ def test_scrapys_dupefilter_works_too(tmp_path):
     """Our scheduler needs none of our other components."""
     settings = {
         "SCHEDULER": "scrapy_urlnorm.Scheduler",
-        DISK: "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue",
-        START: "scrapy_urlnorm.crawl.queue.queues.FifoDiskQueue",
+        DISK: "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue",
+        START: "scrapy_urlnorm.crawl.scheduler.FifoDiskQueue",
         "JOBDIR": str(tmp_path),
     }
     with Site({HOME: page("home", "/1", "/1"), f"{HOME}1": page("1")}) as site:
@@ -332,7 +379,9 @@ def test_scrapys_dupefilter_works_too(tmp_path):
 
 def test_a_second_crawl_on_the_same_job_does_not_begin(tmp_path):
     """It ends with the reason, before the first request."""
-    with Site({HOME: page("home")}) as site, closing(PendingRequests(tmp_path / PENDING_NAME)):
+    database = Database(tmp_path / DATABASE_NAME)
+    database.open()
+    with Site({HOME: page("home")}) as site, closing(database):
         result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
     assert site.requests == []
     assert "another crawl uses it" in result.log
@@ -354,32 +403,20 @@ def test_another_priority_queue_is_refused(tmp_path):
     assert sorted(site.requests) == sorted([HOME, HOME + "1", HOME + "2", HOME + "3"])
 
 
-class Fails(PendingRequests):
-    """A database whose disk is full from the twentieth request on."""
-
-    def push(self, queue, request):
-        if request.find(b"/20") >= 0:
-            self._connection.execute("PRAGMA max_page_count = 1")
-            self._connection.execute("PRAGMA cache_spill = 1")
-        super().push(queue, request + b"." * 100_000)
-
-
 class OnAFullDisk(Scheduler):
-    """Our scheduler with that database."""
+    """Our scheduler, whose disk is full from the twentieth request on."""
 
-    def open(self, spider):
-        from scrapy_urlnorm.crawl.queue import scheduler
+    def enqueue_request(self, request):
+        if request.url.endswith("/20"):
+            connection = components_of(self.crawler).find(Database).connection
+            connection.execute("PRAGMA max_page_count = 1")
+            connection.execute("PRAGMA cache_spill = 1")
+        return super().enqueue_request(request.replace(meta={"luggage": "." * 100_000}))
 
-        scheduler.PendingRequests = Fails
-        try:
-            return super().open(spider)
-        finally:
-            scheduler.PendingRequests = PendingRequests
-
-    def _fail(self, error):
-        super()._fail(error)
+    def close(self, reason):
         later = Request(HOME + "later", dont_filter=True)
         self.stats.set_value("later", [self.enqueue_request(later), self.next_request()])
+        return super().close(reason)
 
 
 def test_a_full_disk_ends_the_crawl_and_loses_nothing(tmp_path):
@@ -390,8 +427,8 @@ def test_a_full_disk_ends_the_crawl_and_loses_nothing(tmp_path):
     settings = {**ADDON, "JOBDIR": str(tmp_path)}
     full = {
         "SCHEDULER": f"{__name__}.OnAFullDisk",
-        DISK: "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue",
-        START: "scrapy_urlnorm.crawl.queue.queues.FifoDiskQueue",
+        DISK: "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue",
+        START: "scrapy_urlnorm.crawl.scheduler.FifoDiskQueue",
     }
     with Site(pages) as site:
         result = crawl(site, [HOME], {**settings, **full}, filter_start=True)

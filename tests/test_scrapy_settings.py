@@ -14,7 +14,6 @@ from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.settings import META, SETTINGS, STATS, Config, is_enabled
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.stores import default_spec
 
 HOME = "http://shop.test/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}}
@@ -25,7 +24,7 @@ def read(**settings):
 
 
 def test_defaults():
-    """Nothing set: the default profile, rules learned from redirects, keys in memory."""
+    """Nothing set: the default profile, rules learned from contents too, keys in memory."""
     config = Config.from_settings(Settings())
     assert is_enabled(Settings()) is True
     assert config.normalizer == Normalizer()
@@ -38,16 +37,20 @@ def test_defaults():
 def test_jobdir_keeps_keys_and_rules():
     """With a job directory both survive the process."""
     config = Config.from_settings(Settings({"JOBDIR": "job"}))
-    assert config.store == default_spec("job")
+    assert config.store == "sqlite"
+    assert config.database == Path("job", "urlnorm.sqlite")
     assert config.learned_path == Path("job", "urlnorm-rules.toml")
 
 
-@pytest.mark.parametrize("name", ["urlnorm.seen", "urlnorm.lmdb"])
-def test_a_job_goes_on_with_the_store_that_it_began_with(tmp_path, monkeypatch, name):
-    """Installing a package between two runs does not begin a new store in silence."""
-    monkeypatch.setattr(Config, "new_store", lambda self, spider: None)  # lmdb may not be installed
-    (tmp_path / name).touch()
-    assert Config.from_settings(Settings({"JOBDIR": str(tmp_path)})).store.endswith(name)
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [({}, None), ({"JOBDIR": "job"}, "job/urlnorm.sqlite"),
+     ({"URLNORM_STORE": "sqlite:a/b"}, "a/b"), ({"URLNORM_STORE": "sqlite:a/b", "JOBDIR": "job"}, "a/b"),
+     ({"URLNORM_STORE": "memory", "JOBDIR": "job"}, "job/urlnorm.sqlite")],
+)  # fmt: skip
+def test_where_the_database_of_a_crawl_is(settings, path):
+    """In JOBDIR, unless the store names another place."""
+    assert Config.from_settings(Settings(settings)).database == (Path(path) if path else None)
 
 
 def test_values_from_the_command_line_are_text():

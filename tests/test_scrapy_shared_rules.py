@@ -1,144 +1,182 @@
-"""Crawlers at one Redis tell each other the rules that they learned."""
+"""Crawlers at one Redis tell each other the rules that they learned, and the pages that came."""
 
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
-from live_parts import BARE, WWW, Parts
 from loopback import Site, crawl, page, redirect
+from online_parts import BARE, WWW, Parts
 from redis_server import RedisServer
 from scrapy import Request
 from scrapy.settings import Settings
 
+from scrapy_urlnorm.crawl.online import sharing
 from scrapy_urlnorm.crawl.settings import STORE, Config
 from scrapy_urlnorm.exceptions import StoreUnavailableError
+from scrapy_urlnorm.site_rules import SiteRule
 
-pytest.importorskip("redis")
+pytest.importorskip("redis", reason="the extra 'redis' is not installed")
+from scrapy_urlnorm.stores.redis import RedisPages
+
+HOSTS = SiteRule(
+    site="*.shop.test", kind="host-alias", host="shop.test", by="www.shop.test", source="redirect",
+    support=3,
+)  # fmt: skip
 
 
-def look(parts):
+def look(*crawlers):
     """Meet a page of another site, when it is time to look for news."""
-    parts.rules._exchange._next = 0.0
-    parts.arrive(Request("http://other.test/"))
+    for parts in crawlers:
+        parts.arrive(Request("http://other.test/"))
+        parts.learner.work()
 
 
-@pytest.fixture
-def server():
+def merges(parts):
+    return bool(parts.in_force())
+
+
+def away(*_: object) -> None:
+    raise StoreUnavailableError("away")
+
+
+@pytest.fixture(scope="module")
+def redis():
     with RedisServer() as server:
         yield server
 
 
 @pytest.fixture
-def crawlers(server):
-    with closing(Parts(server.url)) as one, closing(Parts(server.url)) as other:
-        yield one, other
+def begin(redis, monkeypatch, request):
+    """Begins crawls of one frontier that look for news at each page, and learn what is `found`."""
+    monkeypatch.setattr(sharing, "EXCHANGE_SECONDS", 0.0)
+    with ExitStack() as crawls:
+
+        def begin(*, has_audits=False):
+            store = f"{redis.url}?prefix={request.node.name}"
+            parts = Parts(store, has_miner=False, has_audits=has_audits)
+            return crawls.enter_context(closing(parts))
+
+        yield begin
 
 
-def test_a_rule_reaches_the_others(crawlers):
-    """What one crawler learned, another applies without a redirect of its own."""
+@pytest.fixture
+def crawlers(begin):
+    return begin(), begin()
+
+
+def test_a_rule_reaches_the_others(begin, crawlers):
+    """What one crawler learned, another applies without a redirect of its own; a later one, too."""
     one, other = crawlers
-    one.learn()
-    assert one.merges()
-    assert not other.merges()
+    one.found(HOSTS)
+    assert not merges(other)
     look(other)
-    assert other.merges()
+    assert merges(other)
     assert other.stats == {"shared": 1}
+    late = begin()
+    look(late)
+    assert merges(late)
 
 
-def test_a_crawler_that_comes_later_knows_it_too(server, crawlers):
-    """Rules stay in the store for those who join."""
-    crawlers[0].learn()
-    with closing(Parts(server.url)) as late:
-        look(late)
-        assert late.merges()
+def test_what_an_audit_of_one_refutes_all_retract(begin):
+    """A page that contradicts the rule ends it everywhere, for good; the log says who found it."""
+    one, other, third = begin(), begin(has_audits=True), begin()
+    one.found(HOSTS)
+    look(other, third)
+    other.fetch(WWW + "/a", "one")
+    other.fetch(BARE + "/a", "another")
+    assert other.stats["audits_differed"] == 1
+    look(one, third)
+    assert not any(map(merges, (one, other, third)))
+    assert [parts.stats["retracted"] for parts in (one, other, third)] == [1, 1, 1]
+    one.found(HOSTS)
+    look(other, third)
+    assert not any(map(merges, (one, other, third)))
 
 
-def test_what_one_takes_back_all_take_back(crawlers):
-    """A page that contradicts the rule ends it everywhere, for good."""
+def test_what_one_retracts_as_its_pages_do_not_prove_it_the_others_keep(crawlers):
+    """They have pages of their own."""
     one, other = crawlers
-    one.learn()
+    one.found(HOSTS)
     look(other)
-    other.arrive(Request(BARE + "/shown"))
-    assert not other.merges()
-    look(one)
-    assert not one.merges()
-    assert one.stats["retracted"] == 1
-    one.learn()
+    one.found()
     look(other)
-    assert not other.merges()
+    assert not merges(one)
+    assert merges(other)
 
 
-def test_own_pages_outweigh_what_others_say(crawlers):
-    """A rule that contradicts a page of one's own is rejected, and the others are told."""
-    one, other = crawlers
-    other.arrive(Request(BARE + "/shown"))
-    one.learn()
+def test_the_log_says_that_another_crawler_retracted_a_rule(begin, caplog):
+    """And what that one found."""
+    caplog.set_level("INFO")
+    one, other = begin(has_audits=True), begin()
+    one.found(HOSTS)
     look(other)
-    assert not other.merges()
-    look(one)
-    assert not one.merges()
+    one.fetch(WWW + "/a", "one")
+    one.fetch(BARE + "/a", "another")
+    assert "Retracted by another crawler" not in caplog.text
+    look(other)
+    assert "Retracted by another crawler: host-alias" in caplog.text
+    assert f"other content than {WWW}/a" in caplog.text.partition("by another crawler: ")[2]
 
 
 def test_a_note_that_is_no_rule_is_left_alone(crawlers, caplog):
     """What cannot be read is said once and does no harm."""
     one, other = crawlers
     one.dupefilter.keys.store.leave_notes({"a": "{}", "b": "[", "c": '{"site": 1}'})
-    one.learn()
+    one.found(HOSTS)
     caplog.clear()
     look(other)
-    assert other.merges()
+    assert merges(other)
     assert caplog.text.count("cannot be read") == 1
+
+
+def test_a_rule_of_another_that_no_site_may_have_is_not_applied(crawlers):
+    """Another client of the store may have written it."""
+    one, other = crawlers
+    foreign = SiteRule(
+        site="shop.test", kind="host-alias", host="other.example", by="shop.test", source="redirect"
+    )
+    note = json.dumps(foreign.as_dict())
+    one.dupefilter.keys.store.leave_notes({"active forged": note})
+    one.found(HOSTS)
+    look(other)
+    assert other.in_force() == one.in_force() == (HOSTS,)
+    assert other.stats["shared"] == 1
 
 
 def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
     """The exchange waits for better times; the next look-up of a key says what is wrong."""
     one, other = crawlers
-
-    def away(*_: object) -> None:
-        raise StoreUnavailableError("away")
-
     monkeypatch.setattr(one.dupefilter.keys.store, "leave_notes", away)
     monkeypatch.setattr(other.dupefilter.keys.store, "notes", away)
-    one.learn()
-    assert one.merges()
+    one.found(HOSTS)
+    assert merges(one)
     look(other)
-    assert not other.merges()
+    assert not merges(other)
     monkeypatch.undo()
-    look(one)
-    look(other)
-    assert other.merges()
-
-
-def test_a_crawler_that_comes_late_with_a_rule_does_not_undo_its_end(server, crawlers):
-    """Who learned by itself, not having heard, does not write over what the others took back."""
-    late, other = crawlers
-    look(late)
-    other.learn()
-    other.arrive(Request(BARE + "/shown"))
-    late.learn()
-    with closing(Parts(server.url)) as third:
-        look(third)
-        assert not third.merges()
+    monkeypatch.setattr(sharing, "EXCHANGE_SECONDS", 0.0)
+    look(one, other)
+    assert merges(other)
 
 
 def test_crawlers_that_learned_the_same_do_not_argue(crawlers, monkeypatch):
     """Each has its own evidence for the rule; they tell it once, not in turns for ever."""
     one, other = crawlers
     look(other)
-    one.learn()
-    other.learn(first=8)
+    one.found(HOSTS)
+    other.found(HOSTS.replace(support=7))
     monkeypatch.setattr(type(one.dupefilter.keys.store), "leave_notes", None)  # nothing to call
-    for crawler in (one, other, one, other):
-        look(crawler)
-    assert one.merges()
-    assert other.merges()
+    look(one, other, one, other)
+    assert merges(one)
+    assert merges(other)
+    assert one.stats["errors"] == other.stats["errors"] == 0
 
 
-def test_a_crawler_does_not_end_before_it_has_looked(server):
-    """What a rule filtered comes back when another crawler takes the rule back, however late."""
-    config = Config.from_settings(Settings({STORE: server.url}))
+def test_a_crawler_does_not_end_before_it_has_looked(redis):
+    """What a rule filtered comes back when another crawler retracts the rule, however late."""
+    store = f"{redis.url}?prefix=ends"
+    config = Config.from_settings(Settings({STORE: store}))
     links = [f"{host}/{n}" for n in range(40) for host in (BARE, WWW)]
     asked = set()
 
@@ -147,15 +185,15 @@ def test_a_crawler_does_not_end_before_it_has_looked(server):
         if url.startswith(BARE):
             return redirect(url.replace(BARE, WWW))
         if asked.issuperset(link for link in links if link.startswith(WWW)):
-            with config.new_store("follow") as store:
-                for note in store.notes().values():
+            with config.new_store("follow") as seen:
+                for note in seen.notes().values():
                     rule = {**json.loads(note), "status": "rejected"}
-                    store.leave_notes({"rejected": json.dumps(rule)})
+                    seen.leave_notes({"rejected": json.dumps(rule)})
         return page(url, *(links if url == WWW + "/" else links[:4]))
 
     settings = {
         "ADDONS": {"scrapy_urlnorm.Addon": 900},
-        STORE: server.url,
+        STORE: store,
         "URLNORM_LEARN": "redirects",  # or a rule that contents taught is there beside it
     }
     with Site(answer) as site:
@@ -167,89 +205,64 @@ def test_a_crawler_does_not_end_before_it_has_looked(server):
 
 def test_a_store_of_ones_own_has_no_notes():
     """Without others nothing is exchanged."""
-    with closing(Parts()) as parts:
-        parts.learn()
+    with closing(Parts(has_miner=False)) as parts:
+        parts.found(HOSTS)
         look(parts)
         assert parts.dupefilter.keys.store.notes() == {}
 
 
-def test_a_page_that_arrived_at_one_is_a_witness_for_all(crawlers):
+def test_a_page_that_arrived_at_one_represents_for_all(crawlers):
     """As soon as all know the rule, and only for other URLs than its own."""
     one, other = crawlers
-    one.learn()
+    one.found(HOSTS)
     look(other)
-    for parts in crawlers:
-        parts.settle_audits()
     assert one.fetch(WWW + "/a") == "fetched"
     assert other.fetch(BARE + "/a") == "filtered"
-    assert other.stats["withheld"] == 1
-    other.arrive(Request(BARE + "/shown"))
-    other.rules.work()
+    assert other.stats["suppressed"] == 1
+    one.arrive(Request(WWW + "/b"))
+    other.schedule(Request(WWW + "/b"))
+    assert other.leave().url == WWW + "/b"
+    other.found()
     assert other.queued() == [BARE + "/a"]
 
 
-def test_when_its_page_arrived_elsewhere_meanwhile_it_is_withheld(crawlers):
+def test_when_its_page_arrived_elsewhere_meanwhile_it_is_suppressed(crawlers):
     """A request that waits here is looked at again when it leaves the queue."""
     one, other = crawlers
-    one.learn()
+    one.found(HOSTS)
     look(other)
-    other.settle_audits()
     one.schedule(Request(WWW + "/a"))
     other.schedule(Request(BARE + "/a"))
     one.arrive(one.leave())
     assert other.leave() is None
-    assert other.stats["withheld"] == 1
-    assert not other.rules.idle()
+    assert other.stats["suppressed"] == 1
+    assert not other.learner.idle()
     assert other.queued() == []
 
 
-def test_a_witness_that_redis_does_not_tell_of_is_none(crawlers, monkeypatch):
+def test_a_page_that_redis_does_not_tell_of_is_none(crawlers, monkeypatch):
     """What cannot be asked is not known, and the request is sent."""
     one, other = crawlers
-    one.learn()
+    one.found(HOSTS)
     look(other)
-    other.settle_audits()
     one.fetch(WWW + "/a")
-
-    def away(*_: object) -> None:
-        raise StoreUnavailableError("away")
-
     with monkeypatch.context() as patch:
-        patch.setattr(other.rules._shared_pages._table, "get", away)
-        other.schedule(Request(BARE + "/a"))
-        other.schedule(Request(BARE + "/a?b"))
-        assert len(other.queue) == 2
-        assert other.leave().url == BARE + "/a"
-        assert other.leave() is not None
-    assert other.stats["withheld"] == 0
-    assert other.stats["parked"] == 0
+        patch.setattr(RedisPages, "get", away)
+        for url in (BARE + "/a", BARE + "/a?b"):
+            assert other.schedule(Request(url))
+            assert other.leave().url == url
+    assert other.held() == []
 
 
-def test_nothing_is_parked_behind_a_request_of_another_crawler(crawlers):
-    """It may die before the page comes: what only the shared store knows of is no claim."""
+def test_nothing_is_coalesced_behind_a_request_of_another_crawler(crawlers):
+    """It may die before the page comes: only what waits in the own queue is in flight."""
     one, other = crawlers
-    one.learn()
+    one.found(HOSTS)
     look(other)
     one.schedule(Request(WWW + "/a"))
     other.schedule(Request(BARE + "/a"))
     assert other.leave().url == BARE + "/a"
     other.schedule(Request(BARE + "/b"))
     other.schedule(Request(WWW + "/b"))
-    assert other.leave() is None  # the other one waits in its own queue
-    assert other.stats["parked"] == 1
-
-
-def test_the_log_says_who_refuted_a_rule(crawlers, caplog):
-    """A page of one's own, or another crawler."""
-    caplog.set_level("INFO")
-    one, other = crawlers
-    other.arrive(Request(BARE + "/shown"))
-    one.learn()
-    caplog.clear()
-    look(other)
-    assert "not taken over" in caplog.text
-    assert "contradicted by a page" in caplog.text
-    assert "Taken back by another crawler" not in caplog.text
-    caplog.clear()
-    look(one)
-    assert "Taken back by another crawler" in caplog.text
+    assert other.leave() is None
+    assert other.held() == [BARE + "/b"]

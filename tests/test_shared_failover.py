@@ -21,7 +21,7 @@ from redis_server import RedisServer
 from redis_setups import SETUPS
 
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
-from scrapy_urlnorm.crawl.queue.shared_scheduler import SharedScheduler
+from scrapy_urlnorm.crawl.shared_scheduler import SharedScheduler
 
 HOME = "http://shop.test/"
 PAGES = 300

@@ -13,10 +13,10 @@ redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed"
 
 from redis_server import RedisServer
 
-from scrapy_urlnorm.crawl.queue import shared_queue
-from scrapy_urlnorm.crawl.queue.shared_queue import SharedQueue
+from scrapy_urlnorm.crawl import shared_queue
+from scrapy_urlnorm.crawl.shared_queue import SharedQueue
 from scrapy_urlnorm.exceptions import StoreError, StoreUnavailableError
-from scrapy_urlnorm.stores.redis_url import parse_redis
+from scrapy_urlnorm.stores.redis_connection import parse_redis
 
 LONG = 1_000.0
 

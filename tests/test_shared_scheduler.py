@@ -56,8 +56,7 @@ def test_one_crawler_alone(server, tmp_path, jobdir):
     ("more", "words"),
     [
         ({}, "URLNORM_STORE = 'memory'; accepted: a store in Redis"),
-        ({"URLNORM_STORE": "file:{folder}/seen"}, "accepted: a store in Redis"),
-        ({"URLNORM_STORE": "{url}?prefix=p&fallback=memory"}, "fallback='memory'"),
+        ({"URLNORM_STORE": "sqlite:{folder}/seen"}, "accepted: a store in Redis"),
         (
             {"URLNORM_STORE": "{url}?prefix=p", "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"},
             "DUPEFILTER_CLASS = BaseDupeFilter; accepted: scrapy_urlnorm.UrlNormDupeFilter",

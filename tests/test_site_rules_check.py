@@ -10,12 +10,7 @@ import pytest
 from scrapy_urlnorm.cli.check_rules import check_site_rules
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.site_rules import (
-    SiteRule,
-    export_duplicate_url_discarder,
-    import_rules,
-    save_site_rules,
-)
+from scrapy_urlnorm.site_rules import SiteRule, import_rules, save_site_rules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -225,26 +220,6 @@ def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
     assert normalize("http://news.example/world/a?ref=1") == "http://news.example/world/a"
     assert normalize("http://news.example/a?ref=1") == "http://news.example/a?ref=1"
     assert "12 rows, 4 not taken" in str(found)
-
-
-def test_what_that_format_can_say_goes_back_into_it(tmp_path: Path) -> None:
-    """Exported rules read the same again; the others are named with the reason."""
-    rules = [
-        rule(site="*.shop.example", kind="drop-param", param=["b", "a"]),
-        rule(site="*.shop.example", kind="keep-param", path="/item/**"),
-    ]
-    others = [
-        rule(kind="drop-param", param="a"),
-        rule(site="*.shop.example", kind="drop-param", param="a", when={"has": "b"}),
-        rule(site="*.shop.example", kind="drop-param", param="a", path="/x"),
-        rule(site="*.shop.example", kind="drop-param", param="a", status="proposed"),
-        rule(site="*.shop.example", kind="strip-tail", tail="/x", by=""),
-        rule(site="*.shop.example", kind="drop-segment", slots=["s0"], path="/*/dp/**"),
-    ]
-    text, left_out = export_duplicate_url_discarder([*rules, *others])
-    assert [each for each, _ in left_out] == others
-    again = import_rules(written(tmp_path, text)).rules
-    assert {each.identity for each in again} == {each.identity for each in rules}
 
 
 def test_clearurls_rules_are_read_as_far_as_they_are_plain(tmp_path: Path) -> None:

@@ -325,34 +325,3 @@ def test_a_table_has_no_defaults() -> None:
     """A written rule shows what it says and nothing else."""
     rule = SiteRule(site="a.example", kind="drop-param", param="x")
     assert table_of(rule) == {"site": "a.example", "kind": "drop-param", "param": "x"}
-
-
-OLDER = {
-    'kind = "strip-suffix"\nslot = "s-1"\nsuffix = ".html"\nslash = true': {
-        "edit": "strip-suffix", "slots": ("s-1",), "text": ".html", "slash": True,
-    },
-    'kind = "replace-text"\nslot = "q:t"\ntext = " "\nby = "_"': {
-        "edit": "replace-text", "slots": ("q:t",), "text": " ", "by": "_",
-    },
-    'kind = "keep-number"\nslot = "s0"\nside = "after"': {"edit": "number-after", "slots": ("s0",)},
-    'kind = "lowercase-first"\nslots = ["s1", "q:t"]': {
-        "edit": "lowercase-first", "slots": ("s1", "q:t"),
-    },
-    'kind = "dedupe-param"\nparam = "q"': {"edit": "drop-repeats", "slots": ("q:q",)},
-    'kind = "lowercase-param"\nparam = "q"': {"edit": "lowercase", "slots": ("q:q",)},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("older", "operands"), OLDER.items())
-def test_older_words_are_read_and_written_anew(
-    older: str, operands: dict[str, object], path: Path
-) -> None:
-    """A rule file of an older version is read; a rewrite has today's words, and the comments."""
-    path.write_text(f'[[rule]]\n# why\nsite = "shop.example"\n{older}\nsupport = 3 # seen\n')
-    (rule,) = load_site_rules(path)
-    assert rule == SiteRule(site="shop.example", kind="edit-value", support=3, **operands)
-    save_site_rules(path, [rule])
-    assert load_site_rules(path) == (rule,)
-    text = path.read_text()
-    assert 'kind = "edit-value"' in text
-    assert "# why" in text

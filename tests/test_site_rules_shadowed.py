@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_urlnorm.cli.check_rules import _shadowed, own_params
+from scrapy_urlnorm.cli.check_rules import own_params, shadowed
 from scrapy_urlnorm.site_rules import SiteRule
 
 SITES = ("*.a.example", "a.example", "x.a.example", "*.x.a.example", "ya.example")
@@ -57,4 +57,4 @@ def test_every_superfluous_rule_is_named_with_the_first_that_covers_it(rules):
     for rule in rules:
         others = [other for other in rules if other is not rule and covers(other, rule)]
         expected += [f"({rule}) is superfluous beside ({other})" for other in others[:1]]
-    assert _shadowed(rules) == expected
+    assert shadowed(rules) == expected

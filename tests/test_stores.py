@@ -102,17 +102,17 @@ def test_an_unknown_store_is_named(spec):
     assert repr(spec) in str(error.value)
 
 
-@pytest.mark.parametrize("spec", ["file", "file:"])
-def test_a_file_without_a_path_lies_in_jobdir(spec, tmp_path):
+@pytest.mark.parametrize("spec", ["sqlite", "sqlite:"])
+def test_a_database_without_a_path_lies_in_jobdir(spec, tmp_path):
     """Without JOBDIR there is no such place, and the error says so."""
     with open_store(spec, digest=DIGEST, jobdir=str(tmp_path)) as store:
         store.add(b"key")
-    assert (tmp_path / "urlnorm.seen").exists()
+    assert (tmp_path / "urlnorm.sqlite").exists()
     with pytest.raises(ConfigError, match="JOBDIR"):
         open_store(spec, digest=DIGEST)
 
 
-@pytest.mark.parametrize("spec", ["memory", "file:x"])
+@pytest.mark.parametrize("spec", ["memory", "sqlite:x"])
 def test_an_unknown_option_is_named(spec):
     """An option that the store does not have is an error, not ignored."""
     with pytest.raises(ConfigError, match="colour") as error:
@@ -120,43 +120,21 @@ def test_an_unknown_option_is_named(spec):
     assert repr(spec) in str(error.value)
 
 
-def test_the_default_store(tmp_path, caplog):
-    """Memory; in JOBDIR LMDB where it is installed, else a file, and the log says why."""
-    caplog.set_level("INFO")
+def test_the_default_store():
+    """Memory; in JOBDIR a database."""
     assert default_spec(None) == "memory"
-    with mock.patch("importlib.util.find_spec", return_value=object()):
-        assert default_spec("job").startswith("lmdb:job")
-    assert not caplog.records
-    with mock.patch("importlib.util.find_spec", return_value=None):
-        assert default_spec("job").startswith("file:job")
-    assert "scrapy-urlnorm[disk]" in caplog.text
+    assert default_spec("job") == "sqlite"
 
 
-@pytest.mark.parametrize(
-    ("spec", "package", "module", "extra"),
-    [
-        ("lmdb:x", "lmdb", "lmdb", "disk"),
-        ("redis://x", "redis", "redis", "redis"),
-        ("redis+cluster://x", "redis", "redis", "redis"),
-    ],
-)
-def test_a_missing_extra_is_named(monkeypatch, spec, package, module, extra):
+@pytest.mark.parametrize("spec", ["redis://x", "redis+cluster://x"])
+def test_a_missing_extra_is_named(monkeypatch, spec):
     """The error gives the install command."""
-    monkeypatch.setitem(sys.modules, package, None)
-    for name in (module, "redis_url"):
+    monkeypatch.setitem(sys.modules, "redis", None)
+    for name in ("redis", "redis_connection"):
         monkeypatch.delitem(sys.modules, f"scrapy_urlnorm.stores.{name}", raising=False)
     with pytest.raises(MissingExtraError) as error:
         open_store(spec, digest=DIGEST)
-    assert f"pip install 'scrapy-urlnorm[{extra}]'" in str(error.value)
-
-
-@pytest.mark.parametrize(("name", "kind"), [("urlnorm.seen", "file"), ("urlnorm.lmdb", "lmdb")])
-@pytest.mark.parametrize("installed", [None, object()])
-def test_a_crawl_resumes_with_the_store_it_has(tmp_path, name, kind, installed):
-    """Whether LMDB was installed or removed meanwhile: another store would be an empty one."""
-    (tmp_path / name).touch()
-    with mock.patch("importlib.util.find_spec", return_value=installed):
-        assert default_spec(str(tmp_path)) == f"{kind}:{tmp_path / name}"
+    assert "pip install 'scrapy-urlnorm[redis]'" in str(error.value)
 
 
 def test_a_key_between_two_others_is_new(monkeypatch):

@@ -45,12 +45,6 @@ class TestRedisWithTimeToLive(TestRedis):
     options = "&ttl=1000000000"
 
 
-class TestRedisWithFallback(TestRedis):
-    """So does Redis with a local store to fall back on."""
-
-    options = "&fallback=memory"
-
-
 @pytest.fixture
 def client(redis_server):
     """A client of redis-py."""

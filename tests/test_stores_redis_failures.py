@@ -17,7 +17,6 @@ from scrapy_urlnorm.stores import open_store
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
 redis_connection = pytest.importorskip("scrapy_urlnorm.stores.redis_connection")
-redis_url = pytest.importorskip("scrapy_urlnorm.stores.redis_url")
 
 
 def test_redis_gone_and_back():
@@ -29,7 +28,7 @@ def test_redis_gone_and_back():
         for ask in (store.add, store.__contains__, store.forget):
             with pytest.raises(StoreUnavailableError, match="does not answer"):
                 ask(fingerprint(1))
-        with pytest.raises(StoreUnavailableError, match=r"does not answer.*fallback=memory"):
+        with pytest.raises(StoreUnavailableError, match=r"does not answer.*Resume the crawl"):
             store.add_many([fingerprint(1)])
         server.start()
         # The first one may find a connection that is dead: that is tried again.
@@ -119,7 +118,7 @@ def test_a_key_whose_answer_was_lost_is_new(was_seen):
         store.add(fingerprint(0))  # Redis has the script now
         if was_seen:
             store.add(fingerprint(1))
-        real = store._groups.connection._client.evalsha
+        real = store.connection._client.evalsha
         lost = []
 
         def lose_the_answer(*arguments):
@@ -129,7 +128,7 @@ def test_a_key_whose_answer_was_lost_is_new(was_seen):
                 raise redis.ConnectionError("connection reset")
             return answer
 
-        store._groups.connection._client.evalsha = lose_the_answer
+        store.connection._client.evalsha = lose_the_answer
         assert store.add(fingerprint(1)) is True
         assert store.add(fingerprint(1)) is False
         assert len(lost) == 1
@@ -195,7 +194,7 @@ def test_the_time_to_wait_bounds_all_attempts(monkeypatch, wait, takes_time):
     def connect(seconds):
         given.append(seconds)
         # A client has five seconds at most, as by default.
-        return _Stuck(clock, min(seconds, redis_url.DEFAULT_TIMEOUT) if takes_time else 0)
+        return _Stuck(clock, min(seconds, redis_connection.DEFAULT_TIMEOUT) if takes_time else 0)
 
     def sleep(seconds):
         clock[0] += seconds
@@ -203,7 +202,7 @@ def test_the_time_to_wait_bounds_all_attempts(monkeypatch, wait, takes_time):
     monkeypatch.setattr(redis_connection, "monotonic", lambda: clock[0])
     monkeypatch.setattr(redis_connection, "sleep", sleep)
     store = open_store(f"redis://127.0.0.1?prefix=p&wait={wait}", digest=DIGEST)
-    store._groups.connection._place = redis_url.Place("redis://127.0.0.1", connect)
+    store.connection._place = redis_connection.Place("redis://127.0.0.1", connect)
     for _ in range(2):
         started = clock[0]
         given.clear()
@@ -218,13 +217,13 @@ def test_the_time_to_wait_bounds_all_attempts(monkeypatch, wait, takes_time):
 
 def watched(store):
     """The seconds that clients of *store* get from now on."""
-    place, given = store._groups.connection._place, []
+    place, given = store.connection._place, []
 
     def connect(seconds):
         given.append(seconds)
         return place.connect(seconds)
 
-    store._groups.connection._place = redis_url.Place(place.name, connect)
+    store.connection._place = redis_connection.Place(place.name, connect)
     return given
 
 
@@ -261,7 +260,7 @@ def test_a_server_that_stands_still_fails_in_time():
 def test_timeouts_of_the_url_are_the_most():
     """What is left of the time to wait may be less."""
     url = "redis://127.0.0.1?prefix=p&socket_timeout=0.7&socket_connect_timeout=3"
-    place, _ = redis_url.parse_redis(url, {})
+    place, _ = redis_connection.parse_redis(url, {})
     for seconds, expected in ((10, (0.7, 3)), (2, (0.7, 2)), (0.5, (0.5, 0.5))):
         with place.connect(seconds) as client:
             options = client.connection_pool.connection_kwargs
@@ -271,7 +270,7 @@ def test_timeouts_of_the_url_are_the_most():
 # --- what is no answer of a store ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["identity", "{00}", "{00}:0", "notes", "{00}:witnesses:0"])
+@pytest.mark.parametrize("what", ["identity", "{00}", "{00}:0", "notes", "{00}:pages:0"])
 def test_a_value_of_another_type_is_an_error(what):
     """Somebody else uses the prefix: each call that meets that says so, and no key is seen."""
     with RedisServer() as server, redis.Redis.from_url(server.url) as client:
@@ -290,14 +289,13 @@ def test_a_value_of_another_type_is_an_error(what):
                 except StoreError as error:
                     errors.append(str(error))
 
-            witnesses = store.witness_table()
+            pages = store.shared_pages()
             for key in map(fingerprint, range(200)):
                 assert attempt(lambda key=key: store.add(key)) is not False
                 assert attempt(lambda key=key: key in store) is not False
                 attempt(lambda key=key: store.forget(key))
-                attempt(lambda key=key: witnesses.put(key, b"value"))
-                assert attempt(lambda key=key: witnesses.get(key)) in (b"value", None)
-                attempt(lambda key=key: witnesses.drop([key]))
+                attempt(lambda key=key: pages.put(key, b"value"))
+                assert attempt(lambda key=key: pages.get(key)) in (b"value", None)
             attempt(store.notes)
             attempt(lambda: store.leave_notes({"a": "b"}))
             attempt(lambda: opened(url).close())
@@ -369,10 +367,10 @@ def test_a_server_that_is_no_redis_is_an_error(answer):
         with pytest.raises(StoreError):
             store.open()
         with RedisServer() as server, opened(f"{server.url}?prefix=p&wait=0.1") as store:
-            elsewhere = redis_url.parse_redis(f"redis://127.0.0.1:{port}?prefix=p", {})[0]
-            store._groups.connection._place = elsewhere
-            store._groups.connection._disconnect()
-            witnesses = store.witness_table()
+            elsewhere = redis_connection.parse_redis(f"redis://127.0.0.1:{port}?prefix=p", {})[0]
+            store.connection._place = elsewhere
+            store.connection._disconnect()
+            pages = store.shared_pages()
             for ask in (
                 lambda: store.add_many(map(fingerprint, range(50))),
                 lambda: store.add(fingerprint(1)) or pytest.fail("it was taken for seen"),
@@ -381,9 +379,8 @@ def test_a_server_that_is_no_redis_is_an_error(answer):
                 lambda: len(store),
                 store.notes,
                 lambda: store.leave_notes({"a": "b"}),
-                lambda: witnesses.put(fingerprint(1), b"value"),
-                lambda: witnesses.get(fingerprint(1)),
-                lambda: witnesses.drop(map(fingerprint, range(50))),
+                lambda: pages.put(fingerprint(1), b"value"),
+                lambda: pages.get(fingerprint(1)),
             ):
                 with suppress(StoreError):
                     ask()

@@ -7,7 +7,6 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import blake2b
 from unittest import mock
 
 import pytest
@@ -47,15 +46,14 @@ def place(redis_server, request):
 
 def assert_all_are_lost(store):
     """Whatever it is asked, of a key that it had and of another, it says that keys are lost."""
-    witnesses = store.witness_table()
+    pages = store.shared_pages()
     for ask in (
         store.add,
         store.__contains__,
         store.forget,
         lambda key: store.add_many([key, fingerprint(-2)]),
-        witnesses.get,
-        lambda key: witnesses.put(key, b"value"),
-        lambda key: witnesses.drop([key]),
+        pages.get,
+        lambda key: pages.put(key, b"value"),
     ):
         for key in (fingerprint(1), fingerprint(-1)):
             with pytest.raises(StoreError, match="lost its keys"):
@@ -316,68 +314,7 @@ def test_crawlers_that_begin_at_once_share_one_store(redis_server):
         assert sum(map(len, new)) == 100
 
 
-# --- stores made before there were salts and marks -------------------------------------------
-
-
-def write_old(client, prefix, count, ttl=0):
-    """Write what an older version had in Redis after *count* keys, few enough for one bucket."""
-    identity = Identity(DIGEST).to_bytes()
-    assert b"salt" not in identity
-    client.set(f"{prefix}:identity", b"%b\n%d" % (identity, ttl))
-    for number in range(32):
-        client.hset(f"{prefix}:{{{number:02x}}}", mapping={"buckets": 1})
-    for key in map(fingerprint, range(count)):
-        digest = blake2b(key, digest_size=9).digest()
-        name = f"{prefix}:{{{digest[8] % 32:02x}}}"
-        if ttl:
-            name += f":{int(time.time()) // ttl}"
-            client.hset(name, "buckets", 1)
-        client.sadd(f"{name}:0", int.from_bytes(digest[:8], "big", signed=True))
-        client.hincrby(name, "keys", 1)
-
-
-@pytest.mark.parametrize("ttl", [0, YEARS])
-def test_an_old_store_is_opened_and_goes_on(redis_server, client, ttl):
-    """Without a salt or marks, as it was made, however much it grows."""
-    prefix = next(_prefixes)
-    url = f"{redis_server.url}?prefix={prefix}&ttl={ttl}"
-    write_old(client, prefix, 500, ttl)
-    with opened(url) as one, opened(url) as two:
-        assert len(one) == 500
-        assert one.add_many(map(fingerprint, range(500))) == 0
-        assert one.add_many(map(fingerprint, range(20_000))) == 19_500
-        assert two.add_many(map(fingerprint, range(20_000))) == 0
-        assert two.forget(fingerprint(3)) is True
-        assert one.add(fingerprint(3)) is True
-        one.witness_table().put(fingerprint(1), b"value")
-        assert two.witness_table().get(fingerprint(1)) == b"value"
-    expected = {
-        b"%d" % int.from_bytes(blake2b(fingerprint(n), digest_size=9).digest()[:8], "big", signed=True)
-        for n in range(20_000)
-    }  # fmt: skip
-    assert integers(client, prefix) == expected
-
-
-def test_an_old_store_that_is_lost_is_noticed():
-    """A flush does, and a crawler that makes a new store in its place."""
-    with RedisServer() as server, redis.Redis.from_url(server.url) as client:
-        write_old(client, "p", 500)
-        with opened(f"{server.url}?prefix=p") as first:
-            assert first.add(fingerprint(1)) is False
-            client.flushall()
-            assert_all_are_lost(first)
-            opened(f"{server.url}?prefix=p").close()
-            assert_all_are_lost(first)
-
-
-def test_old_keys_without_their_identity_are_refused(redis_server, client):
-    """They are not taken over into a new store."""
-    prefix = next(_prefixes)
-    write_old(client, prefix, 100)
-    client.delete(f"{prefix}:identity")
-    for _ in range(2):
-        with pytest.raises(StoreError, match="is gone"):
-            opened(f"{redis_server.url}?prefix={prefix}")
+# --- identities --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -392,8 +329,8 @@ def test_old_keys_without_their_identity_are_refused(redis_server, client):
         Identity(DIGEST).to_bytes() + b"\nsoon",
         Identity(DIGEST).to_bytes() + b"\n\xff",
         Identity(DIGEST)._replace(format=3).to_bytes() + b"\n0",
-        Identity(DIGEST)._replace(format=2).to_bytes() + b"\n0",
-        Identity(DIGEST)._replace(salt=b"s" * 16).to_bytes() + b"\n0",
+        Identity(DIGEST)._replace(format=1, salt=b"s" * 16).to_bytes() + b"\n0",
+        Identity(DIGEST)._replace(salt=b"s").to_bytes() + b"\n0",
         b"scrapy-urlnorm seen " + b"[" * 100_000,
         b'scrapy-urlnorm seen {"digest": "", "key_version": 1e999, "format": 1}\n0',
         b'scrapy-urlnorm seen {"digest": "", "key_version": 1, "format": 2, "salt": "xyz"}\n0',
@@ -408,9 +345,3 @@ def test_a_damaged_identity_is_refused(redis_server, client, record):
     with pytest.raises(StoreMismatchError):
         opened(f"{redis_server.url}?prefix={prefix}")
     assert client.get(f"{prefix}:identity") == record
-
-
-def test_an_older_version_does_not_open_a_new_store():
-    """The format says so: its hashes would make every key new."""
-    with pytest.raises(StoreMismatchError, match="format 2"):
-        Identity(DIGEST).require(Identity(DIGEST).salted(), "the store", "delete it")

@@ -25,8 +25,7 @@ redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed"
         ("redis://h?prefix=a{b}", "prefix="),
         ("redis://h?prefix=", "prefix=''"),
         ("redis://h?prefix=%(spider)s{b}", "prefix='test{b}'"),
-        ("redis://h?fallback=tape", "fallback='tape'"),
-        ("redis://h?fallback=redis://i", "fallback='redis://i'"),
+        ("redis://h?fallback=memory", "unknown option 'fallback'"),
         ("redis://h:port", "redis://h:port"),
         ("redis+sentinel://h", "SERVICE"),
         ("redis+sentinel://h:port/service", "SERVICE"),
@@ -136,9 +135,9 @@ def test_a_cluster_shares_the_keys():
 
             # Twice by us, who know that the key may be in then, and never by redis-py.
             with mock.patch.object(
-                type(store._groups.connection._client), "_execute_command", lose_the_answer
+                type(store.connection._client), "_execute_command", lose_the_answer
             ):
-                store._groups.connection._wait = 0
+                store.connection._wait = 0
                 with pytest.raises(StoreUnavailableError):
                     store.add(fingerprint(1))
             assert len(attempts) == 2

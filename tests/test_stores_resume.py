@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import signal
+import sqlite3
 import threading
 from collections import Counter
 from contextlib import closing
@@ -13,9 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 from crawl_process import start
 from loopback import Site, page
+from redis_server import RedisServer
+from scrapy import Request
 
-from scrapy_urlnorm.crawl.queue.pending import PendingRequests
-from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
+from scrapy_urlnorm.crawl.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from loopback import Reply
@@ -29,13 +32,12 @@ class Small(Scheduler):
     """What goes together in portions goes in small ones."""
 
     _requests_a_transaction = 7
-    _keys_held = 10
 
 
 SMALL = {
     "SCHEDULER": f"{__name__}.Small",
-    "SCHEDULER_DISK_QUEUE": "scrapy_urlnorm.crawl.queue.queues.LifoDiskQueue",
-    "SCHEDULER_START_DISK_QUEUE": "scrapy_urlnorm.crawl.queue.queues.FifoDiskQueue",
+    "SCHEDULER_DISK_QUEUE": "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy_urlnorm.crawl.scheduler.FifoDiskQueue",
 }
 
 
@@ -58,22 +60,17 @@ class Shop:
         return page(str(number), *links)
 
 
-@pytest.fixture(params=["file", "lmdb"])
-def settings(request, tmp_path):
-    """Of a crawl with JOBDIR, for each store on disk."""
-    if request.param == "lmdb":
-        pytest.importorskip("lmdb")
-    return {
-        "JOBDIR": str(tmp_path / "job"),
-        "URLNORM_STORE": f"{request.param}:{tmp_path / 'keys'}",
-    }
+@pytest.fixture
+def settings(tmp_path):
+    """Of a crawl with JOBDIR."""
+    return {"JOBDIR": str(tmp_path / "job")}
 
 
-def left_over(folder):
+def left_over(folder, table="request"):
     """URLs of the requests that a run left in its JOBDIR."""
-    with closing(PendingRequests(folder / "job" / "urlnorm.pending")) as pending:
-        rows = pending._connection.execute("SELECT request FROM request")
-        return {pickle.loads(row)["url"].partition("?")[0] for (row,) in rows}
+    with closing(sqlite3.connect(folder / "job" / "urlnorm.sqlite")) as database:
+        rows = database.execute(f"SELECT request FROM {table}").fetchall()
+    return {pickle.loads(row)["url"].partition("?")[0] for (row,) in rows}
 
 
 def times(requests):
@@ -135,7 +132,7 @@ def test_a_killed_crawl_goes_on_where_it_was(tmp_path, settings, scheduler):
 
 def test_a_crawl_killed_many_times_fetches_every_page(tmp_path, settings):
     """Killed at six random moments, it has fetched all in the end, and nothing done twice."""
-    chance = random.Random(settings["URLNORM_STORE"][:4])
+    chance = random.Random(4)
     settings = settings | SMALL
     allowed = Counter()  # pages that were under way when a run was killed
     shop = Shop()
@@ -154,4 +151,52 @@ def test_a_crawl_killed_many_times_fetches_every_page(tmp_path, settings):
     assert asked.pop(HOME) >= 7
     assert set(asked) == {f"{HOME}{number}" for number in range(1, PAGES)}
     assert {page: n for page, n in asked.items() if n > 1 + allowed[page]} == {}
+    assert "ERROR" not in (tmp_path / "log").read_text()
+
+
+# --- beside Redis -------------------------------------------------------------------------------
+
+
+class DiesBetween(Scheduler):
+    """Is killed when page 50 has been written down: just before, or after, Redis has its key."""
+
+    def open(self, spider):
+        opened = super().open(spider)
+        store = self.df.keys.store
+        add = store.add
+
+        def dying_add(key):
+            if key == self.key_of_50 and self.crawler.settings["WHEN"] == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            is_new = add(key)
+            if key == self.key_of_50:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return is_new
+
+        self.key_of_50 = self.crawler.request_fingerprinter.fingerprint(Request(f"{HOME}50"))
+        store.add = dying_add
+        return opened
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_between_the_queue_and_redis_loses_nothing(tmp_path, settings, when):
+    """The request is announced in the database; the next run puts it into the queue again."""
+    pytest.importorskip("redis")
+    shop = Shop()
+    shop.go_on.set()
+    dying = {**SMALL, "SCHEDULER": f"{__name__}.DiesBetween", "WHEN": when}
+    with RedisServer() as server, Site(shop) as site:
+        settings["URLNORM_STORE"] = f"{server.url}?prefix=p"
+        assert start(site, [HOME], settings | dying, tmp_path / "log").wait(60) == -signal.SIGKILL
+        assert left_over(tmp_path, "announced") == {f"{HOME}50"}
+        assert f"{HOME}50" not in left_over(tmp_path)
+        before = times(site.requests)
+        assert f"{HOME}50" not in before
+        under_way = left_over(tmp_path)
+        assert start(site, [HOME], settings, tmp_path / "log").wait(60) == 0
+    asked = times(site.requests)
+    assert set(asked) == {HOME} | {f"{HOME}{number}" for number in range(1, PAGES)}
+    assert asked[f"{HOME}50"] == 1
+    assert {page for page, n in asked.items() if n > 1} - {HOME} <= under_way
+    assert left_over(tmp_path, "announced") == left_over(tmp_path) == set()
     assert "ERROR" not in (tmp_path / "log").read_text()

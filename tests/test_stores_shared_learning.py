@@ -180,11 +180,11 @@ def test_what_a_rule_costs(crawl):
     assert set(asked.values()) == {1}
     assert len(shop.paired) == PAIRS
     afterwards = asked.keys() & shop.paired
-    audited = stats(logs, "audited")
+    audited = stats(logs, "audits")
     assert len(asked) - len(afterwards) <= LINKED
     assert len(afterwards) <= sum(audited) < PAIRS / 2
-    # The law of `scrapy_urlnorm.crawl.live.audits`, for a kind that is right in 7 cases of 10. It
+    # The law of `scrapy_urlnorm.crawl.online.audits`, for a kind that is right in 7 cases of 10. It
     # counts audits with an answer: another crawler may have taken the request of one from the queue.
     agreed = stats(logs, "audits_agreed")
-    for count, sent, withheld in zip(agreed, audited, stats(logs, "withheld"), strict=True):
-        assert count <= 2 + round((40 * (3 / 7) * (sent + withheld)) ** (1 / 3))
+    for count, sent, suppressed in zip(agreed, audited, stats(logs, "suppressed"), strict=True):
+        assert count <= 2 + round((40 * (3 / 7) * (sent + suppressed)) ** (1 / 3))

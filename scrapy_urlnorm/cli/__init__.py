@@ -64,7 +64,6 @@ VERBS = (
     Listed("evaluate", "learn", "measure rules on crawl logs"),
     Listed("check-rules", "site_rules", "check a file of rules for single sites"),
     Listed("import-rules", "site_rules", "turn another tool's rules into site rules"),
-    Listed("export-rules", "site_rules", "print site rules as duplicate-url-discarder reads them"),
     Listed("rekey", "rekey", "build a seen-set from crawl logs, for other rules"),
     Listed("import-seen", "import_seen", "take over the seen-set of stock Scrapy or scrapy-redis"),
 )

@@ -84,7 +84,7 @@ def _check_domain(rules: list[SiteRule], profile: str, report: Report) -> None:
     else:
         _check_examples(rules, active, profile, report)
     report.warnings += _twice(rules)
-    report.warnings += _shadowed(active)
+    report.warnings += shadowed(active)
     report.warnings += _ambiguous(active)
 
 
@@ -130,7 +130,7 @@ def _twice(rules: Iterable[SiteRule]) -> list[str]:
     return found
 
 
-def _shadowed(rules: Sequence[SiteRule]) -> list[str]:
+def shadowed(rules: Sequence[SiteRule]) -> list[str]:
     """Return a line for each rule that changes nothing that a more general one does not.
 
     Only a rule without a context is more general. Such rules are looked up by their site and

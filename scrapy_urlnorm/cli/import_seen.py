@@ -262,7 +262,7 @@ def fingerprints_of(url: str) -> list[bytes]:
 def _of_jobdir(path: str) -> list[bytes]:
     with naming(path):
         data = Path(path).read_bytes()
-    if b"urlnorm" in data[:64]:  # the header of ours
+    if data.startswith(b"SQLite format 3"):
         raise UsageError(f"{path} is a store of this package already")
     if _HEX_LINES.fullmatch(data):
         found = [bytes.fromhex(line.decode()) for line in data.split() if len(line) % 2 == 0]

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_logs(parser)
     add_store(parser)
+    parser.add_argument(
+        "--anew",
+        action="store_true",
+        help="replace the keys that are in the database, and keep the requests that wait there",
+    )
     add_processes(parser)
     add_normalizer(parser)
 
@@ -31,7 +36,11 @@ def _rekey(args: argparse.Namespace) -> int:
     logs = Logs(args)
     parcels = in_parcels((row.url for row in logs), PARCEL)
     keys = mapped(partial(_keys, key_of), parcels, args.processes)
-    new = fill(store, chain.from_iterable(keys_of_parcel for _, keys_of_parcel in keys))
+    new = fill(
+        store,
+        chain.from_iterable(keys_of_parcel for _, keys_of_parcel in keys),
+        is_anew=args.anew,
+    )
     say(
         f"{counted(logs.rows, 'row')}, {counted(new, 'new key')}. Requests that still wait are in no log: with "
         "scrapy_urlnorm.Scheduler their keys come to them when the crawl resumes, with another "
@@ -48,10 +57,10 @@ VERBS = (
     Verb(
         "rekey",
         "Make the keys of every URL of the logs under the rules given and put them into a new "
-        "store: the way on when rules have changed and a store is refused. The old store must "
-        "be out of the way. URLs whose secrets a log masks get other keys than in the crawl: "
+        "store, or with --anew in the place of those in a database: the way on when rules have "
+        "changed and a store is refused. URLs whose secrets a log masks get other keys than in the crawl: "
         "their pages are fetched once more.",
-        "rekey crawl.jsonl.gz --site-rules rules.toml --store file:crawl/urlnorm.seen",
+        "rekey crawl.jsonl.gz --site-rules rules.toml --anew --store sqlite:crawl/urlnorm.sqlite",
         _add_arguments,
         _rekey,
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +17,11 @@ from scrapy_urlnorm.cli.verb import (
     say,
 )
 from scrapy_urlnorm.logs import read_log
-from scrapy_urlnorm.report.drops import Drops
 from scrapy_urlnorm.report.gather import from_crawl, from_logs, rows_of
-from scrapy_urlnorm.report.job import Job
+from scrapy_urlnorm.report.job import open_job
 from scrapy_urlnorm.report.page import page
-from scrapy_urlnorm.stores import DROPS_NAME, PENDING_NAME, ROWS_NAME
+from scrapy_urlnorm.stores import ROWS_NAME
+from scrapy_urlnorm.stores.sqlite import DATABASE_NAME
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +47,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    jobs = [source for source in args.sources if Path(source, PENDING_NAME).is_file()]
+    jobs = [
+        source
+        for source in args.sources
+        if Path(source, DATABASE_NAME).is_file() or source.endswith(".sqlite")
+    ]
     logs = [source for source in args.sources if source not in jobs]
     if len(jobs) > 1:
         raise UsageError(f"a report is about one crawl: {' and '.join(jobs)} are two")
@@ -71,20 +74,11 @@ def _of_logs(args: argparse.Namespace, logs: list[str]) -> Figures:
 
 
 def _of_job(args: argparse.Namespace, folder: Path, logs: list[str]) -> Figures:
-    drops = folder / DROPS_NAME
-    if not drops.is_file():
-        raise UsageError(f"{folder}: there is no {DROPS_NAME} in it: an older version crawled here")
     if not logs and (folder / ROWS_NAME).is_file():
         logs = [str(folder / ROWS_NAME)]
-    with ExitStack() as stack:
-        job = stack.enter_context(Job(folder))
-        return from_crawl(
-            _rows(args, logs) if logs else rows_of(job),
-            stack.enter_context(Drops(drops)),
-            job.rules(),
-            title=f"Crawl in {folder}",
-            withheld=job.count_withheld(),
-        )
+    with open_job(folder) as job:
+        rows = _rows(args, logs) if logs else rows_of(job)
+        return from_crawl(rows, job, title=f"Crawl in {folder}")
 
 
 VERBS = (

@@ -1,4 +1,4 @@
-"""Verbs on rule files: check-rules, import-rules, export-rules."""
+"""Verbs on rule files: check-rules, import-rules."""
 
 from __future__ import annotations
 
@@ -8,20 +8,15 @@ from scrapy_urlnorm.cli.check_rules import check_site_rules
 from scrapy_urlnorm.cli.merge import add_rules
 from scrapy_urlnorm.cli.verb import NO, YES, Verb, add_json, out, out_json, say
 from scrapy_urlnorm.rules import PROFILES
-from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.site_rules.file import table_of
-from scrapy_urlnorm.site_rules.importers import export_duplicate_url_discarder, import_rules
+from scrapy_urlnorm.site_rules.importers import import_rules
 from scrapy_urlnorm.site_rules.toml import write_block
-from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
     from scrapy_urlnorm.site_rules import SiteRule
-
-SHOWN = 10
-"""So many of the rows that were not imported are named one by one."""
 
 
 def out_rules(rules: Iterable[SiteRule]) -> None:
@@ -98,23 +93,6 @@ def _import(args: argparse.Namespace) -> int:
     return YES
 
 
-def _add_export_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="RULES", help="a rule file")
-
-
-def _export(args: argparse.Namespace) -> int:
-    rules = [rule for path in args.files for rule in load_site_rules(path)]
-    text, left_out = export_duplicate_url_discarder(rules)
-    out(text.rstrip("\n"))
-    written = counted(len(rules) - len(left_out), "rule")
-    say(f"{written} written, {len(left_out):,} that it cannot say")
-    for rule, why in left_out[:SHOWN]:
-        say(f"left out: ({rule}): {why}")
-    if len(left_out) > SHOWN:
-        say(f"and {len(left_out) - SHOWN:,} more")
-    return YES
-
-
 VERBS = (
     Verb(
         "check-rules",
@@ -133,13 +111,5 @@ VERBS = (
         "import-rules data.min.json -o rules.toml",
         _add_import_arguments,
         _import,
-    ),
-    Verb(
-        "export-rules",
-        "Print the rules of a file as duplicate-url-discarder's JSON. Rules that the format "
-        "cannot say without merging more are left out, and named on standard error.",
-        "export-rules rules.toml > dud.json",
-        _add_export_arguments,
-        _export,
     ),
 )

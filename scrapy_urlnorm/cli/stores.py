@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli.verb import UsageError
 from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER, get_fingerprint
 from scrapy_urlnorm.normalizer import KEY_VERSION
-from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.stores import SqliteSeen, open_store
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +25,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="SPEC",
-        help="the store to fill: file:PATH, lmdb:PATH or redis://... (in a project: its own)",
+        help="the store to fill: sqlite:PATH or redis://... (in a project: its own)",
     )
     parser.add_argument(
         "--spider", metavar="NAME", help="whose store it is: stands in the prefix of one in Redis"
@@ -40,21 +40,29 @@ def new_store(args: argparse.Namespace, normalizer: Normalizer) -> Seen:
     project: Project | None = args.project
     spec = args.store or (project.store if project else "memory")
     if spec == "memory":
-        raise UsageError("name the store to fill with --store, such as file:PATH")
+        raise UsageError("name the store to fill with --store, such as sqlite:PATH")
+    options: dict[str, Any] = dict(project.store_options) if project and not args.store else {}
     return open_store(
         spec,
         digest=normalizer.digest,
         key_version=KEY_VERSION,
         jobdir=project.jobdir if project else None,
         spider=args.spider,
-        **(project.store_options if project and not args.store else {}),
+        **options,
     )
 
 
-def fill(store: Seen, keys: Iterable[bytes]) -> int:
-    """Add the keys to the store; return how many were new."""
+def fill(store: Seen, keys: Iterable[bytes], *, is_anew: bool = False) -> int:
+    """Add the keys to the store; return how many were new.
+
+    If it *is_anew*, they replace the keys of a database, whatever rules those were made with.
+    """
+    if is_anew and not isinstance(store, SqliteSeen):
+        raise UsageError("--anew is for a store in a database, sqlite:PATH")
     rest = iter(keys)
     first = list(islice(rest, 1))  # an error of the first one must not leave an empty store
+    if is_anew and isinstance(store, SqliteSeen):
+        store.begin_anew()
     with store:
         return store.add_many(chain(first, rest))
 

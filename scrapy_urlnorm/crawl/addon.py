@@ -11,16 +11,18 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
+from scrapy_urlnorm.crawl.components import Components, components_of
 from scrapy_urlnorm.crawl.crawl_log import CrawlLog
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.middleware import PRIORITY, UrlNormDownloaderMiddleware
-from scrapy_urlnorm.crawl.parts import CrawlParts, parts_of
-from scrapy_urlnorm.crawl.queue.queues import FifoDiskQueue, LifoDiskQueue
-from scrapy_urlnorm.crawl.queue.scheduler import Scheduler
+from scrapy_urlnorm.crawl.middleware import (
+    PRIORITY,
+    SPIDER_PRIORITY,
+    UrlNormDownloaderMiddleware,
+    UrlNormSpiderMiddleware,
+)
+from scrapy_urlnorm.crawl.scheduler import DISK_QUEUES, FifoDiskQueue, LifoDiskQueue, Scheduler
 from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, is_enabled
-from scrapy_urlnorm.crawl.spider_middleware import PRIORITY as SPIDER_PRIORITY
-from scrapy_urlnorm.crawl.spider_middleware import UrlNormSpiderMiddleware
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -46,12 +48,12 @@ class Addon:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        addon = cls(parts_of(crawler))
+        addon = cls(components_of(crawler))
         crawler.signals.connect(addon.spider_opened, signals.spider_opened)
         return addon
 
-    def __init__(self, parts: CrawlParts | None = None) -> None:
-        self._parts = CrawlParts() if parts is None else parts
+    def __init__(self, components: Components | None = None) -> None:
+        self._components = Components() if components is None else components
         self._is_enabled = False
 
     def __repr__(self) -> str:
@@ -62,20 +64,17 @@ class Addon:
         self._is_enabled = is_enabled(settings)
         if not self._is_enabled:
             return
-        config = self._parts.config(settings)
+        config = self._components.config(settings)
         self._wrap_fingerprinter(settings)
         if load_object(settings["DUPEFILTER_CLASS"]) is load_object(_STOCK_DUPEFILTER):
             _set(settings, "DUPEFILTER_CLASS", UrlNormDupeFilter)
         _replace_scheduler(settings)
-        settings.setdefault_in_component_priority_dict(
-            "DOWNLOADER_MIDDLEWARES", UrlNormDownloaderMiddleware, PRIORITY
-        )
+        add = settings.setdefault_in_component_priority_dict
+        add("DOWNLOADER_MIDDLEWARES", UrlNormDownloaderMiddleware, PRIORITY)
         if config.learn != "off":
-            settings.setdefault_in_component_priority_dict(
-                "SPIDER_MIDDLEWARES", UrlNormSpiderMiddleware, SPIDER_PRIORITY
-            )
+            add("SPIDER_MIDDLEWARES", UrlNormSpiderMiddleware, SPIDER_PRIORITY)
         if config.crawl_log or config.report:
-            settings.setdefault_in_component_priority_dict("EXTENSIONS", CrawlLog, 500)
+            add("EXTENSIONS", CrawlLog, 500)
 
     def _wrap_fingerprinter(self, settings: BaseSettings) -> None:
         current = settings["REQUEST_FINGERPRINTER_CLASS"]
@@ -92,22 +91,22 @@ class Addon:
         """Warn if one of the components is missing, and say what that means."""
         if not self._is_enabled:
             return
-        crawler = spider.crawler
-        if self._parts.find(UrlNormRequestFingerprinter) is None:
+        settings, extra = spider.crawler.settings, {"spider": spider}
+        if self._components.find(UrlNormRequestFingerprinter) is None:
             logger.warning(
                 "URL normalization has no effect on fingerprints: REQUEST_FINGERPRINTER_CLASS is "
                 "%(current)s, set by a component that runs after scrapy_urlnorm.Addon. Give "
                 "scrapy_urlnorm.Addon a higher number in ADDONS.",
-                {"current": crawler.settings["REQUEST_FINGERPRINTER_CLASS"]},
-                extra={"spider": spider},
+                {"current": settings["REQUEST_FINGERPRINTER_CLASS"]},
+                extra=extra,
             )
-        dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-        if dupefilter is not BaseDupeFilter and self._parts.find(UrlNormDupeFilter) is None:
+        dupefilter = load_object(settings["DUPEFILTER_CLASS"])
+        if dupefilter is not BaseDupeFilter and self._components.find(UrlNormDupeFilter) is None:
             logger.warning(
                 "DUPEFILTER_CLASS is %(current)s: a redirect onto an equal URL may lose its page, "
                 "and no rules are learned. scrapy_urlnorm.UrlNormDupeFilter does both.",
                 {"current": dupefilter.__qualname__},
-                extra={"spider": spider},
+                extra=extra,
             )
 
 
@@ -117,17 +116,12 @@ def _replace_scheduler(settings: BaseSettings) -> None:
     Disk queues are used with JOBDIR only. With JOBDIR and disk queues of the project's own, the
     scheduler stays what it is.
     """
-    queues = {
-        name: load_object(settings[name])
-        for name in ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")
-        if settings[name]
-    }
-    ours = {queue.stock: queue for queue in (LifoDiskQueue, FifoDiskQueue)}
     if settings.getpriority("SCHEDULER"):
         return
-    if not settings.get("JOBDIR"):
-        _set(settings, "SCHEDULER", Scheduler)
-    elif set(queues.values()) <= set(ours):
+    ours = {queue.stock: queue for queue in (LifoDiskQueue, FifoDiskQueue)}
+    names = [name for name in DISK_QUEUES if settings["JOBDIR"] and settings[name]]
+    queues = {name: load_object(settings[name]) for name in names}
+    if set(queues.values()) <= set(ours):
         _set(settings, "SCHEDULER", Scheduler)
         for name, queue in queues.items():
             _set(settings, name, ours[queue])

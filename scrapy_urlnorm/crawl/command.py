@@ -14,16 +14,14 @@ from scrapy.utils.python import global_object_name
 from scrapy_urlnorm.cli import VERBS, main
 from scrapy_urlnorm.cli.verb import Project
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.settings import (
-    FALLBACK_FINGERPRINTER,
-    RULES_SETTING,
-    Config,
-)
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, RULES_SETTING, Config
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from scrapy.settings import Settings
 
     from scrapy_urlnorm.learning.probe import Probe
 
@@ -34,6 +32,7 @@ class UrlNormCommand(ScrapyCommand):
     Of Scrapy's own options it offers only ``-s``: Scrapy's ``--profile`` means something else.
     """
 
+    settings: Settings  # Scrapy sets it before it calls anything here
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}  # noqa: RUF012  # as Scrapy's commands have it
 
@@ -60,7 +59,6 @@ class UrlNormCommand(ScrapyCommand):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Apply ``-s``. Raises `UsageError` for an argument that is not NAME=VALUE."""
-        assert self.settings is not None
         try:
             self.settings.setdict(arglist_to_dict(opts.set), priority="cmdline")
         except ValueError:
@@ -68,7 +66,6 @@ class UrlNormCommand(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the verb, and exit with its exit code."""
-        assert self.settings is not None
         try:
             config = Config.from_settings(self.settings)
         except ConfigError as error:
@@ -88,12 +85,10 @@ class UrlNormCommand(ScrapyCommand):
     def _probe(self, probes: Iterable[Probe]) -> None:
         from scrapy_urlnorm.crawl.probe import run  # other verbs need none of it
 
-        assert self.settings is not None
         run(self.settings, probes)
 
     def _fingerprinter(self) -> str:
         """Return the import path of the fallback fingerprinter, as the add-on would find it."""
-        assert self.settings is not None
         found = load_object(self.settings["REQUEST_FINGERPRINTER_CLASS"])
         if found is UrlNormRequestFingerprinter:
             found = load_object(self.settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER)

@@ -1,28 +1,45 @@
-"""CrawlLog: a Scrapy extension that writes the crawl log that rules are learned from."""
+"""What a crawl writes down: its log, what was filtered, and the report at its end."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from scrapy_urlnorm.crawl.recording import recording_of
-from scrapy_urlnorm.crawl.redirects import REDIRECTS, target_of
-from scrapy_urlnorm.crawl.settings import CRAWL_LOG, REPORT, shows_secrets
-from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
+from scrapy_urlnorm.crawl.components import (
+    REDIRECTS,
+    components_of,
+    config_of,
+    database_of,
+    target_of,
+)
+from scrapy_urlnorm.crawl.settings import CRAWL_LOG, REPORT
+from scrapy_urlnorm.exceptions import ConfigError, LogFormatError, StoreError, UrlNormError
+from scrapy_urlnorm.logs import read_log
 from scrapy_urlnorm.logs.mask_key import mask_key
 from scrapy_urlnorm.logs.response_row import redirect_row, row_of
 from scrapy_urlnorm.logs.writer import LogWriter
 from scrapy_urlnorm.masking import mask_url
+from scrapy_urlnorm.report.filtered import FilteredRecord
+from scrapy_urlnorm.report.gather import from_crawl
+from scrapy_urlnorm.report.job import Job
+from scrapy_urlnorm.report.page import page
+from scrapy_urlnorm.stores import ROWS_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
     from typing_extensions import Self
+
+    from scrapy_urlnorm.crawl.settings import Config
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +83,7 @@ class CrawlLog:
         settings = crawler.settings
         recording = recording_of(crawler) if settings.get(REPORT) else None
         if path := settings.get(CRAWL_LOG):
-            extension = cls(str(path), secrets=shows_secrets(settings))
+            extension = cls(str(path))
         elif recording is not None:
             extension = cls(recording.rows, secrets=True)
         else:
@@ -100,31 +117,23 @@ class CrawlLog:
 
         They are not downloaded, so no signal tells of them.
         """
-        urls = request.meta.get("redirect_urls", [])
-        for url, target, status in zip(
-            urls,
-            [*urls[1:], request.url],
-            request.meta.get("redirect_reasons", []),
-            strict=False,
-        ):
+        urls = [*request.meta.get("redirect_urls", []), request.url]
+        for url, target, status in zip(urls, urls[1:], request.meta.get("redirect_reasons", [])):  # noqa: B905
             if status in REDIRECTS:
                 self._write(redirect_row(url, status, target), spider)
 
     def spider_closed(self, spider: Spider) -> None:
         """Complete the file."""
-        if self._writer is None:
+        writer, self._writer = self._writer, None  # later responses are no part of the crawl
+        if writer is None:
             return
         try:
-            self._writer.close()
+            writer.close()
         except OSError as error:
-            self._give_up(error, spider)
+            self._give_up(writer, error, spider)
         else:
-            writer, self._writer = self._writer, None  # later responses are no part of the crawl
-            logger.info(
-                "Wrote %(rows)d rows to %(path)s",
-                {"rows": writer.rows, "path": writer.path},
-                extra={"spider": spider},
-            )
+            arguments = {"rows": writer.rows, "path": writer.path}
+            logger.info("Wrote %(rows)d rows to %(path)s", arguments, extra={"spider": spider})
 
     def _write(self, row: dict[str, Any], spider: Spider) -> None:
         if self._writer is None:
@@ -137,7 +146,8 @@ class CrawlLog:
         try:
             self._writer.write(row)
         except OSError as error:
-            self._give_up(error, spider)
+            writer, self._writer = self._writer, None
+            self._give_up(writer, error, spider)
 
     def _as_kept(self, url: str) -> str:
         bare, _, fragment = url.partition("#")
@@ -145,10 +155,9 @@ class CrawlLog:
             url = bare
         return url if self._key is None else mask_url(url, self._key)
 
-    def _give_up(self, error: OSError, spider: Spider) -> None:
-        """End the log, not the crawl, because the disk is full; say so once."""
-        assert self._writer is not None
-        writer, self._writer = self._writer, None
+    @staticmethod
+    def _give_up(writer: LogWriter, error: OSError, spider: Spider) -> None:
+        """End the log, not the crawl: the disk is full."""
         logger.error(
             "The crawl log %(path)s ends here after %(rows)d rows: %(error)s",
             {"path": writer.path, "rows": writer.rows, "error": error},
@@ -156,3 +165,82 @@ class CrawlLog:
         )
         with suppress(OSError):  # the rows that are still in memory are lost
             writer.close()
+
+
+class Recording:
+    """What is filtered, as rows in the database of the crawl, and the report that is made of them."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._report = config.report
+        self._record: FilteredRecord | None = None
+        self._at_end = ExitStack()
+        #: The crawl log that the report is made from.
+        self.rows = config.crawl_log or ""
+        if not self.rows:
+            folder = config.jobdir or self._at_end.enter_context(TemporaryDirectory())
+            self.rows = str(Path(folder, ROWS_NAME))
+        crawler.signals.connect(self.close, signals.engine_stopped)
+
+    def open(self) -> None:
+        """Begin to write; once."""
+        if self._record is not None:
+            return
+        try:
+            database = database_of(self._crawler)
+        except StoreError as error:
+            logger.warning("Filtered requests are not written down: %(error)s", {"error": error})
+            return
+        # Used until the report is made, whoever hears first that the engine has stopped.
+        database.open()
+        self._at_end.callback(database.close)
+        self._record = FilteredRecord(database)
+        self._crawler.signals.connect(self._record.answered, signals.response_received)
+
+    def dropped(
+        self, key: bytes, url: str, first: str | None, rules: Iterable[object], *, saves: bool
+    ) -> None:
+        """Take note of a request that is filtered: see `FilteredRecord.add`."""
+        if self._record is not None:
+            self._record.add(key, url, first, rules, saves=saves)
+
+    def close(self) -> None:
+        """Write the rest, and the report if the settings want one."""
+        with self._at_end:
+            if self._record is not None:
+                self._record.close()
+                self._record = None
+                if self._report is not None:
+                    self._write(self._report)
+
+    def _write(self, report: Path) -> None:
+        spider = self._crawler.spider
+        extra = {"spider": spider}
+        try:
+            database = database_of(self._crawler)
+            figures = from_crawl(
+                read_log(self.rows, format="jsonl"),
+                Job(database.connection, database.name),
+                title=f"Crawl of the spider {spider.name if spider else ''}",
+            )
+            report.parent.mkdir(parents=True, exist_ok=True)
+            report.write_text(page(figures), encoding="utf-8")
+        except (UrlNormError, OSError) as error:
+            message = "%(setting)s = %(path)s cannot be written: %(error)s"
+            arguments = {"setting": REPORT, "path": str(report), "error": error}
+            logger.error(message, arguments, extra=extra)
+        else:
+            logger.info("Wrote the report %(path)s", {"path": str(report)}, extra=extra)
+
+
+def recording_of(crawler: Crawler) -> Recording | None:
+    """Return the recording of a crawl, made when first asked for.
+
+    ``None`` for a crawl that has neither a job directory nor a report to write.
+    """
+    components, config = components_of(crawler), config_of(crawler)
+    recording = components.find(Recording)
+    if recording is None and (config.jobdir or config.report):
+        recording = Recording(crawler, config)
+        components.put(recording)
+    return recording

@@ -1,47 +1,35 @@
-"""Database: a SQLite database whose errors say what to do.
-
-It holds the requests that a crawl keeps back (`scrapy_urlnorm.crawl.live.ledger`), and with JOBDIR
-the waiting requests too (`scrapy_urlnorm.crawl.queue.pending`).
-"""
+"""RequestQueue: the requests that a crawl still has to send, in its database. They survive a kill."""
 
 from __future__ import annotations
 
-import sqlite3
+import logging
+import pickle
 import zlib
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_urlnorm.exceptions import StoreError
+from scrapy.utils.request import request_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
-    from typing_extensions import Self
+    from scrapy import Request, Spider
 
-#: Pages that arrived and requests that are kept back behind them.
-#: The salt of a site tells under which of its rules the learned keys were made.
-LEARNED_TABLES = """
-CREATE TABLE site (name TEXT PRIMARY KEY, salt BLOB NOT NULL);
-CREATE TABLE page (
-  id INTEGER PRIMARY KEY, site TEXT NOT NULL, learned BLOB, own BLOB NOT NULL UNIQUE,
-  url TEXT, content BLOB, depth INTEGER NOT NULL);
-CREATE INDEX page_of_site ON page (site);
-CREATE INDEX page_of_key ON page (learned) WHERE learned IS NOT NULL;
-CREATE TABLE withheld (
-  id INTEGER PRIMARY KEY, site TEXT NOT NULL, learned BLOB NOT NULL, own BLOB NOT NULL,
-  request BLOB NOT NULL, checksum INTEGER NOT NULL, is_parked INTEGER NOT NULL);
-CREATE INDEX withheld_of_site ON withheld (site, own);
-CREATE INDEX withheld_of_key ON withheld (learned);
+    from scrapy_urlnorm.stores import Database
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound="Hashable")
+
+# The ids of requests are never used again: whoever remembers one cannot mean another request.
+_TABLES = """
+CREATE TABLE IF NOT EXISTS request (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, request BLOB NOT NULL,
+  checksum INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS request_of_queue ON request (queue);
+CREATE TABLE IF NOT EXISTS announced (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, request BLOB NOT NULL, checksum INTEGER NOT NULL);
 """
-#: What was seen under each URL: what the miner learns from (`scrapy_urlnorm.crawl.live.rows`).
-EVIDENCE_TABLE = """
-CREATE TABLE evidence (
-  site TEXT NOT NULL, url TEXT NOT NULL, status INTEGER NOT NULL, content TEXT, target TEXT,
-  place INTEGER NOT NULL, PRIMARY KEY (site, url)) WITHOUT ROWID;
-CREATE INDEX evidence_of_content ON evidence (site, content) WHERE content IS NOT NULL;
-"""
-#: What pages say of their other names (`scrapy_urlnorm.crawl.live.alias_memory`): by site, as JSON.
-ALIAS_TABLE = "CREATE TABLE alias_site (site TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;"
 
 
 def checksum(data: bytes) -> int:
@@ -49,86 +37,129 @@ def checksum(data: bytes) -> int:
     return zlib.crc32(data)
 
 
-class Database:
-    """A SQLite database that names itself in its errors.
+def encoded(request: Request, spider: Spider | None) -> bytes:
+    """Return *request* as bytes. Raises `ValueError` for one that cannot be serialized."""
+    try:
+        return pickle.dumps(request.to_dict(spider=spider), protocol=4)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(str(error)) from error
 
-    Everything between two commits is one transaction: after a kill the database is as the last
-    commit left it. (If the machine stops, the last commits may be undone too: that is what
-    SQLite's ``synchronous=NORMAL`` allows.)
 
-    Raises `StoreError` for everything that the database cannot do.
+def decoded(data: bytes, spider: Spider | None) -> Request | None:
+    """Return the request that was `encoded`; ``None`` for one that this run cannot do."""
+    try:
+        return request_from_dict(pickle.loads(data), spider=spider)
+    except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
+        message = "A request is left to another run, because this one cannot read it: %(error)s"
+        logger.error(message, {"error": error}, extra={"spider": spider})
+        return None
+
+
+class RequestQueue:
+    """Requests in queues by name, in an open *database*.
+
+    A request that is handed out stays in the database until `done` is told of it. Whoever uses
+    this says when a transaction ends. Raises `StoreError` for what the database cannot do.
     """
 
-    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
-        self._connection = connection
-        self.name = name  #: in words, for messages
-        self.changes = 0  #: rows written since the last commit
-        self._undone: sqlite3.Error | None = None  # why SQLite undid the last transaction
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        database.ensure(_TABLES)
+        #: How many requests were damaged. They are deleted.
+        self.damaged = self._drop_damaged("request") + self._drop_damaged("announced")
+        counts = database.read("SELECT queue, count(*) FROM request GROUP BY 1")
+        self._waiting = Counter(dict(counts))
+        self.handed_out: dict[Hashable, int] = {}  #: requests, with the ids of their rows
+        self._ids_out: set[int] = set()
 
-    @classmethod
-    def temporary(cls) -> Self:
-        """Return one for this process alone, in memory, and from 2 MB on in a file.
+    @staticmethod
+    def is_in(database: Database) -> bool:
+        """Return whether *database* has the tables of a queue."""
+        return bool(database.read("SELECT 1 FROM sqlite_master WHERE name = 'request'"))
 
-        SQLite deletes that file at once, so it has no name; its mode is 0600. Each statement is a
-        transaction: a full disk refuses that statement and keeps what was written before.
+    def _drop_damaged(self, table: str) -> int:
+        rows = self.database.each(f"SELECT id, request, checksum FROM {table}")
+        damaged = [(number,) for number, data, wanted in rows if checksum(data) != wanted]
+        return self.database.write_many(f"DELETE FROM {table} WHERE id = ?", damaged)
+
+    def __len__(self) -> int:
+        """Return how many requests wait, in all queues."""
+        return self._waiting.total()
+
+    def waiting(self, queue: str) -> int:
+        """Return how many requests wait in *queue*."""
+        return self._waiting[queue]
+
+    def one_of_each(self) -> Iterator[bytes]:
+        """Return one request of each queue."""
+        select = "SELECT request FROM request WHERE queue = ? LIMIT 1"
+        for queue in list(self._waiting):
+            yield self.database.read(select, queue)[0][0]
+
+    def all(self) -> Iterator[bytes]:
+        """Return all requests."""
+        return (data for (data,) in self.database.each("SELECT request FROM request"))
+
+    def push(self, queue: str, request: bytes) -> None:
+        """Put *request* into *queue*."""
+        insert = "INSERT INTO request (queue, request, checksum) VALUES (?, ?, ?)"
+        self.database.write(insert, queue, request, checksum(request))
+        self._waiting[queue] += 1
+
+    def pop(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
+        """Hand out the newest or the oldest request of *queue*; ``None`` if there is none.
+
+        *decode* makes the request of its bytes. Where it returns ``None`` the request is left to
+        another run, and the next one is tried.
         """
-        database = cls(sqlite3.connect("", isolation_level=None), "the temporary database")
-        with database.doing("open"):
-            database._connection.executescript(
-                f"PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; {LEARNED_TABLES}"
-                f"{EVIDENCE_TABLE} {ALIAS_TABLE}"
-            )
-        return database
+        while (found := self._next(queue, newest)) is not None:
+            number, data = found
+            self._ids_out.add(number)
+            self._waiting[queue] -= 1
+            if not self._waiting[queue]:
+                del self._waiting[queue]  # there may be a queue for each of many hosts
+            request = decode(data)
+            if request is not None:
+                self.handed_out[request] = number
+                return request
+        return None
 
-    def write(self, statement: str, *values: object) -> int:
-        """Run a statement that changes one table. Return how many rows it changed."""
-        with self.doing("write"):
-            changed = self._connection.execute(statement, values).rowcount
-        self.changes += max(0, changed)
-        return changed
+    def peek(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
+        """Return the request that is next, if *decode* can make it."""
+        found = self._next(queue, newest)
+        return None if found is None else decode(found[1])
 
-    def write_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Run a statement once with each of *rows*. It changes one row each time."""
-        with self.doing("write"):
-            self._connection.executemany(statement, rows)
-        self.changes += len(rows)
+    def _next(self, queue: str, newest: bool) -> tuple[int, bytes] | None:
+        if queue not in self._waiting:
+            return None
+        order = "DESC" if newest else "ASC"
+        ids = f"SELECT id FROM request WHERE queue = ? ORDER BY id {order}"
+        # Few are handed out: to skip them here is faster than to mark them in the database.
+        for (number,) in self.database.each(ids, queue):
+            if number not in self._ids_out:
+                select = "SELECT request FROM request WHERE id = ?"
+                return number, self.database.read(select, number)[0][0]
+        return None
 
-    def read(self, select: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows that *select* finds."""
-        with self.doing("read"):
-            return self._connection.execute(select, values).fetchall()
+    def done(self, requests: Iterable[Hashable]) -> None:
+        """Delete requests that were handed out and need not be sent again."""
+        rows = [(self.handed_out.pop(request),) for request in requests]
+        self.database.write_many("DELETE FROM request WHERE id = ?", rows)
+        self._ids_out.difference_update(number for (number,) in rows)
 
-    def commit(self) -> None:
-        """Make everything since the last commit last."""
-        with self.doing("write"):
-            self._connection.commit()
-        self.changes = 0
+    # --- requests whose keys a shared store is about to be told of --------------------------------
 
-    def close(self) -> None:
-        """Close the database and undo what was not committed."""
-        with suppress(sqlite3.Error):
-            self._connection.rollback()
-            self._connection.close()
+    def announce(self, request: bytes) -> int:
+        """Write *request* down at once, before the store is told of its key; return its id."""
+        insert = "INSERT INTO announced (request, checksum) VALUES (?, ?)"
+        self.database.write(insert, request, checksum(request))
+        self.database.commit()
+        return int(self.database.read("SELECT max(id) FROM announced")[0][0])
 
-    @contextmanager
-    def doing(self, what: str) -> Iterator[None]:
-        """Turn an error of SQLite into a `StoreError` that says what to do.
+    def announced(self) -> list[tuple[int, bytes]]:
+        """Return the requests that are announced, and their ids."""
+        return self.database.read("SELECT id, request FROM announced ORDER BY id")
 
-        On a full disk SQLite undoes the whole transaction. Then the state in memory no longer fits
-        the database, so every later statement fails too, until the database is opened anew.
-        """
-        was_writing = self._connection.in_transaction
-        try:
-            if self._undone is not None:
-                raise self._undone
-            yield
-        except sqlite3.Error as error:
-            if was_writing and not self._connection.in_transaction:
-                self._undone = error
-            hint = (
-                "another crawl uses it: give each crawl a JOBDIR of its own"
-                if "locked" in str(error)
-                else "all that was written before is safe: mend that and resume, or name another "
-                "JOBDIR"
-            )
-            raise StoreError(f"cannot {what} {self.name}: {error}; {hint}") from error
+    def settle(self, number: int) -> None:
+        """Forget a request that was announced: it is in the queue, or was seen."""
+        self.database.write("DELETE FROM announced WHERE id = ?", number)

@@ -4,44 +4,121 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 
-from scrapy_urlnorm.crawl.engine import stop_crawl
+from scrapy_urlnorm.crawl.components import (
+    ERROR_REASON,
+    components_of,
+    config_of,
+    stop_crawl,
+    unopened_database,
+)
+from scrapy_urlnorm.crawl.crawl_log import Recording, recording_of
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from scrapy_urlnorm.crawl.merges import Merges, in_words, stock_key
-from scrapy_urlnorm.crawl.parts import parts_of
-from scrapy_urlnorm.crawl.recording import Recording, recording_of
-from scrapy_urlnorm.crawl.seen_keys import SeenKeys
+from scrapy_urlnorm.crawl.merges import Merges, in_words
 from scrapy_urlnorm.crawl.settings import STORE
-from scrapy_urlnorm.stores.recent import SeenRecently
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-    from scrapy_urlnorm.crawl.merges import Behind
     from scrapy_urlnorm.stores import Seen
 
 logger = logging.getLogger(__name__)
 
+MISMATCH_REASON = "urlnorm_store_mismatch"  #: why a crawl ended: the keys are of other rules
 #: Visits to one URL in a chain of redirects whose keys are equal; see `_is_onto_itself`.
 _MAX_VISITS = 2
 
 
+class Behind(Protocol):
+    """What a request is held behind: the URL of a page, "" if unknown, and what was learned."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def rules(self) -> Sequence[Any]: ...  # each with a kind
+
+
 class ArrivalDecision(Protocol):
-    """Whoever decides about requests whose key is new: `LiveRules`."""
+    """Whoever decides about requests whose key is new."""
 
     def on_arrival(self, request: Request) -> Behind | None:
-        """Return what *request* is withheld behind; ``None`` to let it into the queue."""
+        """Return what *request* is held behind; ``None`` to let it into the queue."""
+
+
+class SeenKeys:
+    """The store of one crawl. Its first failure is logged, counted and ends the crawl.
+
+    After a failure the store is not asked again, and no key counts as seen on its account: a
+    request may be fetched twice, but none is lost. *on_failure* ends the crawl; *count* adds one
+    to a statistic.
+    """
+
+    def __init__(
+        self, store: Seen, *, on_failure: Callable[[], None], count: Callable[[str], None]
+    ) -> None:
+        self.store = store
+        self.has_failed = False  #: whether the store has
+        self._on_failure = on_failure
+        self._count = count
+
+    def open(self) -> None:
+        """Open the store. Raises `CloseSpider` when it cannot be used."""
+        try:
+            self.store.open()
+        except StoreError as error:
+            message = "%(setting)s cannot be used, the crawl ends here: %(error)s"
+            logger.critical(message, {"setting": STORE, "error": error})
+            is_mismatch = isinstance(error, StoreMismatchError)
+            raise CloseSpider(MISMATCH_REASON if is_mismatch else ERROR_REASON) from error
+
+    def close(self) -> None:
+        """Close the store; a second time does nothing."""
+        try:
+            self.store.close()
+        except StoreError as error:
+            if not self.has_failed:
+                self._note("The store (%(setting)s) could not be closed: %(error)s", error)
+
+    def knows(self, key: bytes) -> bool:
+        """Return whether the store has *key*."""
+        if not self.has_failed:
+            try:
+                return key in self.store
+            except StoreError as error:
+                self._fail(error)
+        return False
+
+    def add(self, key: bytes) -> bool:
+        """Put *key* into the store. Return whether it is new."""
+        if not self.has_failed:
+            try:
+                return self.store.add(key)
+            except StoreError as error:
+                self._fail(error)
+        return True  # the crawl is ending; a queue on disk keeps the request for the next run
+
+    def _fail(self, error: StoreError) -> None:
+        self._note("The store (%(setting)s) failed, the crawl ends here: %(error)s", error)
+        self._on_failure()
+
+    def _note(self, message: str, error: StoreError) -> None:
+        self.has_failed = True
+        self._count("urlnorm/store/errors")
+        logger.critical(message, {"setting": STORE, "error": error})
 
 
 class UrlNormDupeFilter(BaseDupeFilter):
@@ -78,20 +155,24 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        parts = parts_of(crawler)
-        config = parts.config(crawler.settings)
-        store = config.new_store(crawler.spider.name if crawler.spider else None)
+        components = components_of(crawler)
+        spider = crawler.spider.name if crawler.spider else None
+        store = config_of(crawler).new_store(spider, unopened_database(crawler))
+        if store.is_shared:
+            from scrapy_urlnorm.stores.redis import SeenRecently
+
+            store = SeenRecently(store)
         dupefilter = cls(
-            SeenRecently(store) if store.is_shared else store,
+            store,
             crawler.request_fingerprinter,
-            explainer=parts.find(UrlNormRequestFingerprinter),
+            explainer=components.find(UrlNormRequestFingerprinter),
             debug=crawler.settings.getbool("DUPEFILTER_DEBUG"),
             on_failure=partial(stop_crawl, crawler),
             stats=crawler.stats,
             recording=recording_of(crawler),
         )
         crawler.signals.connect(dupefilter.close, signals.spider_closed)
-        parts.put(dupefilter)
+        components.put(dupefilter)
         return dupefilter
 
     @classmethod
@@ -133,23 +214,20 @@ class UrlNormDupeFilter(BaseDupeFilter):
         In a store that is shared any crawler may have put it there. Then only the keys that this
         one has put there lately are known to be its own.
         """
-        if self.keys.store.is_shared:
-            return self._merges.has_queued(key)
-        return self.keys.knows(key)
+        is_shared = self.keys.store.is_shared
+        return self._merges.has_queued(key) if is_shared else self.keys.knows(key)
 
     def request_seen(self, request: Request) -> bool:
         """Return whether *request* is filtered, and remember it.
 
-        That is, whether an equal request was seen before, or a learned rule withholds it.
+        That is, whether an equal request was seen before, or learning holds it.
         """
         key = self._fingerprinter.fingerprint(request)
         if self.keys.add(key):
-            return self._is_withheld(request, key)
-        if request in self._let_pass:
-            return False
-        return not self._is_onto_itself(request)
+            return self._is_held(request, key)
+        return request not in self._let_pass and not self._is_onto_itself(request)
 
-    def _is_withheld(self, request: Request, key: bytes) -> bool:
+    def _is_held(self, request: Request, key: bytes) -> bool:
         behind = None if self._decision is None else self._decision.on_arrival(request)
         # Stock Scrapy would have sent this request, and some of those that are merged with it.
         self._merges.remember(key, request.url, is_queued=behind is None)
@@ -164,30 +242,21 @@ class UrlNormDupeFilter(BaseDupeFilter):
         A chain of such redirects visits a URL twice at most: a site that sets a cookie redirects
         to the URL that was asked for. A site that does so a second time will do so for ever.
         """
-        urls = request.meta.get("redirect_urls")
-        if not urls:
-            return False
         url = request.url.partition("#")[0]
-        if sum(each.partition("#")[0] == url for each in urls) >= _MAX_VISITS:
-            return False
-        if not redirect_hop(self._fingerprinter.fingerprint, request):
-            return False
-        self._count("urlnorm/redirects/passed")
-        return True
-
-    def withheld(self, key: bytes, url: str, behind: Behind) -> None:
-        """Take note that a request with *key* is withheld because of what was learned."""
-        if self._recording is not None:
-            saves = stock_key(behind.url) != stock_key(url)
-            self._recording.dropped(key, url, behind.url or None, behind.rules, saves=saves)
+        urls = [each.partition("#")[0] for each in request.meta.get("redirect_urls") or ()]
+        passes = len(urls) > 0 and urls.count(url) < _MAX_VISITS
+        passes = passes and redirect_hop(self._fingerprinter.fingerprint, request) > 0
+        if passes:
+            self._count("urlnorm/redirects/passed")
+        return passes
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count a filtered request as Scrapy's dupefilter does, and say what merged it."""
         is_shown = self.debug or not self._has_logged
         behind = self._behind.pop(request, None)
+        first: str | None
         if behind is not None:
-            first: str | None = behind.url
-            rules = [rule.kind for rule in behind.rules]
+            first, rules = behind.url, [rule.kind for rule in behind.rules]
         else:
             key = self._fingerprinter.fingerprint(request)
             first, rules, saves = self._merges.merged_by(request, key, needs_rules=is_shown)
@@ -201,11 +270,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
                     " - no more duplicates will be shown"
                     " (see DUPEFILTER_DEBUG to show all duplicates)"
                 )
-            arguments = {
-                "request": request,
-                "referer": referer_str(request),
-                "merged": in_words(first, rules),
-            }
+            merged, referer = in_words(first, rules), referer_str(request)
+            arguments = {"request": request, "referer": referer, "merged": merged}
             logger.debug(message, arguments, extra={"spider": spider})
         self._count("dupefilter/filtered")
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import logging
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Request, signals
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler, load_object
-from scrapy.utils.request import RequestFingerprinter
+from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProtocol
 
 from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.crawl.parts import parts_of
+from scrapy_urlnorm.crawl.components import components_of, config_of
 from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.fingerprints import get_fingerprint
@@ -43,12 +43,6 @@ _WITH_SLOTS = (
 )
 
 
-class Fingerprinter(Protocol):
-    """What Scrapy calls of a ``REQUEST_FINGERPRINTER_CLASS``."""
-
-    def fingerprint(self, request: Request) -> bytes: ...
-
-
 class UrlNormRequestFingerprinter:
     """Makes the fingerprint that the *fallback* makes of the request with its URL normalized.
 
@@ -65,20 +59,20 @@ class UrlNormRequestFingerprinter:
     def __init__(
         self,
         normalizer: Normalizer,
-        fallback: Fingerprinter | None = None,
+        fallback: RequestFingerprinterProtocol | None = None,
         *,
         media: bool = True,
     ) -> None:
         self._media = media
-        self._own = RequestFingerprinter()
-        self._fallback: Fingerprinter = self._own if fallback is None else fallback
-        self._is_direct = type(self._fallback) is RequestFingerprinter
+        self._fallback = RequestFingerprinter() if fallback is None else fallback
+        #: Whether the fallback is Scrapy's own: then a GET is known by its URL alone.
+        self.is_direct = type(self._fallback) is RequestFingerprinter
         self._digest: Callable[[Request, str], bytes] = (
-            _scrapy_digest if self._is_direct else self._fallback_digest
+            _scrapy_digest if self.is_direct else self._fallback_digest
         )
         self._memo: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
         self._apart: WeakSet[Request] = WeakSet()
-        self._by_url = self._is_direct  # no living request was set apart from its URL
+        self._by_url = self.is_direct  # no living request was set apart from its URL
         self._of_profiles: dict[str, Normalizer] = {}  # for requests that name one in their meta
         self._warned: set[str] = set()
         self._stats: StatsCollector | None = None
@@ -88,25 +82,22 @@ class UrlNormRequestFingerprinter:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        parts = parts_of(crawler)
-        config = parts.config(crawler.settings)
+        components, config = components_of(crawler), config_of(crawler)
         fallback = load_object(config.fallback)
         if isinstance(fallback, type) and issubclass(fallback, UrlNormRequestFingerprinter):
             raise ConfigError(
                 f"{FALLBACK_FINGERPRINTER} = {config.fallback!r}: a fingerprinter cannot be its "
                 "own fallback; name the class that was there before"
             )
-        if UrlNormRequestFingerprinter in parts.under_construction:
-            return cls(
-                config.normalizer, media=config.media
-            )  # our fallback asks for us as its own fallback
-        parts.under_construction.add(UrlNormRequestFingerprinter)
+        if components.builds_fingerprinter:  # our fallback asks for us as its own fallback
+            return cls(config.normalizer, media=config.media)
+        components.builds_fingerprinter = True
         try:
             built = build_from_crawler(fallback, crawler)
-            fingerprinter = cls(config.normalizer, built, media=config.media)
         finally:
-            parts.under_construction.discard(UrlNormRequestFingerprinter)
-        parts.put(fingerprinter)
+            components.builds_fingerprinter = False
+        fingerprinter = cls(config.normalizer, built, media=config.media)
+        components.put(fingerprinter)
         fingerprinter._stats = crawler.stats
         crawler.signals.connect(fingerprinter.spider_closed, signals.spider_closed)
         return fingerprinter
@@ -143,7 +134,7 @@ class UrlNormRequestFingerprinter:
         return self._remembered(request)
 
     def _remembered(self, request: Request) -> bytes:
-        self._by_url = self._is_direct and not self._apart
+        self._by_url = self.is_direct and not self._apart
         digest = self._memo.get(request)
         if digest is None:
             self._processed += 1
@@ -154,7 +145,7 @@ class UrlNormRequestFingerprinter:
         given = self.given_key(request)
         if given is not None:
             self._changed += given != request.url
-            if not self._is_direct and "://" not in given:  # the fallback wants a URL
+            if not self.is_direct and "://" not in given:  # the fallback wants a URL
                 given = f"urlnorm-key://{quote(given, safe='')}"
             return self._digest(request, given)
         normalizer = self.normalizer_for(request)
@@ -162,12 +153,8 @@ class UrlNormRequestFingerprinter:
             self._rare["left_alone"] += 1
             return self._stock(request)
         url = request.url
-        if (
-            self._is_direct
-            and normalizer is self._normalizer
-            and request.method == "GET"
-            and not request.body
-        ):
+        is_url_alone = self.is_direct and request.method == "GET" and not request.body
+        if is_url_alone and normalizer is self._normalizer:
             digest, is_changed = self._known[url]
         else:
             key = normalizer.normalize(url)
@@ -236,11 +223,6 @@ class UrlNormRequestFingerprinter:
         normalizer = self.normalizer_for(request)
         return request.url if normalizer is None else normalizer.normalize(request.url)
 
-    @property
-    def is_direct(self) -> bool:
-        """Whether the fallback is Scrapy's own: then a GET is known by its URL alone."""
-        return self._is_direct
-
     def fingerprint_with(self, request: Request, normalize: Callable[[str], str]) -> bytes:
         """Return the fingerprint that *request* would have if *normalize* made its key."""
         if "urlnorm_key" in request.meta or self.normalizer_for(request) is not self._normalizer:
@@ -265,7 +247,7 @@ class UrlNormRequestFingerprinter:
 
     def _stock(self, request: Request) -> bytes:
         """Return the fingerprint of a request that is left alone."""
-        if self._is_direct and request.meta.get("verbatim_url"):
+        if self.is_direct and request.meta.get("verbatim_url"):
             return _scrapy_digest(request, request.url)  # Scrapy < 2.17 ignores verbatim_url
         return self._ask_fallback(request, request.url)
 

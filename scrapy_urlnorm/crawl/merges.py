@@ -14,16 +14,10 @@ from scrapy_urlnorm.report.credit import rules_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import TypeAlias
 
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-    from scrapy_urlnorm.learning.aliases import Pattern
-    from scrapy_urlnorm.learning.on_files import OfFiles
-    from scrapy_urlnorm.site_rules import SiteRule
-
-    Reason: TypeAlias = SiteRule | Pattern | OfFiles
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +25,6 @@ logger = logging.getLogger(__name__)
 REMEMBERED_URLS = 10_000
 #: Keys of stock Scrapy that are remembered, so that each is counted once.
 _REMEMBERED = 100_000
-
-
-class Behind(NamedTuple):
-    """What a withheld request stands behind."""
-
-    url: str  #: of the page that arrived; "" if it arrived at another crawler
-    rules: tuple[Reason, ...]  #: which make the two URLs one
 
 
 class Merge(NamedTuple):
@@ -95,22 +82,22 @@ class Merges:
         else:
             rules = rules_between(normalizer, first, request.url)
         if is_beyond:
-            for rule in rules:
-                self._count(f"urlnorm/merged/{rule}")
-            self._tell_once(first, request.url, rules)
+            self._count_rules(first, request.url, rules)
         return Merge(first, rules, is_beyond)
 
-    def _tell_once(self, first: str, url: str, rules: Iterable[str]) -> None:
-        """Say what a rule does where it saves a request for the first time in this run."""
+    def _count_rules(self, first: str, url: str, rules: Iterable[str]) -> None:
+        """Count, and say what a rule does where it saves a request for the first time in a run."""
+        for rule in rules:
+            self._count(f"urlnorm/merged/{rule}")
         new = [rule for rule in rules if rule not in self._told]
-        if not new:
-            return
-        self._told.update(new)
-        first, url = placeholders((first, url))
-        logger.info(
-            "First request saved by %(rules)s: %(url)s counts as %(first)s, which was asked for before",
-            {"rules": ", ".join(new), "url": url, "first": first},
-        )
+        if new:
+            self._told.update(new)
+            first, url = placeholders((first, url))
+            logger.info(
+                "First request saved by %(rules)s: %(url)s counts as %(first)s, which was asked "
+                "for before",
+                {"rules": ", ".join(new), "url": url, "first": first},
+            )
 
 
 class BeyondScrapy:

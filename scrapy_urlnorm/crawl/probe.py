@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.live.comparing import same_content
+from scrapy_urlnorm.crawl.components import domain_of
+from scrapy_urlnorm.crawl.online.comparison import Shown, Verdict, same_content, verdict
 from scrapy_urlnorm.crawl.settings import ENABLED
-from scrapy_urlnorm.crawl.sites import domain_of
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.learning.probe import Comparison
 from scrapy_urlnorm.logs.page import visible_lines
-from scrapy_urlnorm.logs.page_identity import Identity, identity_of
+from scrapy_urlnorm.logs.page_identity import identity_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
     from twisted.python.failure import Failure
 
-    from scrapy_urlnorm.learning.probe import Probe
+    from scrapy_urlnorm.learning.probe import Pair, Probe
+    from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Requests to one registrable domain, at most.
 MOST_REQUESTS = 500
@@ -34,8 +35,8 @@ MOST_REQUESTS = 500
 _WORDS = 20
 
 #: What a crawl of pairs must not have of a project: what stores or filters what it fetches, and
-#: what might answer a request without asking the site. Without cookies every fetch is a visitor's first:
-#: what one of two twins remembers of a visit would tell them apart.
+#: what might answer a request without asking the site. Without cookies every fetch is a visitor's
+#: first: what one of two twins remembers of a visit would tell them apart.
 _OVERRIDES: dict[str, Any] = {
     ENABLED: False,
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
@@ -53,35 +54,6 @@ _OVERRIDES: dict[str, Any] = {
 }
 
 
-class Shown(NamedTuple):
-    """What a page shows: its content, and its words but for URLs, if there are some words."""
-
-    content: Identity
-    words: tuple[str, ...]
-
-
-def shown(response: Response) -> Shown | None:
-    """Return what a page shows; ``None`` for an error, a login wall, and what is no HTML."""
-    content = identity_of(response) if response.status == 200 else None
-    if content is None or content.text_digest is None or content.kind is not None:
-        return None
-    assert isinstance(response, HtmlResponse)
-    try:
-        lines = visible_lines(response.selector.root, response.url)
-    except (ValueError, etree.LxmlError):  # a bad host in <base>
-        lines = []
-    words = sorted(word for line in lines for word in line.split() if "://" not in word)
-    return Shown(content, tuple(words) if len(words) >= _WORDS else ())
-
-
-def same_shown(one: Shown, other: Shown) -> bool:
-    """Return whether two pages show the same, or differ in nothing but URLs that they print.
-
-    A page may print its permanent URL, which is its own under one of two URLs only.
-    """
-    return same_content(one.content, other.content) or bool(one.words and one.words == other.words)
-
-
 class ProbeSpider(Spider):
     """Fetches the pairs of some probes, one pair after the other for each site."""
 
@@ -91,8 +63,7 @@ class ProbeSpider(Spider):
         super().__init__(**kwargs)
         self._probes: dict[str, list[Probe]] = {}
         for probe in probes:
-            site = domain_of(probe.rule.site.removeprefix("*."))
-            self._probes.setdefault(site, []).append(probe)
+            self._probes.setdefault(domain_of(probe.rule.site), []).append(probe)
         self._requests: Counter[str] = Counter()
 
     async def start(self) -> AsyncIterator[Request]:
@@ -105,41 +76,39 @@ class ProbeSpider(Spider):
         probes = self._probes[site]
         while probes:
             pair = probes[0].next_pair()
-            if pair is None or self._requests[site] >= MOST_REQUESTS:
-                probes.pop(0)
-                continue
-            control = probes[0].wants_control
-            yield self._next_page(site, Comparison(pair, same_shown, control=control))
-            return
+            if pair is not None and self._requests[site] < MOST_REQUESTS:
+                yield self._next_page(site, pair, [])
+                return
+            probes.pop(0)
 
-    def _next_page(self, site: str, comparison: Comparison[Shown]) -> Request:
+    def _next_page(self, site: str, pair: Pair, shown: list[Shown]) -> Request:
+        """Fetch the two URLs of a pair by turns: each of them at most twice."""
         self._requests[site] += 1
         self._probes[site][0].fetches += 1
         return Request(
-            comparison.next_url(),
+            pair[len(shown) % 2],
             self._arrived,
             errback=self._failed,
             dont_filter=True,
-            cb_kwargs={"site": site, "comparison": comparison},
+            cb_kwargs={"site": site, "pair": pair, "shown": shown},
         )
 
     def _arrived(
-        self, response: Response, site: str, comparison: Comparison[Shown]
+        self, response: Response, site: str, pair: Pair, shown: list[Shown]
     ) -> Iterator[Request]:
         probe = self._probes[site][0]
-        content = shown(response)
-        if content is None:
-            probe.say_nothing()
-            yield from self._next_pair(site)
+        content = identity_of(response) if response.status == 200 else None
+        said: Verdict | None = Verdict.UNSTABLE
+        if content is not None and content.text_digest is not None and content.kind is None:
+            shown.append(Shown(response.url, _without_urls(response, content)))
+            said = _verdict(shown, needs_control=probe.wants_control)
+        if said is None:
+            yield self._next_page(site, pair, shown)
             return
-        comparison.add(content)
-        if comparison.outcome is None:
-            yield self._next_page(site, comparison)
-            return
-        if comparison.outcome == "agrees":
-            probe.agree(comparison.content.content.name)
-        elif comparison.outcome == "differs":
-            probe.differ(comparison.pair)
+        if said is Verdict.AGREES and shown[0].content is not None:
+            probe.agree(shown[0].content.name)
+        elif said is Verdict.DIFFERS:
+            probe.differ(pair)
         else:
             probe.say_nothing()
         yield from self._next_pair(site)
@@ -148,6 +117,44 @@ class ProbeSpider(Spider):
         site = failure.request.cb_kwargs["site"]  # type: ignore[attr-defined]  # Scrapy sets it
         self._probes[site][0].say_nothing()
         yield from self._next_pair(site)
+
+
+def _without_urls(response: Response, content: Identity) -> Identity:
+    """Return *content* known by the words that are no URLs, if there are some.
+
+    A page may print its permanent URL, which is its own under one of two URLs only.
+    """
+    if not isinstance(response, HtmlResponse):
+        return content
+    try:
+        lines = visible_lines(response.selector.root, response.url)
+    except (ValueError, etree.LxmlError):  # a bad host in <base>
+        return content
+    words = sorted(word for line in lines for word in line.split() if "://" not in word)
+    if len(words) < _WORDS:
+        return content
+    digest = blake2b(" ".join(words).encode("utf-8", "surrogatepass"), digest_size=16)
+    return content._replace(bag_digest=digest.hexdigest())
+
+
+def _verdict(shown: list[Shown], *, needs_control: bool) -> Verdict | None:
+    """Return what the pages of a pair say, in the order of their fetches; ``None`` for one more.
+
+    Where they differ, or as a control, the first is fetched again; where they differ and it does
+    not change, so is the second: one bad answer refutes no rule.
+    """
+    if len(shown) == 1 or (len(shown) == 2 and needs_control):
+        return None
+    said = verdict(*shown[:3])
+    if len(shown) == 2:
+        return said
+    if not same_content(shown[0].content, shown[2].content):
+        return Verdict.UNSTABLE
+    if said is not Verdict.DIFFERS:
+        return said
+    if len(shown) == 3:
+        return None
+    return said if same_content(shown[1].content, shown[3].content) else Verdict.UNSTABLE
 
 
 def run(settings: Settings, probes: Iterable[Probe]) -> None:

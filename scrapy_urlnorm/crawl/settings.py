@@ -14,7 +14,14 @@ from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.rules import PROFILES
 from scrapy_urlnorm.site_rules import load_site_rules
-from scrapy_urlnorm.stores import FILE_NAME, LMDB_NAME, RULES_NAME, default_spec, open_store
+from scrapy_urlnorm.stores import (
+    DATABASE_NAME,
+    RULES_NAME,
+    Database,
+    database_path,
+    default_spec,
+    open_store,
+)
 from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -32,15 +39,12 @@ RULES_SETTING = "URLNORM_RULES"
 SITE_RULES = "URLNORM_SITE_RULES"
 LEARN = "URLNORM_LEARN"
 LEARNED_PATH = "URLNORM_LEARNED_PATH"
-DEFER_ALIASES = "URLNORM_DEFER_ALIASES"
 DEFER_DUPLICATES = "URLNORM_DEFER_DUPLICATES"
-MAX_WITNESSES = "URLNORM_MAX_WITNESSES"
 STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
 MEDIA = "URLNORM_MEDIA"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
 CRAWL_LOG = "URLNORM_CRAWL_LOG"
-CRAWL_LOG_SECRETS = "URLNORM_CRAWL_LOG_SECRETS"
 REPORT = "URLNORM_REPORT"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
@@ -72,13 +76,6 @@ SETTINGS: Mapping[str, Setting] = {
     LEARNED_PATH: Setting(
         None, "a path", f"where learned rules are kept; {RULES_NAME} in JOBDIR when that is set"
     ),
-    DEFER_ALIASES: Setting(
-        False,
-        "True or False",
-        "True sends requests that look like other names of pages (a post in a topic) after all "
-        "others: most of these pages arrive under their own name by then. It changes the order of "
-        "a crawl, and a crawl that is cut off may miss what waited",
-    ),
     DEFER_DUPLICATES: Setting(
         True,
         "True or False",
@@ -87,23 +84,17 @@ SETTINGS: Mapping[str, Setting] = {
         "priority is above 0; by then a rule may say which of them to send. False leaves the "
         "order of the crawl as it is",
     ),
-    MAX_WITNESSES: Setting(
-        100_000,
-        "a number",
-        "pages of one site that other requests may be withheld behind; with more, later pages are "
-        "no witnesses, and what equals them is sent. 250 bytes on disk each",
-    ),
     STORE: Setting(
         None,
-        "memory, file:PATH, lmdb:PATH or redis://...",
-        f"where keys are kept. Without JOBDIR the default is memory; with it, {LMDB_NAME} in JOBDIR, "
-        f"or {FILE_NAME} where the package lmdb is not installed",
+        "memory, sqlite:PATH or redis://...",
+        f"where keys are kept. Without JOBDIR the default is memory; with it, sqlite: {DATABASE_NAME} "
+        "in JOBDIR, with all else that the crawl has to remember. sqlite:PATH puts that file elsewhere",
     ),
     STORE_OPTIONS: Setting(
         {},
         "a dict",
-        "further options of the store, for Redis ttl, prefix (%(spider)s:urlnorm), wait, and "
-        "fallback: the store to use while Redis does not answer; without one, the crawl stops",
+        "further options of a store in Redis: ttl, prefix (%(spider)s:urlnorm), and wait: the "
+        "seconds after which the crawl stops when Redis does not answer",
     ),
     MEDIA: Setting(
         True,
@@ -115,13 +106,8 @@ SETTINGS: Mapping[str, Setting] = {
     CRAWL_LOG: Setting(
         None,
         "a path",
-        "a log of every response, to learn rules from: JSON lines, gzipped when it ends in .gz",
-    ),
-    CRAWL_LOG_SECRETS: Setting(
-        False,
-        "True or False",
-        "True writes user names, passwords, session ids and tokens in URLs into that log as they "
-        "stand; else they are masked",
+        "a log of every response, to learn rules from: JSON lines, gzipped when it ends in .gz. User "
+        "names, passwords, session ids and tokens in URLs are masked",
     ),
     REPORT: Setting(
         None,
@@ -166,28 +152,29 @@ STATS: Mapping[str, str] = {
     "urlnorm/merged_by_scrapy_too": "duplicates filtered under another URL than the one seen "
     "first, which stock Scrapy filters as well",
     "urlnorm/saved": "requests that this crawl did not send and stock Scrapy would have: those "
-    "merged, and those withheld at its end. JOBDIR: of this run, below 0 where it sent what an "
-    "earlier one had withheld",
+    "merged, and those suppressed at its end. JOBDIR: of this run, below 0 where it sent what an "
+    "earlier one had suppressed",
     "urlnorm/redirects/passed": "redirects followed although their key was that of the request "
     "they came from",
     "urlnorm/store/errors": "failures of the store",
     "urlnorm/learned/rules": "rules learned in this crawl and applied",
     "urlnorm/learned/shared": "rules taken over from another crawler at the same store",
-    "urlnorm/learned/minings": "times that the pages of a site were searched for rules",
-    "urlnorm/learned/mining_seconds": "processor time that this took, in a process of its own",
-    "urlnorm/learned/retracted": "learned rules taken back: pages contradicted them, or they saved "
-    "too little to be tested",
-    "urlnorm/learned/replaced": "learned rules that a wider one replaced",
+    "urlnorm/learned/minings": "times that what a site answered was searched for rules",
+    "urlnorm/learned/mining_seconds": "processor time that this took, most of it in a process of its own",
+    "urlnorm/learned/retracted": "learned rules retracted: what arrived contradicts them",
+    "urlnorm/learned/subsumed": "learned rules that went because a wider one does what they did",
     "urlnorm/learned/aliases": "looks of permalinks that were found to lead to the page they are on",
     "urlnorm/learned/aliases_retracted": "of these, those that a page contradicted later",
-    "urlnorm/learned/in_force": "learned rules in force at the end",
-    "urlnorm/learned/withheld": "requests withheld behind a page that arrived under another URL",
-    "urlnorm/learned/parked": "requests that waited for the end of another one with their key",
+    "urlnorm/learned/active": "learned rules in force at the end",
+    "urlnorm/learned/suppressed": "requests held behind a page that arrived under another URL",
+    "urlnorm/learned/coalesced": "requests that waited for another one with their cluster key, which "
+    "was in flight",
     "urlnorm/learned/deferred": "times that a request was put behind all others: it likely brings nothing new",
-    "urlnorm/learned/put_back": "requests withheld or parked that were sent after all",
-    "urlnorm/learned/audited": "requests sent although they could be withheld, to test a rule",
+    "urlnorm/learned/requeued": "requests that were held and sent after all",
+    "urlnorm/learned/audits": "requests sent although they could be suppressed, to test a rule",
     "urlnorm/learned/audits_agreed": "of these, those that found what the rule says",
-    "urlnorm/learned/audits_disagreed": "of these, those that found something else",
+    "urlnorm/learned/audits_differed": "of these, those that found something else",
+    "urlnorm/learned/audits_unstable": "of these, those that say nothing: the page changes by itself",
     "urlnorm/learned/errors": "failures of what was learned; each request concerned was sent",
 }
 
@@ -203,9 +190,7 @@ class Config:
     learn: str
     learned_path: Path | None
     learned: tuple[SiteRule, ...]  #: by an earlier crawl
-    defers_aliases: bool
     defers_duplicates: bool
-    max_witnesses: int
     store: str
     store_options: Mapping[str, Any]
     jobdir: str | None
@@ -237,9 +222,7 @@ class Config:
             learned=(
                 _load(learned_path, LEARNED_PATH) if learned_path and learned_path.exists() else ()
             ),
-            defers_aliases=_bool(settings, DEFER_ALIASES),
             defers_duplicates=_bool(settings, DEFER_DUPLICATES),
-            max_witnesses=_number(settings, MAX_WITNESSES),
             store=_text(settings, STORE) or default_spec(str(jobdir) if jobdir else None),
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
@@ -257,8 +240,16 @@ class Config:
         fallback: str | type = settings.get(FALLBACK_FINGERPRINTER) or STOCK_FINGERPRINTER
         return fallback
 
-    def new_store(self, spider: str | None = None) -> Seen:
-        """Return the store of this crawl, not yet open. *spider* is the name of its spider."""
+    @property
+    def database(self) -> Path | None:
+        """Where the one database of this crawl is; ``None`` for a temporary one."""
+        return database_path(self.store, self.jobdir)
+
+    def new_store(self, spider: str | None = None, database: Database | None = None) -> Seen:
+        """Return the store of this crawl, not yet open.
+
+        *spider* is the name of its spider; *database* the one of this crawl, if it has one already.
+        """
         try:
             return open_store(
                 self.store,
@@ -266,6 +257,7 @@ class Config:
                 key_version=KEY_VERSION,
                 jobdir=self.jobdir,
                 spider=spider,
+                database=database,
                 **self.store_options,
             )
         except ConfigError as error:
@@ -285,11 +277,6 @@ def settings_read(settings: BaseSettings) -> dict[str, str]:
 def is_enabled(settings: BaseSettings) -> bool:
     """Return whether the add-on is switched on. Raises `ConfigError`."""
     return _bool(settings, ENABLED)
-
-
-def shows_secrets(settings: BaseSettings) -> bool:
-    """Return whether the crawl log shows the secrets in URLs. Raises `ConfigError`."""
-    return _bool(settings, CRAWL_LOG_SECRETS)
 
 
 def _path(settings: BaseSettings, name: str) -> Path | None:
@@ -329,17 +316,6 @@ def _text(settings: BaseSettings, name: str) -> str:
     if not isinstance(value, str):
         raise _bad(name, value)
     return value
-
-
-def _number(settings: BaseSettings, name: str) -> int:
-    value = _value(settings, name)
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        raise _bad(name, value) from None
-    if number < 0:
-        raise _bad(name, value)
-    return number
 
 
 def _choice(settings: BaseSettings, name: str, accepted: tuple[str, ...]) -> str:

@@ -39,8 +39,10 @@ five lists ``/forum/1``, each with three more pages ``?pos=1`` to ``3`` of other
    uses. A rule that merges different contents there is taken back. What is not proven is
    proposed, with what it lacks (`proposals`).
 
-What a crawl learns while it runs, from redirects, is apart from all this (`redirects`), and so is
-what pages say of their own other names (`aliases`; `offered` replays a log for it).
+A crawl that runs has the same miner (`worker`), more wary (`wary`), with two sources of evidence
+more: permanent redirects, which also say which URL has the page (`redirects`), and the parameters
+that robots.txt names (`robots`). What pages say of their own other names is apart from all this
+(`aliases`; `offered` replays a log for it).
 """
 
 from __future__ import annotations

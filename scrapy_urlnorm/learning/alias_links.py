@@ -90,10 +90,3 @@ def _shape(path: str, *, keeps_first: bool) -> str:
     if dot and len(extension) <= 5:
         end += dot + extension
     return "/".join((*shape, end))
-
-
-def form_of(url: str) -> tuple[str, ...]:
-    """Return what a request for *url* looks like: host, path and the names of its parameters."""
-    parts = split(url)
-    names = {each.partition("=")[0] for each in _params(parts)}
-    return parts.host or "", _shape(parts.path, keeps_first=True), *sorted(names)

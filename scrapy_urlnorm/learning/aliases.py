@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from scrapy_urlnorm.learning.alias_links import Link, form_of
+from scrapy_urlnorm.learning.alias_links import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,31 +38,6 @@ MAX_PLACES = 30_000
 MAX_CLAIMS = 8
 _MAX_EXAMPLES = 2
 _MAX_VOTES = 500
-#: Forms of names that are remembered, and contents that were met under one.
-_MAX_FORMS, _MAX_CONTENTS = 100, 50
-
-
-class _Form:
-    """Contents that agreed under names of one form, and those whose page has another form."""
-
-    __slots__ = ("agreed", "elsewhere", "pattern")
-
-    def __init__(self, pattern: Pattern) -> None:
-        self.pattern = pattern
-        self.agreed: set[int] = set()
-        self.elsewhere: set[int] = set()
-
-    def add(self, content: int, *, is_elsewhere: bool) -> None:
-        if len(self.agreed) < _MAX_CONTENTS:
-            self.agreed.add(content)
-            if is_elsewhere:
-                self.elsewhere.add(content)
-
-    @property
-    def can_wait(self) -> bool:
-        """Whether a page of this form is likely to arrive under a name of another form."""
-        is_known = self.pattern.is_accepted and len(self.agreed) >= VOTES
-        return is_known and 2 * len(self.elsewhere) >= len(self.agreed)
 
 
 class Pattern:
@@ -116,7 +91,6 @@ class Claim(NamedTuple):
     page: bytes  #: the key of the page
     content: str
     link: Link
-    is_other_form: bool  #: whether the name has another form than the URL of the page
 
 
 class Alias(NamedTuple):
@@ -142,7 +116,6 @@ class SiteAliases:
         self.site = site
         self._patterns: dict[tuple[tuple[str, ...], bool], Pattern] = {}
         self._claims: dict[bytes, tuple[Claim, ...]] = {}  # by the key of the name
-        self._forms: dict[tuple[str, ...], _Form] = {}
         self._places: dict[str, str | None] = {}  # the one content that has it; None: several
         #: Patterns that were accepted, or were and are dead, for the owner to take out.
         self.news: list[Pattern] = []
@@ -158,12 +131,9 @@ class SiteAliases:
             pattern.examples = [(name, page) for name, page in examples]
             made._patterns[pattern.look, is_single] = pattern
             patterns.append(pattern)
-        for names, number, agreed, elsewhere in state["forms"]:
-            form = made._forms[tuple(names)] = _Form(patterns[number])
-            form.agreed, form.elsewhere = set(agreed), set(elsewhere)
-        for key, page, content, url, number, place, is_other_form in state["claims"]:
+        for key, page, content, url, number, place in state["claims"]:
             link = Link(url, patterns[number].look, place)
-            claim = Claim(bytes.fromhex(page), content, link, is_other_form)
+            claim = Claim(bytes.fromhex(page), content, link)
             name = bytes.fromhex(key)
             made._claims[name] = (*made._claims.get(name, ()), claim)
         made._places.update(state["places"])
@@ -179,14 +149,10 @@ class SiteAliases:
                 (p.look, p.is_single, sorted(p.agreed), p.is_dead, p.note, p.examples)
                 for p in numbers
             ],
-            "forms": [
-                (names, numbers[form.pattern], sorted(form.agreed), sorted(form.elsewhere))
-                for names, form in self._forms.items()
-            ],
             "claims": [
                 (
                     *(key.hex(), claim.page.hex(), claim.content, claim.link.url),
-                    *(of_look[claim.link.look], claim.link.place, claim.is_other_form),
+                    *(of_look[claim.link.look], claim.link.place),
                 )
                 for key, claims in self._claims.items()
                 for claim in claims
@@ -248,9 +214,8 @@ class SiteAliases:
             if len(pattern.examples) < _MAX_EXAMPLES:
                 pattern.examples.append((link.url, page[1]))
             # Links of one pattern share one tuple.
-            is_other_form = form_of(link.url) != form_of(page[1])
             link = link._replace(look=pattern.look)
-            claim = Claim(page[0], content, link, is_other_form)
+            claim = Claim(page[0], content, link)
             found = content_of(key)
             if found is not None:
                 doubts += self._vote(claim, key, found)
@@ -280,15 +245,6 @@ class SiteAliases:
             return None
         claim, pattern = max(live, key=lambda each: each[1].support)
         return Alias(claim.page, pattern) if pattern.is_accepted and claim.page != key else None
-
-    def can_wait(self, url: str) -> bool:
-        """Return whether a request for *url*, which no page has named, may wait for the others.
-
-        It looks like names that turned out to be other names of pages. Its page is likely to
-        arrive under a name of its own, and then names it.
-        """
-        form = self._forms.get(form_of(url)) if self._forms else None
-        return form is not None and form.can_wait
 
     def _meet(self, place: str | None, content: str) -> None:
         """Remember on which content a place was met."""
@@ -332,7 +288,6 @@ class SiteAliases:
             if len(pattern.agreed) < _MAX_VOTES:
                 was_accepted = pattern.is_accepted
                 pattern.agreed.add(_vote_of(found))
-                self._remember_form(claim, pattern)
                 if pattern.is_accepted and not was_accepted:
                     self.news.append(pattern)
         elif pattern.is_accepted:
@@ -340,15 +295,6 @@ class SiteAliases:
         else:
             self.kill(pattern, f"other content than the page that named it: {claim.link.url}")
         return []
-
-    def _remember_form(self, claim: Claim, pattern: Pattern) -> None:
-        name = form_of(claim.link.url)
-        form = self._forms.get(name)
-        if form is None or form.pattern.is_dead:
-            if form is None and len(self._forms) >= _MAX_FORMS:
-                return
-            form = self._forms[name] = _Form(pattern)
-        form.add(_vote_of(claim.content), is_elsewhere=claim.is_other_form)
 
     def kill(self, pattern: Pattern, note: str) -> None:
         """Take note that a pattern is wrong: its aliases hold no more on this site.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.exceptions import ConfigError, UrlNormError
 from scrapy_urlnorm.learning.corpus import most_common
 from scrapy_urlnorm.learning.files import FIRST_FILE
+from scrapy_urlnorm.learning.in_force import reaches
 from scrapy_urlnorm.learning.risk import expected_noise
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules.rule_set import is_switch, reason
@@ -166,11 +167,5 @@ class Blame:
                 found.add(self._reasons[step.reason])
             elif step.rule in self._switches:
                 host = split(step.before).host or ""
-                found.update(n for site, n in self._switches[step.rule] if _is_of(host, site))
+                found.update(n for site, n in self._switches[step.rule] if reaches(site, host))
         return found
-
-
-def _is_of(host: str, site: str) -> bool:
-    if site.startswith("*."):
-        return host == site[2:] or host.endswith(site[1:])
-    return host == site

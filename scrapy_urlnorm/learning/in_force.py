@@ -71,7 +71,7 @@ def says(wider: SiteRule, rule: SiteRule) -> bool:
     """Whether *wider* does the same wherever *rule* does it."""
     return (
         wider.operation.covers(rule.operation)
-        and _covers(wider.site, rule.site)
+        and reaches(wider.site, rule.site)
         and all(any(_follows(c, from_) for from_ in rule.context) for c in wider.context)
     )
 
@@ -89,7 +89,8 @@ def _is_as_doubtful(rule: SiteRule, refuted: SiteRule) -> bool:
     return says(rule, refuted)
 
 
-def _covers(site: str, other: str) -> bool:
+def reaches(site: str, other: str) -> bool:
+    """Whether the site of a rule takes in a host, or the site of another rule."""
     if site[:2] != "*." or site == other:
         return site == other
     return other == site[2:] or other.endswith(site[1:])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Offer(NamedTuple):
     """One accepted pattern, and what a crawl in the order of the log would have had of it.
 
-    ``merged`` URLs would have been withheld behind the page that named them. ``wrong`` of them
+    ``merged`` URLs would have been suppressed behind the page that named them. ``wrong`` of them
     have other content than that page.
     """
 
@@ -39,7 +39,7 @@ def offered(site: str, rows: Iterable[Observation], key: Callable[[str], str]) -
     """Replay the rows of *site* in their order; return the patterns of which none was refuted.
 
     *key* normalizes a URL. Pages vote as in a crawl, but all are fetched, so that what aliases
-    would have withheld can be compared.
+    would have suppressed can be compared.
     """
     rows = list(rows)
     if not any(row.self_links or row.shortlink for row in rows):

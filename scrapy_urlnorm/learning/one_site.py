@@ -18,6 +18,7 @@ from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.in_force import joined
 from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.offered import offered
+from scrapy_urlnorm.learning.redirects import are_proof
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.rules import said, settle
 from scrapy_urlnorm.learning.selected import selected
@@ -126,7 +127,7 @@ def _mine_site(job: Job, rows: Sequence[Observation]) -> SiteReport:
         key = keys.__getitem__
     evidence = gather(rows, key)
     limits = limits._replace(noise=evidence.noise(limits.noise))
-    if evidence.pages:
+    if evidence.pages or (limits.wary and evidence.redirects):
         return _learn(job, evidence, key, limits, exceptions, "content")
     alone = job._replace(accepted=(), banned={})  # these prove nothing against what was accepted
     declared = gather(rows, key, canonical=True)
@@ -139,7 +140,10 @@ def _mine_site(job: Job, rows: Sequence[Observation]) -> SiteReport:
         )
     if evidence.redirects:
         report = _learn(alone, evidence, key, limits, [], "redirect")
-        rules = (rule if _proven_by_redirects(rule) else _proposed(rule) for rule in report.rules)
+        rules = (
+            rule if are_proof(rule) and rule.kind != "drop-param" else _proposed(rule)
+            for rule in report.rules
+        )
         return replace(
             report,
             rules=job.beside(rules),
@@ -235,11 +239,3 @@ def _hosts_of(rule: SiteRule, miner: Miner) -> tuple[str, ...]:
 
 def _proposed(rule: SiteRule) -> SiteRule:
     return rule.replace(status="proposed") if rule.active else rule
-
-
-def _proven_by_redirects(rule: SiteRule) -> bool:
-    """Whether permanent redirects are proof enough: what servers are configured to send."""
-    slots = {*rule.old, *rule.new}
-    return rule.kind in ("host-alias", "strip-tail") or (
-        rule.kind == "replace" and slots <= {"scheme", "host", "slash"}
-    )

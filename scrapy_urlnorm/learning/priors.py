@@ -37,6 +37,7 @@ from scrapy_urlnorm.site_rules.operations import (
 )
 
 if TYPE_CHECKING:
+    from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.site_rules.context import Context
 
 
@@ -101,6 +102,11 @@ def prior(op: Operation, context: Context = ()) -> float:
     own = sum(isinstance(c, (Has, Is)) and c.slot in op.slots for c in context)
     likely = _OF_CONSTANTS if own else _of_operation(op)
     return likely / (1 + 0.5 * (len(context) - own))
+
+
+def prior_of(rule: SiteRule) -> float:
+    """Return the probability that *rule* is right, whatever its source, before its evidence."""
+    return prior(rule.operation)
 
 
 @lru_cache(maxsize=65_536)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import log
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.learning.evidence import site_of, site_of_host
@@ -31,12 +31,10 @@ from scrapy_urlnorm.learning.risk import accepted, risk
 from scrapy_urlnorm.normalizer import Normalizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
-
-Content = TypeVar("Content")
 
 _RIGHT, _WRONG = 0.01, 0.10
 _ERROR = 0.05
@@ -62,52 +60,6 @@ class Pair(NamedTuple):
 
     url: str
     twin: str
-
-
-class Comparison(Generic[Content]):
-    """The fetches of one pair, and what they say: ask `next_url` and tell `add`, by turns.
-
-    *same* tells whether two contents are one. With *control* the first URL is fetched again, even
-    if the contents agree.
-    """
-
-    def __init__(
-        self, pair: Pair, same: Callable[[Content, Content], bool], *, control: bool
-    ) -> None:
-        self.pair = pair
-        self._same = same
-        self._control = control
-        self._contents: list[Content] = []
-        self.outcome: str | None = None  #: "agrees", "differs" or "changes", once it is known
-
-    @property
-    def content(self) -> Content:
-        """The content of the first page."""
-        return self._contents[0]
-
-    def next_url(self) -> str:
-        """Return the URL to fetch next."""
-        return self.pair[len(self._contents) % 2]
-
-    def add(self, content: Content) -> None:
-        """Take the content of the page at `next_url`."""
-        self._contents.append(content)
-        self.outcome = self._judge()
-
-    def _judge(self) -> str | None:
-        contents, same = self._contents, self._same
-        if len(contents) < 2:
-            return None
-        agrees = same(contents[0], contents[1])
-        if len(contents) == 2:
-            return "agrees" if agrees and not self._control else None
-        if not same(contents[0], contents[2]):
-            return "changes"
-        if agrees:
-            return "agrees"
-        if len(contents) == 3:
-            return None
-        return "differs" if same(contents[1], contents[3]) else "changes"
 
 
 @dataclass

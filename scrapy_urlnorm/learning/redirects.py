@@ -1,298 +1,157 @@
-"""What permanent redirects prove about a site while it is being crawled.
+"""What permanent redirects say of the rules of a site that is being crawled.
 
-A site that answers ``/a`` with a permanent redirect to ``/a/`` says that the two are one
-resource (RFC 9110, sections 15.4.2 and 15.4.9). Seen often enough on a host, for the same
-difference and never the other way round, that is a rule: scheme, host name, final slash, index
-file. How often is enough follows from the risk bound that rules learned from content have, by
-the prior of their kind: three redirects for a host name, six for a final slash.
-
-Redirects of one first path segment alone (``/~bob/``, ``/app1/``) make a rule for that segment:
-others may be somebody else's. When two other segments agree, the rule is for the whole host.
-
-No Scrapy here: `RedirectLearner` is told what came back, and says which rules that makes.
+A site that answers ``/a/`` with a permanent redirect to ``/a`` says that the two are one resource
+(RFC 9110, sections 15.4.2 and 15.4.9), and which of them has the page. The miner reads the first
+part: a redirect has the content of its target. The rest is here.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.domains import registrable_domain
-from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.learning.redirect_kinds import (
-    PRIORS,
-    Difference,
-    contradicted,
-    difference_of,
-    differences,
-    first_segment,
-    rule_of,
-    traits,
-    undoes,
-)
-from scrapy_urlnorm.learning.risk import Limits, support_needed
-from scrapy_urlnorm.url import split
+from scrapy_urlnorm.learning.in_force import reaches
+from scrapy_urlnorm.learning.rules import settle
+from scrapy_urlnorm.learning.slots import slots_of
+from scrapy_urlnorm.logs.observation import Observation
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.rules.data import index_names
+from scrapy_urlnorm.site_rules import SiteRule
+from scrapy_urlnorm.site_rules.form import Form
+from scrapy_urlnorm.site_rules.operations import DropParam, HostAlias, Replace, StripTail
+from scrapy_urlnorm.url import join, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator, Sequence
 
-    from scrapy_urlnorm.normalizer import Normalizer
-    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.site_rules.form import Slots
 
-_OTHER_KINDS = 0.4
-#: The share of wrong merges that is accepted.
-RISK = Limits().risk
-#: First path segments that have to agree before a rule is for the whole host.
-AGREEING_SEGMENTS = 3
-#: Sites without a rule that are remembered. One with a rule, in force or rejected, always is.
-MAX_SITES = 10_000
-#: Hosts remembered for one site, differences counted for one host, segments for one difference.
-MAX_HOSTS = 100
-MAX_OPERATIONS = 8
-MAX_SEGMENTS = 16
-#: Targets that are told apart in a segment, and examples kept for a rule.
-_MAX_TARGETS = 64
-MAX_EXAMPLES = 3
+PERMANENT = frozenset((301, 308))
+_PLAIN = Normalizer("default")
+_SERVER = frozenset(("scheme", "host"))
+#: Redirects that vote about a rule (a choice, for time).
+_MOST = 2_000
+#: Different targets of redirects that a rule makes one with their sources: from where the rule
+#: leads away, and from where it leads to.
+_Votes = tuple[set[str], set[str]]
 
 
-def prior(rule: SiteRule) -> float:
-    """Return how likely a rule of its kind is right before there is any evidence."""
-    return PRIORS.get(rule.kind, _OTHER_KINDS)
+def single_steps(rows: Sequence[Observation]) -> list[Observation]:
+    """Return *rows*, with a redirect for each step of those that do several things at once.
 
-
-class _Votes:
-    """Redirects that agree on one difference: different targets by first path segment."""
-
-    __slots__ = ("examples", "targets")
-
-    def __init__(self) -> None:
-        self.targets: dict[str, set[int]] = {}
-        self.examples: list[tuple[str, str]] = []
-
-    def add(self, segment: str, source: str, target: str) -> None:
-        of_segment = self.targets.get(segment)
-        if of_segment is None:
-            if len(self.targets) >= MAX_SEGMENTS:
-                return
-            of_segment = self.targets[segment] = set()
-        before = len(of_segment)
-        if before < _MAX_TARGETS:
-            of_segment.add(hash(target))
-        if len(of_segment) > before and len(self.examples) < MAX_EXAMPLES:
-            self.examples.append((source, target))
-
-    def support(self, segment: str = "") -> int:
-        if segment:
-            return len(self.targets.get(segment, ()))
-        return sum(map(len, self.targets.values()))
-
-
-class _Host:
-    """What was seen of one host: bounded, whatever the host sends."""
-
-    __slots__ = ("served", "votes")
-
-    def __init__(self) -> None:
-        #: Traits of URLs that were answered with a page, and the first path segments they had:
-        #: each rules out an difference there. After `MAX_SEGMENTS` they rule it out everywhere.
-        self.served: dict[tuple[str, str], set[str]] = {}
-        self.votes: dict[Difference, _Votes] = {}
-
-
-class _Site:
-    """What is known of one registrable domain."""
-
-    __slots__ = ("active", "hosts", "rejected")
-
-    def __init__(self) -> None:
-        self.hosts: OrderedDict[str, _Host] = OrderedDict()
-        self.active: dict[Difference, SiteRule] = {}
-        self.rejected: dict[Difference, SiteRule] = {}
-
-    def host(self, name: str) -> _Host:
-        known = self.hosts.get(name)
-        if known is None:
-            known = self.hosts[name] = _Host()
-            if len(self.hosts) > MAX_HOSTS:
-                self.hosts.popitem(last=False)
-        return known
-
-
-class RedirectLearner:
-    """Learns rules for hosts from permanent redirects, and takes back what a page contradicts.
-
-    *base* is what the user configured. *rules* were learned before; a rejected one is not learned
-    again.
+    ``http://shop.example/a`` that leads to ``https://www.shop.example/a/`` says that so does
+    ``https://shop.example/a``. What the log has of such a URL goes before.
     """
+    known = {row.url for row in rows}
+    steps = [
+        row._replace(url=url)
+        for row in rows
+        if row.location is not None
+        for url in _between(row.url, row.location)
+        if url not in known
+    ]
+    return [*rows, *steps]
 
-    def __init__(self, base: Normalizer, rules: Iterable[SiteRule] = ()) -> None:
-        self._base = base
-        self._sites: dict[str, _Site] = {}
-        self._without_rules: dict[str, None] = {}  # when they were looked at last, oldest first
-        self._others: list[SiteRule] = []  # of the file, but not of a kind that is learned here
-        for rule in rules:
-            difference = difference_of(rule)
-            if difference is None:
-                self._others.append(rule)
-            else:
-                site = self._site(difference.host)
-                (site.active if rule.active else site.rejected)[difference] = rule
 
-    @property
-    def rules(self) -> tuple[SiteRule, ...]:
-        """Everything worth keeping: rules in force and rejected, in a fixed order."""
-        found: dict[Difference, SiteRule] = {}
-        for site in self._sites.values():
-            found |= site.active | site.rejected
-        return (*self._others, *(found[difference] for difference in sorted(found)))
+def _between(source: str, target: str) -> Iterator[str]:
+    one, other = split(source), split(target)
+    if one.host is None or other.host is None or _stem(one.path) != _stem(other.path):
+        return
+    if (one.userinfo, one.port, one.query) != (other.userinfo, other.port, other.query):
+        return
+    secure = one._replace(scheme=other.scheme)
+    servers = (one, secure, secure._replace(host=other.host))
+    steps = {server.with_path(path) for server in servers for path in (one.path, other.path)}
+    yield from (join(step) for step in steps - {one, other})
 
-    def active(self, domain: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force for the hosts of a registrable domain."""
-        site = self._sites.get(domain)
-        return () if site is None else tuple(site.active.values())
 
-    def sites(self) -> list[str]:
-        """Return the registrable domains that have rules in force."""
-        return [domain for domain, site in self._sites.items() if site.active]
+def _stem(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return folder if not name or name in index_names() else path
 
-    def redirect(self, source: str, target: str) -> list[SiteRule]:
-        """Take note of a permanent redirect; return the rules that are in force from now on."""
-        source, target = (url.partition("#")[0] for url in (source, target))
-        before, after = split(self._base.normalize(source)), split(self._base.normalize(target))
-        segment = first_segment(before)
-        found = (
-            self._vote(difference, segment, source, target)
-            for difference in differences(before, after)
-        )
-        return [rule for rule in found if rule is not None]
 
-    def page(self, url: str) -> list[SiteRule]:
-        """Take note of a URL that was answered with a page; return the rules it contradicts."""
-        parts = split(self._base.normalize(url.partition("#")[0]))
-        if parts.host is None:
-            return []
-        site = self._site(parts.host)
-        host = site.host(parts.host)
-        segment = first_segment(parts)
-        retracted: list[SiteRule] = []
-        for trait in traits(parts):
-            segments = host.served.setdefault(trait, set())
-            if len(segments) <= MAX_SEGMENTS:
-                segments.add(segment)
-            wrong = contradicted(site.active, parts.host, trait, segment)
-            retracted += [self._reject(site, each, f"served: {url}") for each in wrong]
-        return retracted
+def are_proof(rule: SiteRule) -> bool:
+    """Whether redirects alone prove *rule*: hosts, schemes, final slashes and index files."""
+    op = rule.operation
+    return isinstance(op, (HostAlias, StripTail)) or (
+        isinstance(op, (Replace, DropParam)) and op.slots <= {*_SERVER, "slash"}
+    )
 
-    def reject(self, rule: SiteRule, note: str) -> SiteRule | None:
-        """Take back a rule that is in force; return what is kept of it."""
-        difference = difference_of(rule)
-        site = None if difference is None else self._sites.get(_domain(difference.host))
-        if difference is None or site is None or difference not in site.active:
-            return None
-        return self._reject(site, difference, note)
 
-    def adopt(self, rules: Iterable[SiteRule]) -> tuple[list[SiteRule], list[SiteRule]]:
-        """Take over what other crawlers of the same sites learned.
+def judged(
+    rules: Sequence[SiteRule], rows: Sequence[Observation]
+) -> tuple[tuple[SiteRule, ...], list[Observation]]:
+    """Return *rules* as the redirects of *rows* have them, and rows that speak against some.
 
-        Return the rules that are in force from now on, and those that are in force no longer, or
-        must not be. A rule that one of us rejected stays rejected.
-        """
-        learned, retracted = [], []
-        for rule in rules:
-            difference = difference_of(rule)
-            if difference is None:
-                continue
-            site = self._site(difference.host)
-            if difference in site.rejected:
-                continue
-            if not rule.active:
-                site.rejected[difference] = rule
-                if site.active.pop(difference, None) is not None:
-                    retracted.append(rule)
-            elif self._is_ruled_out(site, difference):
-                refuted = rule.replace(
-                    status="rejected", conflicts=1, note="contradicted by a page"
-                )
-                site.rejected[difference] = refuted
-                retracted.append(refuted)
-            elif difference not in site.active:
-                site.active[difference] = rule
-                learned.append(rule)
-        return learned, retracted
+    A rule about hosts or schemes makes the URL that redirects the one with the page: a crawl asks
+    for that one first. A rule that redirects prove for the greater part has them as its source.
+    Where a page was served under a URL from which such a rule leads away, that URL and what the
+    rule makes of it are two pages, unless both were compared.
+    """
+    told, leading = [], []
+    for rule, (along, back) in zip(rules, _votes(rules, rows), strict=True):
+        turned = _turned(rule) if len(back) > len(along) else None
+        if turned is not None:
+            rule, along, back = turned, back, along
+        votes = max(len(along), len(back))
+        if votes and 2 * votes >= (rule.support or 0):
+            rule = rule.replace(source="redirect")
+        told.append(rule)
+        is_told = votes or rule.operation.slots != {"slash"}  # else its direction is not known
+        if rule.source == "redirect" and is_told and len(along) >= len(back):
+            leading.append(rule)
+    return tuple(told), list(_against(leading, rows)) if leading else []
 
-    def _site(self, host: str) -> _Site:
-        domain = _domain(host)
-        site = self._sites.get(domain)
-        if site is None:
-            site = self._sites[domain] = _Site()
-            self._without_rules[domain] = None
-            self._forget_oldest()
-        return site
 
-    def _forget_oldest(self) -> None:
-        """Forget sites without rules, the oldest first. Evidence is lost by that, no retraction."""
-        while len(self._without_rules) > MAX_SITES:
-            domain = next(iter(self._without_rules))
-            del self._without_rules[domain]
-            site = self._sites[domain]
-            if not site.active and not site.rejected:
-                del self._sites[domain]
+def _votes(rules: Sequence[SiteRule], rows: Sequence[Observation]) -> list[_Votes]:
+    votes: list[_Votes] = [(set(), set()) for _ in rules]
+    redirects = ((row.url, row.location) for row in rows if row.location is not None)
+    for url, location in islice(redirects, _MOST):
+        source, target = slots_of(_PLAIN.normalize(url)), slots_of(_PLAIN.normalize(location))
+        if source is None or target is None or settle(source, rules) != settle(target, rules):
+            continue
+        for rule, (along, back) in zip(rules, votes, strict=True):
+            acts = _acts(rule, source)
+            if acts is not _acts(rule, target):
+                (along if acts else back).add(location)
+    return votes
 
-    def _vote(
-        self, difference: Difference, segment: str, source: str, target: str
-    ) -> SiteRule | None:
-        """Count a redirect; return the rule that it makes, if it makes one."""
-        site = self._site(difference.host)
-        if difference in site.active or difference in site.rejected:
-            return None
-        host = site.host(difference.host)
-        votes = host.votes.get(difference)
-        if votes is None:
-            if len(host.votes) >= MAX_OPERATIONS:
-                return None
-            votes = host.votes[difference] = _Votes()
-        votes.add(segment, source, target)
-        needed = support_needed(PRIORS[difference.kind], RISK)
-        for scoped in (difference, difference._replace(segment=segment)):
-            if not scoped.segment and len(votes.targets) < AGREEING_SEGMENTS:
-                continue
-            if scoped in site.active or scoped in site.rejected:
-                continue
-            if votes.support(scoped.segment) < needed or self._is_ruled_out(site, scoped):
-                continue
-            try:
-                rule = rule_of(scoped, votes.support(scoped.segment), votes.examples)
-            except SiteRuleError:  # a segment or a URL that is no Unicode text
-                continue
-            for narrower in [each for each in site.active if each.anywhere == scoped]:
-                del site.active[narrower]
-            site.active[scoped] = rule
-            return rule
+
+def _acts(rule: SiteRule, slots: Slots) -> bool:
+    if not reaches(rule.site, slots["host"]):
+        return False
+    image = rule.image(slots)
+    return image is not None and image != slots
+
+
+def _turned(rule: SiteRule) -> SiteRule | None:
+    """Return the rule the other way round, if it is about one host or scheme."""
+    op = rule.operation
+    if isinstance(op, HostAlias) and len(op.hosts) == 1:
+        turned: HostAlias | Replace = HostAlias((op.by,), op.hosts[0])
+    elif isinstance(op, Replace) and {name for name, _ in op.old + op.new} <= _SERVER:
+        turned = Replace(op.new, op.old)
+    else:
         return None
-
-    def _is_ruled_out(self, site: _Site, difference: Difference) -> bool:
-        """Whether a page was served that the difference would take for another.
-
-        So is what would undo a rule in force: the two would go round.
-        """
-        if any(undoes(difference, other) for other in site.active):
-            return True
-        if difference.kind == "host-alias":
-            name, trait = difference.value, ("host", "")
-        else:
-            name, trait = difference.host, (difference.kind, difference.value)
-        host = site.hosts.get(name)
-        segments = host.served.get(trait, ()) if host is not None else ()
-        if not difference.segment or len(segments) > MAX_SEGMENTS:
-            return bool(segments)
-        return difference.segment in segments
-
-    def _reject(self, site: _Site, difference: Difference, note: str) -> SiteRule:
-        rule = site.active.pop(difference)
-        rule = rule.replace(status="rejected", conflicts=(rule.conflicts or 0) + 1, note=note)
-        site.rejected[difference] = rule
-        return rule
+    return SiteRule.of(rule.site, turned, rule.context, rule.evidence)
 
 
-def _domain(host: str) -> str:
-    return registrable_domain(host) or host
+def _against(rules: Sequence[SiteRule], rows: Sequence[Observation]) -> Iterator[Observation]:
+    contents: dict[str, str | None] = {}
+    targets: dict[str, str] = {}
+    for row in rows:
+        key = _PLAIN.normalize(row.url)
+        if row.location is not None:
+            targets[key] = _PLAIN.normalize(row.location)
+        elif not row.is_file and row.status is not None and 200 <= row.status < 300:
+            contents[key] = row.content or contents.get(key)
+    for key, content in contents.items():
+        slots = slots_of(key)
+        if slots is None or not any(_acts(rule, slots) for rule in rules):
+            continue
+        for rule in rules:
+            form = rule.apply(Form(split(key))) if _acts(rule, slots) else None
+            twin = None if form is None else _PLAIN.normalize(join(form.to_url()))
+            if twin is None or targets.get(twin) == key or (content and contents.get(twin)):
+                continue
+            yield from (Observation(url, 200, url) for url in (key, twin) if not contents.get(url))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import SiteRuleError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _MAX_PASSES = 6
 #: Examples kept for a rule (a choice).
 _EXAMPLES = 3
+_SURROGATE = re.compile("[\ud800-\udfff]")
 #: No risk is written as none.
 _SMALLEST = 0.0001
 
@@ -83,7 +85,8 @@ def examples_of(
             continue
         form = corpus.hasher.of(settle(image, rules))
         other = corpus.by_form.get(form) or met.setdefault(form, item)
-        if other is not item and other.content == item.content:
+        is_text = not _SURROGATE.search(item.url + other.url)  # else no file could hold them
+        if is_text and other is not item and other.content == item.content:
             found.append((item.url, other.url))
             if len(found) == _EXAMPLES:
                 break

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
-#: Two URLs of equal pages: the one that would be withheld behind the other comes first.
+#: Two URLs of equal pages: the one that would be suppressed behind the other comes first.
 Pair = tuple[str, str]
 #: Pairs of one site that are looked at, for time: to say which rules act on a URL is slow (a
 #: choice: a rule that is found anew has a few dozen).

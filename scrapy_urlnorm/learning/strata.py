@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from math import log
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from scrapy_urlnorm.site_rules.form import REPEAT, Form, is_param, place
 from scrapy_urlnorm.url import split
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 #: slot, and words. Of slots so many are looked at. Further ones are like those before (choices:
 #: each is an audit; where a value is the title of a page, every request brings another word). Sets are
 #: enough for any combination of five filters.
-MAX_SECTIONS, MAX_SETS, MAX_CLASSES, MAX_WORDS, MAX_SLOTS = 12, 40, 24, 8, 8
+MAX_SECTIONS, MAX_SETS, MAX_CLASSES, MAX_WORDS, MAX_SLOTS = 50, 40, 24, 8, 8
 #: Numbers up to _ONE_BY_ONE are classes of their own; then each class goes up to _STEP times the
 #: least number in it, and from _LARGE on to _WIDE_STEP times. Page numbers and offsets are below.
 _ONE_BY_ONE, _STEP, _LARGE, _WIDE_STEP = 4, 1.5, 1_000, 8.0
@@ -40,7 +41,7 @@ _FIRST_WORD = re.compile(r"[^\W\d_]*")
 
 
 class Place:
-    """Where a request stands: its URL, and that of the page it would be withheld behind."""
+    """Where a request stands: its URL, and that of the page it would be suppressed behind."""
 
     __slots__ = ("slots", "twin", "url")
 
@@ -54,14 +55,14 @@ class Place:
 
         Each is what is told apart, which one it is, and how many of them are told apart at most.
         """
-        yield "section", hash(section_of(self.url)), MAX_SECTIONS
-        yield "names", hash(frozenset(filter(is_param, self.slots))), MAX_SETS
+        yield "section", _number(section_of(self.url)), MAX_SECTIONS
+        yield "names", _number(*sorted(filter(is_param, self.slots))), MAX_SETS
         for slot in sorted(about)[:MAX_SLOTS]:
             found = class_of(self._value(slot))
             if found[:1] == "=":
-                yield f"{slot} word", hash(found), MAX_WORDS
+                yield f"{slot} word", _number(found), MAX_WORDS
             else:
-                yield slot, hash(found), MAX_CLASSES
+                yield slot, _number(found), MAX_CLASSES
 
     def _value(self, slot: str) -> str | None:
         """Return the value of a slot; where the URL does not have it, that of its twin."""
@@ -78,8 +79,8 @@ class Place:
         host, path = self.slots.get("host", ""), split(self.url).path
         for slot, value in self.slots.items():
             if is_param(slot) and slot not in about:
-                return hash((host, path.rpartition("/")[0], slot, value))
-        return hash((host, path))
+                return _number(host, path.rpartition("/")[0], slot, value)
+        return _number(host, path)
 
 
 class Known:
@@ -100,10 +101,10 @@ class Known:
                 is_new = True
         return is_new
 
-    def discard(self, strata: Iterable[tuple[str, int, int]]) -> None:
-        """Forget these kinds: their audit ended without an answer."""
-        for name, number, _ in strata:
-            self._known.get(name, set()).discard(number)
+
+def _number(*texts: str) -> int:
+    """Return a number for *texts*, the same in every process."""
+    return crc32("\0".join(texts).encode("utf-8", "surrogatepass"))
 
 
 def slots_of(url: str) -> Slots:

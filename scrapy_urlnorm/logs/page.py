@@ -177,9 +177,7 @@ def _without_arrows(lines: list[str], words: Iterable[str]) -> list[str]:
     """Return the lines with a blank in place of sort arrows; the same list if there are none."""
     if _MARKS.search("".join(words)) is None:
         return lines
-    lines = _MARKS.sub(" ", "\n".join(lines)).split("\n")
-    # Digests of older logs were made of lines in which such blanks went only beside a slash.
-    return [" ".join(line.split()) if "/" in line else line for line in lines]
+    return [" ".join(line.split()) for line in _MARKS.sub(" ", "\n".join(lines)).split("\n")]
 
 
 def _without_echoes(lines: list[str], url: str, canonical: str | None) -> list[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.masking import placeholders
-from scrapy_urlnorm.report.drops import Drops, rule_in_words
 from scrapy_urlnorm.report.figures import Figures, Point, RuleFigures, Suspicion
+from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.report.rows import RowFigures
 from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.text import counted, shortened
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.normalizer import Normalizer
-    from scrapy_urlnorm.report.drops import Point as Progress
+    from scrapy_urlnorm.report.figures import Host
     from scrapy_urlnorm.report.job import Job
+    from scrapy_urlnorm.report.job import Point as Progress
     from scrapy_urlnorm.site_rules import SiteRule
 
 _LONGEST_URL, _LONGEST_NOTE = 160, 300
@@ -41,23 +42,9 @@ def from_logs(rows: Iterable[Observation], normalizer: Normalizer, *, title: str
         notes.append(_NO_SITE_RULES)
     if found.requests and not found.pages:
         notes.append(_NO_CONTENTS)
-    return Figures(
-        title=title,
-        notes=tuple(notes),
-        is_forecast=True,
-        requests=found.requests,
-        pages=found.pages,
-        distinct=found.distinct,
-        spared=found.spared,
-        left=found.left,
-        suspicions=found.suspicions + len(_doubtful(rules)),
-        course=tuple(found.course(AS_LOGGED, WITH_RULES)),
-        hosts=tuple(found.hosts()),
-        rules=tuple(rules),
-        suspicious=tuple(_masked([*_doubtful(rules), *found.suspicious()])),
-        groups=tuple(_masked(found.groups())),
-        patterns=tuple(_masked(found.patterns())),
-    )
+    course = found.course(AS_LOGGED, WITH_RULES)
+    hosts = found.hosts()
+    return _figures(title, notes, found, rules, hosts, course, found.spared, is_forecast=True)
 
 
 _FORECAST = (
@@ -74,57 +61,60 @@ _NO_CONTENTS = (
 )
 
 
-def from_crawl(
-    rows: Iterable[Observation],
-    drops: Drops,
-    rules: Sequence[SiteRule],
-    *,
-    title: str,
-    withheld: int = 0,
-) -> Figures:
-    """Return what a crawl did: *rows* it fetched, *drops* are those that it did not.
-
-    *rules* are those it learned. *withheld* requests are kept back at its end.
-    """
+def from_crawl(rows: Iterable[Observation], job: Job, *, title: str) -> Figures:
+    """Return what a crawl did: *rows* it fetched, *job* has what it did not and what it learned."""
     found = RowFigures()
     found.add_all(rows)
     by_host: Counter[str] = Counter()
     by_rule: Counter[str] = Counter()
-    for host, names, count in drops.saved():
+    for (host, names), count in job.saved().items():
         by_host[host] += count
         by_rule.update(dict.fromkeys(names, count))
-    examples: dict[str, tuple[str, str]] = {}
-    for drop in drops.all():
-        for name in drop.rules:
-            examples.setdefault(name, (drop.first or "", drop.url))
-    progress = drops.progress()
-    spared = max(0, progress[-1].saved) if progress else sum(by_host.values())
+    examples = job.examples()
+    learned = job.rules()
+    tested = {rule_in_words(rule): agreed for rule, agreed in learned}
     figures = _rule_figures(
-        rules, by_rule, drops.tested(), lambda rule: examples.get(rule, ("", ""))
+        [rule for rule, _ in learned], by_rule, tested, lambda rule: examples.get(rule, ("", ""))
     )
-    hosts = {host.host: host._replace(spared=by_host.pop(host.host, 0)) for host in found.hosts()}
     notes = ["Spared are requests that stock Scrapy would have sent and this crawl did not."]
-    if withheld:
+    if held := job.count_held():
         notes.append(
-            f"{counted(withheld, 'request')} {'is' if withheld == 1 else 'are'} withheld because of "
-            "what was learned. By rule, a request that was sent after all counts too."
+            f"{counted(held, 'request')} {'is' if held == 1 else 'are'} suppressed because of what "
+            "was learned."
         )
     if not found.distinct:
         notes.append(_NO_CONTENTS)
+    course = _beside_stock(found.course(THIS_CRAWL, None), job.progress())
+    hosts = [host._replace(spared=by_host[host.host]) for host in found.hosts()]
+    return _figures(title, notes, found, figures, hosts, course, by_host.total(), is_forecast=False)
+
+
+def _figures(
+    title: str,
+    notes: Iterable[str],
+    found: RowFigures,
+    rules: Sequence[RuleFigures],
+    hosts: Iterable[Host],
+    course: Iterable[Point],
+    spared: int,
+    *,
+    is_forecast: bool,
+) -> Figures:
+    doubtful = _doubtful(rules)
     return Figures(
         title=title,
         notes=tuple(notes),
-        is_forecast=False,
+        is_forecast=is_forecast,
         requests=found.requests,
         pages=found.pages,
         distinct=found.distinct,
         spared=spared,
         left=found.left,
-        suspicions=len(_doubtful(figures)),
-        course=tuple(_beside_stock(found.course(THIS_CRAWL, None), progress)),
-        hosts=tuple(hosts.values()),
-        rules=tuple(figures),
-        suspicious=tuple(_masked(_doubtful(figures))),
+        suspicions=found.suspicions + len(doubtful),
+        course=tuple(course),
+        hosts=tuple(hosts),
+        rules=tuple(rules),
+        suspicious=tuple(_masked([*doubtful, *found.suspicious()])),
         groups=tuple(_masked(found.groups())),
         patterns=tuple(_masked(found.patterns())),
     )
@@ -182,13 +172,10 @@ def _rule_figures(
             )
         )
     for name, number in rest.items():
-        is_ours = name in RULE_NAMES
-        # What a crawl learned and no longer had at its end gave way to a better rule.
-        status = "gone" if tested and name not in tested and not is_ours else "active"
-        source = "catalogue" if is_ours else "learned"
-        passed, (one, other) = tested.get(name), example(name)
+        source = "catalogue" if name in RULE_NAMES else "learned"
+        one, other = example(name)
         figures.append(
-            RuleFigures(name, status, source, number, None, None, None, passed, one, other, "")
+            RuleFigures(name, "active", source, number, None, None, None, None, one, other, "")
         )
     figures.sort(key=lambda each: (-each.spared, each.rule))
     return list(_masked(figures[:MAX_RULES]))

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.report.drops import rule_in_words
 from scrapy_urlnorm.report.figures import Group, Host, Left, Point, Suspicion
+from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:

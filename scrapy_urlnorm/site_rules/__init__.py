@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from scrapy_urlnorm.site_rules.by_domain import RulesByDomain
 from scrapy_urlnorm.site_rules.file import load_site_rules, save_site_rules
-from scrapy_urlnorm.site_rules.importers import (
-    Imported,
-    export_duplicate_url_discarder,
-    import_rules,
-)
+from scrapy_urlnorm.site_rules.importers import Imported, import_rules
 from scrapy_urlnorm.site_rules.rule import SiteRule
 from scrapy_urlnorm.site_rules.rule_set import RuleSet
 
@@ -21,7 +17,6 @@ __all__ = [
     "RuleSet",
     "RulesByDomain",
     "SiteRule",
-    "export_duplicate_url_discarder",
     "import_rules",
     "load_site_rules",
     "save_site_rules",

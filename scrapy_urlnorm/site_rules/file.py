@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.collector import no_collection
 from scrapy_urlnorm.exceptions import SiteRuleError, naming
-from scrapy_urlnorm.site_rules.operations import is_older
 from scrapy_urlnorm.site_rules.rule import (
     LISTS,
     SiteRule,
@@ -45,7 +44,7 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
     """Make the file hold exactly *rules*, changing no more of its text than that takes.
 
     A rule that the file has already keeps its place, its comments and its spelling; where its
-    evidence or status changed, only those lines do. A word of an older version is written anew. A rule that is gone goes with the comment
+    evidence or status changed, only those lines do. A rule that is gone goes with the comment
     directly above it. New rules come last, in the order given. The file is replaced in one step:
     a reader, or a crash, sees either the old or the new one. A new file is for its owner only
     (mode 0600), one that is there keeps its mode; the examples of learned rules are masked.
@@ -62,8 +61,7 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
         found = wanted.get(old.identity)
         if found:
             new = found.pop(0)
-            same = new == old and not is_older(block.table)
-            lines += block.above + (block.lines if same else _updated(block, old, new))
+            lines += block.above + (block.lines if new == old else _updated(block, old, new))
         else:
             lines += block.above[: len(block.above) - len(block.comments)]
             _close_gap(lines)
@@ -96,8 +94,6 @@ def table_of(rule: SiteRule) -> dict[str, Any]:
 
 def _updated(block: Block, old: SiteRule, new: SiteRule) -> list[str]:
     before, after = table_of(old), table_of(new)
-    if is_older(block.table):
-        return update_lines(block.lines, block.table, after)
     changed = {key for key in {**before, **after} if before.get(key) != after.get(key)}
     # What the file spells out although it is the default, or in another way, may stay.
     table = {key: value for key, value in block.table.items() if key not in changed}

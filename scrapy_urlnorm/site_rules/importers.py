@@ -150,48 +150,6 @@ def _add_processor(found: Imported, include: str, processor: str, args: list[Any
         found.skipped.append((include, str(error)))
 
 
-def export_duplicate_url_discarder(
-    rules: Iterable[SiteRule],
-) -> tuple[str, list[tuple[SiteRule, str]]]:
-    """Write *rules* as duplicate-url-discarder's JSON; return it and what it cannot say.
-
-    A rule is left out where that format would merge more than the rule does.
-    """
-    rows = []
-    left_out = []
-    for rule in rules:
-        why = _not_exportable(rule)
-        if why:
-            left_out.append((rule, why))
-            continue
-        host = rule.site[2:]
-        path = "" if rule.path is None else rule.path.removesuffix("**")
-        if rule.kind == "drop-segment":
-            processor, args = "subpathRemoval", [int(slot[1:]) for slot in rule.slots]
-        else:
-            processor = "queryRemoval" if rule.kind == "drop-param" else "queryRemovalExcept"
-            args = sorted(rule.param)
-        row = {"order": 0, "processor": processor, "urlPattern": {"include": [host + path]}}
-        rows.append(row | ({"args": args} if args else {}))
-    return json.dumps(rows, ensure_ascii=False, indent=2, sort_keys=True) + "\n", left_out
-
-
-def _not_exportable(rule: SiteRule) -> str | None:
-    if not rule.active:
-        return f"it is {rule.status}"
-    if rule.kind not in ("drop-param", "keep-param", "drop-segment"):
-        return f"there is no {rule.kind} in that format"
-    if rule.slash or rule.semicolons or rule.bare or rule.when:
-        return "that format has neither 'when' nor flags"
-    if not rule.site.startswith("*."):
-        return "a pattern of that format holds for all hosts below its host too: *.HOST"
-    if rule.path is not None and not (
-        rule.path.endswith("/**") and not set("*#") & set(rule.path.removesuffix("**"))
-    ):
-        return "a star of that format matches more than one segment"
-    return None
-
-
 # --- ClearURLs ------------------------------------------------------------------------------
 
 # The pattern of one host with those below it, as ClearURLs writes it.

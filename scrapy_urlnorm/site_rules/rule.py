@@ -20,7 +20,6 @@ from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules.context import all_hold, read_context, write_context
 from scrapy_urlnorm.site_rules.operations import (
-    OLDER_OPERANDS,
     OPERANDS,
     order,
     owns_path,
@@ -110,7 +109,7 @@ class SiteRule:
         **others: Any,
     ) -> None:
         for name in others:
-            if name not in _KNOWN:
+            if name not in FIELDS:
                 raise SiteRuleError(f"unknown key {name!r}; known keys: {', '.join(FIELDS)}")
         _check_site(site)
         evidence = evidence_of(others)
@@ -284,7 +283,6 @@ class SiteRule:
 
 
 _OPERATION = (*OPERANDS, "path")
-_KNOWN = frozenset(FIELDS) | OLDER_OPERANDS
 #: What an operand reads as where the kind does not have it.
 _ABSENT: dict[str, Any] = (
     dict.fromkeys(OPERANDS)
@@ -324,7 +322,7 @@ def with_origin(rule: SiteRule, origin: str | None) -> SiteRule:
 def rule_from_dict(entry: Mapping[str, Any]) -> SiteRule:
     """Make a rule of one table of a rule file; `SiteRuleError` names an unknown key."""
     for key in entry:
-        if key not in _KNOWN:
+        if key not in FIELDS:
             raise SiteRuleError(f"unknown key {key!r}; known keys: {', '.join(FIELDS)}")
     for key in ("site", "kind"):
         if key not in entry:

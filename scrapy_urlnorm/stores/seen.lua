@@ -10,7 +10,7 @@ local current, before, expires = periods(group)
 local is_lost = false
 
 local function is_whole(bucket)
-  local whole = mark == '' or redis.call('SISMEMBER', bucket, mark) == 1
+  local whole = redis.call('SISMEMBER', bucket, mark) == 1
   is_lost = is_lost or not whole
   return whole
 end
@@ -18,7 +18,7 @@ end
 -- The group has the names of the tables of the last two periods in which keys were added.
 local function buckets_left(name)
   local buckets = buckets_of(name)
-  if buckets == 0 and mark ~= '' then
+  if buckets == 0 then
     local made = redis.call('HMGET', group, 'last', 'previous')
     is_lost = is_lost or made[1] == name or made[2] == name
   end
@@ -27,10 +27,8 @@ end
 
 local function make(name)
   redis.call('HSET', name, 'buckets', 1)
-  if mark ~= '' then
-    redis.call('SADD', name .. ':0', mark)
-    redis.call('HSET', group, 'previous', redis.call('HGET', group, 'last') or '', 'last', name)
-  end
+  redis.call('SADD', name .. ':0', mark)
+  redis.call('HSET', group, 'previous', redis.call('HGET', group, 'last') or '', 'last', name)
 end
 
 local function has(name)
@@ -60,7 +58,7 @@ local function move(from, to, belongs)
   for _, each in ipairs(redis.call('SMEMBERS', from)) do
     if each ~= mark and belongs(each) then moving[#moving + 1] = each end
   end
-  if mark ~= '' then redis.call('SADD', to, mark) end
+  redis.call('SADD', to, mark)
   if #moving > 0 then
     redis.call('SADD', to, unpack(moving))
     redis.call('SREM', from, unpack(moving))

@@ -1,4 +1,7 @@
-"""Seen: the one contract of all stores, and the identity that a lasting store carries."""
+"""Seen: the one contract of all stores, and the identity that a lasting store carries.
+
+`SharedPages` is what crawlers at one store tell each other about pages that arrived.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,8 @@ from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import TracebackType
 
     from typing_extensions import Self
-
-    from scrapy_urlnorm.stores.witnesses import SharedWitnesses
 
 
 class Seen(ABC):
@@ -67,18 +67,15 @@ class Seen(ABC):
         """Return the notes, text by name, that all crawlers left at a shared store."""
         return {}
 
-    def witness_table(self) -> SharedWitnesses:
-        """Return the witnesses of all crawlers at a shared store.
+    def shared_pages(self) -> SharedPages:
+        """Return the pages of all crawlers at a shared store.
 
         Raises `StoreError` when this store is not shared.
         """
-        raise StoreError(f"{self.name} is not shared, so it has no witnesses of other crawlers")
-
-    def flush(self) -> None:  # noqa: B027 - a store may write at once
-        """Write the keys that are not written yet."""
+        raise StoreError(f"{self.name} is not shared, so it has no pages of other crawlers")
 
     def close(self) -> None:  # noqa: B027 - or to close
-        """Write the keys that are not written yet, and free the store for other processes.
+        """Write what is not written yet, and free the store for other processes.
 
         Deletes nothing. The second of two calls does nothing.
         """
@@ -87,13 +84,30 @@ class Seen(ABC):
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
+
+
+MAX_VALUE = 48  #: bytes of a value of `SharedPages`: a key of 20, and the digest of a content
+
+
+class SharedPages(ABC):
+    """Maps a cluster key to a few bytes about a page that arrived under it, at any crawler.
+
+    Each call is one round trip. A store that cannot answer raises `StoreError`. An entry that the
+    store has lost, or thrown away when memory was short, counts as no page.
+    """
+
+    @abstractmethod
+    def put(self, key: bytes, value: bytes) -> None:
+        """Record that a page arrived under *key*, in place of another crawler's record.
+
+        Raises `ValueError` for a *value* of more than `MAX_VALUE` bytes.
+        """
+
+    @abstractmethod
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value that any crawler put under *key*; ``None`` when none did."""
 
 
 def key_bytes(key: object) -> bytes:
@@ -105,10 +119,7 @@ def key_bytes(key: object) -> bytes:
     return key
 
 
-_MARK = b"scrapy-urlnorm seen "
-_SALT_BYTES = 16
-
-SALTED = 2  #: the format of a store that hashes keys with a salt of its own
+_MARK, _FORMAT, _SALT_BYTES = b"scrapy-urlnorm seen ", 2, 16
 
 
 class Identity(NamedTuple):
@@ -116,19 +127,16 @@ class Identity(NamedTuple):
 
     digest: str  #: of the normalizer: rules, options, lists, site rules
     key_version: int = 1  #: of this package's keys
-    format: int = 1  #: of the store's own layout
+    format: int = _FORMAT  #: of the stores' own layouts
     salt: bytes = b""  #: of the store's hashes, so that nobody can make two URLs with one hash
 
     def salted(self) -> Identity:
         """Return the identity of a new store with a salt that no other store has."""
-        return self._replace(format=SALTED, salt=secrets.token_bytes(_SALT_BYTES))
+        return self._replace(salt=secrets.token_bytes(_SALT_BYTES))
 
     def to_bytes(self) -> bytes:
         """Return one line, without its end."""
-        fields = {**self._asdict(), "salt": self.salt.hex()}
-        if not self.salt:
-            del fields["salt"]
-        return _MARK + json.dumps(fields).encode("ascii")
+        return _MARK + json.dumps({**self._asdict(), "salt": self.salt.hex()}).encode("ascii")
 
     @classmethod
     def from_bytes(cls, line: bytes, where: str) -> Identity:
@@ -138,10 +146,9 @@ class Identity(NamedTuple):
             if line.startswith(_MARK):
                 fields = dict(json.loads(line[len(_MARK) :]))
                 salt = bytes.fromhex(fields.get("salt", ""))
-                found = cls(
-                    str(fields["digest"]), int(fields["key_version"]), int(fields["format"]), salt
-                )
-                if len(salt) == (_SALT_BYTES if found.format == SALTED else 0):
+                numbers = int(fields["key_version"]), int(fields["format"])
+                found = cls(str(fields["digest"]), *numbers, salt)
+                if len(salt) == _SALT_BYTES or found.format != _FORMAT:
                     return found
         raise StoreMismatchError(
             f"{where} is not a store of this package, it begins with {line[:40]!r}: name another "
@@ -151,10 +158,9 @@ class Identity(NamedTuple):
     def require(self, found: Identity, where: str, anew: str) -> None:
         """Raise `StoreMismatchError` unless *found*, read from *where*, fits this one.
 
-        The salts may differ, and the format found may be an older one. *anew* tells the user how
-        to start anew with an empty store.
+        The salts may differ. *anew* tells the user how to start anew with an empty store.
         """
-        if found[:2] == self[:2] and 1 <= found.format <= self.format:
+        if found[:3] == self[:3]:
             return
         raise StoreMismatchError(
             f"{where} was made with {found._in_words()}; this crawl has {self._in_words()}. Its "
@@ -162,7 +168,8 @@ class Identity(NamedTuple):
             f"start anew ({anew}); "
             "keep the old rules (the settings and site rules, or the version of scrapy-urlnorm, "
             "that it was made with); "
-            "or make the keys again with `scrapy-urlnorm rekey`, from a log of the URLs crawled"
+            "or make the keys again with `scrapy-urlnorm rekey`, from a log of the URLs crawled "
+            "(--anew keeps the requests that wait in a database)"
         )
 
     def _in_words(self) -> str:

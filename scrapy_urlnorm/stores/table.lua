@@ -5,8 +5,7 @@
 --          with its name, so that they lie in the same slot of a cluster because of the {..} in it.
 -- ARGV     operation, mark, seconds to live or 0, then the arguments of the operation
 --
--- The mark is an integer that no other group has, of this store or another. In an old store it is
--- empty.
+-- The mark is an integer that no other group has, of this store or another.
 --
 -- Returns -1 when the group is gone, or has another mark: Redis has lost it.
 --
@@ -20,7 +19,7 @@ local LOST = -1
 local group, operation, mark, ttl = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local found = redis.call('HMGET', group, 'buckets', 'mark')
-if not found[1] or (found[2] or '') ~= mark then return LOST end
+if not found[1] or found[2] ~= mark then return LOST end
 
 -- The bits of an entry that choose its bucket. Lua's numbers are exact up to 2^53 only: without
 -- its low bits an entry always gives the same number.

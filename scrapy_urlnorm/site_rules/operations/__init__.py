@@ -34,7 +34,6 @@ __all__ = [
     "CATALOGUE_NAMES",
     "EDITS",
     "KINDS",
-    "OLDER_OPERANDS",
     "OPERANDS",
     "WORDS",
     "CatalogueRule",
@@ -53,7 +52,6 @@ __all__ = [
     "StripSegment",
     "StripTail",
     "ValueAlias",
-    "is_older",
     "order",
     "owns_path",
     "read_operation",
@@ -84,16 +82,6 @@ _STRATUM = {cls: number for number, cls in enumerate(KINDS)}
 _SUGAR = {"drop-default": (Replace, "default")}
 #: The words for the kinds in a rule file, without those of the catalogue.
 WORDS = (*_BY_WORD, *_SUGAR)
-#: Kinds of older rule files: they are read, and written in today's words.
-_OLDER_EDITS = {
-    "strip-suffix": {"suffix": "text"},
-    "replace-text": {},
-    "keep-number": {},
-    "lowercase-first": {},
-    "lowercase-param": {},
-    "dedupe-param": {},
-}
-_OF_PARAM = {"lowercase-param": "lowercase", "dedupe-param": "drop-repeats"}
 #: All operands, in the order in which a rule file has them.
 OPERANDS = (
     "param",
@@ -121,10 +109,6 @@ OPERANDS = (
 )
 
 
-#: Operands of older rule files.
-OLDER_OPERANDS = frozenset(("slot", "suffix", "side"))
-
-
 def owns_path(kind: object) -> bool:
     """Whether ``path`` is an operand of *kind* and no condition."""
     return isinstance(kind, str) and kind in _BY_WORD and _BY_WORD[kind].owns_path
@@ -133,8 +117,6 @@ def owns_path(kind: object) -> bool:
 def read_operation(kind: object, table: Mapping[str, Any]) -> Operation:
     """Make the operation of a table of a rule file; `SiteRuleError` names what is wrong."""
     if isinstance(kind, str):
-        if kind in _OLDER_EDITS:
-            return EditValue.read(read_operands(EditValue, _read_older(kind, table)))
         if kind in _SUGAR:
             return _read_sugar(kind, table)
         if kind in _BY_WORD:
@@ -161,28 +143,6 @@ def _read_sugar(kind: str, table: Mapping[str, Any]) -> Operation:
             f"a {kind} rule needs {operand!r} (these parameters, all at these values, are void)"
         )
     return cls.read(table)
-
-
-def _read_older(kind: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table of an edit-value rule that does what an older word says."""
-    new = {_OLDER_EDITS[kind].get(name, name): value for name, value in table.items()}
-    if "slot" in new:
-        new["slots"] = new.pop("slot")
-    if kind in _OF_PARAM:
-        names = new.pop("param", ())
-        names = (names,) if isinstance(names, str) else names
-        return new | {"slots": [f"q:{name}" for name in names], "edit": _OF_PARAM[kind]}
-    if kind == "keep-number":
-        side = new.pop("side", None)
-        if side not in ("before", "after"):
-            raise refuse("side", side, "'before', 'after'")
-        return new | {"edit": f"number-{side}"}
-    return new | {"edit": kind}
-
-
-def is_older(table: Mapping[str, Any]) -> bool:
-    """Whether a table of a rule file has a word that is no longer written."""
-    return table.get("kind") in _OLDER_EDITS
 
 
 def order(operation: Operation) -> tuple[int, int]:

@@ -1,0 +1,363 @@
+"""Audits: how many of the requests that a rule suppresses are sent all the same, to test it.
+
+A rule with W witnesses that agree, of an operation that is right with prior probability p, merges
+wrongly about k / W^2 of the requests that it suppresses, with k = (1 - p) / p (the spike and slab
+of `scrapy_urlnorm.learning.risk`). It suppresses M requests. If a lost page costs as much as C
+fetches, then the total cost with a audits is a + C k M / (W + a)^2 fetches. It is least where
+W + a = (2 C k M)^(1/3). So the number of audits grows with the cube root of M.
+
+Witnesses from one part of a site say little about the others. So the first request of each kind
+(`strata`) is an audit too, whatever its rules have proved, and so is one request at each doubling
+of M. And where URLs stand in a sorted list, a hundred neighbours are not a hundred witnesses: until
+the witnesses from different neighbourhoods are enough, the first request of each is an audit.
+
+What was tested, what agreed and which audits are in flight stands in the database of the crawl: a
+kill in the middle of an audit leaves its kind untested.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from math import log2
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
+from scrapy_urlnorm.learning.aliases import Pattern
+from scrapy_urlnorm.learning.priors import prior_of
+from scrapy_urlnorm.learning.strata import Place
+from scrapy_urlnorm.learning.wary import exchanges_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from scrapy import Request
+
+    from scrapy_urlnorm.crawl.online.keys import Keys
+    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.stores.sqlite import Database
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS audited_rule (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, support INTEGER NOT NULL,
+  proved INTEGER NOT NULL, held INTEGER NOT NULL, agreed INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS tested (
+  rule INTEGER NOT NULL, what TEXT NOT NULL, value INTEGER NOT NULL,
+  PRIMARY KEY (rule, what, value)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS audit (
+  fingerprint BLOB PRIMARY KEY, url TEXT NOT NULL, representative BLOB NOT NULL,
+  reasons TEXT NOT NULL) WITHOUT ROWID;
+"""
+#: What a lost page costs, in fetches: C of the law.
+COST_OF_A_LOSS = 20
+#: How likely it is right, in a crawl, that one value of a parameter means another (a choice).
+_EXCHANGE = 0.1
+#: Contents remembered for a rule. The law asks for 67 where a rule suppresses 5,000 requests.
+_MAX_VOTES = 500
+#: What is remembered of a rule besides the kinds: contents that agreed (each has one vote), contents
+#: of which an audit was sent, and neighbourhoods that audits were sent to.
+_AGREED, _ASKED, _PLACES = "agreed contents", "asked contents", "neighbourhoods"
+
+
+class Audit(NamedTuple):
+    """A request that could be suppressed and is sent all the same, to test the rules."""
+
+    match: Match
+    url: str
+    request: Request | None = None  #: ``None`` while it waits in the queue
+
+
+class _Record:
+    """How many requests one rule would suppress, and how its audits ended."""
+
+    def __init__(self, reason: Reason, database: Database) -> None:
+        rule, self._database = reason.rule, database
+        self.about = () if isinstance(rule, Pattern) else tuple(rule.operation.slots)
+        likely = _prior(rule)
+        self._doubt = (1 - likely) / likely  # k of the law
+        self._rate: float = getattr(rule, "audit_rate", 0.0)  # the least share to audit
+        database.write(
+            "INSERT OR IGNORE INTO audited_rule (key, support, proved, held, agreed)"
+            " VALUES (?, ?, ?, 0, 0)",
+            *(reason.key, reason.support, reason.support),
+        )
+        select = "SELECT id, support, proved, held, agreed FROM audited_rule WHERE key = ?"
+        row: tuple[int, ...] = database.read(select, reason.key)[0]
+        #: Support when the rule came into force, support that was told last, requests that it would
+        #: suppress (audits included: M of the law), and audits that agreed.
+        self._id, self._support, self.proved, self.held, self.agreed = row
+        self._seen: defaultdict[str, set[int]] = defaultdict(set)
+        for what, value in database.read("SELECT what, value FROM tested WHERE rule = ?", self._id):
+            self._seen[what].add(value)
+
+    def write(self) -> None:
+        update = "UPDATE audited_rule SET proved = ?, held = ?, agreed = ? WHERE id = ?"
+        self._database.write(update, self.proved, self.held, self.agreed, self._id)
+
+    def add(self, what: str, value: int, most: int = _MAX_VOTES) -> bool:
+        """Remember a value. Return whether it is new; not so beyond *most* of a kind."""
+        if value in self._seen[what] or len(self._seen[what]) >= most:
+            return False
+        self._seen[what].add(value)
+        self._database.write("INSERT INTO tested VALUES (?, ?, ?)", self._id, what, value)
+        return True
+
+    def discard(self, what: str, value: int) -> None:
+        self._seen[what].discard(value)
+        delete = "DELETE FROM tested WHERE rule = ? AND what = ? AND value = ?"
+        self._database.write(delete, self._id, what, value)
+
+    def add_kind(self, where: Place) -> bool:
+        """Remember the kinds of a request. Return whether one of them was never tested."""
+        new = [self.add(*stratum) for stratum in where.strata(self.about)]
+        return any(new)
+
+    def discard_kind(self, where: Place) -> None:
+        for what, value, _ in where.strata(self.about):
+            self.discard(what, value)
+        self.discard(_PLACES, where.neighbourhood(self.about))
+
+    def wants(self, content: int, place: int | None, in_flight: int) -> bool:
+        """Whether one more audit is needed, and *content* or *place* can say something new."""
+        if self.agreed + in_flight < self._least:
+            return True
+        if self.witnesses + in_flight < self._wanted and content not in self._seen[_ASKED]:
+            return True
+        places = self._seen[_PLACES]
+        spread = max(self.proved, self._support + len(places))
+        return place is not None and spread < self._wanted and place not in places
+
+    def misses_any(self, in_flight: int) -> bool:
+        """Whether more audits are needed, whatever they can say."""
+        audits, witnesses = self.agreed + in_flight, self.witnesses + in_flight
+        return audits < self._least or witnesses < self._wanted
+
+    @property
+    def witnesses(self) -> int:
+        """The contents that speak for the rule: those of the miner, or more by audits."""
+        return max(self.proved, self._support + len(self._seen[_AGREED]))
+
+    @property
+    def _wanted(self) -> float:
+        """W + a of the law."""
+        return float((2 * COST_OF_A_LOSS * self._doubt * self.held) ** (1 / 3))
+
+    @property
+    def _least(self) -> float:
+        """The audits that it needs whatever its witnesses are."""
+        return max(1.0, log2(1 + self.held) - 1, self._rate * self.held)
+
+
+class Audits:
+    """Decides which requests are sent as audits, and remembers how they ended."""
+
+    def __init__(self, database: Database) -> None:
+        database.ensure(_TABLES)
+        self._database = database
+        self._records: dict[str, _Record] = {}
+        self._in_flight: dict[bytes, Audit] = {}  # by fingerprint
+        self._counts: Counter[str] = Counter()  # audits in flight by the keys of their reasons
+        self._untested: set[str] = set()  # sites with kinds whose audit ended without a verdict
+
+    # --- whether to audit -------------------------------------------------------------------
+
+    def is_due(self, match: Match, url: str) -> bool:
+        """Count a request that would be suppressed. Return whether to send it as an audit."""
+        for reason in match.reasons:
+            record = self._record(reason)
+            record.held += 1
+            record.write()
+        return self._is_wanted(match, url, is_new=True)
+
+    def is_outstanding(self, match: Match, url: str) -> bool:
+        """Return whether to send a suppressed request as an audit, when the crawl is idle.
+
+        That is, if one of its rules had fewer audits than it needs, or its kind is untested. The
+        request was counted before.
+        """
+        return self._is_wanted(match, url, is_new=False)
+
+    def _is_wanted(self, match: Match, url: str, *, is_new: bool) -> bool:
+        where, content, found = Place(url, match.url), _number(match.page.vote), False
+        for reason in match.reasons:
+            record = self._record(reason)
+            found |= record.add_kind(where)
+            place = where.neighbourhood(record.about) if is_new else None
+            found = found or record.wants(content, place, self._counts[reason.key])
+        return found
+
+    def has_outstanding(self, site: str, reasons: Iterable[Reason]) -> bool:
+        """Return whether suppressed requests of *site* have to be looked at for audits."""
+        return site in self._untested or any(
+            self._record(reason).misses_any(self._counts[reason.key]) for reason in reasons
+        )
+
+    def all_tested(self, site: str) -> None:
+        """Take note that all suppressed requests of *site* were looked at."""
+        self._untested.discard(site)
+
+    def covered(self, reason: Reason, pairs: Iterable[tuple[str, str]]) -> None:
+        """Take note of equal pages that a rule makes one: their kinds have had their test.
+
+        Each of *pairs* are the URLs of a request that the rule would suppress, and of its twin.
+        """
+        for url, twin in pairs:
+            self._record(reason).add_kind(Place(url, twin))
+
+    # --- in flight --------------------------------------------------------------------------
+
+    def begin(self, match: Match, url: str) -> None:
+        """Take note that a request is an audit now. It waits in the queue."""
+        where, content = Place(url, match.url), _number(match.page.vote)
+        for reason in match.reasons:
+            record = self._record(reason)
+            record.add(_ASKED, content)
+            record.add(_PLACES, where.neighbourhood(record.about))
+        self._put(Audit(match, url))
+
+    def _put(self, audit: Audit) -> None:
+        keys = audit.match.keys
+        if keys.fingerprint not in self._in_flight:
+            self._counts.update(reason.key for reason in audit.match.reasons)
+        self._in_flight[keys.fingerprint] = audit
+        self._database.write(
+            "INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?)",
+            *(keys.fingerprint, audit.url, audit.match.page.fingerprint),
+            json.dumps([reason.key for reason in audit.match.reasons]),
+        )
+
+    def get(self, fingerprint: bytes) -> Audit | None:
+        """Return the audit with this fingerprint that waits or is in flight."""
+        return self._in_flight.get(fingerprint)
+
+    def sent(self, audit: Audit, request: Request) -> None:
+        """Take note that *request*, an audit, left the queue."""
+        self._in_flight[audit.match.keys.fingerprint] = audit._replace(request=request)
+
+    def move(self, audit: Audit, fingerprint: bytes) -> bool:
+        """Have an audit go on under another fingerprint, as a redirect leads there.
+
+        Return ``False`` if that one is an audit itself.
+        """
+        if fingerprint in self._in_flight:
+            return False
+        self._close(audit)
+        keys = audit.match.keys._replace(fingerprint=fingerprint)
+        self._put(Audit(audit.match._replace(keys=keys), audit.url))
+        return True
+
+    def rules_changed(
+        self, site: str, in_force: Collection[str], keys_of: Callable[[str], Keys | None]
+    ) -> None:
+        """Keep those audits of *site* in flight that test only rules *in_force*, by their keys."""
+        for audit in [each for each in self._in_flight.values() if each.match.keys.site == site]:
+            match, now = audit.match, keys_of(audit.url)
+            if now is None or any(reason.key not in in_force for reason in match.reasons):
+                self.ended(audit)
+            else:
+                keys = match.keys._replace(cluster=now.cluster)
+                self._put(audit._replace(match=match._replace(keys=keys)))
+
+    def restore(
+        self,
+        reasons: Mapping[str, Reason],
+        page_of: Callable[[bytes], Page | None],
+        keys_of: Callable[[str], Keys | None],
+        waits: Callable[[bytes], bool],
+    ) -> None:
+        """Go on with the audits that an earlier run left in the queue.
+
+        Those whose request had an answer, but no verdict yet, leave their kinds untested. Where the
+        rules are gone, nothing is suppressed because of them.
+        """
+        rows = self._database.read("SELECT * FROM audit")
+        self._database.write("DELETE FROM audit")
+        for fingerprint, url, representative, names in rows:
+            known = tuple(reasons[name] for name in json.loads(names) if name in reasons)
+            keys, page = keys_of(url), page_of(representative)
+            if not known or keys is None:
+                continue
+            keys = keys._replace(fingerprint=fingerprint)
+            audit = Audit(Match(keys, page or Page(representative, "", None, 0), known), url)
+            if page is not None and waits(fingerprint):
+                self._put(audit)
+            else:
+                for reason in known:
+                    self._record(reason)
+                self._forget_kinds(audit)
+
+    # --- ends -------------------------------------------------------------------------------
+
+    def answered(self, audit: Audit) -> None:
+        """Take note that an audit has its answer, and no verdict yet."""
+        if self._in_flight.pop(audit.match.keys.fingerprint, None) is not None:
+            self._counts.subtract(reason.key for reason in audit.match.reasons)
+
+    def agreed(self, audit: Audit) -> None:
+        """Take note that the audit found the content of the representative."""
+        self._close(audit)
+        for reason in audit.match.reasons:
+            if (record := self._records.get(reason.key)) is not None:
+                record.agreed += 1
+                record.write()
+                record.add(_AGREED, _number(audit.match.page.vote))
+                update = "UPDATE rule SET agreed = agreed + 1 WHERE identity = ?"
+                self._database.write(update, reason.key)
+
+    def ended(self, *audits: Audit) -> None:
+        """Take note of audits without a verdict that proves anything: they count as not sent."""
+        for audit in audits:
+            self._close(audit)
+            self._forget_kinds(audit)
+
+    def end_all(self) -> None:
+        """Take note that no audit in flight will be answered."""
+        self.ended(*self._in_flight.values())
+
+    def _forget_kinds(self, audit: Audit) -> None:
+        self._untested.add(audit.match.keys.site)
+        for reason in audit.match.reasons:
+            if (record := self._records.get(reason.key)) is not None:
+                record.discard_kind(Place(audit.url, audit.match.url))
+
+    def _close(self, audit: Audit) -> None:
+        self.answered(audit)
+        fingerprint = audit.match.keys.fingerprint
+        self._database.write("DELETE FROM audit WHERE fingerprint = ?", fingerprint)
+
+    # --- rules ------------------------------------------------------------------------------
+
+    def weakest(self, reasons: Collection[Reason]) -> Reason:
+        """Return which of *reasons* to retract when an audit differs: that with least support."""
+        return min(reasons, key=lambda reason: self._record(reason).witnesses)
+
+    def pass_on(self, key: str, to: str) -> None:
+        """Let a rule that is new have what is known of one that it takes the place of."""
+        self._records.pop(key, None)
+        self._database.write("UPDATE OR IGNORE audited_rule SET key = ? WHERE key = ?", to, key)
+
+    def forget(self, key: str) -> None:
+        """Forget a rule that is no longer in force."""
+        self._records.pop(key, None)
+        rows = "DELETE FROM tested WHERE rule IN (SELECT id FROM audited_rule WHERE key = ?)"
+        self._database.write(rows, key)
+        self._database.write("DELETE FROM audited_rule WHERE key = ?", key)
+
+    def _record(self, reason: Reason) -> _Record:
+        record = self._records.get(reason.key)
+        if record is None:
+            record = self._records[reason.key] = _Record(reason, self._database)
+        record.proved = max(record.proved, reason.support)
+        return record
+
+
+def _prior(rule: SiteRule | Pattern) -> float:
+    if isinstance(rule, Pattern):
+        return float(rule.prior)
+    likely = prior_of(rule)
+    return min(_EXCHANGE, likely) if exchanges_values(rule.operation) else likely
+
+
+def _number(text: str) -> int:
+    return crc32(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,193 @@
+"""Evidence: what a crawl saw under each URL, kept in the database for the miner.
+
+Memory does not grow with them: one small record a site. A site with more than `MAX_ROWS` rows
+keeps those of a share of its paths, all URLs of a path or none: a sample by URL would tear the
+pairs apart that refute a rule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from scrapy_urlnorm.crawl.components import PERMANENT
+from scrapy_urlnorm.url import split
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from scrapy_urlnorm.stores.sqlite import Database
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS evidence (
+  site TEXT NOT NULL, url TEXT NOT NULL, status INTEGER NOT NULL, content TEXT, target TEXT,
+  place INTEGER NOT NULL, PRIMARY KEY (site, url)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS evidence_of_content ON evidence (site, content)
+  WHERE content IS NOT NULL;
+"""
+#: Rows of one site, of all sites, and sites that have rows.
+MAX_ROWS = 20_000
+MAX_ROWS_OF_ALL = 1_000_000
+MAX_SITES = 10_000
+LONGEST_URL = 2_000
+#: A site is mined after so many new events, and so large a share of new rows: the first after
+#: something new was found, twice as much after each mining that finds nothing, up to the second.
+LEAST, NEW_ROWS, MOST_NEW_ROWS = 3, 0.05, 0.2
+#: The last look at a site, when the crawl has nothing else to do, costs as much as all before it:
+#: it is worth it for so large a share of new events.
+LAST_FACTOR = 0.1
+
+
+class Row(NamedTuple):
+    """One answer of the site: a page with its content, or a redirect with its target.
+
+    A page without a content was served, and is compared with no other. The content of what is no HTML begins with `scrapy_urlnorm.learning.worker.OF_FILE`.
+    """
+
+    url: str
+    status: int
+    content: str | None
+    target: str | None
+
+
+class _Site:
+    """How many rows a site has, and what the miner has seen of it."""
+
+    __slots__ = (
+        "events",
+        "events_mined",
+        "is_contradicted",
+        "new_rows",
+        "parts",
+        "rows",
+        "rows_mined",
+    )
+
+    def __init__(self, rows: int = 0) -> None:
+        self.rows = rows
+        self.parts = 1  #: rows of one path in so many are kept
+        self.events = 0
+        self.events_mined = 0
+        self.rows_mined = 0
+        self.new_rows = NEW_ROWS
+        self.is_contradicted = False  #: whether a rule was retracted since the site was mined
+
+
+class Evidence:
+    """Evidence by site, with the question when a site is worth mining again.
+
+    An *event* is a page whose content was seen before on its site, or a permanent redirect. Rows
+    grow whether there is anything to learn or not; where the rules work, events stop, and so does
+    mining.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.ensure(_TABLE)
+        counts = database.read("SELECT site, count(*) FROM evidence GROUP BY 1")
+        self._sites = {site: _Site(rows) for site, rows in counts}
+        self._total = sum(site.rows for site in self._sites.values())
+
+    def add(self, name: str, row: Row) -> bool | None:
+        """Write a row of the site *name* down, in place of one with the same URL.
+
+        Return whether it is an event; ``None`` if it was not written.
+
+        A very long URL is no evidence: it would take the miner long, and teach little.
+        """
+        if len(row.url) > LONGEST_URL:
+            return None
+        site = self._sites.get(name)
+        if site is None:
+            self._make_room()
+            site = self._sites[name] = _Site()
+        place = crc32(_path(row.url)) & 0x7FFFFFFF
+        if site.parts > 1 and place % site.parts:
+            return None
+        is_event = self._is_event(name, row)
+        site.events += is_event
+        self._database.write(
+            "INSERT OR REPLACE INTO evidence (site, url, status, content, target, place)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            *(name, row.url, row.status, row.content, row.target, place),
+        )
+        site.rows += 1
+        self._total += 1
+        if site.rows > MAX_ROWS:
+            self._thin_out(name, site)
+        return is_event
+
+    def _is_event(self, name: str, row: Row) -> bool:
+        if row.content is None:
+            return row.status in PERMANENT
+        select = "SELECT 1 FROM evidence WHERE site = ? AND content = ? AND url != ? LIMIT 1"
+        return bool(self._database.read(select, name, row.content, row.url))
+
+    def _thin_out(self, name: str, site: _Site) -> None:
+        """Keep the rows of every second path."""
+        site.parts *= 2
+        self._database.write(
+            "DELETE FROM evidence WHERE site = ? AND place % ? != 0", name, site.parts
+        )
+        rows = self._database.read("SELECT count(*) FROM evidence WHERE site = ?", name)[0][0]
+        self._total -= site.rows - rows
+        site.rows = rows
+        site.rows_mined = min(site.rows_mined, rows)
+
+    def _make_room(self) -> None:
+        """Before a new site: forget the rows of the site that was met first."""
+        while self._sites and (
+            len(self._sites) >= MAX_SITES or self._total >= MAX_ROWS_OF_ALL - MAX_ROWS
+        ):
+            name = next(iter(self._sites))
+            self._total -= self._sites.pop(name).rows
+            self._database.write("DELETE FROM evidence WHERE site = ?", name)
+
+    def count(self, name: str) -> int:
+        """Return how many rows the site *name* has."""
+        return self._sites[name].rows if name in self._sites else 0
+
+    def is_due(self, name: str, *, has_time: bool) -> bool:
+        """Return whether to mine the site *name* now; if not *has_time*, only what cannot wait."""
+        site = self._sites.get(name)
+        if site is None or site.events - site.events_mined < LEAST:
+            return False
+        return site.is_contradicted or (
+            has_time and site.rows >= (1 + site.new_rows) * site.rows_mined
+        )
+
+    def unmined(self, eager: Collection[str] = ()) -> list[str]:
+        """Return the sites with enough new events for a last look; of the *eager*, a few will do."""
+        return [
+            name
+            for name, site in self._sites.items()
+            if site.events - site.events_mined
+            >= (LEAST if name in eager else max(LEAST, LAST_FACTOR * site.events_mined))
+        ]
+
+    def take(self, name: str) -> list[Row]:
+        """Return the rows of the site *name*, which will be mined now."""
+        site = self._sites.get(name)
+        if site is None:
+            return []
+        site.events_mined, site.rows_mined = site.events, site.rows
+        site.is_contradicted = False
+        select = "SELECT url, status, content, target FROM evidence WHERE site = ?"
+        return [Row(*row) for row in self._database.read(select, name)]
+
+    def found(self, name: str, *, something: bool) -> None:
+        """Take note of whether mining the site *name* has found new rules."""
+        site = self._sites.get(name)
+        if site is not None:
+            site.new_rows = NEW_ROWS if something else min(2 * site.new_rows, MOST_NEW_ROWS)
+
+    def mine_again(self, name: str) -> None:
+        """Have the site mined as soon as possible: one of its rules was retracted."""
+        site = self._sites.get(name)
+        if site is not None:
+            site.events = max(site.events, site.events_mined + LEAST)
+            site.is_contradicted = True
+
+
+def _path(url: str) -> bytes:
+    return split(url).path.rstrip("/").encode("utf-8", "surrogatepass")

@@ -1,0 +1,224 @@
+"""The keys of a request: its fingerprint, and its cluster key under the rules in force."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy import Request
+
+from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.fingerprints import get_fingerprint
+from scrapy_urlnorm.learning.audit import Blame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.normalizer import Normalizer
+    from scrapy_urlnorm.site_rules import SiteRule
+
+
+class Keys(NamedTuple):
+    """The two keys of a request."""
+
+    site: str  #: the registrable domain, or the host if it has none
+    fingerprint: bytes  #: from what the user configured
+    cluster: bytes  #: made from the URL as the rules in force for the site change it further
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the site has no rules: both keys are one."""
+        return self.cluster == self.fingerprint
+
+
+class _Site:
+    """The rules in force for one site, and the numbers of those that act on a URL."""
+
+    __slots__ = ("_base", "_blame", "_salt", "acting", "key_of", "normalizer", "rules")
+
+    def __init__(self, rules: tuple[SiteRule, ...], base: Normalizer, site: str) -> None:
+        self.rules = rules
+        self.normalizer = normalizer = base.for_site(site, rules)
+        self._base = base
+        text = json.dumps(sorted(rule.identity for rule in rules))
+        self._salt = blake2b(text.encode(), digest_size=16).digest()
+        self._blame = Blame(rules)
+        #: By URL: the key under what the user configured and these rules.
+        self.key_of = BoundedCache(normalizer.normalize, most=4_096, longest=2_000)
+        #: By URL: a representative is asked for with each URL that it stands for.
+        self.acting = BoundedCache(self._acting, most=4_096, longest=2_000)
+
+    def salted(self, fingerprint: bytes) -> bytes:
+        """Return the cluster key of what has this fingerprint after the rules have acted."""
+        return blake2b(fingerprint, key=self._salt, digest_size=16).digest()
+
+    def _acting(self, url: str) -> frozenset[int]:
+        if self.key_of[url] == self._base.normalize(url):
+            return frozenset()  # so with most URLs, and to explain one takes long
+        return frozenset(self._blame.of(url, self.normalizer))
+
+
+class ClusterKeys:
+    """Makes the keys of requests, with the learned rules in force for each site.
+
+    A cluster key is salted with the rules that it was made with. So a key that was made before a
+    rule came or went equals no key that is made afterwards.
+    """
+
+    def __init__(self, fingerprinter: UrlNormRequestFingerprinter) -> None:
+        self._fingerprinter = fingerprinter
+        self._base = fingerprinter.normalizer
+        self._key_of = BoundedCache(self._base.normalize, most=4_096, longest=2_000)
+        self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
+        site_of("http://host.test/")  # reads the list of public suffixes: slow too
+        self._sites: dict[str, _Site] = {}
+        self._with_aliases: set[str] = set()
+        self._forget()
+
+    def replace(self, site: str, rules: Iterable[SiteRule]) -> None:
+        """Put *rules*, and no others, in force for *site*.
+
+        Raises `SiteRuleError`, and changes nothing, for rules that do not go together.
+        """
+        rules = tuple(rules)
+        if rules:
+            self._sites[site] = _Site(rules, self._base, site)
+        else:
+            self._sites.pop(site, None)
+        self._forget()
+
+    def accepts(self, site: str, rule: SiteRule) -> bool:
+        """Return whether *rule* alone may be in force for *site*."""
+        try:
+            self._base.for_site(site, (rule,))
+        except SiteRuleError:
+            return False
+        return True
+
+    def give_keys(self, site: str, *, has_aliases: bool) -> None:
+        """Give requests to *site* keys even if it has no rules, as long as it *has_aliases*."""
+        change = self._with_aliases.add if has_aliases else self._with_aliases.discard
+        change(site)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the keys by URL: they belong to the rules and aliases that there were."""
+        #: A request is asked about on arrival, when it leaves the queue, and with its page.
+        self._keys_of_get = BoundedCache(self._make_keys_of_get, most=4_096, longest=2_000)
+
+    def has_keys(self, site: str) -> bool:
+        """Return whether requests to *site* have keys: it has rules in force, or page aliases."""
+        return site in self._sites or site in self._with_aliases
+
+    def rules(self, site: str) -> tuple[SiteRule, ...]:
+        """Return the rules in force for *site*."""
+        found = self._sites.get(site)
+        return () if found is None else found.rules
+
+    def sites(self) -> Iterator[str]:
+        """Return the sites that have rules in force, or page aliases."""
+        return iter(tuple({**self._sites, **dict.fromkeys(self._with_aliases)}))
+
+    def keys(self, request: Request) -> Keys | None:
+        """Return the keys of *request*; ``None`` if its site has neither rules nor aliases."""
+        if not self._sites and not self._with_aliases:
+            return None
+        if self._is_known_by_url(request):
+            return self._keys_of_get[request.url]
+        site = site_of(request.url)
+        if not self.has_keys(site):
+            return None
+        fingerprint = self.fingerprint(request)
+        found = self._sites.get(site)
+        if found is None:
+            return Keys(site, fingerprint, fingerprint)
+        changed = self._fingerprinter.fingerprint_with(request, found.key_of.__getitem__)
+        return Keys(site, fingerprint, found.salted(changed))
+
+    def plain_keys(self, request: Request) -> Keys:
+        """Return the keys of *request* as if its site had neither rules nor aliases."""
+        fingerprint = self.fingerprint(request)
+        return Keys(site_of(request.url), fingerprint, fingerprint)
+
+    def _is_known_by_url(self, request: Request) -> bool:
+        """Return whether the keys of *request* are those of a plain GET of its URL."""
+        return (
+            request.method == "GET"
+            and not request.body
+            and self.by_url
+            and "urlnorm_key" not in request.meta
+            and self._fingerprinter.normalizer_for(request) is self._base
+        )
+
+    def _make_keys_of_get(self, url: str) -> Keys | None:
+        """Return the keys of a plain GET of *url*, where a URL alone makes a key."""
+        site = site_of(url)
+        if not self.has_keys(site):
+            return None
+        fingerprint = get_fingerprint(self._base.normalize(url))
+        found = self._sites.get(site)
+        if found is None:
+            return Keys(site, fingerprint, fingerprint)
+        return Keys(site, fingerprint, found.salted(get_fingerprint(found.key_of[url])))
+
+    @property
+    def by_url(self) -> bool:
+        """Whether a URL alone makes a key, so that a page can get a new key for its URL."""
+        return self._fingerprinter.is_direct
+
+    def keys_of(self, url: str) -> Keys | None:
+        """Return the keys of a plain GET of *url*."""
+        return self.keys(Request(url))
+
+    def cluster_of(self, url: str) -> bytes | None:
+        """Return the cluster key of a plain GET of *url*; ``None`` where it has no keys."""
+        keys = self.keys_of(url)
+        return None if keys is None else keys.cluster
+
+    def cluster_of_page(self, site: str, url: str) -> bytes | None:
+        """Return what `cluster_of` returns for *url*, a page of *site*.
+
+        It is for all pages of a site in a row: there is no use for their fingerprints, nor for a
+        place in the caches. A URL alone has to make a key.
+        """
+        found = self._sites.get(site)
+        if found is None:
+            return self.fingerprint_of(url) if site in self._with_aliases else None
+        return found.salted(get_fingerprint(found.normalizer.normalize(url)))
+
+    def fingerprint_of_cluster(self, request: Request) -> bytes | None:
+        """Return the fingerprint of the URL that the rules in force make of that of *request*.
+
+        ``None`` without rules, or where a URL alone does not make a key.
+        """
+        found = self._sites.get(site_of(request.url))
+        if found is None or not self.by_url:
+            return None
+        return self.fingerprint(Request(found.key_of[request.url]))
+
+    def fingerprint(self, request: Request) -> bytes:
+        """Return the key of *request* under what the user configured."""
+        return self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__)
+
+    def fingerprint_of(self, url: str) -> bytes:
+        """Return the fingerprint of a plain GET of *url*, where a URL alone makes a key."""
+        return get_fingerprint(self._key_of[url])
+
+    def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
+        """Return the rules in force that make the two URLs one.
+
+        These are the rules that act on one of the two, and not on both. Where there are none,
+        return those that act on both (``?sid=1`` and ``?sid=2``), or else all. *other* is ""
+        where it is not known.
+        """
+        site = self._sites.get(site_of(url))
+        if site is None or len(site.rules) == 1:
+            return () if site is None else site.rules
+        numbers = site.acting[url]
+        if other:
+            numbers = (numbers ^ site.acting[other]) or numbers
+        return tuple(site.rules[number] for number in sorted(numbers)) or site.rules

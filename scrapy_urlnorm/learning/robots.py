@@ -1,0 +1,187 @@
+"""``Clean-param``: what a site says in robots.txt of parameters that do not change its pages.
+
+The syntax is that of Yandex (https://yandex.com/support/webmaster/robot-workings/clean-param)::
+
+    Clean-param: sid&ref /catalogue/
+
+The parameters are joined by ``&``. The prefix of a path may follow, in which ``*`` is any text and
+``$`` the end. The line holds for the whole file, in whatever group of a User-agent it stands. A
+site may say what is wrong, so each parameter is only a candidate for a rule: a few contents must agree (`proven`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.learning.in_force import reaches
+from scrapy_urlnorm.learning.rules import settle
+from scrapy_urlnorm.learning.slots import slots_of
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import SiteRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from scrapy_urlnorm.logs.observation import Observation
+    from scrapy_urlnorm.site_rules.form import Slots
+
+#: Contents that must agree with a candidate (a choice: the site says that it is right).
+NEEDED = 3
+_EXAMPLES = 3
+_PLAIN = Normalizer("default")
+
+#: What is read of a file, in bytes; Yandex takes files of 500 KB.
+MAX_BYTES = 512_000
+#: Characters of one line; Yandex reads as many. A longer line is left out.
+MAX_LINE = 500
+#: Candidates of one file; further ones are left out.
+MAX_CANDIDATES = 100
+
+_LINE = re.compile(r"[ \t]*clean-param[ \t]*:(.*)", re.IGNORECASE)
+_LINE_END = re.compile(r"[\r\n]+")
+#: The wildcards that a segment of a rule's path may hold.
+_ANY_SEGMENT = re.compile(r"\*(\.[^*#]+)?")
+
+
+def clean_params(robots_txt: bytes, host: str) -> list[SiteRule]:
+    """Return a proposed ``drop-param`` rule for each parameter and prefix that the file names.
+
+    *host* is the host that served it. What cannot be read, or cannot be said in a rule, is left
+    out. Never raises.
+    """
+    found: dict[str, SiteRule] = {}
+    for names, prefix in _lines(robots_txt):
+        path = path_of(prefix)
+        if path is None:
+            continue
+        for name in names:
+            if len(found) >= MAX_CANDIDATES:
+                return list(found.values())
+            try:
+                rule = SiteRule(
+                    site=host,
+                    kind="drop-param",
+                    param=unquote(name),
+                    path=path or None,
+                    status="proposed",
+                    source="robots",
+                )
+            except SiteRuleError:
+                continue
+            found[rule.identity] = rule
+    return list(found.values())
+
+
+def _lines(robots_txt: bytes) -> Iterator[tuple[list[str], str]]:
+    """Return the parameters and the prefix of each line that can be read."""
+    text = robots_txt[:MAX_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
+    for line in _LINE_END.split(text):
+        match = _LINE.match(line) if len(line) <= MAX_LINE else None
+        if match is None:
+            continue
+        words = match[1].partition("#")[0].split()
+        if len(words) in (1, 2):
+            # A name with a value or a wildcard is nothing that the syntax knows.
+            names = [name for name in words[0].split("&") if name and not set(name) & set("=*?")]
+            yield names, words[1] if len(words) == 2 else ""
+
+
+def path_of(prefix: str) -> str | None:
+    """Return the path of a rule for all that begins with *prefix*; "" if that is everything.
+
+    It holds for fewer paths where a rule cannot say the same: ``/a`` becomes ``/a/**``, which
+    leaves out ``/ab``. Only ``/a/`` takes in one path more, ``/a``. ``None`` for a prefix with a
+    wildcard in the middle of a segment, with a query, or that is no prefix.
+    """
+    is_whole = prefix.endswith("$")
+    prefix = prefix[:-1] if is_whole else prefix.rstrip("*")
+    if "?" in prefix or "$" in prefix or len(prefix) > MAX_LINE:
+        return None
+    if prefix in ("", "/") and not is_whole:
+        return ""
+    is_anywhere = prefix.startswith("*")
+    if is_anywhere:
+        prefix = prefix.lstrip("*")
+        prefix = f"/*{prefix}" if prefix.startswith(".") else prefix
+    if not prefix.startswith("/"):
+        return None
+    segments = prefix[1:].split("/")
+    ends_in_slash = segments[-1] == ""
+    if ends_in_slash:
+        del segments[-1]
+    if any("*" in each and not _ANY_SEGMENT.fullmatch(each) for each in segments):
+        return None
+    if is_anywhere:  # a rule can leave out the beginning or the end
+        segments.insert(0, "**")
+    elif not is_whole:
+        segments.append("**")
+        ends_in_slash = False
+    return "/" + "/".join(segments) + ("/" if ends_in_slash and segments else "")
+
+
+#: The URL of a page as slots, the name of its content, the URL.
+_Page = tuple["Slots", str, str]
+
+
+def proven(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> list[SiteRule]:
+    """Return those of *rules* that are active, or proved by the contents of pages in *rows*.
+
+    Without those which any two pages refute. A page is compared with the first one that all rules
+    together make the same URL.
+    """
+    found = {rule.identity: rule for rule in rules}
+    if not found:
+        return []
+    pages: list[_Page] = []
+    for row in rows:
+        if row.is_page and row.content is not None and not row.is_file:
+            slots = slots_of(_PLAIN.normalize(row.url))
+            if slots is not None:
+                pages.append((slots, row.content, row.url))
+    agree: dict[str, dict[str, tuple[str, str]]] = {}
+    wrong = {""}
+    while wrong:
+        agree, wrong = _compared(list(found.values()), pages)
+        found = {identity: rule for identity, rule in found.items() if identity not in wrong}
+    return [
+        rule if rule.active else _as_proven(rule, agree[identity])
+        for identity, rule in found.items()
+        if rule.active or len(agree[identity]) >= NEEDED
+    ]
+
+
+def _as_proven(rule: SiteRule, pairs: dict[str, tuple[str, str]]) -> SiteRule:
+    examples = tuple(pairs.values())[:_EXAMPLES]
+    return rule.replace(status="active", support=len(pairs), conflicts=0, examples=examples)
+
+
+def _compared(
+    rules: Sequence[SiteRule], pages: Sequence[_Page]
+) -> tuple[dict[str, dict[str, tuple[str, str]]], set[str]]:
+    """Return by rule a pair of URLs for each content that agrees, and the rules that are wrong."""
+    names = {name for rule in rules for name in rule.operation.slots}
+    by_host: dict[str, list[SiteRule]] = {}
+    agree: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
+    wrong: set[str] = set()
+    first: dict[frozenset[tuple[str, str]], _Page] = {}
+    for page in pages:
+        slots, content, url = page
+        host = slots["host"]
+        if host not in by_host:
+            by_host[host] = [rule for rule in rules if reaches(rule.site, host)]
+        known = by_host[host]
+        form = slots if names.isdisjoint(slots) else settle(slots, known)
+        other, same, twin = first.setdefault(frozenset(form.items()), page)
+        differing = {name for name in names if other.get(name) != slots.get(name)}
+        for rule in known if differing else ():
+            acts = rule.image(slots) is not None or rule.image(other) is not None
+            if acts and not differing.isdisjoint(rule.operation.slots):
+                if content == same:
+                    agree[rule.identity].setdefault(content, (url, twin))
+                else:
+                    wrong.add(rule.identity)  # any of those concerned may be wrong
+    return agree, wrong

@@ -1,0 +1,356 @@
+"""The database of a crawl, one SQLite file, and the store of keys in it.
+
+Everything that a crawl has to remember stands in one `Database`: keys, the queue, pages, held
+requests, evidence, rules, audits, what was filtered. Each part brings its tables (`ensure`). What
+is written between two commits is one transaction, so after a kill all parts are as the last commit
+left them. (If the machine stops, the last commits may be undone too: that is what SQLite's
+``synchronous=NORMAL`` allows.)
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import suppress
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from struct import Struct
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
+from scrapy_urlnorm.stores.seen import Identity, Seen, key_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from typing_extensions import Self
+
+DATABASE_NAME = "urlnorm.sqlite"  #: in JOBDIR
+#: Files of versions that had several. A folder that has one of them is refused.
+_OLDER_NAMES = ("urlnorm.pending", "urlnorm.lmdb", "urlnorm.seen")
+_MAGIC = b"SQLite format 3\0"
+_APPLICATION, _VERSION = 0x75726C6E, 10  # "urln": other programs can tell the file from others
+_SETTINGS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000;"
+_TEMPORARY = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
+#: A database of which nobody says when a transaction ends, ends it after so long.
+COMMIT_SECONDS = 1.0
+_HINT = "all that was written before is safe: mend that and resume, or name another JOBDIR or store"
+
+
+class Database:
+    """A SQLite database at *path*; without one, temporary and of this process alone.
+
+    The file is locked while it is open, its mode is 0600: requests carry cookies and headers. When
+    a write fails, its transaction is undone and the file closed: what the crawl has in memory no
+    longer fits it, so every later call fails too. A new object can open the file.
+
+    A temporary database is in memory, and from 2 MB on in a file without a name. There each
+    statement is a transaction: a full disk refuses that statement and keeps what was written.
+
+    Raises `StoreError` for everything that the database cannot do.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = None if path is None else Path(path)
+        #: In words, for messages.
+        self.name = "the temporary database" if path is None else f"the database {str(path)!r}"
+        self.changes = 0  #: rows written since the last commit
+        self.commits_itself = True  #: whether nobody else says when a transaction ends
+        self.before_commit: list[Callable[[], None]] = []  #: they write what waits in memory
+        self._users = 0
+        self._connection: sqlite3.Connection | None = None
+        self._file = (0, 0)
+        self._due = 0.0
+        self._undone: Exception | None = None  # why the last transaction was undone
+
+    def open(self) -> None:
+        """Open the file for one user more; each calls `close` once.
+
+        Raises `StoreMismatchError` for a file of another program or version.
+        """
+        if self._undone is not None:
+            raise self.failure("open", self._undone)
+        if self._connection is None:
+            if self.path is None:
+                self._connection = sqlite3.connect("", isolation_level=None)
+                self._connection.executescript(_TEMPORARY)
+            else:
+                self._connection = self._at(self.path)
+            self._due = monotonic() + COMMIT_SECONDS
+        self._users += 1
+
+    def close(self) -> None:
+        """Commit, and when no user is left, close the file."""
+        if self._connection is None:
+            return
+        self._users -= 1
+        try:
+            self.commit()
+        finally:
+            if self._users <= 0:
+                self._let_go()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def give_up(self, error: Exception) -> None:
+        """Undo what was not committed, and close the file for all users because of *error*."""
+        if self._connection is not None:
+            self._undone = error
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+
+    def _at(self, path: Path) -> sqlite3.Connection:
+        older = [name for name in _OLDER_NAMES if path.with_name(name).exists()]
+        if older:
+            raise StoreMismatchError(
+                f"{str(path.parent)!r} was begun with an older version of scrapy-urlnorm (it has "
+                f"{', '.join(older)}): end that crawl with the version that began it, or name "
+                "another JOBDIR; `scrapy-urlnorm rekey` makes its keys anew from a crawl log"
+            )
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._file = _identity_of(path)
+            with path.open("rb") as file:
+                begins = file.read(len(_MAGIC))  # of a file of a few bytes SQLite thinks it is new
+            connection = sqlite3.connect(path, timeout=0)
+        except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: no system has that path
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(f"cannot open {self.name}: {reason}; {_HINT}") from error
+        try:
+            if begins not in (b"", _MAGIC):
+                raise StoreMismatchError(
+                    f"{self.name} is not a database: name another place, or move it away"
+                )
+            self._prepare(connection)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise self.failure("open", error) from error
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Lock the database. Mark it if it is new, else see that it is ours."""
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        (found,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not tables:
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+        elif (found, version) != (_APPLICATION, _VERSION):
+            raise StoreMismatchError(
+                f"{self.name} is not a database of this version of scrapy-urlnorm (application "
+                f"{found}, version {version}; this one has {_APPLICATION}, {_VERSION}): end "
+                "the crawl with the version that began it, or name another JOBDIR or store"
+            )
+        connection.executescript(_SETTINGS)
+        connection.execute("BEGIN IMMEDIATE")  # takes the lock, which locking_mode then keeps
+        connection.commit()
+
+    # --- statements -------------------------------------------------------------------------
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection, for statements that have to be fast; use `failure` for their errors."""
+        if self._connection is None:
+            if self._undone is not None:
+                raise self.failure("use", self._undone)
+            raise StoreError(f"{self.name} is not open")
+        return self._connection
+
+    def ensure(self, tables: str) -> None:
+        """Make *tables*: statements with ``IF NOT EXISTS``, each ended by a semicolon."""
+        for statement in filter(str.strip, tables.split(";")):
+            self.write(statement)
+
+    def write(self, statement: str, *values: object) -> int:
+        """Run a statement that changes one table. Return how many rows it changed."""
+        return self._write("execute", statement, values)
+
+    def write_many(self, statement: str, rows: Iterable[Iterable[object]]) -> int:
+        """Run a statement once with each of *rows*. Return how many rows it changed in all."""
+        return self._write("executemany", statement, rows)
+
+    def _write(self, method: str, statement: str, values: Iterable[object]) -> int:
+        try:
+            rows = getattr(self.connection, method)(statement, values).rowcount
+        except sqlite3.Error as error:
+            raise self.failure("write", error) from error
+        return self.changed(rows)
+
+    def read(self, select: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that *select* finds."""
+        try:
+            return self.connection.execute(select, values).fetchall()  # faster than `each`
+        except sqlite3.Error as error:
+            raise self.failure("read", error) from error
+
+    def each(self, select: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows that *select* finds one by one: there may be many."""
+        try:
+            yield from self.connection.execute(select, values)
+        except sqlite3.Error as error:
+            raise self.failure("read", error) from error
+
+    def changed(self, rows: int = 1) -> int:
+        """Take note that so many *rows* were written; commit, if nobody else does, in time."""
+        if rows <= 0:
+            return 0
+        self.changes += rows
+        if self.commits_itself and monotonic() >= self._due:
+            self.commit()
+        return rows
+
+    def commit(self) -> None:
+        """Make everything since the last commit last."""
+        self._due = monotonic() + COMMIT_SECONDS
+        if self._connection is None:
+            return
+        for write in self.before_commit:
+            write()
+        if not self.changes:
+            return
+        try:
+            self.connection.commit()
+        except sqlite3.Error as error:
+            raise self.failure("write", error) from error
+        self.changes = 0
+        if self.path is not None and _identity_of(self.path) != self._file:
+            reason = OSError("it was deleted or replaced while it was open; restore the right file")
+            raise self.failure("write", reason)
+
+    def failure(self, what: str, error: Exception) -> StoreError:
+        """Return the error that says what to do after *error*; after one of writing, give up."""
+        error = self._undone or error
+        if what == "write" and self.path is not None:
+            self.give_up(error)
+        hint = _HINT
+        if "locked" in str(error):
+            hint = "another crawl uses it: name another place; many crawlers share a redis:// store"
+        return StoreError(f"cannot {what} {self.name}: {error}; {hint}")
+
+
+def _identity_of(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+_KEY_TABLES = """
+CREATE TABLE IF NOT EXISTS identity (line BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS key (key INTEGER PRIMARY KEY);
+"""
+_ADD = "INSERT OR IGNORE INTO key VALUES (?)"
+_HAS = "SELECT 1 FROM key WHERE key = ?"
+_ADDED_AT_ONCE = 50_000
+_unpack = Struct("<q").unpack
+
+
+class SqliteSeen(Seen):
+    """Keeps 64 bits of a key: eight bytes of its BLAKE2b digest, made with the salt of the file.
+
+    A new key is wrongly taken as seen when all 64 bits equal those of another. The chance that this
+    happens even once while 10 million keys are added is 1 in 370,000 (the birthday bound,
+    n * n / 2 / 2**64).
+
+    In a crawl with JOBDIR a key is in the transaction that has its request too.
+    """
+
+    def __init__(self, database: Database, identity: Identity) -> None:
+        self.database = database
+        self.name = f"the store in {database.name}"
+        self._identity = identity
+        self._salt = b""
+        self._run: Callable[[str, tuple[Any, ...]], sqlite3.Cursor] = self._not_open
+
+    def open(self) -> None:
+        if self._run != self._not_open:
+            return
+        self.database.open()
+        try:
+            self._salt = self._identify()
+            self._run = self.database.connection.cursor().execute  # to make a cursor takes a while
+        except BaseException:
+            self.database.close()
+            raise
+
+    def begin_anew(self) -> None:
+        """Take out all keys, also those of other rules; the requests in the database stay."""
+        with self.database:
+            self.database.ensure(_KEY_TABLES)
+            self.database.write("DELETE FROM identity")
+            self.database.write("DELETE FROM key")
+
+    def _identify(self) -> bytes:
+        """Return the salt of the keys that are there; make one for a new store."""
+        self.database.ensure(_KEY_TABLES)
+        lines = self.database.read("SELECT CAST(line AS BLOB) FROM identity")
+        if lines:
+            found = Identity.from_bytes(lines[0][0], self.name)
+            path = str(self.database.path)
+            anew = f"name another place, or delete {path!r} and the requests that wait in it"
+            self._identity.require(found, self.name, anew)
+        else:
+            found = self._identity.salted()
+            self.database.write("INSERT INTO identity VALUES (?)", found.to_bytes())
+            self.database.commit()
+        return found.salt
+
+    def _not_open(self, statement: str, entry: tuple[Any, ...]) -> sqlite3.Cursor:
+        raise StoreError(f"{self.name} is not open")
+
+    def _entry(self, key: bytes) -> tuple[Any, ...]:
+        return _unpack(blake2b(key or key_bytes(key), digest_size=8, key=self._salt).digest())
+
+    def add(self, key: bytes) -> bool:
+        # As `_entry`: a crawl asks about every link of every page.
+        digest = blake2b(key or key_bytes(key), digest_size=8, key=self._salt).digest()
+        try:
+            if self._run(_ADD, _unpack(digest)).rowcount <= 0:
+                return False
+        except sqlite3.Error as error:
+            raise self.database.failure("write", error) from error
+        self.database.changed()
+        return True
+
+    def add_many(self, keys: Iterable[bytes]) -> int:
+        entries = map(self._entry, keys)
+        new = 0
+        while some := sorted(islice(entries, _ADDED_AT_ONCE)):  # in order they go in faster
+            new += self.database.write_many(_ADD, some)
+        return new
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return self._run(_HAS, self._entry(key_bytes(key))).fetchone() is not None
+        except sqlite3.Error as error:
+            raise self.database.failure("read", error) from error
+
+    def forget(self, key: bytes) -> bool:
+        return self.database.write("DELETE FROM key WHERE key = ?", *self._entry(key)) > 0
+
+    def __len__(self) -> int:
+        return int(self.database.read("SELECT count(*) FROM key")[0][0])
+
+    def close(self) -> None:
+        if self._run != self._not_open:
+            self._run = self._not_open
+            self.database.close()

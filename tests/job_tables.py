@@ -1,0 +1,101 @@
+"""A database of a crawl with what was learned in it, written row by row."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from scrapy_urlnorm.fingerprints import get_fingerprint
+from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
+from scrapy_urlnorm.report.filtered import FilteredRecord
+from scrapy_urlnorm.stores import Identity
+from scrapy_urlnorm.stores.sqlite import DATABASE_NAME, Database, SqliteSeen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy_urlnorm.site_rules import SiteRule
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS page (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB,
+  fingerprint BLOB NOT NULL UNIQUE, url TEXT, content TEXT, depth INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS held (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB NOT NULL,
+  fingerprint BLOB NOT NULL, state INTEGER NOT NULL, request BLOB NOT NULL,
+  checksum INTEGER NOT NULL, url TEXT NOT NULL, behind TEXT, rules TEXT NOT NULL DEFAULT '[]',
+  is_alias INTEGER NOT NULL DEFAULT 0, saves INTEGER NOT NULL DEFAULT 0,
+  since REAL NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS rule (
+  identity TEXT PRIMARY KEY, site TEXT NOT NULL, status TEXT NOT NULL, rule TEXT NOT NULL,
+  agreed INTEGER NOT NULL DEFAULT 0);
+"""
+
+
+def key_of(url: str) -> bytes:
+    """The fingerprint of a URL in a crawl with the default profile."""
+    return get_fingerprint(Normalizer().normalize(url))
+
+
+class JobTables:
+    """The tables of a job, and the store of its keys."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.record = FilteredRecord(database)
+        database.ensure(TABLES)
+
+    def page(self, url: str, content: str = "") -> None:
+        """A page that arrived."""
+        names = json.dumps([content]) if content else None
+        self.database.write(
+            "INSERT INTO page (site, fingerprint, url, content, depth) VALUES ('', ?, ?, ?, 0)",
+            *(key_of(url), url, names),
+        )
+
+    def held(
+        self,
+        url: str,
+        behind: str | None = None,
+        *rules: str,
+        state: int = 0,
+        is_alias: bool = False,
+        saves: bool = True,
+        since: float = 0,
+    ) -> None:
+        """A request that is held."""
+        self.database.write(
+            "INSERT INTO held (site, cluster, fingerprint, state, request, checksum, url, behind,"
+            " rules, is_alias, saves, since) VALUES ('', x'', ?, ?, x'', 0, ?, ?, ?, ?, ?, ?)",
+            *(key_of(url), state, url, behind, json.dumps(rules), is_alias, saves, since),
+        )
+
+    def filtered(self, url: str, first: str, *rules: str, saves: bool = True) -> None:
+        """A request that the dupefilter filtered."""
+        self.record.add(key_of(url), url, first, rules, saves=saves)
+
+    def rule(self, rule: SiteRule, agreed: int = 0) -> None:
+        """A rule that was learned."""
+        self.database.write(
+            "INSERT INTO rule VALUES (?, ?, ?, ?, ?)",
+            *(rule.identity, rule.site, rule.status, json.dumps(rule.as_dict()), agreed),
+        )
+
+    def asked(self, url: str) -> None:
+        """A key in the store."""
+        normalizer = Normalizer()
+        with SqliteSeen(self.database, Identity(normalizer.digest, KEY_VERSION)) as store:
+            store.add(key_of(url))
+
+
+@contextmanager
+def job_tables(folder: Path) -> Iterator[JobTables]:
+    """Open the database of a job in *folder*, made if it is not there, to write into it."""
+    database = Database(folder / DATABASE_NAME)
+    database.open()
+    with closing(database):
+        tables = JobTables(database)
+        yield tables
+        tables.record.close()

@@ -1,0 +1,345 @@
+"""A crawl over several runs, and what is true of it whatever the code believes.
+
+It notes which URLs were asked for, which requests ended, which pages arrived. The rules of its sites
+are applied a second time by hand, so a request that is held is held to what arrived.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from online_parts import Parts
+from online_sites import (
+    BASE,
+    cluster_name,
+    content_of,
+    key_of,
+    names_of,
+    response_of,
+    rule_of,
+    site_of,
+)
+from scrapy.utils.request import request_from_dict
+from twisted.internet.defer import Deferred
+
+from scrapy_urlnorm.crawl.database import RequestQueue
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.online.comparison import identity_in_crawl
+from scrapy_urlnorm.crawl.online.keys import ClusterKeys
+from scrapy_urlnorm.crawl.online.sharing import SharedPages
+from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED, Page
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.site_rules import save_site_rules
+from scrapy_urlnorm.stores import MemorySeen
+from scrapy_urlnorm.stores.sqlite import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from scrapy import Request
+
+MOST_STEPS = 2_000  #: of a crawl that comes to its end
+
+
+class Refusing(Database):
+    """A database that can be told to write nothing, as on a disk that is full."""
+
+    refuses = False
+
+    def write(self, statement: str, *values: object) -> int:
+        if self.refuses:
+            raise StoreError("cannot write: the disk is full")
+        return super().write(statement, *values)
+
+    def write_many(self, statement: str, rows: Iterable[Iterable[object]]) -> int:
+        return sum(self.write(statement, *row) for row in rows)
+
+
+class SharedKeys(MemorySeen):
+    """A store that another crawler uses too, who tells of its pages."""
+
+    is_shared = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.get = (pages := dict[bytes, bytes]()).get
+        self.put = pages.__setitem__
+
+    def shared_pages(self) -> SharedKeys:
+        return self
+
+
+UNREADABLE: set[str] = set()  #: URLs of requests that this run cannot read
+
+
+class Brittle:
+    """Part of a request that some runs cannot read."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        if state["url"] in UNREADABLE:
+            raise ValueError("this run cannot read it")
+        self.__dict__ = state
+
+
+class DiskQueue:
+    """The queue of a crawl with JOBDIR; it can read every request."""
+
+    def __init__(self, database: Database) -> None:
+        self.rows = RequestQueue(database)
+
+    def append(self, request: Request) -> None:
+        meta = {name: value for name, value in request.meta.items() if name != "brittle"}
+        self.rows.push("0", pickle.dumps(request.replace(meta=meta).to_dict()))
+
+    def popleft(self) -> Request:
+        def decode(data: bytes) -> Request:
+            request = request_from_dict(pickle.loads(data))
+            request.meta["brittle"] = Brittle(request.url)
+            return request
+
+        return self.rows.pop("0", decode, newest=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Run(Parts):
+    """One run. With JOBDIR its queue is in the database too."""
+
+    def new_queue(self) -> deque[Request] | DiskQueue:
+        return DiskQueue(self.database) if self.database.path else deque()
+
+
+class Crawl:
+    """One frontier. With a *folder* it survives a kill, else it is in memory."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        store: SharedKeys | None = None,
+        *,
+        has_audits: bool = True,
+    ) -> None:
+        self.folder = folder
+        self.store = store
+        self.has_audits = has_audits
+        self.asked: dict[bytes, str] = {}  # URLs, by fingerprint
+        self.ended: set[bytes] = set()
+        self.arrived: dict[bytes, str] = {}
+        self.last_commit: tuple[dict, set, dict] = ({}, set(), {})
+        self.elsewhere: set[bytes] = set()  # what only another crawler has asked for
+        self.has_trouble = False
+        self.has_old_names = False  # whether an earlier run may have accepted patterns
+        self.begin()
+
+    # --- runs -------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        make = partial(Run, has_miner=False, has_audits=self.has_audits, URLNORM_LEARN="content")
+        if self.folder is None:
+            self.database = Refusing()
+            self.parts = make("memory" if self.store is None else self.store, self.database)
+        else:
+            path = self.folder / "urlnorm.sqlite"
+            self.database = Database(path)
+            self.database.commits_itself = False
+            self.parts = make(
+                f"sqlite:{path}", self.database, URLNORM_LEARNED_PATH=str(self.rules_path)
+            )
+        self.learner, self.queue = self.parts.learner, self.parts.queue
+        self.under_way = self.parts.under_way
+        self.fetched_again: list[tuple[str, Deferred]] = []
+        self.parts.download = self._download
+
+    @property
+    def rules_path(self) -> Path:
+        return self.folder / "rules.toml"
+
+    def _download(self, request: Request) -> Deferred:
+        self.fetched_again.append((request.url, Deferred()))
+        return self.fetched_again[-1][1]
+
+    def stop(self) -> None:
+        """The run ends as a user ends it. What is under way is asked for by the next run."""
+        self.commit()
+        self.parts.close()
+        self.has_old_names = True
+
+    def kill(self) -> None:
+        """All memory is lost, and what was written since the last commit."""
+        self.parts.kill()
+        asked, ended, arrived = self.last_commit
+        self.asked, self.ended, self.arrived = dict(asked), set(ended), dict(arrived)
+
+    def commit(self) -> None:
+        """As the scheduler does: what has ended leaves the queue."""
+        if self.folder is not None:
+            rows = self.queue.rows
+            rows.done([each for each in rows.handed_out if each not in self.under_way])
+            self.database.commit()
+            self.last_commit = dict(self.asked), set(self.ended), dict(self.arrived)
+
+    def edit_rules(self, names: Iterable[str]) -> None:
+        """A person writes the file of learned rules between two runs."""
+        save_site_rules(self.rules_path, [rule_of("shop.test", name) for name in names])
+
+    def rules(self, site: str) -> tuple[str, ...]:
+        """The names of the rules that are active."""
+        active = {rule.identity for rule in self.learner.rules if rule.active}
+        names = ("https", "www", "slash", "number")
+        return tuple(name for name in names if rule_of(site, name).identity in active)
+
+    # --- what happens to a request ----------------------------------------------------------
+
+    def find(self, request: Request) -> None:
+        """A request is made: the dupefilter looks at it, and then it is queued or held."""
+        key = key_of(request.url)
+        request.meta["brittle"] = Brittle(request.url)
+        self.asked[key] = request.url
+        is_new = not self.parts.dupefilter.keys.knows(key)
+        if is_new:
+            self.elsewhere.discard(key)
+        if not self.parts.schedule(request) and is_new:
+            self._check_is_held(request)
+
+    def leave(self) -> Request | None:
+        """The scheduler gives out a request; ``None`` if that is held, or there is none."""
+        self.commit()
+        self.learner.work()
+        if not len(self.queue):
+            return None
+        request = self.queue.popleft()
+        if self.learner.on_leaving(request):
+            self.under_way.add(request)
+            return request
+        self._check_is_held(request)
+        return None
+
+    def _check_is_held(self, request: Request) -> None:
+        """What is not sent stands in the database, for reasons that hold."""
+        assert not request.meta.get("retry_times")
+        assert not request.meta.get("redirect_urls")
+        select = "SELECT state FROM held WHERE fingerprint = ? ORDER BY id"
+        states = self.database.read(select, key_of(request.url))
+        assert states, f"held nowhere: {request.url}"
+        if states[-1] == (SUPPRESSED,):
+            assert self.has_page(request.url), f"suppressed behind nothing: {request.url}"
+        elif states[-1] == (COALESCED,):
+            found = self._same(request.url, self.asked)
+            assert set(found) - self.elsewhere, f"it waits for another crawler: {request.url}"
+
+    def _same(self, url: str, urls: dict[bytes, str]) -> list[bytes]:
+        """Those of *urls* that the rules make equal to *url*, but not the user."""
+        key, site = key_of(url), site_of(url)
+        rules = self.rules(site)
+        name = cluster_name(url, rules)
+        return [
+            other
+            for other, each in urls.items()
+            if other != key and site_of(each) == site and cluster_name(each, rules) == name
+        ]
+
+    def has_page(self, url: str) -> bool:
+        """Whether a page arrived that the rules make equal to *url*, or one that named it.
+
+        A name that is wrong counts as long as its pattern may be accepted.
+        """
+        stats = self.parts.stats
+        accepted = self.has_old_names or stats["aliases"] > stats["aliases_retracted"]
+        return bool(self._same(url, self.arrived)) or any(
+            key_of(name) == key_of(url) and (accepted or content_of(name) == content_of(page))
+            for page in self.arrived.values()
+            for name, _ in names_of(page)
+        )
+
+    # --- how a request ends -----------------------------------------------------------------
+
+    def end(self, request: Request) -> None:
+        """It ends without a page: an error, a status that is no 2xx, dropped by a middleware."""
+        self.ended.add(key_of(request.url))
+        self.under_way.discard(request)
+
+    def page(self, request: Request, text: str = "") -> None:
+        """It ends with a page that reaches the spider."""
+        if not request.meta.get("retry_times"):
+            self.arrived[key_of(request.url)] = request.url
+        self.learner.page(request, response_of(request.url, text))
+        self.end(request)
+
+    def retry(self, request: Request) -> None:
+        """It failed, and Scrapy's retry middleware asks again."""
+        meta = {"retry_times": request.meta.get("retry_times", 0) + 1}
+        self.find(request.replace(dont_filter=True, meta={**request.meta, **meta}))
+        self.end(request)
+
+    def redirect(self, request: Request, url: str) -> None:
+        """It ends with a redirect that Scrapy follows."""
+        urls = [*request.meta.get("redirect_urls", ()), request.url]
+        self.learner.redirect(request, url, status=302)
+        self.find(request.replace(url=url, meta={**request.meta, "redirect_urls": urls}))
+        self.end(request)
+
+    def is_fetched_again(self, *, is_lost: bool = False) -> None:
+        """A representative that a verdict waits for arrives, or its download fails."""
+        url, answer = self.fetched_again.pop(0)
+        answer.callback(response_of(url)) if not is_lost else answer.errback(OSError("lost"))
+
+    # --- others -----------------------------------------------------------------------------
+
+    def change_rules(self, site: str, names: Iterable[str], support: int = 9) -> None:
+        self.parts.found(*(rule_of(site, name, support) for name in names), site=site)
+
+    def page_elsewhere(self, url: str) -> None:
+        """Another crawler, which has the same rules, tells of a page."""
+        keys_of_site = ClusterKeys(UrlNormRequestFingerprinter(BASE))
+        site, key = site_of(url), key_of(url)
+        keys_of_site.replace(site, [rule_of(site, name) for name in self.rules(site)])
+        keys = keys_of_site.keys_of(url)
+        if keys is not None:
+            content = identity_in_crawl(response_of(url))
+            SharedPages(self.store).tell(keys, Page(key, "", content, 0))
+            self.asked[key] = self.arrived[key] = url
+            self.asked_elsewhere(url)
+            self.ended.add(key)
+
+    def asked_elsewhere(self, url: str) -> None:
+        """Another crawler asks for a URL, and may die before its page comes."""
+        key = key_of(url)
+        if self.store.add(key):
+            self.ended.add(key)  # as far as this crawler can do anything about it
+            self.elsewhere.add(key)
+
+    # --- the end ----------------------------------------------------------------------------
+
+    def held(self) -> dict[str, int]:
+        """The state of each URL that is held."""
+        return dict(self.database.read("SELECT url, state FROM held"))
+
+    def run_to_the_end(self) -> None:
+        """Send all that waits; every request gets its page, until nothing is left to send."""
+        for request in tuple(self.under_way):
+            self.page(request)
+        for _ in range(MOST_STEPS):
+            if self.fetched_again:
+                self.is_fetched_again()
+            elif len(self.queue):
+                request = self.leave()
+                if request is not None:
+                    self.page(request)
+            elif not self.learner.idle() and not len(self.queue):
+                self.commit()
+                return
+        raise AssertionError("it comes to no end")
+
+    def lost(self) -> list[str]:
+        """URLs that were asked for, and neither sent nor suppressed behind a page that arrived."""
+        held = {url for url in self.held() if url in UNREADABLE or self.has_page(url)}
+        fine = {key_of(url) for url in held}
+        return [url for key, url in self.asked.items() if key not in self.ended | fine]

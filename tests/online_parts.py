@@ -1,0 +1,211 @@
+"""The components of one crawl, real ones, without the crawl: what asks and tells `Learner`."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse
+from scrapy.settings import Settings
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.online import audits, learner, mining, verdicts
+from scrapy_urlnorm.crawl.online.learner import Learner
+from scrapy_urlnorm.crawl.settings import LEARN, STORE, Config
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.learning.worker import Mined
+from scrapy_urlnorm.stores.sqlite import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.stores import Seen
+
+# No reactor runs here: a page that is fetched again arrives when `Parts.download` says so.
+verdicts.deferred_from_coro = ensureDeferred  # type: ignore[assignment]
+
+SITE = "shop.test"
+BARE, WWW = "http://shop.test", "http://www.shop.test"
+
+
+def page_of(request: Request, body: str | None = None) -> HtmlResponse:
+    """The page of a URL: the same with and without ``www.`` and a final slash."""
+    name = request.url.partition("://")[2].removeprefix("www.").rstrip("/")
+    text = f"<html><body><p>{body or 'this is page ' + name}</p></body></html>"
+    return HtmlResponse(request.url, body=text.encode(), request=request)
+
+
+def no_page(_: Request) -> HtmlResponse:
+    raise OSError("no connection")
+
+
+class Miner:
+    """Stands for the process that mines: it finds what a test says, when the test says so."""
+
+    current = None
+    has_time = False
+
+    def __init__(self, _: object, on_mined: Callable[[Mined], None]) -> None:
+        self.on_mined = on_mined
+
+    def request(self, site: str) -> None:
+        pass
+
+    mine_at_once = request
+
+    def close(self) -> None:
+        pass
+
+
+class NoAudits(audits.Audits):
+    """All that a rule makes equal to a page is suppressed, and none is sent to test the rule."""
+
+    def is_due(self, *_: object) -> bool:
+        return False
+
+    is_outstanding = has_outstanding = is_due
+
+
+class Parts:
+    """Dupefilter, fingerprinter and learner of one crawl over *store*, or over *database*.
+
+    It learns from redirects, if *settings* do not say otherwise. Without *has_miner* it learns what
+    `found` tells it.
+    """
+
+    def __init__(
+        self,
+        store: str | Seen = "memory",
+        database: Database | None = None,
+        *,
+        has_miner: bool = True,
+        has_audits: bool = True,
+        **settings: object,
+    ) -> None:
+        self.database = database or Database()
+        spec = store if isinstance(store, str) else "memory"
+        settings_of_crawl = Settings({STORE: spec, LEARN: "redirects", **settings})
+        config = Config.from_settings(settings_of_crawl)
+        fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
+        self.dupefilter = UrlNormDupeFilter(
+            config.new_store("shop", self.database) if store is spec else store,
+            fingerprinter,
+            explainer=fingerprinter,
+        )
+        self.dupefilter.open()
+        self.database.open()
+        self.stats: Counter[str] = Counter()
+        self.queue = self.new_queue()
+        self.under_way: set[Request] = set()
+        self.download = no_page  # what answers a page that is fetched again
+        slot = SimpleNamespace(
+            inprogress=self.under_way,
+            nextcall=SimpleNamespace(schedule=lambda: None),
+            scheduler=self.queue,
+        )
+        crawler = SimpleNamespace(
+            spider=Spider(name="test"),
+            settings=settings_of_crawl,
+            stats=SimpleNamespace(inc_value=self.count),
+            engine=SimpleNamespace(crawl=self.schedule, download_async=self._download, _slot=slot),
+        )
+        with (
+            patch.object(mining, "Worker", mining.Worker if has_miner else self._new_miner),
+            patch.object(learner, "Audits", learner.Audits if has_audits else NoAudits),
+        ):
+            self.learner = Learner(crawler, config, fingerprinter, self.dupefilter, self.database)
+        self.learner.attach_scheduler()
+        self.dupefilter.consult(self.learner)
+
+    def new_queue(self) -> deque[Request]:
+        return deque()
+
+    def _new_miner(self, *arguments: object) -> Miner:
+        self.miner = Miner(*arguments)  # type: ignore[arg-type]
+        return self.miner
+
+    def close(self) -> None:
+        self.learner.close()
+        self.database.close()
+        self.dupefilter.close()
+
+    def kill(self) -> None:
+        """End as a killed process does: what was not committed is undone."""
+        self.database.give_up(StoreError("killed"))
+        self.dupefilter.close()
+
+    def count(self, stat: str, number: float = 1) -> None:
+        self.stats[stat.removeprefix("urlnorm/learned/")] += 1
+
+    async def _download(self, request: Request) -> HtmlResponse:
+        answer = self.download(request)
+        return await answer if isinstance(answer, Deferred) else answer
+
+    # --- requests ---------------------------------------------------------------------------
+
+    def schedule(self, request: Request) -> bool:
+        """Scheduler and dupefilter look at a request; whether it is in the queue now."""
+        if not request.dont_filter and self.dupefilter.request_seen(request):
+            return False
+        self.queue.append(request)
+        return True
+
+    def leave(self) -> Request | None:
+        """Take the next request out of the queue; ``None`` if it is held."""
+        self.learner.work()
+        request = self.queue.popleft()
+        if not self.learner.on_leaving(request):
+            return None
+        self.under_way.add(request)
+        return request
+
+    def arrive(self, request: Request, body: str | None = None) -> None:
+        """The page of *request* is handed to the spider, and its callback ends."""
+        self.learner.page(request, page_of(request, body))
+        self.under_way.discard(request)
+
+    def fetch(self, url: str, body: str | None = None) -> str:
+        """Find a link, send it, have its page arrive; what was done of it."""
+        if not self.schedule(Request(url)):
+            return "filtered"
+        request = self.leave()
+        if request is None:
+            return "held"
+        self.arrive(request, body)
+        return "fetched"
+
+    def queued(self) -> list[str]:
+        return [request.url for request in self.queue]
+
+    # --- rules ------------------------------------------------------------------------------
+
+    def learn(self, source: str = BARE, target: str = WWW, first: int = 0) -> None:
+        """See redirects in eight first path segments, which is enough for any kind of rule."""
+        for number in range(first, first + 8):
+            request = Request(f"{source}/w{number}")
+            self.learner.redirect(request, f"{target}/w{number}", status=301)
+        self.learner.work()
+
+    def found(self, *rules: SiteRule, site: str = SITE, **more: object) -> None:
+        """The miner finds that these are the rules of a site."""
+        self.miner.on_mined(Mined(site, rules, 0.0, **more))  # type: ignore[arg-type]
+        self.learner.work()
+
+    def in_force(self, site: str = SITE) -> tuple[SiteRule, ...]:
+        return tuple(
+            rule for rule in self.learner.rules if rule.active and rule.site.endswith(site)
+        )
+
+    def held(self) -> list[str]:
+        """The URLs of what is held, in the order in which it came."""
+        return [url for (url,) in self.database.read("SELECT url FROM held ORDER BY id")]
+
+    def state(self) -> str:
+        """How many requests are in each state, as the learner shows itself."""
+        return repr(self.learner).removeprefix("<Suppression: ").removesuffix(">")

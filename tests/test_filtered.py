@@ -1,0 +1,259 @@
+"""What a crawl saved, as rows in its database: what is written, how it is bounded, what fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from hashlib import sha1
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from job_tables import job_tables
+from loopback import Site, crawl, page
+
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.report import filtered
+from scrapy_urlnorm.report.filtered import FilteredRecord, held_figures, rule_in_words
+from scrapy_urlnorm.report.job import Job, open_job
+from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.stores.sqlite import Database
+
+FIRST = "http://shop.test/a"
+URL = "http://shop.test/a?utm_source=x"
+
+
+@pytest.fixture
+def database(tmp_path):
+    """The database of a crawl, open."""
+    database = Database(tmp_path / "urlnorm.sqlite")
+    database.open()
+    with closing(database):
+        yield database
+
+
+def job_of(database):
+    """What the crawl has written, as it reads it itself."""
+    return Job(database.connection, database.name)
+
+
+def test_one_row_for_each_key(database, monkeypatch):
+    """With the first one, the number of them, and the times of the first and the last."""
+    clock = iter(range(100, 200, 10))
+    monkeypatch.setattr(filtered.time, "time", lambda: float(next(clock)))
+    record = FilteredRecord(database)
+    for number in range(3):
+        record.add(b"key", f"{URL}{number}", FIRST, ["drop-params"], saves=False)
+        database.commit()  # some in memory, some in the file
+    record.add(b"key", URL, FIRST, ["drop-params"], saves=False)
+    record.add(b"key", URL, FIRST, ['a "rule"'], saves=False)
+    record.close()
+    job = job_of(database)
+    assert job.filtered(b"key") == (f"{URL}0", FIRST, ("drop-params",), 5, 100.0, 140.0)
+    assert job.filtered(b"other") is None
+    assert job.examples() == {"drop-params": (FIRST, f"{URL}0")}
+
+
+def test_what_was_saved_is_counted_by_host_and_rules(tmp_path):
+    """What was merged and what is held, if stock Scrapy would have sent it."""
+    with job_tables(tmp_path) as job:
+        for number in range(10):
+            host = "shop.test" if number % 2 else "www.shop.test"
+            job.filtered(f"http://{host}/{number}", "", "a", "b", saves=number < 8)
+            if number == 5:
+                job.database.commit()
+        for number in range(4):
+            job.held(f"http://shop.test/?{number}", FIRST, "a", "b", saves=number > 0)
+        job.held("http://shop.test/coalesced", FIRST, "a", state=1)
+    with open_job(tmp_path) as job:
+        assert job.saved() == {("shop.test", ("a", "b")): 7, ("www.shop.test", ("a", "b")): 4}
+        assert job.count_held() == 4
+    assert (tmp_path / "urlnorm.sqlite").stat().st_mode & 0o777 == 0o600  # URLs carry secrets
+
+
+def test_what_is_held_is_counted_by_rule(tmp_path):
+    """Less what was held when the run began, also if more of that was sent than is held now."""
+    with job_tables(tmp_path) as job:
+        job.held("http://shop.test/1", FIRST, "older", "both")
+        before = held_figures(job.database)
+        assert before == (1, {"older": 1, "both": 1})
+        job.held("http://shop.test/2", FIRST, "both")
+        job.held("http://shop.test/3", "", "new")
+        job.held("http://shop.test/4", None, state=2)
+        job.held("http://shop.test/5", FIRST, "new", saves=False)
+        assert held_figures(job.database, before) == (2, {"both": 1, "new": 1})
+        job.database.write("DELETE FROM held")
+        assert held_figures(job.database, before) == (-1, {})
+
+
+def test_many_hosts_are_counted_as_one(database, monkeypatch):
+    """The number of counts is bounded, their sum is right."""
+    monkeypatch.setattr(filtered, "MAX_COUNTS", 10)
+    record = FilteredRecord(database)
+    for number in range(100):
+        record.add(b"key", f"http://h{number}.test/", None, [], saves=True)
+        if number % 7 == 0:
+            record.write()
+    record.close()
+    counts = job_of(database).saved()
+    assert len(counts) <= 11
+    assert counts.total() == 100
+    assert counts[filtered.OTHER_HOSTS, ()] == 90
+
+
+@settings(deadline=None, max_examples=20)
+@given(number=st.integers(1, 300), seed=st.integers(0, 1_000))
+def test_of_many_keys_a_sample_is_kept(number, seed):
+    """The same keys in whatever order, and never more than the most."""
+    keys = {sha1(b"%d %d" % (seed, each)).digest() for each in range(number)}
+    kept = []
+    for order in (sorted(keys), sorted(keys, reverse=True)):
+        database = Database()
+        database.open()
+        with closing(database), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(filtered, "MAX_ROWS", 20)
+            record = FilteredRecord(database)
+            for at, key in enumerate(order):
+                record.add(key, URL, FIRST, [], saves=False)
+                if at % 10 == 0:
+                    record.write()
+            record.close()
+            job = job_of(database)
+            kept.append({key for key in keys if job.filtered(key)})
+    assert kept[0] == kept[1]
+    assert min(number, 1) <= len(kept[0]) <= 20
+
+
+def test_the_course_of_a_crawl(tmp_path, monkeypatch):
+    """A point at every answer, then at every second, fourth; a later run goes on from there."""
+    monkeypatch.setattr(filtered, "MAX_POINTS", 16)
+    clock = iter(range(1_000))
+    monkeypatch.setattr(filtered.time, "time", lambda: float(next(clock)))
+    for run in range(2):
+        with job_tables(tmp_path) as job:
+            for number in range(99):
+                job.filtered(URL, FIRST)
+                job.record.answered()
+                if number % 5 == 0:
+                    job.record.write()
+            job.held(f"http://shop.test/{run}", FIRST, since=float(next(clock)))
+        with open_job(tmp_path) as job:
+            points = job.progress()
+        assert len(points) <= 17
+        assert all(requests - saved <= run + 1 for requests, saved in points)
+        assert points[-1] == (99 * (run + 1), 100 * (run + 1))
+
+
+def test_learned_rules_have_the_same_name_in_every_run(tmp_path):
+    """In the next run they come from a file, and say so."""
+    rule = SiteRule(site="shop.test", kind="drop-param", param="sid")
+    save_site_rules(tmp_path / "rules.toml", [rule])
+    (read,) = load_site_rules(tmp_path / "rules.toml")
+    assert "rules.toml" in str(read)
+    assert rule_in_words(read) == rule_in_words(rule) == str(rule)
+
+
+# --- failures -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_record_that_cannot_be_written_ends(database, when, caplog):
+    """And nothing else: the transaction has what others wrote."""
+    database.ensure("CREATE TABLE other (value);")
+    if when == "before":
+        database.ensure("CREATE TABLE filtered (key); CREATE VIEW saved AS SELECT 1;")
+    record = FilteredRecord(database)
+    for _ in range(2):
+        database.write("INSERT INTO other VALUES (1)")
+        record.add(b"key", f"{URL}\ud800", FIRST, [], saves=True)  # text that no UTF-8 can hold
+        record.answered()
+        database.commit()
+    record.close()
+    assert "the crawl goes on" in caplog.text
+    assert len(caplog.records) == 1
+    assert database.read("SELECT count(*) FROM other") == [(2,)]
+
+
+KILL = """
+import os, signal, sys
+from pathlib import Path
+from scrapy_urlnorm.report.filtered import FilteredRecord
+from scrapy_urlnorm.stores.sqlite import Database
+
+database = Database(Path(sys.argv[1]))
+database.open()
+record = FilteredRecord(database)
+record.add(b"before", "http://shop.test/?a", None, [], saves=True)
+database.commit()
+record.add(b"in memory", "http://shop.test/?b", None, [], saves=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+def test_a_kill_leaves_what_was_committed(tmp_path):
+    """And the next run goes on with it."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILL, str(tmp_path / "urlnorm.sqlite")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    with open_job(tmp_path) as job:
+        assert job.filtered(b"before") is not None
+        assert job.filtered(b"in memory") is None
+    with job_tables(tmp_path) as job:
+        job.record.add(b"before", URL, None, [], saves=True)
+    with open_job(tmp_path) as job:
+        assert job.filtered(b"before").times == 2
+
+
+@pytest.mark.parametrize("text", ["[", "3"])
+def test_a_row_that_cannot_be_read_names_the_file(tmp_path, text):
+    with job_tables(tmp_path) as job:
+        job.record.add(b"key", URL, FIRST, [], saves=True)
+    with closing(sqlite3.connect(tmp_path / "urlnorm.sqlite")) as database, database:
+        database.execute("UPDATE filtered SET rules = ?", (text,))
+    message = r"urlnorm\.sqlite: a row of filtered requests cannot be read"
+    with open_job(tmp_path) as job, pytest.raises(StoreError, match=message):
+        job.filtered(b"key")
+
+
+# --- crawls ---------------------------------------------------------------------------------
+
+HOME = "http://shop.test/"
+SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
+
+
+def tracked(url):
+    """A page with links to five others, each of which comes with two tracking parameters."""
+    if url != HOME:
+        return page(url)
+    twins = [f"/{n}{query}" for n in range(5) for query in ("", "?utm_source=x", "?gclid=1", "#f")]
+    return page("home", *twins, "/0", "/0")
+
+
+def test_a_crawl_with_jobdir_writes_down_what_it_filters(tmp_path):
+    """Not that the very same URL was met again."""
+    with Site(tracked) as site:
+        result = crawl(site, [HOME], {**SETTINGS, "JOBDIR": str(tmp_path)})
+    assert result.stats["urlnorm/merged"] == 10
+    with open_job(tmp_path) as job:
+        assert job.saved() == {("shop.test", ("drop-params",)): 10}
+        assert job.progress()[-1] == (6, 10)
+        assert {first for first, _ in job.examples().values()} <= {f"{HOME}{n}" for n in range(5)}
+    with closing(sqlite3.connect(tmp_path / "urlnorm.sqlite")) as database:
+        rows = database.execute("SELECT url, first, count FROM filtered").fetchall()
+    assert sorted(rows) == [(f"{HOME}{n}?utm_source=x", f"{HOME}{n}", 3) for n in range(5)]
+
+
+def test_a_crawl_without_jobdir_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with Site(tracked) as site:
+        result = crawl(site, [HOME], SETTINGS)
+    assert result.stats["urlnorm/merged"] == 10
+    assert list(tmp_path.iterdir()) == []

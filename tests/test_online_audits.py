@@ -1,0 +1,485 @@
+"""Audits: how much of what a rule suppresses is sent all the same; and kinds, of which each is tested."""
+
+from __future__ import annotations
+
+from math import log2
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_urlnorm.crawl.online.audits import Audits
+from scrapy_urlnorm.crawl.online.keys import Keys
+from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.learning.aliases import Pattern
+from scrapy_urlnorm.learning.strata import (
+    MAX_CLASSES,
+    MAX_SECTIONS,
+    MAX_SETS,
+    MAX_SLOTS,
+    MAX_WORDS,
+    Known,
+    Place,
+    class_of,
+    section_of,
+)
+from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.site_rules import SiteRule
+from scrapy_urlnorm.site_rules.form import REPEAT
+from scrapy_urlnorm.stores.sqlite import Database
+
+SITE, URL = "shop.test", "http://shop.test/a/"
+
+
+def opened(database):
+    """Open it with what else `Audits` writes to: the table of the rules."""
+    database.open()
+    database.ensure("CREATE TABLE IF NOT EXISTS rule (identity TEXT UNIQUE, agreed INTEGER)")
+    return database
+
+
+@pytest.fixture
+def database():
+    database = opened(Database())
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def audits(database):
+    return Audits(database)
+
+
+def reason(support=0, name="vx", *, is_binary=False):
+    """A rule of a kind that is right in two of five cases: k is 1.5."""
+    rule = SiteRule(kind="drop-param", site=SITE, param=name, source="content", support=support)
+    return Reason(rule, support, is_binary)
+
+
+def match_of(reasons, url, content="", twin=""):
+    """A request for *url* that the rules make equal to a page with this content."""
+    page = Page(b"twin", twin, Identity(str(content)), 0)
+    return Match(Keys(SITE, f"{url} {content}".encode(), b"cluster"), page, reasons)
+
+
+def send(audits, reasons, content, url=URL, twin="", *, is_new=True):
+    """Whether a request is an audit, which begins; return it then."""
+    match = match_of(reasons, url, content, twin)
+    if not (audits.is_due if is_new else audits.is_outstanding)(match, url):
+        return None
+    audits.begin(match, url)
+    return audits.get(match.keys.fingerprint)
+
+
+def audited(audits, one, requests, *, content=None, url=URL, agree=True):
+    """How many of so many requests that *one* would suppress are audits; all end at once."""
+    count = 0
+    for number in range(requests):
+        vote = number if content is None else content
+        audit = send(audits, (one,), vote, url.format(number))
+        if audit is not None:
+            count += 1
+            (audits.agreed if agree else audits.ended)(audit)
+    return count
+
+
+# --- how many ---------------------------------------------------------------------------------
+
+#: W*(M) = (2 C k M)^(1/3) with C = 20 and k = 1.5.
+LAW = {10: 8, 50: 14, 200: 23, 1_000: 39, 5_000: 67}
+
+
+@pytest.mark.parametrize("requests", LAW)
+@pytest.mark.parametrize("support", [0, 6])
+def test_witnesses_and_audits_grow_with_the_cube_root(audits, requests, support):
+    """Together they are W*(M), to the next whole number, whatever was witnesses at first."""
+    count = audited(audits, reason(support), requests)
+    assert LAW[requests] <= support + count <= LAW[requests] + 1
+
+
+@pytest.mark.parametrize("requests", LAW)
+def test_a_rule_with_many_witnesses_is_audited_at_each_doubling(audits, requests):
+    """The floor, log2(1 + M) - 1: witnesses of the past say little of other parts of a site."""
+    count = audited(audits, reason(10_000), requests)
+    assert log2(1 + requests) - 1 <= count < log2(1 + requests)
+
+
+def test_the_better_a_kind_the_fewer_its_audits(audits):
+    """The law takes k = (1 - p) / p from the prior p of the kind."""
+    one = reason(0, "phpsessid")  # p is 0.95
+    assert audited(audits, one, 1_000) == 13  # (2 * 20 * 0.05 / 0.95 * 1,000)^(1/3) = 12.8
+
+
+def test_a_pattern_of_names_is_audited_at_least_at_its_rate(audits):
+    """One in fifty of what it suppresses, however well it is proved."""
+    pattern = Pattern(SITE, ("link", SITE, "/#", "", "main"), is_single=True)
+    assert 100 <= audited(audits, Reason(pattern, 10_000), 5_000) <= 102
+
+
+def test_a_content_votes_once(audits):
+    """A thousand requests for one page prove no more than one does: only the floor is left."""
+    assert audited(audits, reason(), 1_000, content="soft 404") == 9  # below log2(1,001) - 1
+    assert audits.weakest([reason(), reason(2, "b")]) == reason()
+
+
+def test_audits_in_flight_count_until_they_end(audits):
+    """Meanwhile no others are sent for them; without a verdict, they are due again."""
+    one = (reason(10_000),)
+    audit = send(audits, one, "a")
+    assert not send(audits, one, "b")
+    audits.ended(audit)
+    assert send(audits, one, "c")
+    audits.end_all()
+    assert send(audits, one, "d")
+
+
+def test_audits_without_a_verdict_do_not_end_them(audits):
+    assert audited(audits, reason(), 50, agree=False) == 50
+
+
+@pytest.mark.parametrize("has_answer", [False, True])
+def test_what_is_outstanding_is_sent_when_nothing_else_is_to_do(audits, has_answer):
+    """The same law for requests that were counted before; they do not count again."""
+    one = (reason(),)
+    for number in range(50):
+        if audit := send(audits, one, number):
+            if has_answer:
+                audits.answered(audit)
+            audits.ended(audit)
+    sent = 0
+    while audit := send(audits, one, f"new {sent}", is_new=False):
+        audits.agreed(audit)
+        sent += 1
+    assert LAW[50] <= sent <= LAW[50] + 1
+    audits.all_tested(SITE)
+    assert not audits.has_outstanding(SITE, one)
+
+
+def test_html_and_binary_pages_are_audited_apart(audits):
+    """What is true of one need not be of the other."""
+    assert send(audits, (reason(10_000),), "a")
+    assert send(audits, (reason(10_000, is_binary=True),), "b")
+    assert not send(audits, (reason(10_000), reason(10_000, is_binary=True)), "c")
+
+
+# --- which ------------------------------------------------------------------------------------
+
+
+def test_the_first_request_of_a_kind_is_an_audit(audits):
+    """However well the rule is proved."""
+    one = reason(10_000)
+    audited(audits, one, 1_000)
+    for url in [f"http://shop.test/{folder}/{{}}" for folder in "bcdefghijk"] + [
+        f"{URL}?vx={number}&n={{}}" for number in range(1, 6)
+    ]:
+        assert audited(audits, one, 2, url=url) == 1
+
+
+def test_a_kind_without_a_verdict_is_untested(audits):
+    """The next request of it is an audit, also one that was suppressed before."""
+    one = (reason(10_000),)
+    audited(audits, *one, 100)
+    assert not audits.has_outstanding(SITE, one)
+    for is_new in (True, False):
+        audit = send(audits, one, "a", f"{URL}?vx=3", URL, is_new=is_new)
+        assert not send(audits, one, "a", f"{URL}?vx=3", URL, is_new=False)
+        audits.ended(audit)
+        assert audits.has_outstanding(SITE, one)
+        assert not audits.has_outstanding("other.test", ())
+    audits.agreed(send(audits, one, "a", f"{URL}?vx=3", URL, is_new=False))
+    assert not send(audits, one, "b", f"{URL}?vx=3", URL, is_new=False)
+
+
+def test_the_first_request_of_a_neighbourhood_is_an_audit_until_they_are_enough(audits):
+    """A hundred neighbours are not a hundred witnesses, also where each has its own content."""
+    one = reason(12)
+    assert audited(audits, one, 300, url=f"{URL}?z=0&vx=7&n={{}}") < 20
+    sent = [audited(audits, one, 1, url=f"{URL}?z={z}&vx=7", content="c") for z in range(100)]
+    assert sent[1:10] == [1] * 9
+    assert sum(sent[40:]) <= 3  # M doubles, and grows
+
+
+# --- other rules ------------------------------------------------------------------------------
+
+
+def test_the_rule_with_the_least_behind_it_is_the_weakest(audits):
+    """Support and contents that agreed since count alike."""
+    little, much = reason(3), reason(8, "b")
+    assert audits.weakest([much, little]) == little
+    assert audited(audits, little, 10) > 5
+    assert audits.weakest([much, little]) == much
+
+
+def test_a_rule_that_comes_back_begins_anew(audits):
+    """What it did before it was retracted says nothing for it now. An audit may end after that."""
+    one = reason()
+    assert audited(audits, one, 100) > 10
+    late = [send(audits, (one,), "", f"{URL}?vx={number}") for number in range(2)]
+    audits.forget(one.key)
+    audits.agreed(late[0])
+    audits.ended(late[1])
+    assert audited(audits, one, 10) >= 8
+
+
+def test_a_rule_has_the_audits_of_the_one_that_it_takes_the_place_of(audits):
+    """A longer table of the same numbers is the same rule. One that is audited keeps its own."""
+    short, long, other = (reason(0, name) for name in "abc")
+    before = audited(audits, short, 200)
+    audits.pass_on(short.key, long.key)
+    audits.forget(short.key)
+    assert audited(audits, long, 200) < before / 2
+    audited(audits, other, 20)
+    audits.pass_on(other.key, long.key)
+    assert audits.weakest([long, reason(20, "d")]) == reason(20, "d")
+    audits.pass_on(reason(0, "e").key, other.key)  # it had none
+
+
+def test_an_audit_goes_on_behind_a_redirect(audits):
+    """Unless another audit is there already."""
+    one = (reason(10_000),)
+    audit, other = (send(audits, one, "a", url) for url in (URL, f"{URL}?vx=1"))
+    assert not audits.move(audit, other.match.keys.fingerprint)
+    assert audits.move(audit, b"target")
+    assert audits.get(audit.match.keys.fingerprint) is None
+    assert audits.get(b"target").url == URL
+    audits.agreed(audits.get(b"target"))
+    assert audits.get(b"target") is None
+
+
+def test_audits_of_rules_that_went_end_without_a_verdict(audits):
+    """The others go on under the new cluster key."""
+    stays, goes = reason(10_000, "a"), reason(10_000, "b")
+    urls = [f"{URL}?a=1", f"{URL}?a=1&b=1"]
+    one, both = (
+        send(audits, reasons, "", url)
+        for reasons, url in zip([(stays,), (stays, goes)], urls, strict=True)
+    )
+    audits.rules_changed(SITE, {stays.key}, lambda _: Keys(SITE, b"", b"new"))
+    assert audits.get(both.match.keys.fingerprint) is None
+    assert audits.get(one.match.keys.fingerprint).match.keys.cluster == b"new"
+    assert audits.has_outstanding(SITE, ())
+    audits.rules_changed(SITE, {stays.key}, lambda _: None)
+    assert audits.get(one.match.keys.fingerprint) is None
+
+
+# --- a kill -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def again(tmp_path):
+    """Opens the file, each time as the next run after a kill."""
+    runs = []
+
+    def again():
+        if runs:
+            runs[-1].commit()
+            runs[-1].write("INSERT INTO rule VALUES ('of no transaction that ended', 0)")
+            runs[-1].give_up(StoreError("killed"))
+        runs.append(opened(Database(tmp_path / "urlnorm.sqlite")))
+        return Audits(runs[-1])
+
+    yield again
+    runs[-1].close()
+
+
+def restore(audits, *reasons, page=None, waits=True):
+    audits.restore(
+        {each.key: each for each in reasons},
+        lambda _: page,
+        lambda url: Keys(SITE, b"", b"cluster"),
+        lambda _: waits,
+    )
+
+
+def test_what_was_tested_is_known_after_a_kill(again):
+    one, killed = reason(10), again()
+    assert audited(killed, one, 1_000) > 20
+    killed.agreed(send(killed, (one,), "", f"{URL}?vx=3"))
+    audits = again()
+    assert not send(audits, (one,), "", f"{URL}?vx=3")
+    assert audited(audits, one, 100) <= 4
+    assert audits.weakest([one, reason(20, "b")]) == reason(20, "b")
+
+
+def test_an_audit_in_the_queue_survives_a_kill(again):
+    one, killed = reason(10_000), again()
+    audit = send(killed, (one,), "", twin="http://shop.test/b")
+    audits = again()
+    restore(audits, one, page=audit.match.page)
+    restored = audits.get(audit.match.keys.fingerprint)
+    assert (restored.url, restored.match.page) == (URL, audit.match.page)
+    assert not send(audits, (one,), "")  # one is in flight
+    assert not audits.has_outstanding(SITE, (one,))
+    audits.agreed(restored)
+    audits = again()
+    restore(audits, one, page=audit.match.page)
+    assert audits.get(audit.match.keys.fingerprint) is None
+    assert not audits.has_outstanding(SITE, (one,))
+
+
+@pytest.mark.parametrize("lacks", ["its request", "its page", "its rule"])
+def test_an_audit_that_a_kill_left_without_a_verdict_leaves_its_kind_untested(again, lacks):
+    """It had an answer, and was about to be compared; or nothing is left that it would test."""
+    one, killed = reason(10_000), again()
+    killed.agreed(send(killed, (one,), ""))
+    audit = send(killed, (one,), "", f"{URL}?vx=3")
+    killed.answered(audit)
+    audits = again()
+    page = None if lacks == "its page" else audit.match.page
+    reasons = () if lacks == "its rule" else (one,)
+    restore(audits, *reasons, page=page, waits=lacks != "its request")
+    assert audits.get(audit.match.keys.fingerprint) is None
+    assert audits.has_outstanding(SITE, reasons) is (lacks != "its rule")
+    if reasons:
+        assert send(audits, reasons, "", f"{URL}?vx=3", is_new=False)
+
+
+# --- kinds ------------------------------------------------------------------------------------
+
+SECTIONS = {
+    "http://h.test": "h.test/",
+    "http://h.test#7": "h.test/",
+    "http://h.test?x": "h.test/",
+    "http://h.test/": "h.test/",
+    "http://h.test/topic-12": "h.test/topic",
+    "http://h.test/topic-13?x=/a/b": "h.test/topic",
+    "http://h.test/2024": "h.test/",
+    "http://h.test/forum/": "h.test/forum",
+    "http://h.test/forum/12": "h.test/forum/",
+    "http://h.test/forum2/12": "h.test/forum#/",
+    "https://h.test/forum13/a/b": "h.test/forum#/",
+    "http://www.h.test/forum/12": "www.h.test/forum/",
+    "http://h.test/é/1": "h.test/é/",
+}
+
+
+@pytest.mark.parametrize("url", SECTIONS)
+def test_sections(url):
+    """Host and first folder, digits folded; of a page in no folder, host and first word."""
+    assert section_of(url) == SECTIONS[url]
+
+
+#: Values of one line are alike, those of two lines are not.
+CLASSES = [
+    [None],
+    [""],
+    ["0", "00"],
+    ["1", "01"],
+    ["2"],
+    ["3"],
+    ["4"],
+    ["5"],
+    ["6", "7"],
+    ["8", "11"],
+    ["12", "17"],
+    ["18", "20", "25"],
+    ["40", "57"],
+    ["60", "80"],
+    ["-1"],
+    ["5000", "30000"],
+    ["100000", "200000"],
+    ["asc"],
+    ["desc"],
+    ["last-page"],
+    ["12345678901234567890", "d41d8cd98f", "averylongwordindeed"],
+    ["/a/b", "http://h.test/", "a/1"],
+    [f"1{REPEAT}2", f"a{REPEAT}b"],
+    ["0 1", "9.5"],
+]
+
+
+def test_values_are_alike_or_not():
+    """Small numbers and words one by one, larger numbers by size, others by their looks."""
+    of = [{class_of(value) for value in line} for line in CLASSES]
+    assert [len(classes) for classes in of] == [1] * len(CLASSES)
+    assert len(set.union(*of)) == len(CLASSES)
+
+
+@given(st.integers(0, 10**14))
+def test_numbers_have_few_classes_and_each_doubling_is_a_new_one(number):
+    """A page twice as far into a list is of another kind, up to offsets of some hundreds."""
+    if 0 < number < 500:
+        assert class_of(str(number)) != class_of(str(2 * number))
+    assert len({class_of(str(n)) for n in range(number, number + 10)}) <= 10
+
+
+#: Whether the second request, for a rule about ``page`` and ``project``, is of a new kind.
+NEW = {
+    "the same": ("/l?page=2", "/l?page=2", False),
+    "a value alike": ("/l?page=6", "/l?page=7", False),
+    "another small number": ("/l?page=2", "/l?page=3", True),
+    "a larger number": ("/l?page=20", "/l?page=40", True),
+    "another section": ("/a/l?page=2", "/b/l?page=2", True),
+    "another name": ("/l?page=2", "/l?page=2&sort=a", True),
+    "another order of names": ("/l?page=2&s=a", "/l?s=b&page=2", False),
+    "another value of another name": ("/l?page=2&s=a", "/l?page=2&s=b", False),
+    "both": ("/l?page=2&project=1", "/l?page=2&project=2", True),
+    "each was there": ("/l?page=2&project=2", "/l?page=2&project=2", False),
+    "bytes": ("/l?page=%FF%FE", "/l?page=%FE%FF", False),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_the_first_of_a_kind_is_new(name):
+    """By section, by the names of parameters, by the class of each value that the rule changes."""
+    one, other, expected = NEW[name]
+    known = Known()
+    about = ("q:page", "q:project")
+    assert known.add(Place(f"http://h.test{one}").strata(about))
+    assert known.add(Place(f"http://h.test{other}").strata(about)) is expected
+
+
+def test_filters_that_are_combined_are_told_apart():
+    """Of five filters any may be named. The long list is the one with a single filter.
+
+    Needed by app_trac, sorted by URL: ``/query?status=!closed`` comes after ten other sets of names
+    (156 contents lost in a third of the crawls).
+    """
+    known, names = Known(), "abcde"
+    for number in range(2 ** len(names)):
+        query = "&".join(f"{name}=x" for at, name in enumerate(names) if number >> at & 1)
+        assert known.add(Place(f"http://h.test/l?page=2&{query}").strata(("q:page",)))
+
+
+def test_what_only_the_twin_has_counts():
+    """Where the page arrived under ``?page=3``, it is the plain URL that is suppressed."""
+    known, about = Known(), ("q:page",)
+    assert known.add(Place("http://h.test/l", "http://h.test/l?page=2").strata(about))
+    assert known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))
+    assert not known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.text(max_size=8))))
+def test_kinds_are_few(parts):
+    """Whatever a site sends: memory and audits are bounded, and no URL is an error."""
+    known, about = Known(), ("q:a", "q:b", "s-1", "slash", "host")
+    audits = 0
+    for folder, name, value in parts * 3:
+        audits += known.add(Place(f"http://h.test/{folder}/?a={value}&{name}=1").strata(about))
+    assert audits <= MAX_SECTIONS + MAX_SETS + len(about) * (MAX_CLASSES + MAX_WORDS)
+
+
+def test_a_rule_about_many_slots_has_few_kinds():
+    """Slots beyond the first few are not looked at."""
+    about = [f"q:{number}" for number in range(100)]
+    assert len(list(Place("http://h.test/").strata(about))) == 2 + MAX_SLOTS
+
+
+#: Whether two URLs are neighbours, for a rule about ``page``.
+NEIGHBOURS = {
+    "the first other parameter": ("/l?project=1&page=2", "/l?project=1&page=3&sort=a", True),
+    "another value of it": ("/l?project=1&page=2", "/l?project=2&page=2", False),
+    "another page of one folder": ("/a/l?x=1&page=2", "/a/m?x=1&page=2", True),
+    "another folder": ("/a/l?x=1&page=2", "/b/l?x=1&page=2", False),
+    "no other parameter": ("/a/l?page=2", "/a/l?page=3", True),
+    "another path": ("/a/l?page=2", "/a/m?page=2", False),
+}
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_neighbourhoods(name):
+    """URLs that a sorted list brings one after the other."""
+    one, other, expected = NEIGHBOURS[name]
+    of = [Place(f"http://h.test{url}").neighbourhood(("q:page",)) for url in (one, other)]
+    assert (of[0] == of[1]) is expected

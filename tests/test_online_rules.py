@@ -1,0 +1,206 @@
+"""Learned rules become active, are retracted or subsumed, and outlive a run."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+
+import pytest
+from online_parts import BARE, SITE, Parts, no_page
+
+from scrapy_urlnorm import SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.crawl.online.rules import WITNESSES_A_CONFLICT as NEEDED
+from scrapy_urlnorm.stores.sqlite import Database
+
+SID = SiteRule(site=SITE, kind="drop-param", param="sid", source="content", support=12)
+NARROW = SiteRule(
+    site=SITE, kind="drop-param", param="sid", path="/t/**", source="content", support=12
+)
+WWW = SiteRule(
+    site=SITE, kind="host-alias", host="www.shop.test", by=SITE, source="redirect", support=9
+)
+CONTENT = {"URLNORM_LEARN": "content", "URLNORM_DEFER_DUPLICATES": False}
+
+
+def begun(*, has_audits: bool = False, database: Database | None = None, **settings: object):
+    """Begin a crawl that learns what `found` tells it."""
+    parts = Parts(database=database, has_miner=False, has_audits=has_audits, **(CONTENT | settings))
+    return closing(parts)
+
+
+def refute(parts: Parts, number: int = 0) -> None:
+    """Fetch pages that differ in ``sid`` until an audit has found it."""
+    differed = parts.stats["audits_differed"]
+    parts.download = no_page
+    while parts.stats["audits_differed"] == differed:
+        number += 1
+        for name in ("", "?sid=1"):
+            parts.fetch(f"{BARE}/{differed}/{number}{name}", f"other {differed} {number} {name}")
+    parts.learner.work()
+
+
+def test_rules_come_stay_and_go(caplog):
+    """What a later mining does not name any more is retracted, and what it suppressed is sent."""
+    caplog.set_level(logging.INFO)
+    with begun() as parts:
+        parts.found(SID)
+        assert parts.fetch(f"{BARE}/a") == "fetched"
+        assert parts.fetch(f"{BARE}/a?sid=1") == "filtered"
+        parts.found(SID.replace(support=40))
+        assert [rule.support for rule in parts.in_force()] == [40]
+        assert parts.held() == [f"{BARE}/a?sid=1"]
+        parts.found()
+        assert (parts.in_force(), parts.learner.rules, parts.held()) == ((), (), [])
+        assert parts.queued() == [f"{BARE}/a?sid=1"]
+        assert (parts.stats["rules"], parts.stats["retracted"]) == (1, 1)
+    said = [record.getMessage() for record in caplog.records if "drop-param" in record.getMessage()]
+    assert [line.partition(":")[0] for line in said] == ["Learned", "Retracted"]
+    assert "the pages that arrived contradict it" in said[1]
+
+
+def test_a_rule_that_is_subsumed_was_not_wrong(caplog):
+    """It is counted and told apart from those that pages contradicted; nothing is sent for it."""
+    caplog.set_level(logging.INFO)
+    with begun() as parts:
+        parts.found(NARROW)
+        parts.fetch(f"{BARE}/t/a")
+        assert parts.fetch(f"{BARE}/t/a?sid=1") == "filtered"
+        parts.found(SID)
+        assert parts.in_force() == (SID,)
+        assert [parts.stats[name] for name in ("rules", "subsumed", "retracted")] == [2, 1, 0]
+        assert parts.held() == [f"{BARE}/t/a?sid=1"]
+    assert "Subsumed: drop-param" in caplog.text
+
+
+def test_a_miner_that_fails_leaves_no_rule_standing(caplog):
+    """Nobody has tested them on what arrived since."""
+    caplog.set_level(logging.INFO)
+    with begun() as parts:
+        parts.found(SID, WWW)
+        parts.found(error="IndexError()")
+        assert parts.in_force() == ()
+        assert (parts.stats["retracted"], parts.stats["errors"]) == (2, 1)
+    assert caplog.text.count("(IndexError())") == 2
+
+
+def test_a_refuted_rule_needs_fifty_witnesses_a_conflict():
+    """So in this run, and in the next one that has its file."""
+    with begun(has_audits=True) as parts:
+        for conflicts in (1, 2):
+            parts.found(SID.replace(support=NEEDED * (conflicts - 1) + 12))
+            refute(parts)
+            assert parts.in_force() == ()
+            (rule,) = parts.learner.rules
+            assert (rule.status, rule.conflicts) == ("rejected", conflicts)
+            parts.found(SID.replace(support=NEEDED * conflicts - 1))
+            assert parts.in_force() == ()
+        parts.found(SID.replace(support=2 * NEEDED))
+        assert len(parts.in_force()) == 1
+
+
+def test_one_of_the_rules_between_two_pages_goes_and_the_others_stay():
+    """That with the fewest witnesses."""
+    with begun(has_audits=True) as parts:
+        parts.found(SID, WWW.replace(support=400))
+        parts.fetch(f"{BARE}/a", "one")
+        assert parts.fetch("http://www.shop.test/a?sid=1", "other") == "fetched"
+        assert [rule.kind for rule in parts.in_force()] == ["host-alias"]
+        assert parts.stats["retracted"] == 1
+
+
+def test_a_longer_table_keeps_the_audits_of_the_shorter_one():
+    """Each page that arrives may make it longer: it is the same rule, and proved as before."""
+    short, longer = (
+        SiteRule(
+            site=SITE, kind="range-alias", slots="q:post", source="content", support=500,
+            ranges=[f"/t?post={{}} 1-{last}"],
+        )
+        for last in (50, 90)
+    )  # fmt: skip
+    audits = {}
+    for rules in ((short, longer), (longer,)):
+        with begun(has_audits=True) as parts:
+            for rule in rules:
+                parts.found(rule)
+                before = parts.stats["audits"]
+                for post in range(2, 30) if rule is short else range(50, 80):
+                    parts.fetch(f"{BARE}/t?post={post}", "topic")
+                audits[len(rules), rule] = parts.stats["audits"] - before
+            assert parts.stats["audits_differed"] == 0
+    assert audits[2, longer] < audits[1, longer]
+
+
+def test_a_rule_that_no_site_may_have_takes_no_other_along(caplog):
+    """Whatever its place among them; it is said, and no page is lost."""
+    caplog.set_level(logging.INFO)
+    foreign = SiteRule(
+        site=SITE, kind="host-alias", host="other.example", by=SITE, source="content", support=99
+    )
+    for news in ([foreign, SID], [SID, foreign]):
+        with begun() as parts:
+            parts.found(*news)
+            assert parts.in_force() == (SID,)
+            assert parts.stats["rules"] == 1
+    assert caplog.text.count("A learned rule is not applied") == 2
+
+
+@pytest.mark.parametrize(
+    ("learn", "rules", "active"),
+    [
+        ("content", [WWW, SID], {WWW, SID}),
+        ("content", [WWW, SID.replace(status="proposed")], {WWW}),
+        ("content", [WWW, SID.replace(status="rejected")], {WWW}),
+        ("redirects", [WWW, SID], {WWW}),
+    ],
+)
+def test_the_file_of_an_earlier_crawl_is_believed(tmp_path, learn, rules, active):
+    """What is only proposed, was refuted, or is not to be learned, is kept and not applied."""
+    path = tmp_path / "rules.toml"
+    save_site_rules(path, rules)
+    with begun(URLNORM_LEARN=learn, URLNORM_LEARNED_PATH=str(path)) as parts:
+        www, sid = f"{BARE}/a".replace("//", "//www."), f"{BARE}/b?sid=1"
+        for url in (f"{BARE}/a", f"{BARE}/b"):
+            parts.fetch(url)
+        held = {rule for rule, url in ((WWW, www), (SID, sid)) if parts.fetch(url) == "filtered"}
+        assert held == active
+    assert set(load_site_rules(path)) == set(rules)
+
+
+def test_the_next_run_of_a_job_goes_on_with_its_rules(tmp_path):
+    """They are in its database, retracted ones too; a file that a person changed outweighs it."""
+    path, job = tmp_path / "rules.toml", {"URLNORM_LEARNED_PATH": str(tmp_path / "rules.toml")}
+    with begun(has_audits=True, database=Database(tmp_path / "db"), **job) as parts:
+        parts.found(SID)
+        refute(parts)
+        parts.found(WWW)
+    for expected in ((WWW,), ()):
+        with begun(database=Database(tmp_path / "db"), **job) as parts:
+            assert parts.in_force() == expected
+            assert [rule.param for rule in parts.learner.rules if not rule.active] == [("sid",)]
+        save_site_rules(path, [rule for rule in load_site_rules(path) if not rule.active])
+
+
+def test_what_a_file_says_of_other_sites_outlives_two_runs(tmp_path):
+    """Also where a rule is learned in the first run, and none in the second."""
+    path, other = tmp_path / "rules.toml", SiteRule(site="other.test", kind="drop-param", param="a")
+    refuted = other.replace(status="rejected", conflicts=1)
+    for rule in (other, refuted):
+        save_site_rules(path, [rule])
+        for news in ([SID], []):
+            with begun(
+                database=Database(tmp_path / f"db {rule.status}"), URLNORM_LEARNED_PATH=str(path)
+            ) as parts:
+                if news:
+                    parts.found(*news)
+        assert set(load_site_rules(path)) == {rule, SID}
+
+
+def test_a_run_that_was_killed_has_the_rules_of_its_last_commit(tmp_path):
+    """And no others: what they suppressed is undone with them."""
+    parts = begun(database=Database(tmp_path / "db")).thing
+    parts.found(SID)
+    parts.database.commit()
+    parts.found(SID, WWW)
+    parts.kill()
+    with begun(database=Database(tmp_path / "db")) as parts:
+        assert parts.in_force() == (SID,)

@@ -1,0 +1,202 @@
+"""Suppression, case by case: what is sent, coalesced, suppressed, requeued; and what trouble changes."""
+
+from __future__ import annotations
+
+import pytest
+from online_model import UNREADABLE, Crawl
+from online_sites import SITES
+from scrapy import Request
+
+from scrapy_urlnorm.crawl.online import learner, tables
+from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED
+from scrapy_urlnorm.learning import aliases
+
+SITE = SITES[0]
+HTTP, HTTPS = f"http://{SITE}/a", f"https://{SITE}/a"
+OTHER_HTTPS = f"https://{SITE}/c"
+
+
+@pytest.fixture(autouse=True)
+def _whole_steps(monkeypatch):
+    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)
+    yield
+    UNREADABLE.clear()
+
+
+@pytest.fixture
+def crawl():
+    """A crawl in memory, in which http is https."""
+    crawl = Crawl()
+    crawl.change_rules(SITE, ["https"])
+    crawl.learner.work()
+    yield crawl
+    crawl.parts.close()
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    crawl = Crawl(tmp_path, has_audits=False)
+    yield crawl
+    crawl.parts.close()
+
+
+def fetch(crawl, url):
+    """Find a link and have its page arrive, if it is sent."""
+    crawl.find(Request(url))
+    request = crawl.leave()
+    if request is not None:
+        crawl.page(request)
+    return request is not None
+
+
+def suppress(crawl, number):
+    """Have so many requests suppressed, after the audits that their rule needs."""
+    done = count = 0
+    while done < number:
+        fetch(crawl, f"https://{SITE}/p{count}")
+        done += not fetch(crawl, f"http://{SITE}/p{count}")
+        count += 1
+
+
+def test_it_shows_itself_by_a_count_a_state(crawl):
+    suppress(crawl, 2)
+    for url in (HTTPS, HTTP, OTHER_HTTPS):
+        crawl.find(Request(url))
+    crawl.leave(), crawl.leave()
+    assert crawl.parts.state() == "queued 1, in flight 1, coalesced 1, suppressed 2, deferred 0"
+
+
+def test_what_cannot_be_deleted_is_sent_once(crawl):
+    """A row that stays because the disk is full is passed over: it was sent."""
+    suppress(crawl, 3)
+    before = crawl.parts.stats["requeued"]
+    crawl.database.refuses = True
+    crawl.change_rules(SITE, [])
+    crawl.run_to_the_end()
+    assert crawl.lost() == []
+    assert crawl.parts.stats["requeued"] - before == 3
+
+
+def test_what_is_coalesced_behind_a_failure_is_sent_at_once(crawl):
+    """The first of them, as soon as the scheduler is asked; the others go on waiting for it."""
+    for url in (HTTPS, HTTP, HTTPS.replace("//", "//www."), OTHER_HTTPS):
+        crawl.find(Request(url))
+    crawl.change_rules(SITE, ["https", "www"])
+    crawl.learner.work()
+    first = crawl.leave()
+    assert crawl.leave() is None
+    assert crawl.leave() is None
+    crawl.end(first)
+    assert [crawl.leave().url for _ in range(2)] == [OTHER_HTTPS, HTTP]
+    assert list(crawl.held().values()) == [COALESCED]
+
+
+def test_what_is_coalesced_behind_a_retry_is_sent_and_so_is_the_retry(crawl):
+    crawl.find(Request(HTTPS))
+    crawl.find(Request(HTTP))
+    first = crawl.leave()
+    assert crawl.leave() is None
+    crawl.retry(first)
+    assert {crawl.leave().url, crawl.leave().url} == {HTTPS, HTTP}
+
+
+def test_what_cannot_be_read_stays_until_it_can(crawl):
+    """Nothing is remembered of it as having waited."""
+    crawl.find(Request(HTTPS))
+    crawl.find(Request(HTTP))
+    first = crawl.leave()
+    assert crawl.leave() is None
+    UNREADABLE.add(HTTP)
+    crawl.end(first)
+    crawl.run_to_the_end()
+    assert crawl.held() == {HTTP: COALESCED}
+    UNREADABLE.clear()
+    crawl.run_to_the_end()
+    assert crawl.held() == {}
+
+
+def test_what_a_rule_of_a_later_run_suppresses_is_sent_when_a_person_takes_the_rule_out(on_disk):
+    fetch(on_disk, OTHER_HTTPS)
+    for names in (["https"], []):
+        on_disk.stop()
+        on_disk.edit_rules(names)
+        on_disk.begin()
+        if names:
+            on_disk.learner.work()
+            suppress(on_disk, 2)
+    on_disk.run_to_the_end()
+    assert on_disk.lost() == []
+    assert on_disk.held() == {}
+
+
+def test_what_is_suppressed_survives_a_kill_and_so_does_its_rule(on_disk):
+    on_disk.change_rules(SITE, ["https"])
+    on_disk.learner.work()
+    suppress(on_disk, 2)
+    before = on_disk.held()
+    on_disk.commit()
+    on_disk.kill()
+    on_disk.begin()
+    on_disk.run_to_the_end()
+    assert on_disk.lost() == []
+    assert on_disk.held() == before != {}
+    assert on_disk.rules(SITE) == ("https",)
+
+
+def test_a_row_that_one_run_cannot_read_comes_back_in_another(on_disk):
+    """Its rule went when nobody could say where it belongs."""
+    on_disk.change_rules(SITE, ["https"])
+    on_disk.learner.work()
+    suppress(on_disk, 1)
+    (url,) = on_disk.held()
+    UNREADABLE.add(url)
+    on_disk.change_rules(SITE, [])
+    on_disk.run_to_the_end()
+    assert on_disk.held() == {url: SUPPRESSED}
+    on_disk.stop()
+    UNREADABLE.clear()
+    on_disk.begin()
+    on_disk.run_to_the_end()
+    assert on_disk.lost() == []
+    assert on_disk.held() == {}
+
+
+def test_pages_of_sites_without_rules_are_bounded(crawl, monkeypatch):
+    """The oldest are forgotten, and of a site with rules none."""
+    monkeypatch.setattr(tables, "MAX_SITES", 10)
+    assert fetch(crawl, HTTPS)
+    for number in range(30):
+        assert fetch(crawl, f"http://h{number}.example/")
+    sites = dict(crawl.database.read("SELECT site, count(*) FROM page GROUP BY 1"))
+    assert sites == {SITE: 1, **{f"h{number}.example": 1 for number in range(21, 30)}}
+
+
+TOPIC, SHORT = f"http://{SITE}/t?topic=", f"http://{SITE}/t?short="
+
+
+@pytest.fixture
+def forum(monkeypatch):
+    """A crawl that has accepted short names by one vote, and audits nothing."""
+    monkeypatch.setattr(aliases, "VOTES", 1)
+    crawl = Crawl(has_audits=False)
+    for url in (f"{TOPIC}2", f"{SHORT}2"):
+        assert fetch(crawl, url)
+    yield crawl
+    crawl.parts.close()
+
+
+def test_a_name_is_sent_as_soon_as_two_pages_claim_it(forum):
+    """It stood behind the one that came first."""
+    assert not fetch(forum, f"{SHORT}1")
+    assert forum.held() == {f"{SHORT}1": SUPPRESSED}
+    assert fetch(forum, f"{TOPIC}1")
+    assert forum.held() == {}
+    assert forum.leave().url == f"{SHORT}1"
+
+
+def test_a_name_of_a_page_that_represents_nothing_is_sent(forum):
+    """It was asked for again, so nobody knows whether it is the same as before."""
+    again = Request(f"{TOPIC}1", dont_filter=True)
+    forum.find(again)
+    forum.page(forum.leave())
+    assert fetch(forum, f"{TOPIC}1&post=1")

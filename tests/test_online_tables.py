@@ -1,0 +1,199 @@
+"""Pages and held requests, in a temporary database and in that of a JOBDIR."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+from scrapy import Request
+
+from scrapy_urlnorm.crawl.online.keys import Keys
+from scrapy_urlnorm.crawl.online.tables import (
+    COALESCED,
+    DEFERRED,
+    SUPPRESSED,
+    HeldRequests,
+    Match,
+    Page,
+    Pages,
+    Reason,
+)
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.site_rules import SiteRule
+from scrapy_urlnorm.stores.sqlite import Database
+
+KEYS = Keys("shop.test", b"fingerprint", b"cluster")
+CONTENT = Identity("bytes", "text", "words", None)
+RULE = SiteRule(site="shop.test", kind="drop-param", param="sid", source="content", support=9)
+
+
+def page(fingerprint=b"fingerprint", url="http://shop.test/a", content=CONTENT, depth=0):
+    return Page(fingerprint, url, content, depth)
+
+
+@pytest.fixture(params=["temporary", "JOBDIR"])
+def database(request, tmp_path):
+    database = Database(None if request.param == "temporary" else tmp_path / "urlnorm.sqlite")
+    with database:
+        yield database
+
+
+def held_in(database):
+    """Held requests whose bytes are their URLs, sent to nowhere; a refusal is an error."""
+
+    def refused(stat):
+        assert stat == "learned/requeued", "refused"
+
+    frontier = SimpleNamespace(
+        pack=lambda request: request.url.encode(),
+        unpack=lambda data: Request(data.decode()),
+        send=lambda _: None,
+        count=refused,
+    )
+    return HeldRequests(database, frontier)
+
+
+@pytest.fixture
+def held(database):
+    return held_in(database)
+
+
+@pytest.fixture
+def pages(database):
+    keys = SimpleNamespace(
+        by_url=True, has_keys=lambda _: False, cluster_of_page=lambda _, url: url[-3:].encode()
+    )
+    return Pages(database, keys)
+
+
+def add(pages, one, *, cluster=b"cluster", site="shop.test"):
+    request = Request(one.url, meta={"depth": one.depth})
+    return pages.add(request, Keys(site, one.fingerprint, cluster), one.content)
+
+
+def representative(pages, cluster, fingerprint):
+    return pages.representative(Keys("", fingerprint, cluster))
+
+
+def urls(found):
+    return [each.data.decode() for each in found]
+
+
+def hold(held, url, state=SUPPRESSED, keys=KEYS, match=None):
+    assert held.hold(keys, Request(url), state, match)
+
+
+def test_a_representative_has_another_fingerprint(pages):
+    """A page is none for its own URL, and one under another cluster key is none."""
+    assert add(pages, page()) == page()
+    assert representative(pages, b"cluster", b"fingerprint") is None
+    assert representative(pages, b"cluster", b"other") == page()
+    assert representative(pages, b"other", b"other") is None
+
+
+@pytest.mark.parametrize("content", [CONTENT, Identity("bytes"), None])
+def test_a_page_comes_back_as_it_was(pages, content):
+    add(pages, page(content=content))
+    assert pages.get(b"fingerprint") == page(content=content)
+
+
+def test_the_representative_nearest_to_the_start_is_taken(pages):
+    """And of pages with one fingerprint the last stays."""
+    add(pages, page(depth=3))
+    add(pages, page(depth=2))
+    add(pages, page(fingerprint=b"deep", depth=5))
+    assert representative(pages, b"cluster", b"other").depth == 2
+
+
+def test_cluster_keys_are_made_anew_a_page_at_a_step(pages):
+    for number in range(450):
+        add(pages, page(fingerprint=b"%d" % number, url=f"http://shop.test/{number:03}"))
+    assert sum(1 for _ in pages.rekey("shop.test")) == 450
+    assert representative(pages, b"cluster", b"x") is None
+    assert representative(pages, b"007", b"x").url == "http://shop.test/007"
+
+
+def test_requests_are_found_by_state_site_and_cluster_key_in_order(held):
+    """A search goes on while others change what it has not come to."""
+    for number in range(450):
+        hold(held, f"http://shop.test/{number}", (SUPPRESSED, COALESCED)[number % 2])
+    hold(held, "http://other.test/", DEFERRED, Keys("other.test", b"x", b"elsewhere"))
+    of_state = urls(held.find(COALESCED, cluster=b"cluster"))
+    assert of_state == [f"http://shop.test/{number}" for number in range(1, 450, 2)]
+    assert urls(held.find(cluster=b"elsewhere")) == ["http://other.test/"]
+    assert held.counts() == {"suppressed": 225, "coalesced": 225, "deferred": 1}
+    assert sorted(held.sites()) == ["other.test", "shop.test"]
+    assert held.sites(DEFERRED) == ["other.test"]
+    for each in held.find(SUPPRESSED, site="shop.test"):
+        held.send(each)
+    assert held.counts()["suppressed"] == 0
+
+
+def test_what_is_suppressed_says_behind_what_and_why(held, database):
+    """Also when it was coalesced before; what is behind the same URL for stock Scrapy saves none."""
+    match = Match(KEYS, page(), (Reason(RULE, 9),))
+    hold(held, "http://shop.test/a?sid=1", COALESCED)
+    hold(held, "http://shop.test/a#top", SUPPRESSED, match=match)
+    (waiting,) = held.find(COALESCED)
+    held.suppress(waiting, held.request_of(waiting), match)
+    rows = database.read("SELECT state, url, behind, rules, is_alias, saves FROM held ORDER BY id")
+    why = "http://shop.test/a", '["drop-param on shop.test [param=\\"sid\\"]"]', 0
+    assert rows == [
+        (SUPPRESSED, "http://shop.test/a?sid=1", *why, 1),
+        (SUPPRESSED, "http://shop.test/a#top", *why, 0),
+    ]
+
+
+def test_a_number_is_never_used_again(held):
+    """A search that was interrupted has a row that is gone: it deletes no other request's."""
+    hold(held, "http://shop.test/a")
+    (old,) = held.find()
+    held.send(old)
+    hold(held, "http://shop.test/b")
+    held.send(old)
+    assert urls(held.find()) == ["http://shop.test/b"]
+
+
+def test_a_damaged_request_is_deleted_and_counted(held, database):
+    hold(held, "http://shop.test/a")
+    hold(held, "http://shop.test/b")
+    database.write("UPDATE held SET request = x'00' WHERE url LIKE '%a'")
+    again = held_in(database)
+    assert (again.damaged, urls(again.find())) == (1, ["http://shop.test/b"])
+
+
+def hold_all(held, urls):
+    for url in urls:
+        hold(held, url)
+
+
+def test_what_was_held_before_the_disk_was_full_is_whole():
+    """A temporary database goes on; what it refused is the one request that could not be held."""
+    with Database() as database:
+        held = held_in(database)
+        hold(held, "http://shop.test/first")
+        (pages,) = database.read("PRAGMA page_count")[0]
+        database.read(f"PRAGMA max_page_count = {pages}")
+        taken = itertools.count()
+        with pytest.raises(AssertionError, match="refused"):
+            hold_all(held, (f"http://shop.test/{n}{'x' * 3_000}" for n in taken))
+        assert len(list(held.find())) == next(taken)
+
+
+def test_a_row_that_cannot_be_deleted_is_deleted_with_the_next_one(held, database, monkeypatch):
+    """Until then it is passed over: its request was sent."""
+
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    hold(held, "http://shop.test/a")
+    hold(held, "http://shop.test/b")
+    one, two = held.find()
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "write", full)
+        held.send(one)
+    assert list(held.find()) == [two]
+    held.send(two)
+    assert database.read("SELECT count(*) FROM held") == [(0,)]

@@ -1,0 +1,437 @@
+"""The learner with dupefilter and fingerprinter, step by step: what no crawl shows for certain."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+
+import pytest
+from online_parts import BARE, SITE, WWW, Parts, page_of
+from scrapy import Request
+from scrapy.http import HtmlResponse, Response
+from scrapy.settings import Settings
+from twisted.internet.defer import Deferred
+
+from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
+from scrapy_urlnorm.crawl.online import learner, mining
+from scrapy_urlnorm.crawl.online.aliases import PageAliases
+from scrapy_urlnorm.crawl.online.keys import ClusterKeys
+from scrapy_urlnorm.crawl.online.rules import RuleRegistry
+from scrapy_urlnorm.crawl.online.suppression import Suppression
+from scrapy_urlnorm.crawl.settings import Config
+from scrapy_urlnorm.site_rules import SiteRule, load_site_rules
+
+HOSTS = SiteRule(
+    site="*.shop.test", kind="host-alias", host=SITE, by="www.shop.test", source="redirect",
+    support=400,
+)  # fmt: skip
+HTTPS = SiteRule(site="*.shop.test", kind="force-scheme", option="https", source="redirect")
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    """One call of `work` does it all, also on a machine that has no time. No process mines."""
+    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)
+    monkeypatch.setattr(mining, "deferred_from_coro", lambda asked: asked.close() or Deferred())
+
+
+@pytest.fixture
+def parts():
+    """A crawl that learns from redirects, and audits."""
+    with closing(Parts()) as parts:
+        yield parts
+
+
+@pytest.fixture
+def taught():
+    """A crawl that has learned that the shop has two names, and audits nothing."""
+    with closing(Parts(has_miner=False, has_audits=False)) as parts:
+        parts.found(HOSTS)
+        yield parts
+
+
+def schedule(parts: Parts, *urls: str) -> list[Request]:
+    requests = [Request(url) for url in urls]
+    assert all(map(parts.schedule, requests))
+    return requests
+
+
+def test_a_page_fetched_before_the_rule_is_a_representative(taught):
+    """A new spelling of an old page does not come into the queue, however often it is found."""
+    taught.found()
+    assert taught.fetch(WWW + "/a") == "fetched"
+    taught.found(HOSTS)
+    assert [taught.fetch(host + "/a") for host in (BARE, WWW) * 3] == ["filtered"] * 6
+    assert taught.stats["suppressed"] == 1
+
+
+def test_what_waits_in_the_queue_is_suppressed_when_it_leaves(taught):
+    """And it comes back, past the dupefilter, when the rule goes."""
+    taught.found()
+    schedule(taught, WWW + "/a", BARE + "/a")
+    taught.found(HOSTS)
+    taught.arrive(taught.leave())
+    assert taught.leave() is None
+    assert taught.state() == "queued 0, in flight 0, coalesced 0, suppressed 1, deferred 0"
+    taught.found()
+    assert taught.queued() == [BARE + "/a"]
+    assert taught.leave().url == BARE + "/a"
+    assert taught.stats["requeued"] == 1
+
+
+def test_other_sites_are_not_touched_by_a_retraction(taught):
+    """Requests that another site suppresses stay where they are."""
+    other = SiteRule(site="*.other.test", kind="force-scheme", option="https", source="redirect")
+    taught.found(other, site="other.test")
+    for url in (WWW + "/a", BARE + "/a", "https://other.test/a", "http://other.test/a"):
+        taught.fetch(url)
+    taught.found()
+    assert taught.queued() == [BARE + "/a"]
+    taught.queue.clear()
+    taught.found(site="other.test")
+    assert taught.queued() == ["http://other.test/a"]
+
+
+def test_pages_of_rules_that_are_gone_represent_nothing_by_them(taught):
+    """By the rules that are left, they do."""
+    taught.found(HOSTS, HTTPS)
+    assert taught.fetch("https://www.shop.test/x") == "fetched"
+    taught.found(HTTPS)
+    assert taught.fetch(BARE + "/x") == "fetched"
+    assert taught.fetch(WWW + "/x") == "filtered"
+
+
+def test_two_requests_in_flight_are_one(taught):
+    """The second one with a cluster key is coalesced, and suppressed when the page comes."""
+    first, _ = schedule(taught, WWW + "/n", BARE + "/n")
+    assert [taught.leave(), taught.leave()] == [first, None]
+    assert taught.state() == "queued 0, in flight 1, coalesced 1, suppressed 0, deferred 0"
+    taught.arrive(first)
+    assert taught.state() == "queued 0, in flight 0, coalesced 0, suppressed 1, deferred 0"
+    assert not taught.learner.idle()
+    assert taught.queued() == []
+
+
+def test_what_is_coalesced_behind_a_failure_is_sent(taught):
+    """As soon as the scheduler is asked for the next request."""
+    first, second = schedule(taught, WWW + "/n", BARE + "/n")
+    taught.leave(), taught.leave()
+    taught.under_way.discard(first)
+    taught.learner.work()
+    assert taught.leave().url == second.url
+
+
+def test_the_twin_that_the_rules_name_is_fetched_though_it_was_found_last(taught):
+    """The first one would be redirected to it, and the dupefilter would stop that."""
+    _, twin = schedule(taught, BARE + "/n", WWW + "/n")
+    assert [taught.leave(), taught.leave()] == [None, twin]
+    taught.arrive(twin)
+    assert taught.stats["suppressed"] == 1
+
+
+def test_a_redirect_within_the_cluster_takes_its_place_in_flight_along(taught):
+    """What is coalesced waits for the page that the redirect leads to."""
+    (first,) = schedule(taught, BARE + "/n?x=1")
+    assert taught.leave() is first
+    taught.learner.redirect(first, WWW + "/n?x=1", status=301)
+    target = Request(WWW + "/n?x=1", meta={"redirect_urls": [first.url]})
+    assert taught.schedule(target)
+    taught.under_way.discard(first)
+    schedule(taught, "https://shop.test/m", "http://shop.test/n?x=1&z")
+    assert taught.leave() is target
+    taught.arrive(target)
+    assert taught.fetch("http://www.shop.test/n?x=1&utm_source=y") == "filtered"
+
+
+def test_the_first_of_a_section_is_audited(parts):
+    """Whatever a rule has proved, in a part of the site where it never acted it is tried."""
+    parts.learn()
+    for section in ("item", "blog"):
+        assert parts.fetch(f"{WWW}/{section}/1") == "fetched"
+        schedule(parts, f"{BARE}/{section}/1")
+        audit = parts.leave()
+        parts.learner.redirect(audit, f"{WWW}/{section}/1", status=301)
+        parts.under_way.discard(audit)
+    assert parts.stats["audits_agreed"] == parts.stats["audits"] == 2
+    assert len(parts.in_force()) == 1
+
+
+def test_an_audit_that_leads_elsewhere_retracts_the_rule(parts):
+    """A temporary redirect may be the only way to a page."""
+    parts.learn()
+    parts.fetch(WWW + "/item/1")
+    schedule(parts, BARE + "/item/1")
+    parts.learner.redirect(parts.leave(), BARE + "/elsewhere", status=302)
+    assert parts.in_force() == ()
+    assert parts.stats["audits_differed"] == parts.stats["retracted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("again", "stat", "is_in_force"),
+    [
+        ("the same as ever", "audits_differed", False),
+        ("something new each time", "audits_unstable", True),
+        ("other words", "audits_agreed", True),
+        (None, "audits_differed", False),
+    ],
+    ids=["the rule is wrong", "the page changes by itself", "both have changed", "no answer"],
+)
+def test_an_audit_with_other_content_is_held_against_its_representative(
+    parts, again, stat, is_in_force
+):
+    """That one is fetched again: only a page that stays as it is retracts a rule."""
+    parts.learn()
+    asked, missing = [], parts.download
+
+    def answer(request):
+        asked.append(request.url)
+        return page_of(request, again) if again else missing(request)
+
+    parts.download = answer
+    assert parts.fetch(WWW + "/item/1", "the same as ever") == "fetched"
+    assert parts.fetch(BARE + "/item/1", "other words") == "fetched"
+    assert asked == [WWW + "/item/1"]
+    assert bool(parts.in_force()) is is_in_force
+    decided = {"audits_agreed", "audits_differed", "audits_unstable"} & set(parts.stats)
+    assert decided == {stat}
+
+
+def test_nothing_is_held_that_is_not_a_plain_first_get(taught):
+    """Retries, redirects in progress, posts, what has its own say, start requests are sent."""
+    taught.fetch(WWW + "/a")
+    for options in (
+        {"dont_filter": True},
+        {"method": "POST"},
+        {"method": "HEAD"},
+        {"body": b"x"},
+        {"cookies": {"a": "b"}},
+        {"meta": {"cookiejar": 1}},
+        {"meta": {"retry_times": 1}},
+        {"meta": {"redirect_urls": [BARE + "/b"]}},
+        {"meta": {"urlnorm": False}},
+        {"meta": {"verbatim_url": True}},
+        {"meta": {"is_start_request": True}},
+    ):
+        request = Request(BARE + "/a", **options)
+        assert taught.learner.on_arrival(request) is None, options
+        assert taught.learner.on_leaving(request), options
+    assert taught.learner.on_arrival(Request(BARE + "/a")) is not None
+
+
+NO_REPRESENTATIVE = {
+    "a retry": (Request(WWW + "/a", meta={"retry_times": 1}), None),
+    "a start request": (Request(WWW + "/a", meta={"is_start_request": True}), None),
+    "dont_filter": (Request(WWW + "/a", dont_filter=True), None),
+    "a post": (Request(WWW + "/a", method="POST"), None),
+    "no HTML": (Request(WWW + "/a"), Response(WWW + "/a", body=b"\x89PNG")),
+    "a page of another URL": (Request(WWW + "/a"), HtmlResponse(WWW + "/b", body=b"<p>b</p>")),
+    "a soft 404": (
+        Request(WWW + "/a"),
+        HtmlResponse(WWW + "/a", body=b"<title>404 Not Found</title><h1>Not Found</h1>"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_REPRESENTATIVE)
+def test_what_is_no_page_of_its_own_stands_for_no_other_url(taught, name):
+    """Behind none of these is a request suppressed."""
+    request, response = NO_REPRESENTATIVE[name]
+    taught.learner.page(request, response or page_of(request))
+    assert taught.learner.on_arrival(Request(BARE + "/a")) is None
+
+
+def test_requests_of_components_are_never_dropped(taught):
+    """A request that did not come through the dupefilter is not the queue's to drop."""
+    taught.fetch(WWW + "/a")
+    assert not taught.learner.is_scheduled(Request(BARE + "/a"))
+    schedule(taught, BARE + "/b")
+    assert taught.learner.is_scheduled(Request(BARE + "/b"))
+
+
+def test_a_rule_is_learned_from_permanent_redirects_of_plain_requests_only(parts):
+    """A temporary one, a retry and a redirect further on in a chain say nothing."""
+    for number in range(30):
+        url, target = f"{BARE}/{number}", f"{WWW}/{number}"
+        parts.learner.redirect(Request(url), target, status=302)
+        for meta in ({"retry_times": 1}, {"redirect_urls": ["http://other.test/"]}):
+            parts.learner.redirect(Request(url, meta=meta), target, status=301)
+    assert parts.learner.rules == ()
+
+
+def test_what_redirects_taught_is_in_force_at_the_start_of_the_next_crawl(tmp_path):
+    """What an audit refuted stays off."""
+    path = tmp_path / "rules.toml"
+    with closing(Parts(URLNORM_LEARNED_PATH=str(path))) as parts:
+        parts.learn()
+        parts.learn("http://other.test", "https://other.test")
+        for scheme in ("https", "http"):
+            parts.fetch(f"{scheme}://other.test/x", f"page of {scheme}")
+    assert {rule.status for rule in load_site_rules(path)} == {"active", "rejected"}
+    with closing(Parts(URLNORM_LEARNED_PATH=str(path), has_audits=False)) as parts:
+        assert [rule.kind for rule in parts.learner.rules if rule.active] == ["host-alias"]
+        assert parts.fetch(WWW + "/a") == "fetched"
+        assert parts.fetch(BARE + "/a") == "filtered"
+        assert parts.fetch("https://other.test/a") == "fetched"
+        assert parts.fetch("http://other.test/a") == "fetched"
+
+
+def test_a_file_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path, caplog):
+    """The setting and the path are named."""
+    path = tmp_path / "folder"
+    with closing(Parts(URLNORM_LEARNED_PATH=str(path))) as parts:
+        path.mkdir()
+        parts.learn()
+        assert len(parts.in_force()) == 1
+        assert "URLNORM_LEARNED_PATH" in caplog.text
+        assert str(path) in caplog.text
+
+
+def test_a_rule_that_does_not_go_with_the_users_is_not_applied(tmp_path, caplog):
+    """Two options of one rule for one host cannot both hold: the user's stays, and it is said."""
+    caplog.set_level("INFO")
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '[[rule]]\nsite = "www.shop.test"\nkind = "remove-directory-index"\n'
+        'option = ["default.asp"]\n'
+    )
+    index = SiteRule(
+        site="www.shop.test",
+        kind="remove-directory-index",
+        option=["index.html"],
+        source="redirect",
+    )
+    with closing(Parts(has_miner=False, URLNORM_SITE_RULES=[str(own)])) as parts:
+        parts.found(index)
+        assert (parts.in_force(), parts.stats["rules"]) == ((), 0)
+        assert "not applied" in caplog.text
+        parts.found(HOSTS)
+        assert parts.in_force() == (HOSTS,)
+
+
+def test_a_rewriter_that_would_never_come_to_an_end_is_not_followed(monkeypatch):
+    """A rewritten URL that would be rewritten again stays as it is."""
+
+    class Flip:
+        def normalize(self, url):
+            return url[:-1] + "ba"["ab".index(url[-1])]
+
+    config = Config.from_settings(Settings({}))
+    flips = Config(**{**vars(config), "rewriter": Flip()})
+    assert UrlNormDownloaderMiddleware(None, flips).process_request(Request(WWW + "/a")) is None
+
+
+# --- nothing that fails in here reaches Scrapy ----------------------------------------------------
+
+
+class BrokenError(Exception):
+    """What nobody thought of."""
+
+
+def broken(*_, **__):
+    raise BrokenError("broken")
+
+
+REQUEST = Request(BARE + "/a")
+#: For each method that Scrapy's components call: what inside it fails, the call, the answer.
+METHODS = {
+    "on_arrival": (Suppression, "on_arrival", lambda learner: learner.on_arrival(REQUEST), None),
+    "on_leaving": (Suppression, "on_leaving", lambda learner: learner.on_leaving(REQUEST), True),
+    "is_scheduled": (
+        ClusterKeys, "fingerprint", lambda learner: learner.is_scheduled(REQUEST), False,
+    ),
+    "work": (Suppression, "work", lambda learner: learner.work(), None),
+    "idle": (Suppression, "idle", lambda learner: learner.idle(), False),
+    "page": (PageAliases, "read", lambda learner: learner.page(REQUEST, page_of(REQUEST)), None),
+    "redirect": (
+        Suppression, "redirected",
+        lambda learner: learner.redirect(REQUEST, WWW + "/a", status=301), None,
+    ),
+    "missing": (
+        PageAliases, "ended_elsewhere", lambda learner: learner.missing(REQUEST), None,
+    ),
+    "release_all": (Suppression, "release_all", lambda learner: learner.release_all(), None),
+    "close": (RuleRegistry, "save", lambda learner: learner.close(), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_failure_sends_the_request_and_is_said_once(taught, name, monkeypatch, caplog):
+    """Whatever is raised inside: the answer is the one that sends, one line says it, all count."""
+    owner, inside, call, answer = METHODS[name]
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, inside, broken)
+        for number in range(1, 4):
+            assert call(taught.learner) is answer
+            assert taught.stats["errors"] == number
+    (record,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert record.levelname == "ERROR"
+    assert "broken" in record.getMessage()
+    assert name in record.getMessage()
+
+
+@pytest.mark.parametrize("inside", ["idle", "work", "expire_in_flight"])
+def test_where_what_is_held_cannot_be_seen_to_it_is_sent(taught, inside, monkeypatch):
+    """No rule is applied any more, and nothing stays suppressed."""
+    taught.fetch(WWW + "/a")
+    assert taught.fetch(BARE + "/a") == "filtered"
+    monkeypatch.setattr(Suppression, inside, broken)
+    taught.learner.work()
+    taught.learner.idle()
+    assert taught.queued() == [BARE + "/a"]
+    assert taught.learner.on_leaving(taught.queue.popleft())
+
+
+def test_a_broken_page_does_not_lose_the_request_that_waits_for_it(taught, monkeypatch):
+    """What failed is that it became a representative: what waits for it is sent."""
+    first, _ = schedule(taught, WWW + "/n", BARE + "/n")
+    taught.leave(), taught.leave()
+    monkeypatch.setattr(learner, "identity_in_crawl", broken)
+    taught.arrive(first)
+    taught.learner.work()
+    assert taught.queued() == [BARE + "/n"]
+
+
+ODD = [
+    "http://h.test",
+    "http://h.test#7",
+    "http://h.test?x",
+    "https://h.test?x",
+    "http://h.test/%ff",
+    "http://h.test/a%ED%A0%80b",
+    "http://[::1]/a",
+    "http://h.test:65535/a",
+    f"http://{'a' * 5_000}.test/a",
+    f"http://{'a.' * 2_500}test/a",
+    f"http://h.test/{'a/' * 5_000}",
+]
+
+
+@pytest.mark.parametrize("url", ODD, ids=[url[:30] for url in ODD])
+def test_odd_urls_go_through_every_step_without_an_error(url, caplog):
+    """Empty paths, very long hosts, what is no Unicode: with rules in force for their site."""
+    rule = SiteRule(site="*.h.test", kind="force-scheme", option="https", source="redirect")
+    with closing(Parts(has_miner=False)) as parts:
+        parts.found(rule, site="h.test")
+        request = Request(url)
+        parts.learner.on_arrival(request)
+        parts.learner.on_leaving(request)
+        parts.under_way.add(request)
+        parts.learner.redirect(request, "https://h.test", status=301)
+        parts.arrive(request)
+        parts.learner.on_arrival(Request(url.replace("http:", "https:")))
+        parts.learner.work()
+        parts.learner.idle()
+        assert parts.stats["errors"] == 0
+    assert "failed" not in caplog.text
+
+
+TARGETS = ["", "http://", "http://[/", "mailto:a@b", "http://h.test/\ud800", "//x", "http://h.test"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_odd_targets_of_redirects_reach_nobody(parts, target):
+    """What Scrapy would not follow either is at most counted."""
+    for number in range(5):
+        parts.learner.redirect(Request(f"{BARE}/{number}"), target, status=301)
+    assert parts.in_force() == ()
+    assert parts.fetch(WWW + "/a") == "fetched"
