@@ -145,16 +145,17 @@ def _verdict(shown: list[Shown], *, needs_control: bool) -> Verdict | None:
     """
     if len(shown) == 1 or (len(shown) == 2 and needs_control):
         return None
-    said = verdict(*shown[:3])
+    said = verdict(shown[0], shown[1])
     if len(shown) == 2:
         return said
     if not same_content(shown[0].content, shown[2].content):
         return Verdict.UNSTABLE
-    if said is not Verdict.DIFFERS:
+    if said is Verdict.AGREES:
         return said
     if len(shown) == 3:
         return None
-    return said if same_content(shown[1].content, shown[3].content) else Verdict.UNSTABLE
+    is_steady = same_content(shown[1].content, shown[3].content)
+    return Verdict.DIFFERS if is_steady else Verdict.UNSTABLE
 
 
 def run(settings: Settings, probes: Iterable[Probe]) -> None:

@@ -40,6 +40,7 @@ SITE_RULES = "URLNORM_SITE_RULES"
 LEARN = "URLNORM_LEARN"
 LEARNED_PATH = "URLNORM_LEARNED_PATH"
 DEFER_DUPLICATES = "URLNORM_DEFER_DUPLICATES"
+PAIRS = "URLNORM_PAIRS"
 STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
 MEDIA = "URLNORM_MEDIA"
@@ -83,6 +84,12 @@ SETTINGS: Mapping[str, Setting] = {
         "parameters) of which most brought nothing new are sent after all others, unless their "
         "priority is above 0; by then a rule may say which of them to send. False leaves the "
         "order of the crawl as it is",
+    ),
+    PAIRS: Setting(
+        0.015,
+        "a number from 0 to 1",
+        f"with {LEARN} = content, the share of pages that are fetched twice, to learn what of them "
+        "changes by itself; none where a site has fewer than 40 pages, and few where it holds still",
     ),
     STORE: Setting(
         None,
@@ -175,6 +182,9 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/audits_agreed": "of these, those that found what the rule says",
     "urlnorm/learned/audits_differed": "of these, those that found something else",
     "urlnorm/learned/audits_unstable": "of these, those that say nothing: the page changes by itself",
+    "urlnorm/learned/pairs": "pages fetched again, to learn what of them changes by itself",
+    "urlnorm/learned/second_fetches": "requests sent for that, and to compare an audit with its "
+    "representative",
     "urlnorm/learned/errors": "failures of what was learned; each request concerned was sent",
 }
 
@@ -191,6 +201,7 @@ class Config:
     learned_path: Path | None
     learned: tuple[SiteRule, ...]  #: by an earlier crawl
     defers_duplicates: bool
+    pairs: float  #: the share of pages that are fetched twice
     store: str
     store_options: Mapping[str, Any]
     jobdir: str | None
@@ -223,6 +234,7 @@ class Config:
                 _load(learned_path, LEARNED_PATH) if learned_path and learned_path.exists() else ()
             ),
             defers_duplicates=_bool(settings, DEFER_DUPLICATES),
+            pairs=_share(settings, PAIRS),
             store=_text(settings, STORE) or default_spec(str(jobdir) if jobdir else None),
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,
@@ -307,6 +319,17 @@ def _bool(settings: BaseSettings, name: str) -> bool:
     if value not in (0, 1) and value not in _WORDS_TRUE_FALSE:
         raise _bad(name, value)
     return settings.getbool(name, bool(SETTINGS[name].default))
+
+
+def _share(settings: BaseSettings, name: str) -> float:
+    value = _value(settings, name)
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        raise _bad(name, value) from None
+    if not 0 <= share <= 1:
+        raise _bad(name, value)
+    return share
 
 
 def _text(settings: BaseSettings, name: str) -> str:

@@ -22,7 +22,7 @@ from zlib import crc32
 from scrapy_urlnorm.learning.alias_links import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 #: Contents that have to agree before a pattern is accepted.
 VOTES = 5
@@ -38,6 +38,10 @@ MAX_PLACES = 30_000
 MAX_CLAIMS = 8
 _MAX_EXAMPLES = 2
 _MAX_VOTES = 500
+
+
+#: Where pages change by themselves, one vote against a pattern is tolerated for so many for it.
+_TOLERATED = 5
 
 
 class Pattern:
@@ -56,6 +60,7 @@ class Pattern:
         self.look = look
         self.is_single = is_single  #: whether each place was met on one content only
         self.agreed: set[int] = set()  #: contents, as `_vote_of` has them
+        self.differed = 0  #: votes against it, where pages change by themselves
         self.is_dead = False
         self.note = ""  #: why it is dead
         self.examples: list[tuple[str, str]] = []  #: names and the pages that named them
@@ -117,6 +122,8 @@ class SiteAliases:
         self._patterns: dict[tuple[tuple[str, ...], bool], Pattern] = {}
         self._claims: dict[bytes, tuple[Claim, ...]] = {}  # by the key of the name
         self._places: dict[str, str | None] = {}  # the one content that has it; None: several
+        #: Whether its pages change by themselves: then a name may be wrong, and one vote kills none.
+        self.is_restless = False
         #: Patterns that were accepted, or were and are dead, for the owner to take out.
         self.news: list[Pattern] = []
 
@@ -290,11 +297,25 @@ class SiteAliases:
                 pattern.agreed.add(_vote_of(found))
                 if pattern.is_accepted and not was_accepted:
                     self.news.append(pattern)
-        elif pattern.is_accepted:
+            return []
+        pattern.differed += 1
+        if pattern.is_accepted:
             return [Doubt(pattern, key, claim.link.url, claim.page)]
-        else:
+        if not self.is_restless or _TOLERATED * pattern.differed > pattern.support + _TOLERATED:
             self.kill(pattern, f"other content than the page that named it: {claim.link.url}")
         return []
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Take note that contents have other names: the new one by the old one."""
+        for place, content in self._places.items():
+            self._places[place] = names.get(content, content) if content else None
+        for key, claims in self._claims.items():
+            self._claims[key] = tuple(
+                claim._replace(content=names.get(claim.content, claim.content)) for claim in claims
+            )
+        votes = {_vote_of(old): _vote_of(new) for old, new in names.items()}
+        for pattern in self._patterns.values():
+            pattern.agreed = {votes.get(vote, vote) for vote in pattern.agreed}
 
     def kill(self, pattern: Pattern, note: str) -> None:
         """Take note that a pattern is wrong: its aliases hold no more on this site.

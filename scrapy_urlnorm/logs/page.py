@@ -111,9 +111,8 @@ def _read(
 ) -> tuple[list[str], Names]:
     root = _parse(page) if isinstance(page, str) else page
     lines, words = _lines_and_words(root, url, canonical, raw)
-    kind = None
-    if sum(words.values()) < _SHORT:
-        kind = _kind(root)
+    kind = kind_of(root, number := sum(words.values()))
+    if number < _SHORT:
         frames = _frames(root)
         lines += frames
         words.update(word for line in frames for word in line.split(" "))
@@ -160,7 +159,7 @@ def _lines_and_words(
     lines = [line for block in " ".join(found).split(mark) if (line := block.strip(" "))]
     words = Counter(found)
     del words[mark]
-    shown = _without_echoes(_without_arrows(lines, words), url, canonical)
+    shown = without_what_it_says_of_itself(lines, url, canonical, words)
     shown = without_volatile(shown, words)
     if shown is lines:
         return lines, words
@@ -171,6 +170,13 @@ def _lines_and_words(
             words.subtract(before.split())
             words.update(kept)
     return [line for line in shown if line], words
+
+
+def without_what_it_says_of_itself(
+    lines: list[str], url: str, canonical: str | None, words: Iterable[str] | None = None
+) -> list[str]:
+    """Return the lines without sort arrows and what repeats the URL; the same list if unchanged."""
+    return _without_echoes(_without_arrows(lines, words or lines), url, canonical)
 
 
 def _without_arrows(lines: list[str], words: Iterable[str]) -> list[str]:
@@ -221,8 +227,10 @@ def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
     return echoes
 
 
-def _kind(root: html.HtmlElement) -> str | None:
-    """Return "wall" or "missing" for a short page, by its title and main heading, else None."""
+def kind_of(root: html.HtmlElement, words: int) -> str | None:
+    """Return "wall" or "missing" for a page of few *words*, by title and heading, else None."""
+    if words >= _SHORT:
+        return None
     heads = [beginning(head) for head in _HEADS(root)]
     if any(_LOGIN.search(head) for head in heads) and root.xpath(
         "boolean(//input[@type='password'])"

@@ -11,7 +11,8 @@ from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 
-from scrapy_urlnorm.logs.page import NO_WORDS, identify, names_of
+from scrapy_urlnorm.logs.blocks import Block, blocks_of
+from scrapy_urlnorm.logs.page import NO_WORDS, identify, kind_of, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +101,33 @@ def identity_of(response: Response, most: int = MAX_BYTES) -> Identity | None:
     if read is None or read[0].bag_digest == NO_WORDS:
         return Identity(digest)
     return Identity(digest, *read[0])
+
+
+def shown_by(
+    response: Response, most: int = MAX_BYTES
+) -> tuple[Identity | None, list[Block] | None]:
+    """Return the identity of a response by its bytes, and of HTML the blocks of the page.
+
+    The identity is ``None``, as from `identity_of`, for what did not arrive whole. The blocks are
+    ``None`` for what is no HTML, longer than *most* bytes, or cannot be parsed.
+    """
+    digest = body_digest(response)
+    if digest is None or not response.body:
+        return None, None
+    if not isinstance(response, HtmlResponse):
+        return Identity(digest, kind=FILE), None
+    read = _parsed(response, _blocks_and_kind) if len(response.body) <= most else None
+    if read is None:
+        return Identity(digest), None
+    blocks, kind = read[0]
+    return Identity(digest, kind=kind), blocks
+
+
+def _blocks_and_kind(
+    root: Any, url: str, canonical: str | None, raw: str | None
+) -> tuple[list[Block], str | None]:
+    blocks = blocks_of(root, url, canonical, raw)
+    return blocks, kind_of(root, sum(1 + b.line.count(" ") for b in blocks if b.is_text))
 
 
 def body_digest(response: Response) -> str | None:

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     from lxml import html
 
-__all__ = ["beginning", "text_of"]
+__all__ = ["INLINE", "UNSEEN", "beginning", "prepared", "text_of"]
 
 _HEAD_TEXTS, _HEAD = 50, 300
 """Text nodes, and characters, of a heading that are read. A page made to be slow has more."""
 
 # fmt: off
-_UNSEEN = (
+UNSEEN = (
     "audio", "canvas", "datalist", "iframe", "math", "noscript", "object", "script", "style", "svg",
     "template", "video",
 )
-_INLINE = (
+INLINE = (
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em", "font",
     "i", "ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike",
     "strong", "sub", "sup", "tt", "u", "var", "wbr",
@@ -69,8 +69,8 @@ _STYLESHEET = f"""
 </xsl:template>
 <xsl:template match="head"><xsl:text>MARK</xsl:text><xsl:value-of select="(.//title)[1]"/>
 <xsl:text>MARK</xsl:text></xsl:template>
-<xsl:template match="{"|".join(_INLINE)}"><xsl:apply-templates/></xsl:template>
-<xsl:template match="{"|".join(_UNSEEN)}"/>
+<xsl:template match="{"|".join(INLINE)}"><xsl:apply-templates/></xsl:template>
+<xsl:template match="{"|".join(UNSEEN)}"/>
 </xsl:stylesheet>"""
 
 
@@ -81,14 +81,23 @@ def text_of(root: html.HtmlElement, raw: str | None = None) -> tuple[str, str]:
     (scripts, hidden elements) and what tells about the visit by its class. The tree is not
     changed. *raw* is the text that was parsed; without it, the page is written out once more.
     """
+    root, (mark,) = prepared(root, raw, 1)
+    return str(_stylesheet(mark)(root)), mark
+
+
+def prepared(
+    root: html.HtmlElement, raw: str | None, number: int
+) -> tuple[html.HtmlElement, list[str]]:
+    """Return the tree without what is left out, and a *number* of marks that no text of it has."""
     source = _source(root, raw)
-    mark = next((m for m in _NONCHARACTERS if not _may_hold(source, m)), _NONCHARACTERS[0])
+    unused = (mark for mark in _NONCHARACTERS if not _may_hold(source, mark))
+    marks = list(islice(unused, number))
     if any(True for _ in _left_out(root, source)):
         root = deepcopy(root)
         for element in list(_left_out(root, source)):
             if next(element.iterancestors("head"), None) is None:  # a title is always read
                 element.clear(keep_tail=True)
-    return str(_stylesheet(mark)(root)), mark
+    return root, marks if len(marks) == number else list(_NONCHARACTERS[:number])
 
 
 def _source(root: html.HtmlElement, raw: str | None) -> bytes:

@@ -21,7 +21,7 @@ from scrapy_urlnorm.logs.self_links import names_of
 from scrapy_urlnorm.masking import placeholders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from scrapy import Request
     from scrapy.http import Response
@@ -255,6 +255,20 @@ class PageAliases:
         if site is not None and not pattern.is_dead:
             site.kill(pattern, note)
             self._tell_of_news(site)
+
+    def renamed(self, site: str, names: Mapping[str, str]) -> None:
+        """Take note that contents of pages of *site* have other names now, by the old ones."""
+        if (known := self._sites.get(site)) is not None:
+            known.rename(names)
+
+    def begin_anew(self, site: str) -> None:
+        """Forget what was learned of *site*: its pages turned out to change by themselves."""
+        if (known := self._sites.get(site)) is not None:
+            self._names -= len(known)
+            self._on_trial.pop(site, None)
+            self._keys.give_keys(site, has_aliases=False)
+            self._sites[site] = anew = SiteAliases(site)
+            anew.is_restless = True
 
     def forget_all(self) -> None:
         """Forget all that was learned: no alias holds any more."""

@@ -11,13 +11,15 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.logs.observation import LEAST_FILE
-from scrapy_urlnorm.logs.page_identity import Identity, identity_of
+from scrapy_urlnorm.logs.page_identity import Identity, shown_by
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.http import Response
+
+    from scrapy_urlnorm.logs.blocks import Block
 
 #: Hexadecimal digits of the digest of a page's words that crawlers tell one another.
 TOLD_WORDS = 24
@@ -45,35 +47,53 @@ class Shown(NamedTuple):
     url: str  #: "" where it is not known: the page arrived at another crawler
     content: Identity | None
     response: Response | None = None  #: without it the links are not compared
+    blocks: list[Block] | None = None
 
 
 def verdict(
     representative: Shown,
     found: Shown,
-    again: Shown | None = None,
+    again: tuple[Shown | None, Shown | None] | None = None,
     *,
     key_of: Callable[[str], object] = lambda url: url,
+    is_same: Callable[[Shown, Shown], bool | None] | None = None,
 ) -> Verdict | None:
     """Return whether *found*, the page of a URL, is the one that *representative* showed.
 
-    ``None`` asks the caller to fetch the representative *again*: other content may mean that the
-    page changes by itself. *key_of* returns cluster keys, for the links of the page.
+    ``None`` asks the caller to fetch the representative *again*, twice: other content may mean that
+    the page changes by itself. *is_same* compares pages that were fetched one after the other.
+    *key_of* returns cluster keys, for the links of the page.
+
+    =====================================  ======================================================
+    the page equals the representative     agrees
+    it equals the representative now       agrees, or unstable if the representative has changed
+    it does not                            differs, whatever the representative has become
+    the representative does not come       unstable
+    =====================================  ======================================================
     """
-    if same_content(representative.content, found.content):
-        return Verdict.DIFFERS if leads_elsewhere(representative, found, key_of) else Verdict.AGREES
+    is_same = is_same or (lambda one, other: same_content(one.content, other.content))
     if again is None:
+        if same_content(representative.content, found.content):
+            is_other = leads_elsewhere(representative, found, key_of)
+            return Verdict.DIFFERS if is_other else Verdict.AGREES
         return None if representative.url else Verdict.DIFFERS
-    if same_content(again.content, found.content):
-        return Verdict.AGREES
-    before, now = representative.content, again.content
-    if before is not None and now is not None and not same_content(before, now):
+    now, after = again
+    if now is None or after is None or (said := is_same(found, now)) is None:
         return Verdict.UNSTABLE
-    return Verdict.DIFFERS
+    if not said or leads_elsewhere(representative, found, key_of):
+        return Verdict.DIFFERS
+    has_stayed = representative.content is None or is_same(representative, now)
+    return Verdict.AGREES if has_stayed else Verdict.UNSTABLE
 
 
-def identity_in_crawl(response: Response) -> Identity | None:
-    """Return the identity of the content of a page, as fast as a running crawl needs it."""
-    return identity_of(response, LARGEST_READ)
+def shown_in_crawl(response: Response) -> tuple[Identity | None, list[Block] | None]:
+    """Return the identity of a page by its bytes, and its blocks if it is no larger than may be."""
+    return shown_by(response, LARGEST_READ)
+
+
+def blocks_in_crawl(response: Response) -> list[Block] | None:
+    """Return the blocks of a page that was fetched again."""
+    return shown_in_crawl(response)[1]
 
 
 def is_comparable(response: Response) -> bool:

@@ -123,6 +123,13 @@ class Evidence:
         select = "SELECT 1 FROM evidence WHERE site = ? AND content = ? AND url != ? LIMIT 1"
         return bool(self._database.read(select, name, row.content, row.url))
 
+    def rename(self, name: str, url: str, content: str | None) -> None:
+        """Take note that the content of a page of the site *name* has another name."""
+        site = self._sites.get(name)
+        update = "UPDATE evidence SET content = ? WHERE site = ? AND url = ?"
+        if site is not None and self._database.write(update, content, name, url) and content:
+            site.events += self._is_event(name, Row(url, 200, content, None))
+
     def _thin_out(self, name: str, site: _Site) -> None:
         """Keep the rows of every second path."""
         site.parts *= 2

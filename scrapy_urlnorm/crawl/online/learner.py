@@ -17,12 +17,15 @@ from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.components import ask_again, site_of
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
+from scrapy_urlnorm.crawl.online.arrivals import Arrival, Arrivals
 from scrapy_urlnorm.crawl.online.audits import Audits
-from scrapy_urlnorm.crawl.online.comparison import Shown, identity_in_crawl, is_comparable
+from scrapy_urlnorm.crawl.online.comparison import Shown, is_comparable, shown_in_crawl
 from scrapy_urlnorm.crawl.online.evidence import Evidence
 from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.mining import Mining
+from scrapy_urlnorm.crawl.online.names import Names
+from scrapy_urlnorm.crawl.online.pairs import Pairs
 from scrapy_urlnorm.crawl.online.requests import (
     DuplicateRates,
     is_evidence,
@@ -124,15 +127,30 @@ class Learner:
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
             rates=rates if config.defers_duplicates else None,
         )
+        self._names = names = Names(
+            database,
+            keys,
+            crawler.spider,
+            on_renamed=self._renamed,
+            on_all_renamed=self._all_renamed,
+        )
+        self._pairs = Pairs(
+            *(crawler, names, frontier, config.pairs if contents else 0), on_failure=self.failed
+        )
+        self._arrivals = Arrivals(
+            names, on_settled=self._settled, on_restless=self._aliases.begin_anew
+        )
         self._verdicts = Verdicts(
-            *(crawler, keys, pages, audits, self._aliases, frontier),
+            *(keys, pages, audits, self._aliases, frontier, names, self._pairs),
             on_differs=self._contradicted,
+            on_changed=self._suppression.representative_changed,
             on_failure=self.failed,
         )
         self._mining = Mining(
             *(Evidence(database), self._registry, rates),
             contents=contents,
             count=count,
+            is_settled=names.is_named,
             on_mined=self._mined,
             on_error=lambda error: self.failed("mining", RuntimeError(error)),
         )
@@ -207,6 +225,8 @@ class Learner:
         deadline = monotonic() + SLICE_SECONDS
         try:
             self._suppression.expire_in_flight()
+            self._names.work(lambda: monotonic() > deadline)
+            self._arrivals.work()
             self._suppression.work(lambda: monotonic() > deadline)
             self._mining.work()
         except Exception as error:  # noqa: BLE001 - as in `fail_open`
@@ -221,6 +241,13 @@ class Learner:
         try:
             suppression = self._suppression
             self._registry.sync(at_once=True)
+            if self._pairs.is_waiting:
+                return True
+            if self._names.is_renaming:
+                self.work()
+                ask_again(self._crawler)
+                return True
+            self._arrivals.work(is_last=True)
             is_last = not suppression.is_sending
             is_mining = self._mining.look_again(suppression.unmined, is_last=is_last)
             if self._verdicts.is_waiting or is_mining:
@@ -285,22 +312,45 @@ class Learner:
         said = self._aliases.read(request, response)
         learns = is_comparable(response) and self._mining.wants_content(request.url)
         is_compared = learns or said.counts or bool(self._keys.rules(site))
-        content = identity_in_crawl(response) if is_compared else None
+        content, blocks = shown_in_crawl(response) if is_compared else (None, None)
+        if content is not None and blocks is not None:
+            content = self._names.arrived(request, content, blocks)
         audit = None
         if self._keys.has_keys(site):
             audit = self._audits.get(self._keys.fingerprint(request))
         if audit is not None:
             self._audits.answered(audit)
-            self._verdicts.page(audit, Shown(request.url, content, response))
-        if may_represent(request) and (content is not None or not learns):
-            known = content if learns else None
-            self._mining.page(request, response, known, is_audit=audit is not None)
+            self._verdicts.page(audit, Shown(request.url, content, response, blocks))
         page = None
         if self._stands_for_others(request, response, content):
             page = self._suppression.page(request, content)
-        doubts = self._aliases.arrived(said, content, page)
+        arrival = Arrival(
+            *(request.url, self._keys.fingerprint(request), response.status, content),
+            may_represent(request) and (content is not None or not learns),
+            *(said, page, audit),
+        )
+        self._arrivals.add(site, arrival)
+        if learns and blocks is not None:
+            self._pairs.arrived(request, blocks)
+
+    def _settled(self, arrival: Arrival) -> None:
+        """Have a page speak for rules and page aliases: its name is settled."""
+        url, content, audit = arrival.url, arrival.content, arrival.audit
+        if arrival.is_evidence:
+            known = content if self._mining.wants_content(url) else None
+            self._mining.page(url, arrival.status, known, is_audit=audit is not None)
+        doubts = self._aliases.arrived(arrival.said, content, arrival.page)
         examined = () if audit is None else audit.match.reasons
-        self._verdicts.doubted(doubts, content, keys=said.keys, examined=examined)
+        keys = arrival.said.keys
+        self._verdicts.doubted(doubts, content, keys=keys, examined=examined)
+
+    def _all_renamed(self, site: str, names: dict[str, str]) -> None:
+        self._aliases.renamed(site, names)
+
+    def _renamed(self, site: str, fingerprint: bytes, url: str, content: Identity) -> None:
+        """Take note that the content of a page has another name."""
+        self._pages.rename(fingerprint, content)
+        self._mining.renamed(site, url, content)
 
     @fail_open(None)
     def missing(self, request: Request) -> None:

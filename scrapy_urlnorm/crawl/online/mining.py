@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from scrapy import Request
-    from scrapy.http import Response
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
@@ -61,7 +60,8 @@ class Mining:
     """Fills the evidence and has sites mined when that is worth it.
 
     Without *contents*, only redirects and robots.txt teach. *rates* counts how many pages bring
-    nothing new. *count* adds to a statistic. *on_mined* is called with what the miner found, and
+    nothing new. *is_settled* says whether the pages of a site bear their names: if not, the site is
+    mined later. *count* adds to a statistic. *on_mined* is called with what the miner found, and
     *on_error* with what went wrong in it.
     """
 
@@ -73,9 +73,11 @@ class Mining:
         *,
         contents: bool,
         count: Callable[[str, float], None],
+        is_settled: Callable[[str], bool],
         on_mined: Callable[[Mined], None],
         on_error: Callable[[str], None],
     ) -> None:
+        self._is_settled = is_settled
         self._evidence = evidence
         self._registry = registry
         self._rates = rates
@@ -93,19 +95,17 @@ class Mining:
         """Return whether the content of a page may teach something."""
         return self._contents or (bool(self._candidates) and site_of(url) in self._candidates)
 
-    def page(
-        self, request: Request, response: Response, content: Identity | None, *, is_audit: bool
-    ) -> None:
-        """Write down that *request* was answered with a page with this *content*.
+    def page(self, url: str, status: int, content: Identity | None, *, is_audit: bool) -> None:
+        """Write down that *url* was answered with a page with this *content*.
 
         That an audit brings nothing new says nothing of the other URLs of its kind.
         """
         name = None if content is None else content.name
         if content is not None and content.kind == FILE:
             name = OF_FILE + content.name
-        is_duplicate = self._add(Row(request.url, response.status, name, None))
+        is_duplicate = self._add(Row(url, status, name, None))
         if name is not None and is_duplicate is not None and not is_audit:
-            self._rates.add(site_of(request.url), request.url, is_duplicate=is_duplicate)
+            self._rates.add(site_of(url), url, is_duplicate=is_duplicate)
 
     def redirect(self, request: Request, target: str, status: int) -> None:
         """Write down that *request* was redirected to *target*."""
@@ -126,7 +126,9 @@ class Mining:
     def _add(self, row: Row) -> bool | None:
         site = site_of(row.url)
         is_event = self._evidence.add(site, row)
-        if self._evidence.is_due(site, has_time=self._worker.has_time):
+        if not self._is_settled(site):
+            self._later.add(site)
+        elif self._evidence.is_due(site, has_time=self._worker.has_time):
             if is_event and row.content is None and self._evidence.count(site) <= MINED_AT_ONCE:
                 self._worker.mine_at_once(site)
             else:
@@ -145,8 +147,15 @@ class Mining:
         """Mine a site for which there was no time when its last page arrived."""
         if self._later and self._worker.has_time:
             site = self._later.pop()
-            if self._evidence.is_due(site, has_time=True):
+            if not self._is_settled(site):
+                self._later.add(site)
+            elif self._evidence.is_due(site, has_time=True):
                 self._worker.request(site)
+
+    def renamed(self, site: str, url: str, content: Identity) -> None:
+        """Take note that the content of a page has another name."""
+        self._evidence.rename(site, url, content.name)
+        self._later.add(site)
 
     def look_again(self, eager: Collection[str], *, is_last: bool) -> bool:
         """Begin to mine the sites that wait for a last look, if it *is_last*.

@@ -337,6 +337,12 @@ class Suppression:
 
     # --- other rules and aliases ------------------------------------------------------------
 
+    def representative_changed(self, page: Page) -> None:
+        """Send what waits behind a page that is another one now, or have others represent it."""
+        cluster = self._pages.drop(page.fingerprint)
+        for held in self._held.find(SUPPRESSED, cluster=cluster) if cluster else ():
+            self._resolve_or_send(held)
+
     def contested(self, keys: Keys) -> None:
         """Send what repeats no page any more, since two pages claim a name with *keys*."""
         for held in self._held.find(SUPPRESSED, cluster=keys.cluster):

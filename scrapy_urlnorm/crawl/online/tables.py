@@ -181,6 +181,18 @@ class Pages:
             return Page(fingerprint, url or "", content, depth)
         return None
 
+    def rename(self, fingerprint: bytes, content: Identity) -> None:
+        """Take note that the content of a page has another name."""
+        update = "UPDATE page SET content = ? WHERE fingerprint = ? AND content NOT NULL"
+        self._database.write(update, json.dumps(content), fingerprint)
+
+    def drop(self, fingerprint: bytes) -> bytes | None:
+        """Have a page represent nothing any more; return the cluster key that it had."""
+        select = "SELECT cluster FROM page WHERE fingerprint = ?"
+        rows = self._database.read(select, fingerprint)
+        self._database.write("UPDATE page SET cluster = NULL WHERE fingerprint = ?", fingerprint)
+        return rows[0][0] if rows else None
+
     def rekey(self, site: str) -> Iterator[None]:
         """Make the cluster keys of *site* anew, a page at each step."""
         number = 0

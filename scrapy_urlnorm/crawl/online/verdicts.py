@@ -2,60 +2,73 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from scrapy import Request
-from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
 
+from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.audits import Audit
-from scrapy_urlnorm.crawl.online.comparison import Shown, Verdict, identity_in_crawl, verdict
+from scrapy_urlnorm.crawl.online.comparison import (
+    Shown,
+    Verdict,
+    same_content,
+    shown_in_crawl,
+    verdict,
+)
 from scrapy_urlnorm.crawl.online.tables import Match, Reason
+from scrapy_urlnorm.logs.units import family_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-
-    from scrapy.crawler import Crawler
 
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.audits import Audits
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
-    from scrapy_urlnorm.crawl.online.tables import Pages
+    from scrapy_urlnorm.crawl.online.names import Names
+    from scrapy_urlnorm.crawl.online.pairs import Pairs
+    from scrapy_urlnorm.crawl.online.tables import Page, Pages
     from scrapy_urlnorm.learning.aliases import Doubt
     from scrapy_urlnorm.logs.page_identity import Identity
 
-logger = logging.getLogger(__name__)
+
+def _other(page: Page, audit: Audit) -> str:
+    return f"other content than {page.url or 'its twin'}: {audit.url}"
 
 
 class Verdicts:
     """Tells `Audits` how each audit ended, and *on_differs* which reason is wrong, and why.
 
     A page with other content than its representative does not prove a rule wrong: the page may
-    change by itself from one fetch to the next. So the representative is fetched once more.
-    *on_failure* is told what failed, and with which error.
+    change by itself from one fetch to the next. So the representative is fetched twice more: pages
+    that were fetched one after the other are compared. *on_changed* is told of a representative
+    that is another page now, *on_failure* what failed, and with which error.
     """
 
     def __init__(
         self,
-        crawler: Crawler,
         keys: ClusterKeys,
         pages: Pages,
         audits: Audits,
         aliases: PageAliases,
         frontier: CrawlFrontier,
+        names: Names,
+        pairs: Pairs,
         *,
         on_differs: Callable[[Reason, str], None],
+        on_changed: Callable[[Page], None],
         on_failure: Callable[[str, Exception], None],
     ) -> None:
-        self._crawler = crawler
         self._keys = keys
         self._pages = pages
         self._audits = audits
         self._aliases = aliases
         self._frontier = frontier
+        self._names = names
+        self._pairs = pairs
         self._on_differs = on_differs
+        self._on_changed = on_changed
         self._on_failure = on_failure
         self._fetches = 0
 
@@ -77,36 +90,83 @@ class Verdicts:
         elif not match.is_alias and self._keys.cluster_of(onto.url) != match.keys.cluster:
             self._say(audit, Verdict.DIFFERS, f"redirects elsewhere: {onto.url}")
         elif is_known and (page := self._pages.get(fingerprint)) is not None:
-            self.page(audit, Shown(onto.url, page.content))
+            self.page(audit, self._stored(onto.url, page))
         elif not self._audits.move(audit, fingerprint):
             self._audits.ended(audit)
 
-    def page(self, audit: Audit, found: Shown, again: Shown | None = None) -> None:
+    def page(self, audit: Audit, found: Shown) -> None:
         """Decide about an audit that was answered with a page, or fetch its representative again."""
-        page = audit.match.page
-        said = verdict(Shown(page.url, page.content), found, again, key_of=self._keys.cluster_of)
-        if said is not None:
-            self._say(audit, said, f"other content than {page.url or 'its twin'}: {audit.url}")
-            return
-        self._fetches += 1
-        deferred_from_coro(self._fetch_again(audit, found))
+        page = self._pages.get(audit.match.page.fingerprint) or audit.match.page
+        said = verdict(Shown(page.url, page.content), found, key_of=self._keys.cluster_of)
+        if (
+            said is Verdict.DIFFERS
+            and not page.url
+            and self._names.units(site_of(found.url)).different
+        ):
+            said = Verdict.UNSTABLE  # the other crawler names pages by what it knows
+        if said is None:
+            self._fetches += 1
+            deferred_from_coro(self._fetch_again(audit, page, found))
+        else:
+            self._say(audit, said, _other(page, audit))
 
-    async def _fetch_again(self, audit: Audit, found: Shown) -> None:
-        url, content = audit.match.page.url, None
+    async def _fetch_again(self, audit: Audit, page: Page, found: Shown) -> None:
         try:
-            assert self._crawler.engine is not None
-            request = Request(url, callback=NO_CALLBACK, dont_filter=True)
-            response = await self._crawler.engine.download_async(request)
-            if 200 <= response.status < 300:
-                content = identity_in_crawl(response)
-        except Exception as error:  # noqa: BLE001 - any failure of a download
-            logger.debug("A page could not be fetched again: %(error)r", {"error": error})
+            shown = self._names.page(page.fingerprint)
+            request = Request(page.url)
+            if shown is not None and shown.request is not None:
+                request = self._frontier.unpack(shown.request) or request
+            now = await self._shown(request)
+            after = now
+            if now is not None and now.blocks is not None:
+                after = await self._shown(request)
         finally:
             self._fetches -= 1
         try:
-            self.page(audit, found, Shown(url, content))
+            self._decide(audit, page, found, now, after)
         except Exception as error:  # noqa: BLE001 - Twisted would only log it
             self._on_failure("verdict", error)
+
+    async def _shown(self, request: Request) -> Shown | None:
+        response = await self._pairs.response(request)
+        if response is None:
+            return None
+        content, blocks = shown_in_crawl(response)
+        if content is not None and blocks is not None:
+            content = content._replace(bag_digest=self._names.strict_name(request.url, blocks))
+        return Shown(request.url, content, blocks=blocks)
+
+    def _decide(
+        self, audit: Audit, page: Page, found: Shown, now: Shown | None, after: Shown | None
+    ) -> None:
+        """Compare a page with its representative up to what that changes between two fetches."""
+        known, site = self._names.page(page.fingerprint), site_of(page.url)
+        before = Shown(page.url, page.content, blocks=known.blocks if known else None)
+        units, families = self._names.units(site), {family_of(page.url), family_of(found.url)}
+        out = {unit for family in families for unit in units.left_out(family)}
+        if now and after and now.blocks and after.blocks:
+            out |= units.moved(now.blocks, after.blocks)
+
+        def is_same(one: Shown, other: Shown) -> bool | None:
+            if same_content(one.content, other.content):
+                return True
+            if not one.blocks or not other.blocks:
+                return False
+            # What tells the time moves between two fetches that lie far apart.
+            is_fresh = one is found and audit.match.keys.fingerprint
+            moved = out if is_fresh else out | units.timed
+            return units.same(one.blocks, other.blocks, moved)
+
+        again, key_of = (now, after), self._keys.cluster_of
+        said = verdict(before, found, again, key_of=key_of, is_same=is_same) or Verdict.UNSTABLE
+        if now and said is Verdict.DIFFERS and self._names.is_shared(site, now.blocks, page.url):
+            said = Verdict.UNSTABLE  # what many URLs show may be an outage
+        if known is not None and now and after and now.blocks and after.blocks:
+            self._pairs.learn(site, known.family, now.blocks, after.blocks)
+            self._pairs.learn_late(site, known, now.blocks)
+        self._say(audit, said, _other(page, audit))
+        if said is Verdict.UNSTABLE and now is not None:
+            self._on_changed(page)
 
     def _say(self, audit: Audit, said: Verdict, note: str = "") -> None:
         if said is Verdict.AGREES:
@@ -121,6 +181,10 @@ class Verdicts:
         self._audits.ended(
             audit
         )  # last: a full disk refuses it, and the rule has to go all the same
+
+    def _stored(self, url: str, page: Page) -> Shown:
+        shown = self._names.page(page.fingerprint)
+        return Shown(url, page.content, blocks=shown.blocks if shown else None)
 
     # --- page aliases -----------------------------------------------------------------------
 
@@ -146,10 +210,9 @@ class Verdicts:
             if page is None or names is None:
                 self._aliases.reject(doubt.pattern, f"other content: {doubt.url}")
                 continue
-            found = content
-            if keys is not None and doubt.key not in keys:  # it arrived before
-                arrived = self._pages.get(doubt.key)
-                found = None if arrived is None else arrived.content
+            found = Shown(doubt.url, content if keys is None or doubt.key in keys else None)
+            if (arrived := self._pages.get(doubt.key)) is not None:
+                found = self._stored(doubt.url, arrived)
             names = names._replace(fingerprint=b"")  # it is no request in flight
             match = Match(names, page, (Reason(doubt.pattern, doubt.pattern.support),))
-            self.page(Audit(match, doubt.url), Shown(doubt.url, found))
+            self.page(Audit(match, doubt.url), found)

@@ -1,0 +1,493 @@
+"""What of a page changes by itself: learned from pairs, two fetches of one URL.
+
+Two URLs have one content if their pages differ no more than one page differs from itself. No list
+of words or classes and no threshold of likeness says what that is. Two fetches, one right after the
+other, show *units* that change:
+
+======  ========================================  ==============================================
+path    all that stands at a path                 an advertisement, a box of related pages
+shape   lines that differ in their digits alone   "generated in 0 s", a column of view counts
+span    what stands between two words of a line   "Online: *"
+part    what stands at a path below a line that   paragraphs below "See also", where the path
+        many pages have                           holds content elsewhere on the page
+======  ========================================  ==============================================
+
+A unit is left out of the pages of a *family* of URLs in which pairs have shown it to change. One
+that changed in three families, and hardly ever held still, is left out everywhere. Of two fetches
+far apart, what differs changed *with time*: it is left out where pages that arrived beside one show
+the same there (the latest news), or else of names alone (view counts of the page's own).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from difflib import SequenceMatcher
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy_urlnorm.logs.blocks import Block, without_digits
+from scrapy_urlnorm.url import split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+__all__ = ["Unit", "Units", "family_of", "place_of"]
+
+_PARAM = re.compile(r"[^&;]+")
+_DEEP = 4  #: paths that are deeper are of one family
+#: Lines that come and go at one path, and lines that many pages have, that are remembered.
+_MAX_POOL, _MAX_LINES = 500, 20_000
+#: Places (pages of other title and heading) that lines are counted for.
+_MAX_PLACES = 2_000
+#: A line that so many places show, and so large a share of them, is common.
+_LEAST_COMMON, _COMMON = 5, 0.1
+_MAX_UNITS = 300
+#: A name needs words that are left: a share of those that are not on many pages.
+_LEAST_KEPT = 0.1
+
+
+class Unit(NamedTuple):
+    """Something on pages that may change by itself."""
+
+    kind: str  #: "path", "shape", "span" or "part"
+    path: str
+    start: str = ""  #: the shape; the word before a span, or ``^``; the path of a heading
+    end: str = ""  #: the word after a span, or ``$``; the line of a heading
+
+    def __str__(self) -> str:
+        """Return the unit in words."""
+        where = self.path.rpartition("/")[2]
+        if self.kind == "span":
+            start, end = (self.start, self.end) if self.start != "^" else ("", self.end)
+            return f"{where}: '{start} * {end.removesuffix('$')}'"
+        if self.kind == "shape":
+            return f"{where}: numbers of '{self.start}'"
+        return f"{where}: all text" + (f" below '{self.end}'" if self.kind == "part" else "")
+
+
+class _Tally:
+    """How often a unit changed, and held, in the pairs of a family; what it held."""
+
+    __slots__ = ("changed", "held", "kept")
+
+    def __init__(self, changed: int = 0, held: int = 0, kept: Iterable[str] = ()) -> None:
+        self.changed, self.held, self.kept = changed, held, set(kept)
+
+
+def family_of(url: str) -> str:
+    """Return the form of a URL: host, first folder, depth, and the names of the parameters."""
+    parts = split(url)
+    folders = [folder for folder in parts.path.split("/") if folder]
+    params = _PARAM.findall(parts.query or "")
+    names = {name if is_named else "*" for name, is_named, _ in (p.partition("=") for p in params)}
+    first = without_digits(folders[0]) if len(folders) > 1 else ""
+    depth = min(len(folders), _DEEP)
+    return f"{parts.scheme}://{parts.host}/{first} {depth} {'&'.join(sorted(names))}"
+
+
+def place_of(blocks: Iterable[Block]) -> str:
+    """Return what tells the pages of a site apart at a glance: title and first heading."""
+    title = heading = ""
+    for path, line in blocks:
+        step = path.rpartition("/")[2]
+        if step == "title" and not title:
+            title = line
+        elif step.startswith("h1"):
+            heading = line
+            break
+    return f"{title} | {heading}" if title or heading else ""
+
+
+class _Blocks:
+    """The blocks of one fetch, by path too."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.all = blocks
+        self.at: defaultdict[str, list[str]] = defaultdict(list)
+        for path, line in blocks:
+            self.at[path].append(line)
+
+
+class Units:
+    """What changes by itself on the pages of one site."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[Unit, dict[str, _Tally]] = {}
+        self.timed: set[Unit] = set()  #: those that show the time
+        self._aged: dict[Unit, set[str]] = {}  # those that change with time, by family
+        self._longest: Counter[Unit] = Counter()  # words of a span
+        self._pool: defaultdict[str, set[str]] = defaultdict(set)  # lines that came or went
+        self.pairs: Counter[str] = Counter()  #: fetched at once, by family
+        self.different = 0  #: pairs of any kind that differed
+        self._lines: Counter[int] = Counter()  # places that show a line, by its hash
+        self._places: set[str] = set()
+        self._pages = 0
+        self._left_out: dict[str, frozenset[Unit]] = {}
+        self.decoration: set[Block] = set()  #: pictures on many pages: no content
+        self.version = 0  #: rises whenever pages may bear other names
+
+    # --- lines that many pages have -----------------------------------------------------------
+
+    def saw(self, blocks: list[Block], url: str) -> None:
+        """Count the lines of a page that arrived, once for each place."""
+        self._pages += 1
+        place = place_of(blocks)
+        if not place or (self._pages > 20 and len(self._places) * 20 < self._pages):
+            place = url  # title and heading say nothing on this site
+        if place in self._places or len(self._places) >= _MAX_PLACES:
+            return
+        self._places.add(place)
+        self._lines.update(set(map(hash, blocks)))
+        if len(self._lines) > _MAX_LINES:
+            self._lines = Counter({line: n for line, n in self._lines.items() if n > 1})
+        shows = {block for block in blocks if not block.is_text and self.is_common(block)}
+        if not shows <= self.decoration:
+            self.decoration |= shows
+            self.version += 1
+
+    def is_common(self, block: Block) -> bool:
+        """Whether many pages show this line at this path."""
+        shown = self._lines[hash(block)]
+        return shown >= _LEAST_COMMON and shown >= _COMMON * len(self._places)
+
+    # --- how two fetches differ ---------------------------------------------------------------
+
+    def differences(self, one: list[Block], two: list[Block]) -> set[Unit]:
+        """Return the units in which two fetches of one URL differ."""
+        return self._differences(_Blocks(one), _Blocks(two))
+
+    def _differences(self, one: _Blocks, two: _Blocks) -> set[Unit]:
+        found: set[Unit] = set()
+        for path in {*one.at, *two.at}:
+            before, after = one.at.get(path, []), two.at.get(path, [])
+            if before == after:
+                continue
+            units = _in_lines(path, before, after)
+            if units is None:
+                units = {Unit("path", path)}
+                if set(before) & set(after):
+                    units |= self._parts(path, one, two)
+            found |= units
+        return found
+
+    def _parts(self, path: str, one: _Blocks, two: _Blocks) -> set[Unit]:
+        """Return the units at a path below lines that many pages have."""
+        before, after = self._below(path, one), self._below(path, two)
+        return {
+            Unit("part", path, *heading)
+            for heading in {*before, *after}
+            if before.get(heading) != after.get(heading)
+        }
+
+    def _below(self, path: str, fetch: _Blocks) -> dict[Block, list[str]]:
+        found: defaultdict[Block, list[str]] = defaultdict(list)
+        heading: Block | None = None
+        for block in fetch.all:
+            if self.is_common(block):
+                heading = block
+            elif block.path == path and heading is not None:
+                found[heading].append(block.line)
+        return found
+
+    def value(self, unit: Unit, fetch: list[Block] | _Blocks) -> tuple[str, ...]:
+        """Return what a page shows in the place of a unit; () where it has none."""
+        fetch = fetch if isinstance(fetch, _Blocks) else _Blocks(fetch)
+        lines = fetch.at.get(unit.path, [])
+        if unit.kind == "path" or not lines:
+            return tuple(lines)
+        if unit.kind == "shape":
+            return tuple(line for line in lines if without_digits(line) == unit.start)
+        if unit.kind == "span":
+            cuts = (_cut(line, unit, self._most(unit)) for line in lines)
+            return tuple(cut[1] for cut in cuts if cut is not None)
+        return tuple(self._below(unit.path, fetch).get(Block(unit.start, unit.end), ()))
+
+    def _most(self, unit: Unit) -> int:
+        return 2 * self._longest[unit] + 4
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def learn(self, family: str, first: list[Block], second: list[Block]) -> bool:
+        """Learn from a second fetch right after the first; return whether they differ.
+
+        Two fetches without a common line that few pages have are no pair: one was no page.
+        """
+        one, two = _Blocks(first), _Blocks(second)
+        if not self._is_pair(first, second):
+            return False
+        self.pairs[family] += 1
+        for path in {*one.at, *two.at}:
+            pool = self._pool[path]
+            if len(pool) < _MAX_POOL:
+                pool |= set(one.at.get(path, ())) ^ set(two.at.get(path, ()))
+        for unit in self._differences(one, two):
+            self._add(unit)
+        for unit, tallies in self._tallies.items():
+            before, after = self.value(unit, one), self.value(unit, two)
+            if not before and not after:
+                continue
+            tally = tallies.setdefault(family, _Tally())
+            if before == after:
+                tally.held += 1
+                continue
+            tally.changed += 1
+            tally.kept |= self._kept(unit, before, after)
+            self._note_length(unit, before, after)
+        for unit in list(self._aged):
+            if self.value(unit, one) != self.value(unit, two):
+                del self._aged[unit]  # it changes at once, and not with time
+        self._changed()
+        self.different += first != second
+        return first != second
+
+    def _changed(self) -> None:
+        before = {family: self._left_out[family] for family in self._left_out}
+        self._left_out.clear()
+        self.version += any(self.left_out(family) != out for family, out in before.items())
+
+    def _is_pair(self, first: list[Block], second: list[Block]) -> bool:
+        return first == second or any(
+            block.is_text and not self.is_common(block) for block in set(first) & set(second)
+        )
+
+    def learn_late(
+        self,
+        family: str,
+        first: list[Block],
+        second: list[Block],
+        tells_time: Callable[[Unit, tuple[str, ...]], bool],
+    ) -> bool:
+        """Learn from a second fetch long after the first; return whether it says something new.
+
+        *tells_time* says whether pages that arrived beside the second one show this value too.
+        """
+        one, two = _Blocks(first), _Blocks(second)
+        if first == second or not self._is_pair(first, second):
+            return False
+        is_new = False
+        known = self.left_out(family)
+        for unit in self._differences(one, two) - known - self.timed:
+            before, after = self.value(unit, one), self.value(unit, two)
+            if self._is_content(unit, self._kept(unit, before, after)):
+                continue
+            is_new = True
+            self._note_length(unit, before, after)
+            if after and tells_time(unit, after):
+                self.timed.add(unit)
+            else:
+                self._aged.setdefault(unit, set()).add(family)
+        self._left_out.clear()
+        self.version += is_new
+        self.different += 1
+        return is_new
+
+    def _add(self, unit: Unit) -> None:
+        """Take note of a unit. Spans that begin, or end, at one word are one to the line's end."""
+        if unit in self._tallies or len(self._tallies) >= _MAX_UNITS:
+            return
+        for other in [each for each in self._tallies if unit.kind == each.kind == "span"]:
+            if other.path != unit.path:
+                continue
+            if other.start == unit.start != "^":
+                wider = Unit("span", unit.path, unit.start, "$")
+            elif other.end == unit.end != "$":
+                wider = Unit("span", unit.path, "^", unit.end)
+            else:
+                continue
+            known = self._tallies.pop(other)
+            self._longest[wider] = max(self._longest[each] for each in (wider, other, unit))
+            self._tallies.setdefault(wider, known)
+            return
+        self._tallies[unit] = {}
+
+    def _note_length(self, unit: Unit, *values: tuple[str, ...]) -> None:
+        if unit.kind == "span":
+            lengths = [len(said.split()) for value in values for said in value]
+            self._longest[unit] = max([self._longest[unit], *lengths])
+
+    def _kept(self, unit: Unit, before: tuple[str, ...], after: tuple[str, ...]) -> set[str]:
+        return set() if unit.kind in ("span", "shape") else set(before) & set(after)
+
+    def _is_content(self, unit: Unit, kept: Collection[str]) -> bool:
+        """Whether a path holds a line that pairs keep, and that is on one page alone."""
+        pool = self._pool[unit.path]
+        return any(
+            line not in pool and self._lines[hash(Block(unit.path, line))] <= 1 for line in kept
+        )
+
+    # --- what is left out ---------------------------------------------------------------------
+
+    def left_out(self, family: str) -> frozenset[Unit]:
+        """Return the units that pairs at once have shown to change on the pages of a family."""
+        found = self._left_out.get(family)
+        if found is None:
+            units = (unit for unit in self._tallies if self._is_left_out(unit, family))
+            found = self._left_out[family] = frozenset(units)
+        return found
+
+    def _is_left_out(self, unit: Unit, family: str) -> bool:
+        tallies = self._tallies[unit]
+        tally = tallies.get(family)
+        if tally is not None:
+            is_often = tally.changed >= 1 and 3 * tally.changed >= tally.held
+            return is_often and not self._is_content(unit, tally.kept)
+        changed = sum(each.changed for each in tallies.values())
+        held = sum(each.held for each in tallies.values())
+        return (
+            sum(each.changed > 0 for each in tallies.values()) >= 3
+            and changed >= 4
+            and held <= 0.2 * changed
+            and not any(self._is_content(unit, each.kept) for each in tallies.values())
+        )
+
+    def aged(self, family: str) -> set[Unit]:
+        """Return the units that change with time on pages of a family: names leave them out."""
+        return {unit for unit, of in self._aged.items() if family in of or len(of) >= 3}
+
+    def name(self, blocks: list[Block], out: Collection[Unit]) -> str | None:
+        """Return the name of a page without the units *out*; ``None`` if too little is left."""
+        paths = {unit.path for unit in out if unit.kind == "path"}
+        inner: defaultdict[str, list[Unit]] = defaultdict(list)
+        for unit in out:
+            if unit.kind != "path":
+                inner[unit.path].append(unit)
+        words: list[str] = []
+        heading: Block | None = None
+        own = kept = 0
+        shows_text = False  # two pages without a word may be two pictures
+        for block in blocks:
+            path, line = block
+            if block in self.decoration:
+                continue
+            common = self.is_common(block)
+            if common:
+                heading = block
+            size = 1 + line.count(" ")
+            own += 0 if common else size
+            if path in paths:
+                continue
+            for unit in inner.get(path, ()):
+                line = self._without(unit, line, None if common else heading)
+            if line:
+                shows_text |= block.is_text
+                words += line.split(" ")
+                kept += 0 if common else 1 + line.count(" ")
+        if kept <= _LEAST_KEPT * own or not shows_text:
+            return None
+        return _digest(words)
+
+    def _without(self, unit: Unit, line: str, heading: Block | None) -> str:
+        if unit.kind == "shape":
+            shape = without_digits(line)
+            return shape if shape == unit.start else line
+        if unit.kind == "span":
+            cut = _cut(line, unit, self._most(unit))
+            return line if cut is None else cut[0]
+        return "" if heading == (unit.start, unit.end) else line
+
+    def same(self, one: list[Block], two: list[Block], out: Collection[Unit]) -> bool | None:
+        """Return whether two pages show the same but for the units *out*; ``None``: unknown."""
+        names = self.name(one, out), self.name(two, out)
+        return None if None in names else names[0] == names[1]
+
+    def moved(self, first: list[Block], second: list[Block]) -> set[Unit]:
+        """Return what differs between two fetches of a page, for pages fetched beside them.
+
+        What stands behind a word moves as a whole: a third fetch may show more words there.
+        """
+        found = set()
+        for unit in self.differences(first, second):
+            if unit.kind == "span" and unit.start != "^":
+                unit = unit._replace(end="$")
+            if unit.kind == "span":
+                self._longest[unit] = max(self._longest[unit], 12)
+            found.add(unit)
+        return found
+
+    # --- kept between runs --------------------------------------------------------------------
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the next run of a crawl goes on with, for JSON."""
+        return {
+            "units": [
+                [*unit, {f: [t.changed, t.held, sorted(t.kept)[:50]] for f, t in of.items()}]
+                for unit, of in self._tallies.items()
+            ],
+            "timed": sorted(self.timed),
+            "aged": [[*unit, sorted(of)] for unit, of in self._aged.items()],
+            "longest": [[*unit, number] for unit, number in self._longest.items()],
+            "pool": {path: sorted(lines) for path, lines in self._pool.items() if lines},
+            "pairs": self.pairs,
+            "different": self.different,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Units:
+        """Return the units of an earlier run; raises what a damaged state raises."""
+        self = cls()
+        for *unit, of in state["units"]:
+            self._tallies[Unit(*unit)] = {family: _Tally(*tally) for family, tally in of.items()}
+        self.timed = {Unit(*unit) for unit in state["timed"]}
+        self._aged = {Unit(*unit): set(of) for *unit, of in state["aged"]}
+        self._longest.update({Unit(*unit): number for *unit, number in state["longest"]})
+        for path, lines in state["pool"].items():
+            self._pool[path] = set(lines)
+        self.pairs.update(state["pairs"])
+        self.different = state["different"]
+        return self
+
+
+def _in_lines(path: str, before: list[str], after: list[str]) -> set[Unit] | None:
+    """Return how lines changed within; ``None`` if lines came, went or became others."""
+    found = set()
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        if i2 - i1 != j2 - j1:
+            return None
+        for one, two in zip(before[i1:i2], after[j1:j2], strict=True):
+            if without_digits(one) == without_digits(two):
+                found.add(Unit("shape", path, without_digits(one)))
+            elif (span := _span(one, two)) is None:
+                return None
+            else:
+                found.add(Unit("span", path, *span))
+    return found
+
+
+def _span(one: str, two: str) -> tuple[str, str] | None:
+    """Return the words between which a line changed; ``None`` if nothing holds the change."""
+    before, after = one.split(), two.split()
+    least = min(len(before), len(after))
+    first = last = 0
+    while first < least and before[first] == after[first]:
+        first += 1
+    while last < least - first and before[-1 - last] == after[-1 - last]:
+        last += 1
+    common = first + last
+    if not common or (common < 2 and common < 0.34 * least):
+        return None  # a word in common by chance
+    return before[first - 1] if first else "^", before[-last] if last else "$"
+
+
+def _cut(line: str, unit: Unit, longest: int) -> tuple[str, str] | None:
+    """Return a line without a span, and what stood there; ``None`` if it has no such span."""
+    words = line.split()
+    starts = [0] if unit.start == "^" else [n + 1 for n, w in enumerate(words) if w == unit.start]
+    for start in starts:
+        end = len(words)
+        if unit.end != "$":
+            if unit.end not in words[start:]:
+                continue
+            end = words.index(unit.end, start)
+        if end - start <= longest:
+            return " ".join((*words[:start], *words[end:])), " ".join(words[start:end])
+    return None
+
+
+def _digest(words: Iterable[str]) -> str:
+    text = "\n".join(sorted(words))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
