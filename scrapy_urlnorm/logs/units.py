@@ -67,12 +67,15 @@ class Unit(NamedTuple):
 
 
 class _Tally:
-    """How often a unit changed, and held, in the pairs of a family; what it held."""
+    """How often a unit changed, and held, in the pairs of a family; what each pair kept of it."""
 
     __slots__ = ("changed", "held", "kept")
 
-    def __init__(self, changed: int = 0, held: int = 0, kept: Iterable[str] = ()) -> None:
-        self.changed, self.held, self.kept = changed, held, set(kept)
+    def __init__(
+        self, changed: int = 0, held: int = 0, kept: Iterable[Collection[str]] = ()
+    ) -> None:
+        self.changed, self.held = changed, held
+        self.kept = [frozenset(lines) for lines in kept]
 
 
 def family_of(url: str) -> str:
@@ -120,6 +123,7 @@ class Units:
         self._pool: defaultdict[str, set[str]] = defaultdict(set)  # lines that came or went
         self.pairs: Counter[str] = Counter()  #: fetched at once, by family
         self.different = 0  #: pairs of any kind that differed
+        self.late = 0  #: of these, those of two fetches far apart
         self._lines: Counter[int] = Counter()  # places that show a line, by its hash
         self._places: set[str] = set()
         self._pages = 0
@@ -232,7 +236,8 @@ class Units:
                 tally.held += 1
                 continue
             tally.changed += 1
-            tally.kept |= self._kept(unit, before, after)
+            if kept := self._kept(unit, before, after):
+                tally.kept.append(frozenset(kept))
             self._note_length(unit, before, after)
         for unit in list(self._aged):
             if self.value(unit, one) != self.value(unit, two):
@@ -263,7 +268,10 @@ class Units:
         *tells_time* says whether pages that arrived beside the second one show this value too.
         """
         one, two = _Blocks(first), _Blocks(second)
-        if first == second or not self._is_pair(first, second):
+        if not self._is_pair(first, second):
+            return False
+        self.late += 1
+        if first == second:
             return False
         is_new = False
         known = self.left_out(family)
@@ -309,6 +317,12 @@ class Units:
     def _kept(self, unit: Unit, before: tuple[str, ...], after: tuple[str, ...]) -> set[str]:
         return set() if unit.kind in ("span", "shape") else set(before) & set(after)
 
+    def _holds_content(self, unit: Unit, tallies: Iterable[_Tally]) -> bool:
+        """Whether a third of the pairs keep lines of their own: fewer do so by chance."""
+        tallies = list(tallies)
+        kept = sum(self._is_content(unit, lines) for each in tallies for lines in each.kept)
+        return bool(kept) and 3 * kept >= sum(each.changed for each in tallies)
+
     def _is_content(self, unit: Unit, kept: Collection[str]) -> bool:
         """Whether a path holds a line that pairs keep, and that is on one page alone."""
         pool = self._pool[unit.path]
@@ -331,14 +345,14 @@ class Units:
         tally = tallies.get(family)
         if tally is not None:
             is_often = tally.changed >= 1 and 3 * tally.changed >= tally.held
-            return is_often and not self._is_content(unit, tally.kept)
+            return is_often and not self._holds_content(unit, [tally])
         changed = sum(each.changed for each in tallies.values())
         held = sum(each.held for each in tallies.values())
         return (
             sum(each.changed > 0 for each in tallies.values()) >= 3
             and changed >= 4
             and held <= 0.2 * changed
-            and not any(self._is_content(unit, each.kept) for each in tallies.values())
+            and not self._holds_content(unit, tallies.values())
         )
 
     def aged(self, family: str) -> set[Unit]:
@@ -412,7 +426,10 @@ class Units:
         """What the next run of a crawl goes on with, for JSON."""
         return {
             "units": [
-                [*unit, {f: [t.changed, t.held, sorted(t.kept)[:50]] for f, t in of.items()}]
+                [
+                    *unit,
+                    {f: [t.changed, t.held, [sorted(k) for k in t.kept]] for f, t in of.items()},
+                ]
                 for unit, of in self._tallies.items()
             ],
             "timed": sorted(self.timed),
@@ -421,6 +438,7 @@ class Units:
             "pool": {path: sorted(lines) for path, lines in self._pool.items() if lines},
             "pairs": self.pairs,
             "different": self.different,
+            "late": self.late,
         }
 
     @classmethod
@@ -435,7 +453,7 @@ class Units:
         for path, lines in state["pool"].items():
             self._pool[path] = set(lines)
         self.pairs.update(state["pairs"])
-        self.different = state["different"]
+        self.different, self.late = state["different"], state["late"]
         return self
 
 

@@ -111,6 +111,8 @@ class Learner:
             contents=contents,
             on_change=lambda site: self._suppression.rules_changed(site),
             on_retracted=lambda site: self._mining.retracted(site),
+            on_doubted=lambda site: self._verdicts.contradicted(site),
+            is_restless=lambda site: bool(self._names.units(site).different),
             count=count,
             extra=self._extra,
         )
@@ -141,7 +143,7 @@ class Learner:
             names, on_settled=self._settled, on_restless=self._aliases.begin_anew
         )
         self._verdicts = Verdicts(
-            *(keys, pages, audits, self._aliases, frontier, names, self._pairs),
+            *(keys, pages, audits, self._aliases, frontier, names, self._pairs, self._registry),
             on_differs=self._contradicted,
             on_changed=self._suppression.representative_changed,
             on_failure=self.failed,

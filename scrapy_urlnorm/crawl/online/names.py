@@ -48,6 +48,8 @@ _AROUND, _LEAST_BESIDE = 12, 2
 _ROWS_AT_ONCE = 50
 #: Families with pairs, after which it is known what changes on all pages of a site.
 _FAMILIES = 3
+#: Late fetches, before it is known what changes with time.
+_LATE = 3
 #: A page that so many other URLs have shown says nothing of its own.
 _SHARED = 3
 
@@ -321,7 +323,8 @@ class Names:
         if not units.different:
             return True
         pairs = units.pairs
-        return bool(pairs[family_of(url)] or len(pairs) >= _FAMILIES) and self.is_named(site)
+        is_known = pairs[family_of(url)] or len(pairs) >= _FAMILIES
+        return bool(is_known) and units.late >= _LATE and self.is_named(site)
 
     @property
     def is_renaming(self) -> bool:

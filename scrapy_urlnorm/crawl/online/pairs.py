@@ -39,7 +39,7 @@ LEAST_PAGES = 40
 #: Fetches beyond the share of the pages, at the start.
 ADVANCE = 8
 #: Which pages of a family are fetched again.
-_OF_FAMILY = (2, 6, 20)
+_OF_FAMILY = (2, 6, 20, 60, 180)
 #: So many pairs without a difference: the site holds still, and one page in so many is fetched again.
 _STILL, _ONE_IN = 6, 1_000
 #: How much farther apart late fetches are each time, and on a site that holds still.
@@ -99,7 +99,7 @@ class Pairs:
         self._families: Counter[str] = Counter()
         self._pairs: Counter[str] = Counter()  # that were asked for, by family
         self._fetched: Counter[str] = Counter()  # by site
-        self._next_late: dict[str, float] = {}
+        self._late_at: dict[str, int] = {}
         self._waiting = 0
 
     @property
@@ -121,9 +121,11 @@ class Pairs:
             if not looks_like_an_act(request.url):
                 self._pairs[family] += 1
                 self._begin(self._at_once(request, family, blocks), site)
-        elif pages >= self._next_late.get(site, LEAST_PAGES):
-            is_still = not self._names.units(site).different
-            self._next_late[site] = pages * (_FARTHER_STILL if is_still else _FARTHER)
+            return
+        is_still = not self._names.units(site).different
+        farther = _FARTHER_STILL if is_still else _FARTHER
+        if pages >= farther * self._late_at.get(site, 0):
+            self._late_at[site] = pages
             for share in (0.3,) if is_still else (0.0, 0.3):
                 page = self._names.nth(site, share)
                 if page is not None and page.request and not looks_like_an_act(page.url):

@@ -73,8 +73,9 @@ class RuleRegistry:
     """Moves rules from one state to the next, and tells keys, audits, file, crawlers, and log.
 
     *contents* says whether rules that contents taught may be active. *on_change* is called with a
-    site whose rules have changed, *on_retracted* with one of which a rule was retracted. *count*
-    adds one to a statistic, *extra* is for the logger.
+    site whose rules have changed, *on_retracted* with one of which a rule was retracted, and
+    *on_doubted* with one of which pages seem to contradict a rule and change by themselves
+    (*is_restless*). *count* adds one to a statistic, *extra* is for the logger.
     """
 
     def __init__(
@@ -88,6 +89,8 @@ class RuleRegistry:
         contents: bool,
         on_change: Callable[[str], None],
         on_retracted: Callable[[str], None],
+        on_doubted: Callable[[str], None],
+        is_restless: Callable[[str], bool],
         count: Callable[[str], None],
         extra: Mapping[str, Any],
     ) -> None:
@@ -99,6 +102,8 @@ class RuleRegistry:
         self._contents = contents
         self._on_change = on_change
         self._on_retracted = on_retracted
+        self._on_doubted = on_doubted
+        self._is_restless = is_restless
         self._count = count
         self._extra = extra
         self._active: dict[str, dict[str, SiteRule]] = {}  # by site and identity
@@ -201,6 +206,7 @@ class RuleRegistry:
         active = self._active[site] = {rule.identity: rule for rule in kept[:MAX_ACTIVE]}
         came = [rule for name, rule in active.items() if name not in before]
         gone, subsumed = [], []
+        is_doubted = False
         for name, rule in before.items():
             if name in active:
                 continue
@@ -208,6 +214,10 @@ class RuleRegistry:
                 note = "a wider rule takes its place"
                 subsumed.append(rule.replace(status="rejected", note=note))
             else:
+                if not found.error and self._is_restless(site):
+                    active[name] = rule  # a name may be wrong: pages that are fetched again decide
+                    is_doubted = True
+                    continue
                 note = found.error or "the pages that arrived contradict it"
                 gone.append(rule.replace(status="rejected", note=note))
         if self._learn_binary(found.on_files) or came or gone or subsumed:
@@ -226,6 +236,8 @@ class RuleRegistry:
         for rule in self._keys.rules(site):
             reason = self._reason(rule, is_binary=False)
             self._audits.covered(reason, found.shown.get(rule.identity, ()))
+        if is_doubted:
+            self._on_doubted(site)
         return bool(came)
 
     def _learn_binary(self, found: Mapping[str, OnFiles]) -> bool:

@@ -52,6 +52,8 @@ STATES = ("suppressed", "coalesced", "deferred")
 #: Pages of one site, sites, and pages of all sites, that are remembered before there is a rule.
 MAX_PAGES_OF_SITE, MAX_SITES, MAX_PAGES = 100_000, 10_000, 500_000
 _ROWS_AT_ONCE = 200
+#: Pages of one site in which contradictions are looked for.
+_MOST_COMPARED = 5_000
 
 
 class Page(NamedTuple):
@@ -180,6 +182,21 @@ class Pages:
             content = Identity(*json.loads(text)) if text else None
             return Page(fingerprint, url or "", content, depth)
         return None
+
+    def contradictions(self, site: str) -> Iterator[tuple[tuple[str, Page], tuple[str, Page]]]:
+        """Yield pairs of pages of *site*, each with its URL, with one cluster key and two names."""
+        rows = self._database.read(
+            "SELECT cluster, fingerprint, url, content, depth FROM page WHERE site = ? AND url NOT"
+            " NULL AND content NOT NULL AND cluster IN (SELECT cluster FROM page WHERE site = ?"
+            " AND cluster NOT NULL GROUP BY 1 HAVING count(*) > 1) ORDER BY cluster, depth LIMIT ?",
+            *(site, site, _MOST_COMPARED),
+        )
+        first: dict[bytes, Page] = {}
+        for cluster, fingerprint, url, text, depth in rows:
+            page = Page(fingerprint, url, Identity(*json.loads(text)), depth)
+            known = first.setdefault(cluster, page)
+            if known.vote != page.vote:
+                yield (known.url, known), (page.url, page)
 
     def rename(self, fingerprint: bytes, content: Identity) -> None:
         """Take note that the content of a page has another name."""

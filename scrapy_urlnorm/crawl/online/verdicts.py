@@ -28,9 +28,14 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.crawl.online.names import Names
     from scrapy_urlnorm.crawl.online.pairs import Pairs
+    from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.tables import Page, Pages
     from scrapy_urlnorm.learning.aliases import Doubt
     from scrapy_urlnorm.logs.page_identity import Identity
+
+
+#: Pairs of pages that are fetched again where mining finds that rules are contradicted.
+_MOST_CONTRADICTIONS = 2
 
 
 def _other(page: Page, audit: Audit) -> str:
@@ -55,6 +60,7 @@ class Verdicts:
         frontier: CrawlFrontier,
         names: Names,
         pairs: Pairs,
+        registry: RuleRegistry,
         *,
         on_differs: Callable[[Reason, str], None],
         on_changed: Callable[[Page], None],
@@ -67,6 +73,8 @@ class Verdicts:
         self._frontier = frontier
         self._names = names
         self._pairs = pairs
+        self._registry = registry
+        self._asked: set[tuple[str, str]] = set()  # pairs of URLs that seemed to contradict rules
         self._on_differs = on_differs
         self._on_changed = on_changed
         self._on_failure = on_failure
@@ -111,12 +119,12 @@ class Verdicts:
             self._say(audit, said, _other(page, audit))
 
     async def _fetch_again(self, audit: Audit, page: Page, found: Shown) -> None:
+        is_fresh = found.response is not None
         try:
-            shown = self._names.page(page.fingerprint)
-            request = Request(page.url)
-            if shown is not None and shown.request is not None:
-                request = self._frontier.unpack(shown.request) or request
+            request = self._request_of(page)
             now = await self._shown(request)
+            if not is_fresh and now is not None:
+                found = await self._shown(Request(found.url)) or found
             after = now
             if now is not None and now.blocks is not None:
                 after = await self._shown(request)
@@ -126,6 +134,11 @@ class Verdicts:
             self._decide(audit, page, found, now, after)
         except Exception as error:  # noqa: BLE001 - Twisted would only log it
             self._on_failure("verdict", error)
+
+    def _request_of(self, page: Page) -> Request:
+        shown = self._names.page(page.fingerprint)
+        request = self._frontier.unpack(shown.request) if shown and shown.request else None
+        return request or Request(page.url)
 
     async def _shown(self, request: Request) -> Shown | None:
         response = await self._pairs.response(request)
@@ -153,8 +166,7 @@ class Verdicts:
             if not one.blocks or not other.blocks:
                 return False
             # What tells the time moves between two fetches that lie far apart.
-            is_fresh = one is found and audit.match.keys.fingerprint
-            moved = out if is_fresh else out | units.timed
+            moved = out if one is found else out | units.timed
             return units.same(one.blocks, other.blocks, moved)
 
         again, key_of = (now, after), self._keys.cluster_of
@@ -185,6 +197,20 @@ class Verdicts:
     def _stored(self, url: str, page: Page) -> Shown:
         shown = self._names.page(page.fingerprint)
         return Shown(url, page.content, blocks=shown.blocks if shown else None)
+
+    def contradicted(self, site: str) -> None:
+        """Fetch pages again that rules make one and that have two names: a name may be wrong."""
+        asked = 0
+        for (one, page), (other, found) in self._pages.contradictions(site):
+            names, reasons = self._keys.keys_of(other), self._registry.between(other, page)
+            if names is None or not reasons or (one, other) in self._asked:
+                continue
+            self._asked.add((one, other))
+            match = Match(names._replace(fingerprint=b""), page, reasons)
+            self.page(Audit(match, other), self._stored(other, found))
+            asked += 1
+            if asked == _MOST_CONTRADICTIONS:
+                return
 
     # --- page aliases -----------------------------------------------------------------------
 
