@@ -25,6 +25,7 @@ from scrapy_urlnorm.learning.strata import (
     section_of,
 )
 from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.site_rules.form import REPEAT
 from scrapy_urlnorm.stores.sqlite import Database
@@ -63,10 +64,10 @@ def match_of(reasons, url, content="", twin=""):
     return Match(Keys(SITE, f"{url} {content}".encode(), b"cluster"), page, reasons)
 
 
-def send(audits, reasons, content, url=URL, twin="", *, is_new=True):
+def send(audits, reasons, content, url=URL, twin="", *, counted_by=()):
     """Whether a request is an audit, which begins; return it then."""
     match = match_of(reasons, url, content, twin)
-    if not (audits.is_due if is_new else audits.is_outstanding)(match, url):
+    if not audits.is_due(match, url, [rule_in_words(each.rule) for each in counted_by]):
         return None
     audits.begin(match, url)
     return audits.get(match.keys.fingerprint)
@@ -148,7 +149,7 @@ def test_what_is_outstanding_is_sent_when_nothing_else_is_to_do(audits, has_answ
                 audits.answered(audit)
             audits.ended(audit)
     sent = 0
-    while audit := send(audits, one, f"new {sent}", is_new=False):
+    while audit := send(audits, one, f"new {sent}", counted_by=one):
         audits.agreed(audit)
         sent += 1
     assert LAW[50] <= sent <= LAW[50] + 1
@@ -161,6 +162,13 @@ def test_html_and_binary_pages_are_audited_apart(audits):
     assert send(audits, (reason(10_000),), "a")
     assert send(audits, (reason(10_000, is_binary=True),), "b")
     assert not send(audits, (reason(10_000), reason(10_000, is_binary=True)), "c")
+
+
+def test_a_request_that_moves_behind_another_rule_counts_for_that_rule(audits):
+    """Only the rule that held it has counted it."""
+    before, after = reason(0, "a"), reason(0, "b")
+    sent = [send(audits, (after,), number, counted_by=(before,)) for number in range(1_000)]
+    assert LAW[1_000] <= sum(map(bool, sent)) <= LAW[1_000] + 1
 
 
 # --- which ------------------------------------------------------------------------------------
@@ -181,14 +189,14 @@ def test_a_kind_without_a_verdict_is_untested(audits):
     one = (reason(10_000),)
     audited(audits, *one, 100)
     assert not audits.has_outstanding(SITE, one)
-    for is_new in (True, False):
-        audit = send(audits, one, "a", f"{URL}?vx=3", URL, is_new=is_new)
-        assert not send(audits, one, "a", f"{URL}?vx=3", URL, is_new=False)
+    for counted_by in ((), one):
+        audit = send(audits, one, "a", f"{URL}?vx=3", URL, counted_by=counted_by)
+        assert not send(audits, one, "a", f"{URL}?vx=3", URL, counted_by=one)
         audits.ended(audit)
         assert audits.has_outstanding(SITE, one)
         assert not audits.has_outstanding("other.test", ())
-    audits.agreed(send(audits, one, "a", f"{URL}?vx=3", URL, is_new=False))
-    assert not send(audits, one, "b", f"{URL}?vx=3", URL, is_new=False)
+    audits.agreed(send(audits, one, "a", f"{URL}?vx=3", URL, counted_by=one))
+    assert not send(audits, one, "b", f"{URL}?vx=3", URL, counted_by=one)
 
 
 def test_the_first_request_of_a_neighbourhood_is_an_audit_until_they_are_enough(audits):
@@ -226,13 +234,15 @@ def test_a_rule_has_the_audits_of_the_one_that_it_takes_the_place_of(audits):
     """A longer table of the same numbers is the same rule. One that is audited keeps its own."""
     short, long, other = (reason(0, name) for name in "abc")
     before = audited(audits, short, 200)
-    audits.pass_on(short.key, long.key)
+    audits.pass_on(short.rule, long.rule)
     audits.forget(short.key)
+    moved = [send(audits, (long,), number, counted_by=(short,)) for number in range(200)]
+    assert sum(map(bool, moved)) <= 2  # they are no 400 requests
     assert audited(audits, long, 200) < before / 2
     audited(audits, other, 20)
-    audits.pass_on(other.key, long.key)
+    audits.pass_on(other.rule, long.rule)
     assert audits.weakest([long, reason(20, "d")]) == reason(20, "d")
-    audits.pass_on(reason(0, "e").key, other.key)  # it had none
+    audits.pass_on(reason(0, "e").rule, other.rule)  # it had none
 
 
 def test_an_audit_goes_on_behind_a_redirect(audits):
@@ -332,7 +342,7 @@ def test_an_audit_that_a_kill_left_without_a_verdict_leaves_its_kind_untested(ag
     assert audits.get(audit.match.keys.fingerprint) is None
     assert audits.has_outstanding(SITE, reasons) is (lacks != "its rule")
     if reasons:
-        assert send(audits, reasons, "", f"{URL}?vx=3", is_new=False)
+        assert send(audits, reasons, "", f"{URL}?vx=3", counted_by=(one,))
 
 
 # --- kinds ------------------------------------------------------------------------------------

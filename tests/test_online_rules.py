@@ -9,6 +9,7 @@ import pytest
 from online_parts import BARE, SITE, Parts, no_page
 
 from scrapy_urlnorm import SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.crawl.online import learner
 from scrapy_urlnorm.crawl.online.rules import WITNESSES_A_CONFLICT as NEEDED
 from scrapy_urlnorm.stores.sqlite import Database
 
@@ -70,6 +71,22 @@ def test_a_rule_that_is_subsumed_was_not_wrong(caplog):
         assert [parts.stats[name] for name in ("rules", "subsumed", "retracted")] == [2, 1, 0]
         assert parts.held() == [f"{BARE}/t/a?sid=1"]
     assert "Subsumed: drop-param" in caplog.text
+
+
+def test_what_moves_behind_another_rule_counts_for_it_once(monkeypatch):
+    """Whatever is mined later: the number of its audits comes of what it suppresses."""
+    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)
+    with begun(has_audits=True) as parts:
+        parts.found(NARROW)
+        for number in range(100):
+            parts.fetch(f"{BARE}/t/{number}", str(number))
+            parts.fetch(f"{BARE}/t/{number}?sid=1", str(number))
+            parts.fetch(f"{BARE}/t/{number}?sid=2", str(number))
+        moved = len(parts.held())
+        for rules in ([SID], [SID, WWW], [SID]):
+            parts.found(*rules)
+            select = "SELECT held FROM audited_rule WHERE key = ?"
+            assert parts.database.read(select, SID.identity) == [(moved,)]
 
 
 def test_a_miner_that_fails_leaves_no_rule_standing(caplog):

@@ -216,7 +216,7 @@ class RuleRegistry:
             refused = self._apply(site)  # with the evidence that they have now
         for rule in (*gone, *subsumed):
             if longer := next((each for each in came if has_longer_table(each, rule)), None):
-                self._audits.pass_on(rule.identity, longer.identity)
+                self._audits.pass_on(rule, longer)
         self._write(active.values())
         self._go(gone, "Retracted", "learned/retracted")
         self._go(subsumed, "Subsumed", "learned/subsumed")
