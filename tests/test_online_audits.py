@@ -1,33 +1,19 @@
-"""Audits: how much of what a rule suppresses is sent all the same; and kinds, of which each is tested."""
+"""Audits: how much of what a rule suppresses is sent all the same."""
 
 from __future__ import annotations
 
 from math import log2
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scrapy_urlnorm.crawl.online.audits import Audits
 from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
-from scrapy_urlnorm.learning.strata import (
-    MAX_CLASSES,
-    MAX_SECTIONS,
-    MAX_SETS,
-    MAX_SLOTS,
-    MAX_WORDS,
-    Known,
-    Place,
-    class_of,
-    section_of,
-)
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.site_rules import SiteRule
-from scrapy_urlnorm.site_rules.form import REPEAT
 from scrapy_urlnorm.stores.sqlite import Database
 
 SITE, URL = "shop.test", "http://shop.test/a/"
@@ -343,153 +329,3 @@ def test_an_audit_that_a_kill_left_without_a_verdict_leaves_its_kind_untested(ag
     assert audits.has_outstanding(SITE, reasons) is (lacks != "its rule")
     if reasons:
         assert send(audits, reasons, "", f"{URL}?vx=3", counted_by=(one,))
-
-
-# --- kinds ------------------------------------------------------------------------------------
-
-SECTIONS = {
-    "http://h.test": "h.test/",
-    "http://h.test#7": "h.test/",
-    "http://h.test?x": "h.test/",
-    "http://h.test/": "h.test/",
-    "http://h.test/topic-12": "h.test/topic",
-    "http://h.test/topic-13?x=/a/b": "h.test/topic",
-    "http://h.test/2024": "h.test/",
-    "http://h.test/forum/": "h.test/forum",
-    "http://h.test/forum/12": "h.test/forum/",
-    "http://h.test/forum2/12": "h.test/forum#/",
-    "https://h.test/forum13/a/b": "h.test/forum#/",
-    "http://www.h.test/forum/12": "www.h.test/forum/",
-    "http://h.test/é/1": "h.test/é/",
-}
-
-
-@pytest.mark.parametrize("url", SECTIONS)
-def test_sections(url):
-    """Host and first folder, digits folded; of a page in no folder, host and first word."""
-    assert section_of(url) == SECTIONS[url]
-
-
-#: Values of one line are alike, those of two lines are not.
-CLASSES = [
-    [None],
-    [""],
-    ["0", "00"],
-    ["1", "01"],
-    ["2"],
-    ["3"],
-    ["4"],
-    ["5"],
-    ["6", "7"],
-    ["8", "11"],
-    ["12", "17"],
-    ["18", "20", "25"],
-    ["40", "57"],
-    ["60", "80"],
-    ["-1"],
-    ["5000", "30000"],
-    ["100000", "200000"],
-    ["asc"],
-    ["desc"],
-    ["last-page"],
-    ["12345678901234567890", "d41d8cd98f", "averylongwordindeed"],
-    ["/a/b", "http://h.test/", "a/1"],
-    [f"1{REPEAT}2", f"a{REPEAT}b"],
-    ["0 1", "9.5"],
-]
-
-
-def test_values_are_alike_or_not():
-    """Small numbers and words one by one, larger numbers by size, others by their looks."""
-    of = [{class_of(value) for value in line} for line in CLASSES]
-    assert [len(classes) for classes in of] == [1] * len(CLASSES)
-    assert len(set.union(*of)) == len(CLASSES)
-
-
-@given(st.integers(0, 10**14))
-def test_numbers_have_few_classes_and_each_doubling_is_a_new_one(number):
-    """A page twice as far into a list is of another kind, up to offsets of some hundreds."""
-    if 0 < number < 500:
-        assert class_of(str(number)) != class_of(str(2 * number))
-    assert len({class_of(str(n)) for n in range(number, number + 10)}) <= 10
-
-
-#: Whether the second request, for a rule about ``page`` and ``project``, is of a new kind.
-NEW = {
-    "the same": ("/l?page=2", "/l?page=2", False),
-    "a value alike": ("/l?page=6", "/l?page=7", False),
-    "another small number": ("/l?page=2", "/l?page=3", True),
-    "a larger number": ("/l?page=20", "/l?page=40", True),
-    "another section": ("/a/l?page=2", "/b/l?page=2", True),
-    "another name": ("/l?page=2", "/l?page=2&sort=a", True),
-    "another order of names": ("/l?page=2&s=a", "/l?s=b&page=2", False),
-    "another value of another name": ("/l?page=2&s=a", "/l?page=2&s=b", False),
-    "both": ("/l?page=2&project=1", "/l?page=2&project=2", True),
-    "each was there": ("/l?page=2&project=2", "/l?page=2&project=2", False),
-    "bytes": ("/l?page=%FF%FE", "/l?page=%FE%FF", False),
-}
-
-
-@pytest.mark.parametrize("name", NEW)
-def test_the_first_of_a_kind_is_new(name):
-    """By section, by the names of parameters, by the class of each value that the rule changes."""
-    one, other, expected = NEW[name]
-    known = Known()
-    about = ("q:page", "q:project")
-    assert known.add(Place(f"http://h.test{one}").strata(about))
-    assert known.add(Place(f"http://h.test{other}").strata(about)) is expected
-
-
-def test_filters_that_are_combined_are_told_apart():
-    """Of five filters any may be named. The long list is the one with a single filter.
-
-    Needed by app_trac, sorted by URL: ``/query?status=!closed`` comes after ten other sets of names
-    (156 contents lost in a third of the crawls).
-    """
-    known, names = Known(), "abcde"
-    for number in range(2 ** len(names)):
-        query = "&".join(f"{name}=x" for at, name in enumerate(names) if number >> at & 1)
-        assert known.add(Place(f"http://h.test/l?page=2&{query}").strata(("q:page",)))
-
-
-def test_what_only_the_twin_has_counts():
-    """Where the page arrived under ``?page=3``, it is the plain URL that is suppressed."""
-    known, about = Known(), ("q:page",)
-    assert known.add(Place("http://h.test/l", "http://h.test/l?page=2").strata(about))
-    assert known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))
-    assert not known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))
-
-
-@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.text(max_size=8))))
-def test_kinds_are_few(parts):
-    """Whatever a site sends: memory and audits are bounded, and no URL is an error."""
-    known, about = Known(), ("q:a", "q:b", "s-1", "slash", "host")
-    audits = 0
-    for folder, name, value in parts * 3:
-        audits += known.add(Place(f"http://h.test/{folder}/?a={value}&{name}=1").strata(about))
-    assert audits <= MAX_SECTIONS + MAX_SETS + len(about) * (MAX_CLASSES + MAX_WORDS)
-
-
-def test_a_rule_about_many_slots_has_few_kinds():
-    """Slots beyond the first few are not looked at."""
-    about = [f"q:{number}" for number in range(100)]
-    assert len(list(Place("http://h.test/").strata(about))) == 2 + MAX_SLOTS
-
-
-#: Whether two URLs are neighbours, for a rule about ``page``.
-NEIGHBOURS = {
-    "the first other parameter": ("/l?project=1&page=2", "/l?project=1&page=3&sort=a", True),
-    "another value of it": ("/l?project=1&page=2", "/l?project=2&page=2", False),
-    "another page of one folder": ("/a/l?x=1&page=2", "/a/m?x=1&page=2", True),
-    "another folder": ("/a/l?x=1&page=2", "/b/l?x=1&page=2", False),
-    "no other parameter": ("/a/l?page=2", "/a/l?page=3", True),
-    "another path": ("/a/l?page=2", "/a/m?page=2", False),
-}
-
-
-@pytest.mark.parametrize("name", NEIGHBOURS)
-def test_neighbourhoods(name):
-    """URLs that a sorted list brings one after the other."""
-    one, other, expected = NEIGHBOURS[name]
-    of = [Place(f"http://h.test{url}").neighbourhood(("q:page",)) for url in (one, other)]
-    assert (of[0] == of[1]) is expected
