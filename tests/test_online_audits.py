@@ -314,6 +314,19 @@ def test_an_audit_in_the_queue_survives_a_kill(again):
     assert not audits.has_outstanding(SITE, (one,))
 
 
+@pytest.mark.parametrize("agrees", [False, True])
+def test_an_audit_that_a_kill_left_in_the_queue_ends_as_any_other(again, agrees):
+    """Also where it is the first that the next run learns of its rule."""
+    one, killed = reason(10_000), again()
+    killed.agreed(send(killed, (one,), ""))
+    audit = send(killed, (one,), "", f"{URL}?vx=3")
+    audits = again()
+    restore(audits, one, page=audit.match.page)
+    (audits.agreed if agrees else audits.ended)(audits.get(audit.match.keys.fingerprint))
+    assert bool(send(audits, (one,), "", f"{URL}?vx=3", counted_by=(one,))) is not agrees
+    assert not any(send(audits, (one,), number) for number in range(4))  # two of six are enough
+
+
 @pytest.mark.parametrize("lacks", ["its request", "its page", "its rule"])
 def test_an_audit_that_a_kill_left_without_a_verdict_leaves_its_kind_untested(again, lacks):
     """It had an answer, and was about to be compared; or nothing is left that it would test."""

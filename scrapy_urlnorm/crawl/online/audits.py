@@ -267,6 +267,8 @@ class Audits:
         self._database.write("DELETE FROM audit")
         for fingerprint, url, representative, names in rows:
             known = tuple(reasons[name] for name in json.loads(names) if name in reasons)
+            for reason in known:
+                self._record(reason)  # the end of an audit says nothing of rules without one
             keys, page = keys_of(url), page_of(representative)
             if not known or keys is None:
                 continue
@@ -275,8 +277,6 @@ class Audits:
             if page is not None and waits(fingerprint):
                 self._put(audit)
             else:
-                for reason in known:
-                    self._record(reason)
                 self._forget_kinds(audit)
 
     # --- ends -------------------------------------------------------------------------------
