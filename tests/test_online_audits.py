@@ -143,6 +143,14 @@ def test_what_is_outstanding_is_sent_when_nothing_else_is_to_do(audits, has_answ
     assert not audits.has_outstanding(SITE, one)
 
 
+def test_a_rule_that_suppresses_nothing_has_no_audit_outstanding(audits):
+    """Else an idle crawl looks at all that other rules suppress."""
+    assert not audits.has_outstanding(SITE, (reason(), reason(is_binary=True)))
+    send(audits, (reason(),), "a")
+    assert audits.has_outstanding(SITE, (reason(),))
+    assert not audits.has_outstanding(SITE, (reason(is_binary=True),))
+
+
 def test_html_and_binary_pages_are_audited_apart(audits):
     """What is true of one need not be of the other."""
     assert send(audits, (reason(10_000),), "a")

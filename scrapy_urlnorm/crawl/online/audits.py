@@ -132,7 +132,7 @@ class _Record:
     def misses_any(self, in_flight: int) -> bool:
         """Whether more audits are needed, whatever they can say."""
         audits, witnesses = self.agreed + in_flight, self.witnesses + in_flight
-        return audits < self._least or witnesses < self._wanted
+        return self.held > 0 and (audits < self._least or witnesses < self._wanted)
 
     @property
     def witnesses(self) -> int:
