@@ -7,10 +7,12 @@ from contextlib import closing
 
 import pytest
 from online_parts import BARE, SITE, Parts, no_page
+from online_parts import WWW as WWW_URL
 
 from scrapy_urlnorm import SiteRule, load_site_rules, save_site_rules
-from scrapy_urlnorm.crawl.online import learner
+from scrapy_urlnorm.crawl.online import learner, suppression
 from scrapy_urlnorm.crawl.online.rules import WITNESSES_A_CONFLICT as NEEDED
+from scrapy_urlnorm.crawl.online.tables import Reason
 from scrapy_urlnorm.stores.sqlite import Database
 
 SID = SiteRule(site=SITE, kind="drop-param", param="sid", source="content", support=12)
@@ -38,6 +40,10 @@ def refute(parts: Parts, number: int = 0) -> None:
         for name in ("", "?sid=1"):
             parts.fetch(f"{BARE}/{differed}/{number}{name}", f"other {differed} {number} {name}")
     parts.learner.work()
+
+
+def broken(*_: object) -> None:
+    raise LookupError("broken")
 
 
 def test_rules_come_stay_and_go(caplog):
@@ -98,6 +104,30 @@ def test_a_miner_that_fails_leaves_no_rule_standing(caplog):
         assert parts.in_force() == ()
         assert (parts.stats["retracted"], parts.stats["errors"]) == (2, 1)
     assert caplog.text.count("(IndexError())") == 2
+
+
+@pytest.mark.parametrize("is_retracted", [False, True])
+def test_after_a_failure_no_rule_comes_into_force_again(monkeypatch, is_retracted):
+    """Neither by the answer of the miner that was asked before, nor by the verdict of an audit."""
+    with begun() as parts:
+        parts.found(SID, WWW)
+        parts.fetch(f"{BARE}/a")
+        assert parts.fetch(f"{BARE}/a?sid=1") == "filtered"
+        known = parts.learner.rules
+        with monkeypatch.context() as patch:
+            patch.setattr(suppression.Suppression, "work", broken)
+            parts.learner.work()
+        assert parts.queued() == [f"{BARE}/a?sid=1"]
+        if is_retracted:
+            parts.learner._contradicted(Reason(SID, 12), "other content")
+        else:
+            parts.found(SID.replace(support=90), NARROW)
+            assert parts.learner.rules == known
+        parts.queue.clear()
+        parts.learner.work()
+        for url in (f"{BARE}/a?sid=2", f"{WWW_URL}/a"):
+            assert parts.fetch(url) == "fetched"
+        assert parts.held() == []
 
 
 def test_a_refuted_rule_needs_fifty_witnesses_a_conflict():

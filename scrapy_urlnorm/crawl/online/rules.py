@@ -107,6 +107,7 @@ class RuleRegistry:
         self._binary: dict[str, _Binary] = {}
         self._unsaved = self._in_file = 0
         self._saved_at = monotonic()
+        self._is_stopped = False
         database.ensure(_TABLES)
 
     def begin(self, of_file: Iterable[SiteRule]) -> None:
@@ -195,6 +196,8 @@ class RuleRegistry:
         A miner that failed leaves no rule standing: nobody has tested them. Other crawlers are not
         told of a rule that went: they have pages of their own.
         """
+        if self._is_stopped:
+            return False
         site, before = found.site, self._active.get(found.site, {})
         needed = self.quarantined(site)
         kept = [rule for rule in found.rules if (rule.support or 0) >= needed.get(rule.identity, 0)]
@@ -272,6 +275,8 @@ class RuleRegistry:
 
         A rule that one of us retracted stays retracted.
         """
+        if self._is_stopped:
+            return
         came, gone = [], []
         for rule in self._exchange.news(at_once=at_once):
             site, name = domain_of(rule.site), rule.identity
@@ -333,7 +338,7 @@ class RuleRegistry:
         client of the store may have written it.
         """
         refused: list[SiteRule] = []
-        while True:
+        while not self._is_stopped:
             rules = self.active(site)
             try:
                 self._keys.replace(site, rules)
@@ -344,7 +349,14 @@ class RuleRegistry:
                 refused.append(wrong)
                 logger.info("A learned rule is not applied: %(error)s", {"error": error})
             else:
-                return refused
+                break
+        return refused
+
+    def stop(self) -> None:
+        """Take all rules out of force for good: something is wrong, and nobody knows with which."""
+        self._is_stopped = True
+        for site in self._keys.sites():
+            self._keys.replace(site, ())
 
     # --- where they are kept ----------------------------------------------------------------
 
