@@ -12,7 +12,8 @@ from online_parts import WWW as WWW_URL
 from scrapy_urlnorm import SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.crawl.online import learner, suppression
 from scrapy_urlnorm.crawl.online.rules import WITNESSES_A_CONFLICT as NEEDED
-from scrapy_urlnorm.crawl.online.tables import Reason
+from scrapy_urlnorm.crawl.online.tables import Page, Reason
+from scrapy_urlnorm.logs.page_identity import FILE, Identity
 from scrapy_urlnorm.stores.sqlite import Database
 
 SID = SiteRule(site=SITE, kind="drop-param", param="sid", source="content", support=12)
@@ -225,6 +226,22 @@ def test_the_next_run_of_a_job_goes_on_with_its_rules(tmp_path):
             assert parts.in_force() == expected
             assert [rule.param for rule in parts.learner.rules if not rule.active] == [("sid",)]
         save_site_rules(path, [rule for rule in load_site_rules(path) if not rule.active])
+
+
+def test_what_binary_pages_refuted_outlives_that_a_person_edits_the_file(tmp_path):
+    """Of each rule that stands in it: nothing in the file says so."""
+    path = tmp_path / "rules.toml"
+    for rules in ((SID, WWW), (SID,)):
+        with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+            if len(rules) == 2:
+                parts.found(*rules)
+                parts.learner._contradicted(Reason(SID, 0, is_binary=True), "other content")
+            assert set(parts.in_force()) == set(rules)
+            between = parts.learner._registry.between
+            page = Page(b"", f"{BARE}/a", Identity("table", kind=FILE), 0)
+            assert between(f"{BARE}/a?sid=1", page) == ()
+            assert between(f"{BARE}/a?sid=1", page._replace(content=Identity("text")))
+        save_site_rules(path, [SID])
 
 
 def test_what_a_file_says_of_other_sites_outlives_two_runs(tmp_path):

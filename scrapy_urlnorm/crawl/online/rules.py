@@ -118,7 +118,8 @@ class RuleRegistry:
         known = self._read()
         is_of_file = not known or not self._is_file_as_written()
         if is_of_file:
-            kept = {rule.identity: (rule, _Binary()) for rule in of_file}
+            new = None, _Binary()
+            kept = {r.identity: (r, known.get(r.identity, new)[1]) for r in of_file}
             for rule, _ in known.values():
                 if rule.active and rule.identity not in kept:
                     self._delete(rule)
