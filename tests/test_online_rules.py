@@ -244,6 +244,22 @@ def test_what_binary_pages_refuted_outlives_that_a_person_edits_the_file(tmp_pat
         save_site_rules(path, [SID])
 
 
+def test_a_rule_that_is_believed_again_stands_once(tmp_path):
+    """Active, and in the file too; retracted when what is mined later does not have it."""
+    path, again = tmp_path / "rules.toml", SID.replace(support=NEEDED)
+    with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+        parts.found(SID)
+        parts.learner._contradicted(Reason(SID, 12), "other content")
+        parts.found(again)
+        parts.learner._registry.save()
+        assert list(load_site_rules(path)) == list(parts.learner.rules) == [again]
+        parts.found()
+    with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+        (rule,) = parts.learner.rules
+        assert (rule.status, rule.conflicts) == ("rejected", 1)
+    assert list(load_site_rules(path)) == [rule]
+
+
 def test_what_a_file_says_of_other_sites_outlives_two_runs(tmp_path):
     """Also where a rule is learned in the first run, and none in the second."""
     path, other = tmp_path / "rules.toml", SiteRule(site="other.test", kind="drop-param", param="a")

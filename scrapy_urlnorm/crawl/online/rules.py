@@ -150,9 +150,10 @@ class RuleRegistry:
     @property
     def rules(self) -> tuple[SiteRule, ...]:
         """Everything worth keeping for the next crawl, in a fixed order."""
-        tables = (*self._active.values(), *self._retracted.values())
-        found = [rule for table in tables for rule in table.values()]
-        return tuple(sorted([*self._others, *found], key=lambda rule: (rule.site, rule.order)))
+        found = {rule.identity: rule for rule in self._others}
+        for table in (*self._retracted.values(), *self._active.values()):
+            found |= table  # one that was retracted and is believed again is active
+        return tuple(sorted(found.values(), key=lambda rule: (rule.site, rule.order)))
 
     def active(self, site: str) -> tuple[SiteRule, ...]:
         """Return the active rules of *site*, a registrable domain."""
@@ -321,8 +322,11 @@ class RuleRegistry:
         for rule in rules:
             self._audits.forget(rule.identity)
             self._audits.forget(Reason(rule, 0, is_binary=True).key)
-            if rule.identity not in self._retracted.get(domain_of(rule.site), {}):
+            retracted = self._retracted.get(domain_of(rule.site), {}).get(rule.identity)
+            if retracted is None:
                 self._delete(rule)
+            else:  # it may have been believed again
+                self._write([retracted])
         self._say(rules, what, stat)
 
     def _say(self, rules: Iterable[SiteRule], what: str, stat: str | None = None) -> None:
