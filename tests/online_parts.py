@@ -69,7 +69,7 @@ class NoAudits(audits.Audits):
     def is_due(self, *_: object) -> bool:
         return False
 
-    is_outstanding = has_outstanding = is_due
+    has_outstanding = is_due
 
 
 class Parts:

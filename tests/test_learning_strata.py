@@ -125,7 +125,7 @@ def test_filters_that_are_combined_are_told_apart():
 
 
 def test_what_only_the_twin_has_counts():
-    """Where the page arrived under ``?page=3``, it is the plain URL that is withheld."""
+    """Where the page arrived under ``?page=3``, it is the plain URL that is suppressed."""
     known, about = Known(), ("q:page",)
     assert known.add(Place("http://h.test/l", "http://h.test/l?page=2").strata(about))
     assert known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))

@@ -1,32 +1,19 @@
-"""Audits: how much of what a rule suppresses is sent all the same; and kinds, of which each is tested."""
+"""Audits: how much of what a rule suppresses is sent all the same."""
 
 from __future__ import annotations
 
 from math import log2
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scrapy_urlnorm.crawl.online.audits import Audits
 from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
-from scrapy_urlnorm.learning.strata import (
-    MAX_CLASSES,
-    MAX_SECTIONS,
-    MAX_SETS,
-    MAX_SLOTS,
-    MAX_WORDS,
-    Known,
-    Place,
-    class_of,
-    section_of,
-)
 from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.site_rules import SiteRule
-from scrapy_urlnorm.site_rules.form import REPEAT
 from scrapy_urlnorm.stores.sqlite import Database
 
 SITE, URL = "shop.test", "http://shop.test/a/"
@@ -63,10 +50,10 @@ def match_of(reasons, url, content="", twin=""):
     return Match(Keys(SITE, f"{url} {content}".encode(), b"cluster"), page, reasons)
 
 
-def send(audits, reasons, content, url=URL, twin="", *, is_new=True):
+def send(audits, reasons, content, url=URL, twin="", *, counted_by=()):
     """Whether a request is an audit, which begins; return it then."""
     match = match_of(reasons, url, content, twin)
-    if not (audits.is_due if is_new else audits.is_outstanding)(match, url):
+    if not audits.is_due(match, url, [rule_in_words(each.rule) for each in counted_by]):
         return None
     audits.begin(match, url)
     return audits.get(match.keys.fingerprint)
@@ -148,7 +135,7 @@ def test_what_is_outstanding_is_sent_when_nothing_else_is_to_do(audits, has_answ
                 audits.answered(audit)
             audits.ended(audit)
     sent = 0
-    while audit := send(audits, one, f"new {sent}", is_new=False):
+    while audit := send(audits, one, f"new {sent}", counted_by=one):
         audits.agreed(audit)
         sent += 1
     assert LAW[50] <= sent <= LAW[50] + 1
@@ -156,11 +143,26 @@ def test_what_is_outstanding_is_sent_when_nothing_else_is_to_do(audits, has_answ
     assert not audits.has_outstanding(SITE, one)
 
 
+def test_a_rule_that_suppresses_nothing_has_no_audit_outstanding(audits):
+    """Else an idle crawl looks at all that other rules suppress."""
+    assert not audits.has_outstanding(SITE, (reason(), reason(is_binary=True)))
+    send(audits, (reason(),), "a")
+    assert audits.has_outstanding(SITE, (reason(),))
+    assert not audits.has_outstanding(SITE, (reason(is_binary=True),))
+
+
 def test_html_and_binary_pages_are_audited_apart(audits):
     """What is true of one need not be of the other."""
     assert send(audits, (reason(10_000),), "a")
     assert send(audits, (reason(10_000, is_binary=True),), "b")
     assert not send(audits, (reason(10_000), reason(10_000, is_binary=True)), "c")
+
+
+def test_a_request_that_moves_behind_another_rule_counts_for_that_rule(audits):
+    """Only the rule that held it has counted it."""
+    before, after = reason(0, "a"), reason(0, "b")
+    sent = [send(audits, (after,), number, counted_by=(before,)) for number in range(1_000)]
+    assert LAW[1_000] <= sum(map(bool, sent)) <= LAW[1_000] + 1
 
 
 # --- which ------------------------------------------------------------------------------------
@@ -181,14 +183,14 @@ def test_a_kind_without_a_verdict_is_untested(audits):
     one = (reason(10_000),)
     audited(audits, *one, 100)
     assert not audits.has_outstanding(SITE, one)
-    for is_new in (True, False):
-        audit = send(audits, one, "a", f"{URL}?vx=3", URL, is_new=is_new)
-        assert not send(audits, one, "a", f"{URL}?vx=3", URL, is_new=False)
+    for counted_by in ((), one):
+        audit = send(audits, one, "a", f"{URL}?vx=3", URL, counted_by=counted_by)
+        assert not send(audits, one, "a", f"{URL}?vx=3", URL, counted_by=one)
         audits.ended(audit)
         assert audits.has_outstanding(SITE, one)
         assert not audits.has_outstanding("other.test", ())
-    audits.agreed(send(audits, one, "a", f"{URL}?vx=3", URL, is_new=False))
-    assert not send(audits, one, "b", f"{URL}?vx=3", URL, is_new=False)
+    audits.agreed(send(audits, one, "a", f"{URL}?vx=3", URL, counted_by=one))
+    assert not send(audits, one, "b", f"{URL}?vx=3", URL, counted_by=one)
 
 
 def test_the_first_request_of_a_neighbourhood_is_an_audit_until_they_are_enough(audits):
@@ -226,13 +228,15 @@ def test_a_rule_has_the_audits_of_the_one_that_it_takes_the_place_of(audits):
     """A longer table of the same numbers is the same rule. One that is audited keeps its own."""
     short, long, other = (reason(0, name) for name in "abc")
     before = audited(audits, short, 200)
-    audits.pass_on(short.key, long.key)
+    audits.pass_on(short.rule, long.rule)
     audits.forget(short.key)
+    moved = [send(audits, (long,), number, counted_by=(short,)) for number in range(200)]
+    assert sum(map(bool, moved)) <= 2  # they are no 400 requests
     assert audited(audits, long, 200) < before / 2
     audited(audits, other, 20)
-    audits.pass_on(other.key, long.key)
+    audits.pass_on(other.rule, long.rule)
     assert audits.weakest([long, reason(20, "d")]) == reason(20, "d")
-    audits.pass_on(reason(0, "e").key, other.key)  # it had none
+    audits.pass_on(reason(0, "e").rule, other.rule)  # it had none
 
 
 def test_an_audit_goes_on_behind_a_redirect(audits):
@@ -318,6 +322,19 @@ def test_an_audit_in_the_queue_survives_a_kill(again):
     assert not audits.has_outstanding(SITE, (one,))
 
 
+@pytest.mark.parametrize("agrees", [False, True])
+def test_an_audit_that_a_kill_left_in_the_queue_ends_as_any_other(again, agrees):
+    """Also where it is the first that the next run learns of its rule."""
+    one, killed = reason(10_000), again()
+    killed.agreed(send(killed, (one,), ""))
+    audit = send(killed, (one,), "", f"{URL}?vx=3")
+    audits = again()
+    restore(audits, one, page=audit.match.page)
+    (audits.agreed if agrees else audits.ended)(audits.get(audit.match.keys.fingerprint))
+    assert bool(send(audits, (one,), "", f"{URL}?vx=3", counted_by=(one,))) is not agrees
+    assert not any(send(audits, (one,), number) for number in range(4))  # two of six are enough
+
+
 @pytest.mark.parametrize("lacks", ["its request", "its page", "its rule"])
 def test_an_audit_that_a_kill_left_without_a_verdict_leaves_its_kind_untested(again, lacks):
     """It had an answer, and was about to be compared; or nothing is left that it would test."""
@@ -332,154 +349,4 @@ def test_an_audit_that_a_kill_left_without_a_verdict_leaves_its_kind_untested(ag
     assert audits.get(audit.match.keys.fingerprint) is None
     assert audits.has_outstanding(SITE, reasons) is (lacks != "its rule")
     if reasons:
-        assert send(audits, reasons, "", f"{URL}?vx=3", is_new=False)
-
-
-# --- kinds ------------------------------------------------------------------------------------
-
-SECTIONS = {
-    "http://h.test": "h.test/",
-    "http://h.test#7": "h.test/",
-    "http://h.test?x": "h.test/",
-    "http://h.test/": "h.test/",
-    "http://h.test/topic-12": "h.test/topic",
-    "http://h.test/topic-13?x=/a/b": "h.test/topic",
-    "http://h.test/2024": "h.test/",
-    "http://h.test/forum/": "h.test/forum",
-    "http://h.test/forum/12": "h.test/forum/",
-    "http://h.test/forum2/12": "h.test/forum#/",
-    "https://h.test/forum13/a/b": "h.test/forum#/",
-    "http://www.h.test/forum/12": "www.h.test/forum/",
-    "http://h.test/é/1": "h.test/é/",
-}
-
-
-@pytest.mark.parametrize("url", SECTIONS)
-def test_sections(url):
-    """Host and first folder, digits folded; of a page in no folder, host and first word."""
-    assert section_of(url) == SECTIONS[url]
-
-
-#: Values of one line are alike, those of two lines are not.
-CLASSES = [
-    [None],
-    [""],
-    ["0", "00"],
-    ["1", "01"],
-    ["2"],
-    ["3"],
-    ["4"],
-    ["5"],
-    ["6", "7"],
-    ["8", "11"],
-    ["12", "17"],
-    ["18", "20", "25"],
-    ["40", "57"],
-    ["60", "80"],
-    ["-1"],
-    ["5000", "30000"],
-    ["100000", "200000"],
-    ["asc"],
-    ["desc"],
-    ["last-page"],
-    ["12345678901234567890", "d41d8cd98f", "averylongwordindeed"],
-    ["/a/b", "http://h.test/", "a/1"],
-    [f"1{REPEAT}2", f"a{REPEAT}b"],
-    ["0 1", "9.5"],
-]
-
-
-def test_values_are_alike_or_not():
-    """Small numbers and words one by one, larger numbers by size, others by their looks."""
-    of = [{class_of(value) for value in line} for line in CLASSES]
-    assert [len(classes) for classes in of] == [1] * len(CLASSES)
-    assert len(set.union(*of)) == len(CLASSES)
-
-
-@given(st.integers(0, 10**14))
-def test_numbers_have_few_classes_and_each_doubling_is_a_new_one(number):
-    """A page twice as far into a list is of another kind, up to offsets of some hundreds."""
-    if 0 < number < 500:
-        assert class_of(str(number)) != class_of(str(2 * number))
-    assert len({class_of(str(n)) for n in range(number, number + 10)}) <= 10
-
-
-#: Whether the second request, for a rule about ``page`` and ``project``, is of a new kind.
-NEW = {
-    "the same": ("/l?page=2", "/l?page=2", False),
-    "a value alike": ("/l?page=6", "/l?page=7", False),
-    "another small number": ("/l?page=2", "/l?page=3", True),
-    "a larger number": ("/l?page=20", "/l?page=40", True),
-    "another section": ("/a/l?page=2", "/b/l?page=2", True),
-    "another name": ("/l?page=2", "/l?page=2&sort=a", True),
-    "another order of names": ("/l?page=2&s=a", "/l?s=b&page=2", False),
-    "another value of another name": ("/l?page=2&s=a", "/l?page=2&s=b", False),
-    "both": ("/l?page=2&project=1", "/l?page=2&project=2", True),
-    "each was there": ("/l?page=2&project=2", "/l?page=2&project=2", False),
-    "bytes": ("/l?page=%FF%FE", "/l?page=%FE%FF", False),
-}
-
-
-@pytest.mark.parametrize("name", NEW)
-def test_the_first_of_a_kind_is_new(name):
-    """By section, by the names of parameters, by the class of each value that the rule changes."""
-    one, other, expected = NEW[name]
-    known = Known()
-    about = ("q:page", "q:project")
-    assert known.add(Place(f"http://h.test{one}").strata(about))
-    assert known.add(Place(f"http://h.test{other}").strata(about)) is expected
-
-
-def test_filters_that_are_combined_are_told_apart():
-    """Of five filters any may be named. The long list is the one with a single filter.
-
-    Needed by app_trac, sorted by URL: ``/query?status=!closed`` comes after ten other sets of names
-    (156 contents lost in a third of the crawls).
-    """
-    known, names = Known(), "abcde"
-    for number in range(2 ** len(names)):
-        query = "&".join(f"{name}=x" for at, name in enumerate(names) if number >> at & 1)
-        assert known.add(Place(f"http://h.test/l?page=2&{query}").strata(("q:page",)))
-
-
-def test_what_only_the_twin_has_counts():
-    """Where the page arrived under ``?page=3``, it is the plain URL that is suppressed."""
-    known, about = Known(), ("q:page",)
-    assert known.add(Place("http://h.test/l", "http://h.test/l?page=2").strata(about))
-    assert known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))
-    assert not known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))
-
-
-@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.text(max_size=8))))
-def test_kinds_are_few(parts):
-    """Whatever a site sends: memory and audits are bounded, and no URL is an error."""
-    known, about = Known(), ("q:a", "q:b", "s-1", "slash", "host")
-    audits = 0
-    for folder, name, value in parts * 3:
-        audits += known.add(Place(f"http://h.test/{folder}/?a={value}&{name}=1").strata(about))
-    assert audits <= MAX_SECTIONS + MAX_SETS + len(about) * (MAX_CLASSES + MAX_WORDS)
-
-
-def test_a_rule_about_many_slots_has_few_kinds():
-    """Slots beyond the first few are not looked at."""
-    about = [f"q:{number}" for number in range(100)]
-    assert len(list(Place("http://h.test/").strata(about))) == 2 + MAX_SLOTS
-
-
-#: Whether two URLs are neighbours, for a rule about ``page``.
-NEIGHBOURS = {
-    "the first other parameter": ("/l?project=1&page=2", "/l?project=1&page=3&sort=a", True),
-    "another value of it": ("/l?project=1&page=2", "/l?project=2&page=2", False),
-    "another page of one folder": ("/a/l?x=1&page=2", "/a/m?x=1&page=2", True),
-    "another folder": ("/a/l?x=1&page=2", "/b/l?x=1&page=2", False),
-    "no other parameter": ("/a/l?page=2", "/a/l?page=3", True),
-    "another path": ("/a/l?page=2", "/a/m?page=2", False),
-}
-
-
-@pytest.mark.parametrize("name", NEIGHBOURS)
-def test_neighbourhoods(name):
-    """URLs that a sorted list brings one after the other."""
-    one, other, expected = NEIGHBOURS[name]
-    of = [Place(f"http://h.test{url}").neighbourhood(("q:page",)) for url in (one, other)]
-    assert (of[0] == of[1]) is expected
+        assert send(audits, reasons, "", f"{URL}?vx=3", counted_by=(one,))

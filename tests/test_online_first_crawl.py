@@ -20,6 +20,7 @@ from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Reason
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.stores.sqlite import Database
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Crawl:
     def __init__(self, *, has_audits: bool = True) -> None:
         self.has_audits = has_audits
         self.rows: list[Observation] = []
-        self.suppressed: list[Page] = []
+        self.suppressed: dict[Page, tuple[str, ...]] = {}  # with the rules that counted each
         self.audited = 0
         database = Database()
         database.open()
@@ -63,11 +64,9 @@ class Crawl:
                 if len(self.rows) >= self._due:
                     self._due = int(1.5 * len(self.rows))
                     self._mine()
-            queue = [page for page in self.suppressed if self._representative(page) is None]
-            self.suppressed = [
-                page for page in self.suppressed if self._representative(page) is not None
-            ]
-            queue += self._outstanding() if not queue else []
+            queue = self._behind_nothing() or self._outstanding()
+            for page in queue:
+                del self.suppressed[page]
         return self
 
     def _representative(self, page: Page) -> Page | None:
@@ -82,7 +81,7 @@ class Crawl:
         if self._audits.is_due(match, page.url) and self.has_audits:
             self._audit(page, twin, match)
         else:
-            self.suppressed.append(page)
+            self.suppressed[page] = _names(match)
 
     def _match(self, page: Page, twin: Page) -> Match:
         keys = Keys("site", page.url.encode(), b"")
@@ -106,17 +105,22 @@ class Crawl:
 
     def _outstanding(self) -> list[Page]:
         """Send the outstanding audits; return what stands behind no page any more."""
+        if not self.has_audits:
+            return []
         rules = list(self._rules)
         for page in tuple(self.suppressed):
             twin = self._representative(page)
-            if twin is None or not self.has_audits:
-                continue
             match = self._match(page, twin)
-            if self._audits.is_outstanding(match, page.url):
-                self.suppressed.remove(page)
+            if self._audits.is_due(match, page.url, self.suppressed[page]):
+                del self.suppressed[page]
                 self._audit(page, twin, match)
                 if self._rules != rules:
                     break
+            else:
+                self.suppressed[page] = _names(match)
+        return self._behind_nothing()
+
+    def _behind_nothing(self) -> list[Page]:
         return [page for page in self.suppressed if self._representative(page) is None]
 
     def _fetch(self, page: Page) -> None:
@@ -149,6 +153,10 @@ class Crawl:
         if alone is None:
             alone = self._alone[rule.identity] = Normalizer("default", site_rules=[rule])
         return alone.normalize(url) != _PLAIN.normalize(url)
+
+
+def _names(match: Match) -> tuple[str, ...]:
+    return tuple(rule_in_words(reason.rule) for reason in match.reasons)
 
 
 def tracker(rng: random.Random) -> list[Page]:

@@ -62,6 +62,29 @@ def test_three_contents_put_it_in_force(begin, learn, caplog):
     assert parts.stats["audits_agreed"] == parts.stats["audits"] > 0
 
 
+@pytest.mark.parametrize("learn", ["redirects", "content"])
+def test_a_small_site_is_mined_while_the_crawl_waits(begin, learn, monkeypatch):
+    """It could be through before the process that mines has begun."""
+    monkeypatch.setattr(mining, "deferToThread", lambda *_: defer.Deferred())  # it never answers
+    parts = begin(learn)
+    tell(parts)
+    see_twins(parts)
+    assert names(parts) == ["ref"]
+
+
+def test_a_site_that_a_process_mines_is_not_mined_beside_it(begin, monkeypatch):
+    """The answer of the process, which has seen less, would retract what is found meanwhile."""
+    jobs, answer = [], defer.Deferred()
+    monkeypatch.setattr(mining, "deferToThread", lambda _, job: jobs.append(job) or answer)
+    parts = begin("content")
+    see_twins(parts)
+    tell(parts)
+    see_twins(parts, first=3)
+    monkeypatch.setattr(mining, "deferToThread", lambda _, job: defer.succeed(mined(job)))
+    answer.callback(mined(*jobs))
+    assert (names(parts), parts.stats["retracted"]) == (["ref"], 0)
+
+
 def test_without_robots_txt_pages_are_not_compared_in_the_mode_redirects(begin):
     """Nor with one that names another host, or is none."""
     parts = begin()

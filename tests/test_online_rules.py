@@ -7,9 +7,13 @@ from contextlib import closing
 
 import pytest
 from online_parts import BARE, SITE, Parts, no_page
+from online_parts import WWW as WWW_URL
 
 from scrapy_urlnorm import SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.crawl.online import learner, suppression
 from scrapy_urlnorm.crawl.online.rules import WITNESSES_A_CONFLICT as NEEDED
+from scrapy_urlnorm.crawl.online.tables import Page, Reason
+from scrapy_urlnorm.logs.page_identity import FILE, Identity
 from scrapy_urlnorm.stores.sqlite import Database
 
 SID = SiteRule(site=SITE, kind="drop-param", param="sid", source="content", support=12)
@@ -37,6 +41,10 @@ def refute(parts: Parts, number: int = 0) -> None:
         for name in ("", "?sid=1"):
             parts.fetch(f"{BARE}/{differed}/{number}{name}", f"other {differed} {number} {name}")
     parts.learner.work()
+
+
+def broken(*_: object) -> None:
+    raise LookupError("broken")
 
 
 def test_rules_come_stay_and_go(caplog):
@@ -72,6 +80,22 @@ def test_a_rule_that_is_subsumed_was_not_wrong(caplog):
     assert "Subsumed: drop-param" in caplog.text
 
 
+def test_what_moves_behind_another_rule_counts_for_it_once(monkeypatch):
+    """Whatever is mined later: the number of its audits comes of what it suppresses."""
+    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)
+    with begun(has_audits=True) as parts:
+        parts.found(NARROW)
+        for number in range(100):
+            parts.fetch(f"{BARE}/t/{number}", str(number))
+            parts.fetch(f"{BARE}/t/{number}?sid=1", str(number))
+            parts.fetch(f"{BARE}/t/{number}?sid=2", str(number))
+        moved = len(parts.held())
+        for rules in ([SID], [SID, WWW], [SID]):
+            parts.found(*rules)
+            select = "SELECT held FROM audited_rule WHERE key = ?"
+            assert parts.database.read(select, SID.identity) == [(moved,)]
+
+
 def test_a_miner_that_fails_leaves_no_rule_standing(caplog):
     """Nobody has tested them on what arrived since."""
     caplog.set_level(logging.INFO)
@@ -81,6 +105,30 @@ def test_a_miner_that_fails_leaves_no_rule_standing(caplog):
         assert parts.in_force() == ()
         assert (parts.stats["retracted"], parts.stats["errors"]) == (2, 1)
     assert caplog.text.count("(IndexError())") == 2
+
+
+@pytest.mark.parametrize("is_retracted", [False, True])
+def test_after_a_failure_no_rule_comes_into_force_again(monkeypatch, is_retracted):
+    """Neither by the answer of the miner that was asked before, nor by the verdict of an audit."""
+    with begun() as parts:
+        parts.found(SID, WWW)
+        parts.fetch(f"{BARE}/a")
+        assert parts.fetch(f"{BARE}/a?sid=1") == "filtered"
+        known = parts.learner.rules
+        with monkeypatch.context() as patch:
+            patch.setattr(suppression.Suppression, "work", broken)
+            parts.learner.work()
+        assert parts.queued() == [f"{BARE}/a?sid=1"]
+        if is_retracted:
+            parts.learner._contradicted(Reason(SID, 12), "other content")
+        else:
+            parts.found(SID.replace(support=90), NARROW)
+            assert parts.learner.rules == known
+        parts.queue.clear()
+        parts.learner.work()
+        for url in (f"{BARE}/a?sid=2", f"{WWW_URL}/a"):
+            assert parts.fetch(url) == "fetched"
+        assert parts.held() == []
 
 
 def test_a_refuted_rule_needs_fifty_witnesses_a_conflict():
@@ -178,6 +226,38 @@ def test_the_next_run_of_a_job_goes_on_with_its_rules(tmp_path):
             assert parts.in_force() == expected
             assert [rule.param for rule in parts.learner.rules if not rule.active] == [("sid",)]
         save_site_rules(path, [rule for rule in load_site_rules(path) if not rule.active])
+
+
+def test_what_binary_pages_refuted_outlives_that_a_person_edits_the_file(tmp_path):
+    """Of each rule that stands in it: nothing in the file says so."""
+    path = tmp_path / "rules.toml"
+    for rules in ((SID, WWW), (SID,)):
+        with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+            if len(rules) == 2:
+                parts.found(*rules)
+                parts.learner._contradicted(Reason(SID, 0, is_binary=True), "other content")
+            assert set(parts.in_force()) == set(rules)
+            between = parts.learner._registry.between
+            page = Page(b"", f"{BARE}/a", Identity("table", kind=FILE), 0)
+            assert between(f"{BARE}/a?sid=1", page) == ()
+            assert between(f"{BARE}/a?sid=1", page._replace(content=Identity("text")))
+        save_site_rules(path, [SID])
+
+
+def test_a_rule_that_is_believed_again_stands_once(tmp_path):
+    """Active, and in the file too; retracted when what is mined later does not have it."""
+    path, again = tmp_path / "rules.toml", SID.replace(support=NEEDED)
+    with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+        parts.found(SID)
+        parts.learner._contradicted(Reason(SID, 12), "other content")
+        parts.found(again)
+        parts.learner._registry.save()
+        assert list(load_site_rules(path)) == list(parts.learner.rules) == [again]
+        parts.found()
+    with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+        (rule,) = parts.learner.rules
+        assert (rule.status, rule.conflicts) == ("rejected", 1)
+    assert list(load_site_rules(path)) == [rule]
 
 
 def test_what_a_file_says_of_other_sites_outlives_two_runs(tmp_path):

@@ -90,7 +90,7 @@ def test_a_redirect_onto_its_own_key_spares_nothing():
 
 
 def test_rules_with_evidence_against_them_come_first():
-    """Taken back, or likelier wrong than a rule should be."""
+    """Retracted, or likelier wrong than a rule should be."""
     rules = [
         SiteRule(site="shop.test", kind="drop-param", param="a", status="rejected", note="it lies"),
         SiteRule(site="shop.test", kind="drop-param", param="b", false_merge_upper=0.1),
@@ -100,7 +100,7 @@ def test_rules_with_evidence_against_them_come_first():
     figures = of(("/a", "A"), rules=rules)
     reasons = {each.rules: each.reason for each in figures.suspicious}
     assert reasons == {
-        rule_in_words(rules[0]): "taken back: it lies",
+        rule_in_words(rules[0]): "retracted: it lies",
         rule_in_words(rules[1]): "10.0% of what it merges may be wrong",
         rule_in_words(rules[2]): "1 observation against it",
     }

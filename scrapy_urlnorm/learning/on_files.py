@@ -16,13 +16,10 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
-    from scrapy_urlnorm.site_rules.operations import Operation
 
 _PLAIN = Normalizer("default")
 #: A content has the vote of two at most, see `trials`.
 _MOST = 2
-
-
 #: The note of a rule that files alone have proved: it goes with the rule to the next crawl.
 FILES_ALONE = "files alone agree: it says nothing of pages"
 
@@ -40,40 +37,6 @@ class OnFiles(NamedTuple):
     agree: int = 0
     differ: int = 0
     is_alone: bool = False
-
-
-class OfFiles(NamedTuple):
-    """A rule as far as it is about files: `Audits` counts it apart from the rule itself."""
-
-    rule: SiteRule
-    support: int  #: contents of files that agreed
-
-    source: str = "content"
-    #: Files are audited beyond the share that the audits of a site may be: of most rules few speak.
-    is_bounded: bool = False
-
-    @property
-    def identity(self) -> str:
-        """The identity of the rule, and that it is about files."""
-        return f"files {self.rule.identity}"
-
-    @property
-    def kind(self) -> str:
-        """The kind of the rule."""
-        return self.rule.kind
-
-    @property
-    def site(self) -> str:
-        """The site of the rule."""
-        return self.rule.site
-
-    @property
-    def operation(self) -> Operation:
-        """The operation of the rule."""
-        return self.rule.operation
-
-    def __str__(self) -> str:
-        return str(self.rule)
 
 
 def on_files(

@@ -182,11 +182,11 @@ def _rule_figures(
 
 
 def _doubtful(rules: Iterable[RuleFigures]) -> list[Suspicion]:
-    """Return what is suspicious of *rules*: taken back, or likelier wrong than a rule should be."""
+    """Return what is suspicious of *rules*: retracted, or likelier wrong than a rule should be."""
     found = []
     for rule in rules:
         if rule.status == "rejected":
-            reason = f"taken back: {rule.note}" if rule.note else "taken back"
+            reason = f"retracted: {rule.note}" if rule.note else "retracted"
         elif rule.status == "active" and (rule.upper or 0) > DOUBTFUL:
             reason = f"{rule.upper:.1%} of what it merges may be wrong"
         elif rule.status == "active" and rule.conflicts:

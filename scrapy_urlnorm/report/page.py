@@ -98,7 +98,7 @@ def page(figures: Figures) -> str:
         rules_text=_plain(
             f"What each rule spared, and what it stands on. Requests that several rules {would} needed "
             "for count for each of them; where a host has many, the numbers are estimates from a "
-            "sample. A rule that was taken back says why in its note."
+            "sample. A rule that was retracted says why in its note."
         ),
         hosts_text=_plain(
             f"Requests that {would} spared, and pages that were fetched although their content had "

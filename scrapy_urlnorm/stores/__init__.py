@@ -34,9 +34,6 @@ __all__ = [
 RULES_NAME = "urlnorm-rules.toml"  #: learned rules
 ROWS_NAME = "urlnorm-report.jsonl.gz"  #: the crawl log that a report is made from
 
-# Until cli/why.py and report/ read the database: names of files of older versions.
-FILE_NAME, LMDB_NAME, PENDING_NAME = "urlnorm.seen", "urlnorm.lmdb", "urlnorm.pending"
-
 #: What begins the URL of a store in Redis.
 REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster", "redis+sentinel")
 _ACCEPTED = "memory, sqlite:PATH, redis://HOST:PORT/DB"

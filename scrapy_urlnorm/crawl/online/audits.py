@@ -28,6 +28,7 @@ from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.priors import prior_of
 from scrapy_urlnorm.learning.strata import Place
 from scrapy_urlnorm.learning.wary import exchanges_values
+from scrapy_urlnorm.report.filtered import rule_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -118,7 +119,7 @@ class _Record:
             self.discard(what, value)
         self.discard(_PLACES, where.neighbourhood(self.about))
 
-    def wants(self, content: int, place: int | None, in_flight: int) -> bool:
+    def wants(self, content: int, place: int, in_flight: int) -> bool:
         """Whether one more audit is needed, and *content* or *place* can say something new."""
         if self.agreed + in_flight < self._least:
             return True
@@ -126,12 +127,12 @@ class _Record:
             return True
         places = self._seen[_PLACES]
         spread = max(self.proved, self._support + len(places))
-        return place is not None and spread < self._wanted and place not in places
+        return spread < self._wanted and place not in places
 
     def misses_any(self, in_flight: int) -> bool:
         """Whether more audits are needed, whatever they can say."""
         audits, witnesses = self.agreed + in_flight, self.witnesses + in_flight
-        return audits < self._least or witnesses < self._wanted
+        return self.held > 0 and (audits < self._least or witnesses < self._wanted)
 
     @property
     def witnesses(self) -> int:
@@ -162,28 +163,19 @@ class Audits:
 
     # --- whether to audit -------------------------------------------------------------------
 
-    def is_due(self, match: Match, url: str) -> bool:
-        """Count a request that would be suppressed. Return whether to send it as an audit."""
-        for reason in match.reasons:
-            record = self._record(reason)
-            record.held += 1
-            record.write()
-        return self._is_wanted(match, url, is_new=True)
+    def is_due(self, match: Match, url: str, counted: Collection[str] = ()) -> bool:
+        """Return whether to send a request that would be suppressed as an audit.
 
-    def is_outstanding(self, match: Match, url: str) -> bool:
-        """Return whether to send a suppressed request as an audit, when the crawl is idle.
-
-        That is, if one of its rules had fewer audits than it needs, or its kind is untested. The
-        request was counted before.
+        It is counted for each of its rules, except those that *counted* it when it was held.
         """
-        return self._is_wanted(match, url, is_new=False)
-
-    def _is_wanted(self, match: Match, url: str, *, is_new: bool) -> bool:
         where, content, found = Place(url, match.url), _number(match.page.vote), False
         for reason in match.reasons:
             record = self._record(reason)
+            if not counted or rule_in_words(reason.rule) not in counted:
+                record.held += 1
+                record.write()
             found |= record.add_kind(where)
-            place = where.neighbourhood(record.about) if is_new else None
+            place = where.neighbourhood(record.about)
             found = found or record.wants(content, place, self._counts[reason.key])
         return found
 
@@ -275,6 +267,8 @@ class Audits:
         self._database.write("DELETE FROM audit")
         for fingerprint, url, representative, names in rows:
             known = tuple(reasons[name] for name in json.loads(names) if name in reasons)
+            for reason in known:
+                self._record(reason)  # the end of an audit says nothing of rules without one
             keys, page = keys_of(url), page_of(representative)
             if not known or keys is None:
                 continue
@@ -283,8 +277,6 @@ class Audits:
             if page is not None and waits(fingerprint):
                 self._put(audit)
             else:
-                for reason in known:
-                    self._record(reason)
                 self._forget_kinds(audit)
 
     # --- ends -------------------------------------------------------------------------------
@@ -332,10 +324,15 @@ class Audits:
         """Return which of *reasons* to retract when an audit differs: that with least support."""
         return min(reasons, key=lambda reason: self._record(reason).witnesses)
 
-    def pass_on(self, key: str, to: str) -> None:
-        """Let a rule that is new have what is known of one that it takes the place of."""
-        self._records.pop(key, None)
-        self._database.write("UPDATE OR IGNORE audited_rule SET key = ? WHERE key = ?", to, key)
+    def pass_on(self, rule: SiteRule, to: SiteRule) -> None:
+        """Let a rule that is new have what is known of one that it takes the place of.
+
+        Where their names differ, what the old one holds is going to be counted for the new one.
+        """
+        self._records.pop(rule.identity, None)
+        held = "held" if rule_in_words(rule) == rule_in_words(to) else "agreed"
+        update = f"UPDATE OR IGNORE audited_rule SET key = ?, held = {held} WHERE key = ?"
+        self._database.write(update, to.identity, rule.identity)
 
     def forget(self, key: str) -> None:
         """Forget a rule that is no longer in force."""

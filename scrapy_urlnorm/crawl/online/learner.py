@@ -270,8 +270,7 @@ class Learner:
         """Apply no rules any more and send all that is held: something is wrong with it."""
         self.failed(what, error)
         self._aliases.forget_all()
-        for site in self._keys.sites():
-            self._keys.replace(site, ())
+        self._registry.stop()
         self._suppression.release_all()
 
     @fail_open(None)

@@ -48,8 +48,8 @@ LONGEST_SECONDS = 120.0
 #: Mining may take this share of the time of the crawl, and so many seconds more (choices: with twice
 #: as much of either, ten applications learned nothing earlier).
 SHARE, ADVANCE = 0.1, 1.0
-#: With so few rows of redirects and pages a site is mined while the event loop waits (8 to 30 ms): a
-#: site that redirects much would be through before the process has begun.
+#: With so few rows a site that redirects, or whose robots.txt names candidates, is mined while the
+#: event loop waits (8 to 30 ms): it could be through before the process has begun.
 MINED_AT_ONCE = 50
 #: Sites whose hosts have a robots.txt that names candidates, and after so many of one site no more
 #: files are read.
@@ -129,7 +129,9 @@ class Mining:
         if not self._is_settled(site):
             self._later.add(site)
         elif self._evidence.is_due(site, has_time=self._worker.has_time):
-            if is_event and row.content is None and self._evidence.count(site) <= MINED_AT_ONCE:
+            is_simple = is_event and (row.content is None or site in self._candidates)
+            is_small = self._evidence.count(site) <= MINED_AT_ONCE
+            if is_simple and is_small and site != self._worker.current:
                 self._worker.mine_at_once(site)
             else:
                 self._worker.request(site)

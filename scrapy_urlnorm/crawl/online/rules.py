@@ -112,6 +112,7 @@ class RuleRegistry:
         self._binary: dict[str, _Binary] = {}
         self._unsaved = self._in_file = 0
         self._saved_at = monotonic()
+        self._is_stopped = False
         database.ensure(_TABLES)
 
     def begin(self, of_file: Iterable[SiteRule]) -> None:
@@ -122,7 +123,8 @@ class RuleRegistry:
         known = self._read()
         is_of_file = not known or not self._is_file_as_written()
         if is_of_file:
-            kept = {rule.identity: (rule, _Binary()) for rule in of_file}
+            new = None, _Binary()
+            kept = {r.identity: (r, known.get(r.identity, new)[1]) for r in of_file}
             for rule, _ in known.values():
                 if rule.active and rule.identity not in kept:
                     self._delete(rule)
@@ -153,9 +155,10 @@ class RuleRegistry:
     @property
     def rules(self) -> tuple[SiteRule, ...]:
         """Everything worth keeping for the next crawl, in a fixed order."""
-        tables = (*self._active.values(), *self._retracted.values())
-        found = [rule for table in tables for rule in table.values()]
-        return tuple(sorted([*self._others, *found], key=lambda rule: (rule.site, rule.order)))
+        found = {rule.identity: rule for rule in self._others}
+        for table in (*self._retracted.values(), *self._active.values()):
+            found |= table  # one that was retracted and is believed again is active
+        return tuple(sorted(found.values(), key=lambda rule: (rule.site, rule.order)))
 
     def active(self, site: str) -> tuple[SiteRule, ...]:
         """Return the active rules of *site*, a registrable domain."""
@@ -200,6 +203,8 @@ class RuleRegistry:
         A miner that failed leaves no rule standing: nobody has tested them. Other crawlers are not
         told of a rule that went: they have pages of their own.
         """
+        if self._is_stopped:
+            return False
         site, before = found.site, self._active.get(found.site, {})
         needed = self.quarantined(site)
         kept = [rule for rule in found.rules if (rule.support or 0) >= needed.get(rule.identity, 0)]
@@ -226,7 +231,7 @@ class RuleRegistry:
             refused = self._apply(site)  # with the evidence that they have now
         for rule in (*gone, *subsumed):
             if longer := next((each for each in came if has_longer_table(each, rule)), None):
-                self._audits.pass_on(rule.identity, longer.identity)
+                self._audits.pass_on(rule, longer)
         self._write(active.values())
         self._go(gone, "Retracted", "learned/retracted")
         self._go(subsumed, "Subsumed", "learned/subsumed")
@@ -284,6 +289,8 @@ class RuleRegistry:
 
         A rule that one of us retracted stays retracted.
         """
+        if self._is_stopped:
+            return
         came, gone = [], []
         for rule in self._exchange.news(at_once=at_once):
             site, name = domain_of(rule.site), rule.identity
@@ -327,8 +334,11 @@ class RuleRegistry:
         for rule in rules:
             self._audits.forget(rule.identity)
             self._audits.forget(Reason(rule, 0, is_binary=True).key)
-            if rule.identity not in self._retracted.get(domain_of(rule.site), {}):
+            retracted = self._retracted.get(domain_of(rule.site), {}).get(rule.identity)
+            if retracted is None:
                 self._delete(rule)
+            else:  # it may have been believed again
+                self._write([retracted])
         self._say(rules, what, stat)
 
     def _say(self, rules: Iterable[SiteRule], what: str, stat: str | None = None) -> None:
@@ -345,7 +355,7 @@ class RuleRegistry:
         client of the store may have written it.
         """
         refused: list[SiteRule] = []
-        while True:
+        while not self._is_stopped:
             rules = self.active(site)
             try:
                 self._keys.replace(site, rules)
@@ -356,7 +366,14 @@ class RuleRegistry:
                 refused.append(wrong)
                 logger.info("A learned rule is not applied: %(error)s", {"error": error})
             else:
-                return refused
+                break
+        return refused
+
+    def stop(self) -> None:
+        """Take all rules out of force for good: something is wrong, and nobody knows with which."""
+        self._is_stopped = True
+        for site in self._keys.sites():
+            self._keys.replace(site, ())
 
     # --- where they are kept ----------------------------------------------------------------
 

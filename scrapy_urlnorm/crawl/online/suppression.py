@@ -37,7 +37,7 @@ from scrapy_urlnorm.crawl.online.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from typing import Any
 
     from scrapy import Request
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.sharing import SharedPages
     from scrapy_urlnorm.crawl.online.tables import Held, HeldRequests, Page, Pages
     from scrapy_urlnorm.logs.page_identity import Identity
-
-    Test = Callable[[Match, str], bool]  # whether to audit a request with this URL
 
 #: Cluster keys in flight at a time. Requests that the engine has are a few dozen.
 MAX_IN_FLIGHT = 10_000
@@ -247,26 +245,26 @@ class Suppression:
 
     def _suppresses(self, match: Match, request: Request) -> bool:
         """Return whether *request* is suppressed; else it is sent, perhaps as an audit."""
-        if self._begins_audit(match, request, self._audits.is_due):
+        if self._begins_audit(match, request):
             return False
         if not self._held.hold(match.keys, request, SUPPRESSED, match):
             return False
         self._frontier.count("learned/suppressed")
         return True
 
-    def _begins_audit(self, match: Match, request: Request, test: Test) -> bool:
-        if not test(match, request.url):
+    def _begins_audit(self, match: Match, request: Request, counted: Collection[str] = ()) -> bool:
+        if not self._audits.is_due(match, request.url, counted):
             return False
         self._frontier.count("learned/audits")
         self._audits.begin(match, request.url)
         return True
 
-    def _resolve(self, held: Held, request: Request, test: Test = lambda *_: False) -> bool:
+    def _resolve(self, held: Held, request: Request) -> bool:
         """Suppress or audit a held request if it repeats a page by now; return whether it does."""
         match = self.match(request)
         if match is None:
             return False
-        if self._begins_audit(match, request, test):
+        if self._begins_audit(match, request, held.counted):
             self._held.send(held, request)
             return True
         self._held.suppress(held, request, match)
@@ -274,10 +272,10 @@ class Suppression:
             self._frontier.count("learned/suppressed")
         return True
 
-    def _resolve_or_send(self, held: Held, *test: Test) -> None:
+    def _resolve_or_send(self, held: Held) -> None:
         """Do as `_resolve`, and send what repeats no page, if this run can read it."""
         request = self._held.request_of(held)
-        if request is not None and not self._resolve(held, request, *test):
+        if request is not None and not self._resolve(held, request):
             self._held.send(held, request)
 
     def _send_at_last(self, held: Held, request: Request | None = None) -> bool:
@@ -297,7 +295,7 @@ class Suppression:
         page = self._pages.add(request, keys, content)
         if page is not None and keys is not None:
             for held in self._held.find(COALESCED, cluster=keys.cluster):
-                self._resolve_or_send(held, self._audits.is_due)
+                self._resolve_or_send(held)
             self._in_flight.pop(keys.cluster, None)
             if not keys.is_plain:
                 self._shared_pages.tell(keys, page)
@@ -368,7 +366,7 @@ class Suppression:
         yield from map(self._held.send, list(self._held.find(*requeued, site=site)))
         yield from self._pages.rekey(site)
         for held in self._held.find(SUPPRESSED, site=site):
-            self._resolve_or_send(held, self._audits.is_outstanding)
+            self._resolve_or_send(held)
             yield
 
     def work(self, is_time_over: Callable[[], bool]) -> None:
@@ -411,7 +409,7 @@ class Suppression:
         for held in self._held.find(SUPPRESSED, site=site, in_order=False):
             if not self._audits.has_outstanding(site, reasons):
                 return
-            self._resolve_or_send(held, self._audits.is_outstanding)
+            self._resolve_or_send(held)
             yield
         self._audits.all_tested(site)
 
@@ -432,7 +430,7 @@ class Suppression:
                 is_rest = True
                 break
             request = self._held.request_of(held)
-            if request is None or self._resolve(held, request, self._audits.is_due):
+            if request is None or self._resolve(held, request):
                 yield False  # if it cannot be read, another run may be able to
                 continue
             cluster = (self._keys.keys(request) or self._keys.plain_keys(request)).cluster

@@ -233,6 +233,13 @@ class Held(NamedTuple):
     cluster: bytes
     state: int
     data: bytes
+    rules: str
+
+    @property
+    def counted(self) -> list[str]:
+        """The rules that it is suppressed by, in words: each has counted it."""
+        names: list[str] = json.loads(self.rules)
+        return names
 
 
 class HeldRequests:
@@ -320,7 +327,7 @@ class HeldRequests:
         where += "".join(f" AND {name} = ?" for name in values)
         column, last = "id" if in_order else "fingerprint", (0 if in_order else b"", 0)
         while rows := self._database.read(
-            f"SELECT id, fingerprint, cluster, state, request FROM held WHERE {where}"
+            f"SELECT id, fingerprint, cluster, state, request, rules FROM held WHERE {where}"
             f" AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT {_ROWS_AT_ONCE}",
             *(*values.values(), *last),
         ):
