@@ -27,7 +27,6 @@ from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.database import RequestQueue
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.online.comparison import identity_in_crawl
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.sharing import SharedPages
 from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED, Page

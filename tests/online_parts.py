@@ -16,7 +16,7 @@ from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.online import audits, learner, mining, verdicts
 from scrapy_urlnorm.crawl.online.learner import Learner
-from scrapy_urlnorm.crawl.settings import LEARN, STORE, Config
+from scrapy_urlnorm.crawl.settings import LEARN, PAIRS, STORE, Config
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.worker import Mined
 from scrapy_urlnorm.stores.sqlite import Database
@@ -90,7 +90,7 @@ class Parts:
     ) -> None:
         self.database = database or Database()
         spec = store if isinstance(store, str) else "memory"
-        settings_of_crawl = Settings({STORE: spec, LEARN: "redirects", **settings})
+        settings_of_crawl = Settings({STORE: spec, LEARN: "redirects", PAIRS: 0, **settings})
         config = Config.from_settings(settings_of_crawl)
         fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
         self.dupefilter = UrlNormDupeFilter(

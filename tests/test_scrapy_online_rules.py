@@ -385,7 +385,7 @@ def test_a_broken_page_does_not_lose_the_request_that_waits_for_it(taught, monke
     """What failed is that it became a representative: what waits for it is sent."""
     first, _ = schedule(taught, WWW + "/n", BARE + "/n")
     taught.leave(), taught.leave()
-    monkeypatch.setattr(learner, "identity_in_crawl", broken)
+    monkeypatch.setattr(learner, "shown_in_crawl", broken)
     taught.arrive(first)
     taught.learner.work()
     assert taught.queued() == [BARE + "/n"]

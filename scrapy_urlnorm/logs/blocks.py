@@ -137,8 +137,11 @@ def _read(text: str, start: str, after: str, end: str, show: str) -> list[Block]
 
 def _step(head: str) -> str:
     """Return what stands for an element in a path: ``div#id.class.class``."""
-    name, *classes = _DIGITS.sub("0", head).split()
-    return ".".join((name, *sorted(set(classes))))
+    name, *classes = head.split()
+    tag, mark, number = name.partition("#")
+    return ".".join(
+        (tag + mark + without_digits(number), *sorted(set(map(without_digits, classes))))
+    )
 
 
 def _short(value: str) -> str:

@@ -20,22 +20,18 @@ the same there (the latest news), or else of names alone (view counts of the pag
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from difflib import SequenceMatcher
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.logs.blocks import Block, without_digits
-from scrapy_urlnorm.url import split
+from scrapy_urlnorm.logs.differences import Unit, changes_in_lines, place_of, without_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["Unit", "Units", "family_of", "place_of"]
+__all__ = ["Units"]
 
-_PARAM = re.compile(r"[^&;]+")
-_DEEP = 4  #: paths that are deeper are of one family
 #: Lines that come and go at one path, and lines that many pages have, that are remembered.
 _MAX_POOL, _MAX_LINES = 500, 20_000
 #: Places (pages of other title and heading) that lines are counted for.
@@ -45,25 +41,6 @@ _LEAST_COMMON, _COMMON = 5, 0.1
 _MAX_UNITS = 300
 #: A name needs words that are left: a share of those that are not on many pages.
 _LEAST_KEPT = 0.1
-
-
-class Unit(NamedTuple):
-    """Something on pages that may change by itself."""
-
-    kind: str  #: "path", "shape", "span" or "part"
-    path: str
-    start: str = ""  #: the shape; the word before a span, or ``^``; the path of a heading
-    end: str = ""  #: the word after a span, or ``$``; the line of a heading
-
-    def __str__(self) -> str:
-        """Return the unit in words."""
-        where = self.path.rpartition("/")[2]
-        if self.kind == "span":
-            start, end = (self.start, self.end) if self.start != "^" else ("", self.end)
-            return f"{where}: '{start} * {end.removesuffix('$')}'"
-        if self.kind == "shape":
-            return f"{where}: numbers of '{self.start}'"
-        return f"{where}: all text" + (f" below '{self.end}'" if self.kind == "part" else "")
 
 
 class _Tally:
@@ -76,30 +53,6 @@ class _Tally:
     ) -> None:
         self.changed, self.held = changed, held
         self.kept = [frozenset(lines) for lines in kept]
-
-
-def family_of(url: str) -> str:
-    """Return the form of a URL: host, first folder, depth, and the names of the parameters."""
-    parts = split(url)
-    folders = [folder for folder in parts.path.split("/") if folder]
-    params = _PARAM.findall(parts.query or "")
-    names = {name if is_named else "*" for name, is_named, _ in (p.partition("=") for p in params)}
-    first = without_digits(folders[0]) if len(folders) > 1 else ""
-    depth = min(len(folders), _DEEP)
-    return f"{parts.scheme}://{parts.host}/{first} {depth} {'&'.join(sorted(names))}"
-
-
-def place_of(blocks: Iterable[Block]) -> str:
-    """Return what tells the pages of a site apart at a glance: title and first heading."""
-    title = heading = ""
-    for path, line in blocks:
-        step = path.rpartition("/")[2]
-        if step == "title" and not title:
-            title = line
-        elif step.startswith("h1"):
-            heading = line
-            break
-    return f"{title} | {heading}" if title or heading else ""
 
 
 class _Blocks:
@@ -167,7 +120,7 @@ class Units:
             before, after = one.at.get(path, []), two.at.get(path, [])
             if before == after:
                 continue
-            units = _in_lines(path, before, after)
+            units = changes_in_lines(path, before, after)
             if units is None:
                 units = {Unit("path", path)}
                 if set(before) & set(after):
@@ -203,7 +156,7 @@ class Units:
         if unit.kind == "shape":
             return tuple(line for line in lines if without_digits(line) == unit.start)
         if unit.kind == "span":
-            cuts = (_cut(line, unit, self._most(unit)) for line in lines)
+            cuts = (without_span(line, unit, self._most(unit)) for line in lines)
             return tuple(cut[1] for cut in cuts if cut is not None)
         return tuple(self._below(unit.path, fetch).get(Block(unit.start, unit.end), ()))
 
@@ -369,6 +322,7 @@ class Units:
         words: list[str] = []
         heading: Block | None = None
         own = kept = 0
+        is_whole = True
         shows_text = False  # two pages without a word may be two pictures
         for block in blocks:
             path, line = block
@@ -380,14 +334,17 @@ class Units:
             size = 1 + line.count(" ")
             own += 0 if common else size
             if path in paths:
+                is_whole = False
                 continue
             for unit in inner.get(path, ()):
-                line = self._without(unit, line, None if common else heading)
+                rest = self._without(unit, line, None if common else heading)
+                is_whole &= rest == line
+                line = rest
             if line:
                 shows_text |= block.is_text
                 words += line.split(" ")
                 kept += 0 if common else 1 + line.count(" ")
-        if kept <= _LEAST_KEPT * own or not shows_text:
+        if not shows_text or (kept <= _LEAST_KEPT * own and not is_whole):
             return None
         return _digest(words)
 
@@ -396,7 +353,7 @@ class Units:
             shape = without_digits(line)
             return shape if shape == unit.start else line
         if unit.kind == "span":
-            cut = _cut(line, unit, self._most(unit))
+            cut = without_span(line, unit, self._most(unit))
             return line if cut is None else cut[0]
         return "" if heading == (unit.start, unit.end) else line
 
@@ -455,55 +412,6 @@ class Units:
         self.pairs.update(state["pairs"])
         self.different, self.late = state["different"], state["late"]
         return self
-
-
-def _in_lines(path: str, before: list[str], after: list[str]) -> set[Unit] | None:
-    """Return how lines changed within; ``None`` if lines came, went or became others."""
-    found = set()
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "equal":
-            continue
-        if i2 - i1 != j2 - j1:
-            return None
-        for one, two in zip(before[i1:i2], after[j1:j2], strict=True):
-            if without_digits(one) == without_digits(two):
-                found.add(Unit("shape", path, without_digits(one)))
-            elif (span := _span(one, two)) is None:
-                return None
-            else:
-                found.add(Unit("span", path, *span))
-    return found
-
-
-def _span(one: str, two: str) -> tuple[str, str] | None:
-    """Return the words between which a line changed; ``None`` if nothing holds the change."""
-    before, after = one.split(), two.split()
-    least = min(len(before), len(after))
-    first = last = 0
-    while first < least and before[first] == after[first]:
-        first += 1
-    while last < least - first and before[-1 - last] == after[-1 - last]:
-        last += 1
-    common = first + last
-    if not common or (common < 2 and common < 0.34 * least):
-        return None  # a word in common by chance
-    return before[first - 1] if first else "^", before[-last] if last else "$"
-
-
-def _cut(line: str, unit: Unit, longest: int) -> tuple[str, str] | None:
-    """Return a line without a span, and what stood there; ``None`` if it has no such span."""
-    words = line.split()
-    starts = [0] if unit.start == "^" else [n + 1 for n, w in enumerate(words) if w == unit.start]
-    for start in starts:
-        end = len(words)
-        if unit.end != "$":
-            if unit.end not in words[start:]:
-                continue
-            end = words.index(unit.end, start)
-        if end - start <= longest:
-            return " ".join((*words[:start], *words[end:])), " ".join(words[start:end])
-    return None
 
 
 def _digest(words: Iterable[str]) -> str:

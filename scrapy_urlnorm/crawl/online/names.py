@@ -15,8 +15,9 @@ from zlib import crc32
 
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.logs.blocks import packed, unpacked
+from scrapy_urlnorm.logs.differences import Unit, family_of, place_of
 from scrapy_urlnorm.logs.page_identity import Identity
-from scrapy_urlnorm.logs.units import Unit, Units, family_of, place_of
+from scrapy_urlnorm.logs.units import Units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.comparison import blocks_in_crawl
-from scrapy_urlnorm.logs.units import family_of
+from scrapy_urlnorm.logs.differences import family_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

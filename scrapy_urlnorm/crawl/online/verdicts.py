@@ -17,7 +17,7 @@ from scrapy_urlnorm.crawl.online.comparison import (
     verdict,
 )
 from scrapy_urlnorm.crawl.online.tables import Match, Reason
-from scrapy_urlnorm.logs.units import family_of
+from scrapy_urlnorm.logs.differences import family_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

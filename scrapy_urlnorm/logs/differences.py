@@ -1,0 +1,110 @@
+"""How two fetches of a page differ, line by line; and which URLs are of one family."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_urlnorm.logs.blocks import Block, without_digits
+from scrapy_urlnorm.url import split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Unit", "changes_in_lines", "family_of", "place_of", "without_span"]
+
+_PARAM = re.compile(r"[^&;]+")
+_DEEP = 4  #: paths that are deeper are of one family
+
+
+class Unit(NamedTuple):
+    """Something on pages that may change by itself."""
+
+    kind: str  #: "path", "shape", "span" or "part"
+    path: str
+    start: str = ""  #: the shape; the word before a span, or ``^``; the path of a heading
+    end: str = ""  #: the word after a span, or ``$``; the line of a heading
+
+    def __str__(self) -> str:
+        """Return the unit in words."""
+        where = self.path.rpartition("/")[2]
+        if self.kind == "span":
+            start, end = (self.start, self.end) if self.start != "^" else ("", self.end)
+            return f"{where}: '{start} * {end.removesuffix('$')}'"
+        if self.kind == "shape":
+            return f"{where}: numbers of '{self.start}'"
+        return f"{where}: all text" + (f" below '{self.end}'" if self.kind == "part" else "")
+
+
+def family_of(url: str) -> str:
+    """Return the form of a URL: host, first folder, depth, and the names of the parameters."""
+    parts = split(url)
+    folders = [folder for folder in parts.path.split("/") if folder]
+    params = _PARAM.findall(parts.query or "")
+    names = {name if is_named else "*" for name, is_named, _ in (p.partition("=") for p in params)}
+    first = without_digits(folders[0]) if len(folders) > 1 else ""
+    depth = min(len(folders), _DEEP)
+    return f"{parts.scheme}://{parts.host}/{first} {depth} {'&'.join(sorted(names))}"
+
+
+def place_of(blocks: Iterable[Block]) -> str:
+    """Return what tells the pages of a site apart at a glance: title and first heading."""
+    title = heading = ""
+    for path, line in blocks:
+        step = path.rpartition("/")[2]
+        if step == "title" and not title:
+            title = line
+        elif step.startswith("h1"):
+            heading = line
+            break
+    return f"{title} | {heading}" if title or heading else ""
+
+
+def changes_in_lines(path: str, before: list[str], after: list[str]) -> set[Unit] | None:
+    """Return how lines changed within; ``None`` if lines came, went or became others."""
+    found = set()
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        if i2 - i1 != j2 - j1:
+            return None
+        for one, two in zip(before[i1:i2], after[j1:j2], strict=True):
+            if without_digits(one) == without_digits(two):
+                found.add(Unit("shape", path, without_digits(one)))
+            elif (span := _span(one, two)) is None:
+                return None
+            else:
+                found.add(Unit("span", path, *span))
+    return found
+
+
+def _span(one: str, two: str) -> tuple[str, str] | None:
+    """Return the words between which a line changed; ``None`` if nothing holds the change."""
+    before, after = one.split(), two.split()
+    least = min(len(before), len(after))
+    first = last = 0
+    while first < least and before[first] == after[first]:
+        first += 1
+    while last < least - first and before[-1 - last] == after[-1 - last]:
+        last += 1
+    common = first + last
+    if not common or (common < 2 and common < 0.34 * least):
+        return None  # a word in common by chance
+    return before[first - 1] if first else "^", before[-last] if last else "$"
+
+
+def without_span(line: str, unit: Unit, longest: int) -> tuple[str, str] | None:
+    """Return a line without a span, and what stood there; ``None`` if it has no such span."""
+    words = line.split()
+    starts = [0] if unit.start == "^" else [n + 1 for n, w in enumerate(words) if w == unit.start]
+    for start in starts:
+        end = len(words)
+        if unit.end != "$":
+            if unit.end not in words[start:]:
+                continue
+            end = words.index(unit.end, start)
+        if end - start <= longest:
+            return " ".join((*words[:start], *words[end:])), " ".join(words[start:end])
+    return None
