@@ -27,10 +27,12 @@ from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.database import RequestQueue
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+from scrapy_urlnorm.crawl.online.comparison import shown_in_crawl
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.sharing import SharedPages
 from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED, Page
 from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.logs.units import Units
 from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.stores import MemorySeen
 from scrapy_urlnorm.stores.sqlite import Database
@@ -302,7 +304,8 @@ class Crawl:
         keys_of_site.replace(site, [rule_of(site, name) for name in self.rules(site)])
         keys = keys_of_site.keys_of(url)
         if keys is not None:
-            content = identity_in_crawl(response_of(url))
+            identity, blocks = shown_in_crawl(response_of(url))
+            content = identity._replace(bag_digest=Units().name(blocks, ()))
             SharedPages(self.store).tell(keys, Page(key, "", content, 0))
             self.asked[key] = self.arrived[key] = url
             self.asked_elsewhere(url)

@@ -12,10 +12,10 @@ from scrapy_urlnorm.crawl.online.comparison import (
     LARGEST_READ,
     Shown,
     Verdict,
-    identity_in_crawl,
     is_comparable,
     leads_elsewhere,
     same_content,
+    shown_in_crawl,
     verdict,
 )
 from scrapy_urlnorm.logs.page_identity import Identity
@@ -65,21 +65,42 @@ def test_links_that_lead_elsewhere(name):
         ("a", "b", None, None),
         ("a", "", None, None),
         ("", "a", None, None),
-        ("a", "b", "a", Verdict.DIFFERS),
-        ("a", "b", "b", Verdict.AGREES),
-        ("a", "b", "c", Verdict.UNSTABLE),
-        ("a", "b", "", Verdict.DIFFERS),  # nothing says that the page changes
-        ("", "b", "c", Verdict.DIFFERS),
-        ("", "b", "b", Verdict.AGREES),
-        ("", "", "", Verdict.DIFFERS),
+        ("a", "b", "aa", Verdict.DIFFERS),
+        ("a", "b", "bb", Verdict.UNSTABLE),  # the representative has become the page
+        ("a", "b", "cc", Verdict.DIFFERS),  # whatever the representative has become
+        ("a", "b", "a-", Verdict.UNSTABLE),  # it does not come any more: no proof
+        ("a", "b", "-a", Verdict.UNSTABLE),
+        ("", "b", "cc", Verdict.DIFFERS),
+        ("", "b", "bb", Verdict.AGREES),  # nothing was to be compared when it arrived
+        ("", "", "--", Verdict.UNSTABLE),
     ],
 )
 def test_verdicts(before, found, again, said):
-    """Other content proves a rule wrong only if the representative does not change by itself."""
-    fetches = [Shown(BASE, Identity(each) if each else None) for each in (before, found)]
+    """A page is compared with its representative as that is now, which is fetched twice."""
+    one, other = (Shown(BASE, Identity(each) if each else None) for each in (before, found))
     if again is not None:
-        fetches.append(Shown(BASE, Identity(again) if again else None))
-    assert verdict(*fetches) is said
+        again = tuple(None if each == "-" else Shown(BASE, Identity(each)) for each in again)
+    assert verdict(one, other, again) is said
+
+
+@pytest.mark.parametrize(
+    ("is_same", "said"),
+    [
+        ({"found": True, "before": True}, Verdict.AGREES),
+        ({"found": True, "before": False}, Verdict.UNSTABLE),
+        ({"found": False, "before": True}, Verdict.DIFFERS),
+        ({"found": None, "before": True}, Verdict.UNSTABLE),  # nothing of their own is left
+    ],
+)
+def test_verdicts_of_pages_that_change_by_themselves(is_same, said):
+    """Who asks says what two pages that were fetched one after the other have in common."""
+    shown = {name: Shown(BASE, Identity(name)) for name in ("before", "found", "now", "after")}
+
+    def compare(one, _):
+        return is_same[one.content.digest]
+
+    again = (shown["now"], shown["after"])
+    assert verdict(shown["before"], shown["found"], again, is_same=compare) is said
 
 
 def test_a_page_of_another_crawler_cannot_be_fetched_again():
@@ -98,12 +119,11 @@ def test_a_very_large_page_is_known_by_its_bytes():
     """To read its text would hold the event loop; two such pages are one if all bytes are equal."""
     texts = ["word " * (LARGEST_READ // 5 + extra) for extra in (0, 0, 1)]
     one, same, other = (
-        identity_in_crawl(HtmlResponse(BASE, body=text.encode(), encoding="utf-8"))
-        for text in texts
+        shown_in_crawl(HtmlResponse(BASE, body=text.encode(), encoding="utf-8")) for text in texts
     )
-    assert same_content(one, same)
-    assert not same_content(one, other)
-    assert (one.text_digest is None, other.text_digest is None) == (False, True)
+    assert same_content(one[0], same[0])
+    assert not same_content(one[0], other[0])
+    assert (one[1] is None, other[1] is None) == (False, True)
 
 
 def test_files_that_are_small_or_huge_are_not_compared():
