@@ -106,11 +106,7 @@ class Verdicts:
         """Decide about an audit that was answered with a page, or fetch its representative again."""
         page = self._pages.get(audit.match.page.fingerprint) or audit.match.page
         said = verdict(Shown(page.url, page.content), found, key_of=self._keys.cluster_of)
-        if (
-            said is Verdict.DIFFERS
-            and not page.url
-            and self._names.units(site_of(found.url)).different
-        ):
+        if said is Verdict.DIFFERS and not page.url and self._is_restless(found.url):
             said = Verdict.UNSTABLE  # the other crawler names pages by what it knows
         if said is None:
             self._fetches += 1
@@ -123,17 +119,19 @@ class Verdicts:
         try:
             request = self._request_of(page)
             now = await self._shown(request)
-            if not is_fresh and now is not None:
+            if not is_fresh and now is not None and self._is_restless(page.url):
                 found = await self._shown(Request(found.url)) or found
             after = now
             if now is not None and now.blocks is not None:
                 after = await self._shown(request)
-        finally:
-            self._fetches -= 1
-        try:
             self._decide(audit, page, found, now, after)
         except Exception as error:  # noqa: BLE001 - Twisted would only log it
             self._on_failure("verdict", error)
+        finally:
+            self._fetches -= 1
+
+    def _is_restless(self, url: str) -> bool:
+        return bool(self._names.units(site_of(url)).different)
 
     def _request_of(self, page: Page) -> Request:
         shown = self._names.page(page.fingerprint)
