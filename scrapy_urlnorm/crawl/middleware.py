@@ -124,8 +124,9 @@ class UrlNormDownloaderMiddleware:
     def spider_closed(self) -> None:
         """Write the file of learned rules, and say what was saved."""
         saved, learner, stats = HeldFigures(), self._learner, self._stats
+        moving: dict[str, list[str]] = {}
         if learner is not None:
-            saved = learner.saved()
+            saved, moving = learner.saved(), learner.moving
             learner.close()
             if stats is not None:
                 stats.set_value("urlnorm/learned/active", learner.active)
@@ -133,7 +134,8 @@ class UrlNormDownloaderMiddleware:
             return
         stats.set_value("urlnorm/saved", stats.get_value("urlnorm/merged", 0) + saved.total)
         extra = {"spider": self._spider}
-        logger.info("%(summary)s", {"summary": summary(stats.get_stats(), saved)}, extra=extra)
+        said = summary(stats.get_stats(), saved, moving)
+        logger.info("%(summary)s", {"summary": said}, extra=extra)
 
     def _idle(self) -> None:
         assert self._learner is not None

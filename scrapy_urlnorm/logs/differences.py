@@ -16,6 +16,7 @@ __all__ = ["Unit", "changes_in_lines", "family_of", "place_of", "without_span"]
 
 _PARAM = re.compile(r"[^&;]+")
 _DEEP = 4  #: paths that are deeper are of one family
+_SHOWN = 40  #: characters of a line that messages show
 
 
 class Unit(NamedTuple):
@@ -29,12 +30,15 @@ class Unit(NamedTuple):
     def __str__(self) -> str:
         """Return the unit in words."""
         where = self.path.rpartition("/")[2]
-        if self.kind == "span":
-            start, end = (self.start, self.end) if self.start != "^" else ("", self.end)
-            return f"{where}: '{start} * {end.removesuffix('$')}'"
+        if self.kind == "path":
+            return f"{where}: another text"
+        if self.kind == "part":
+            return f"{where}: another text below '{self.end[:_SHOWN]}'"
         if self.kind == "shape":
-            return f"{where}: numbers of '{self.start}'"
-        return f"{where}: all text" + (f" below '{self.end}'" if self.kind == "part" else "")
+            return f"{where}: other numbers in '{self.start[:_SHOWN]}'"
+        start, end = self.start.removeprefix("^"), self.end.removesuffix("$")
+        said = f"{start} * {end}".strip()
+        return f"{where}: other words in '{said}'"
 
 
 def family_of(url: str) -> str:

@@ -308,6 +308,16 @@ class Units:
             and not self._holds_content(unit, tallies.values())
         )
 
+    def in_words(self) -> list[str]:
+        """Say what changes by itself, and when: for people, what most pages have first."""
+        at_once = {
+            unit: sum(self._is_left_out(unit, family) for family in tallies)
+            for unit, tallies in self._tallies.items()
+        }
+        found = [f"{unit} at each fetch" for unit, n in Counter(at_once).most_common() if n]
+        found += [f"{unit}, the same on all pages at a time" for unit in sorted(self.timed)]
+        return found + [f"{unit} with time" for unit in sorted(self._aged)]
+
     def aged(self, family: str) -> set[Unit]:
         """Return the units that change with time on pages of a family: names leave them out."""
         return {unit for unit, of in self._aged.items() if family in of or len(of) >= 3}

@@ -400,6 +400,11 @@ class Learner:
         return held_figures(self._database, self._saved_before)
 
     @property
+    def moving(self) -> dict[str, list[str]]:
+        """What changes by itself on the pages of each site, in words."""
+        return self._names.moving()
+
+    @property
     def rules(self) -> tuple[SiteRule, ...]:
         """The rules that were learned, those that were retracted too."""
         return self._registry.rules

@@ -125,6 +125,11 @@ class Names:
             *(site, json.dumps(self.units(site).state)),
         )
 
+    def moving(self) -> dict[str, list[str]]:
+        """Say of each site what on its pages changes by itself."""
+        found = {site: units.in_words() for site, units in self._sites.items() if units.different}
+        return {site: words for site, words in found.items() if words}
+
     def count(self, site: str) -> int:
         """Return how many pages of *site* have arrived."""
         return self._pages[site]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Rules that the summary names, those that saved most.
 NAMED_RULES = 5
+#: Sites whose pages change by themselves, and places on them, that it names.
+NAMED_SITES, NAMED_UNITS = 3, 5
 
 _LEAST_SHARE = 0.001  #: as a percentage with one digit: never "0.0%"
 _PREFIX = "urlnorm/"
@@ -47,10 +49,13 @@ def _evidence(rule: SiteRule) -> str:
     return "".join(words)
 
 
-def summary(stats: Mapping[str, float], saved: HeldFigures) -> str:
+def summary(
+    stats: Mapping[str, float], saved: HeldFigures, moving: Mapping[str, list[str]] | None = None
+) -> str:
     """Say in one paragraph what a crawl saved beyond stock Scrapy, by what, and at which price.
 
-    *stats* are the statistics of the crawl, *saved* is what is suppressed at its end.
+    *stats* are the statistics of the crawl, *saved* is what is suppressed at its end, *moving* what
+    changes by itself on the pages of each site.
     """
     merged = int(stats.get(_MERGED, 0))
     total = merged + saved.total
@@ -68,7 +73,15 @@ def summary(stats: Mapping[str, float], saved: HeldFigures) -> str:
             f"{_listed(saved.by_rule, saved.total)}."
         )
     sentences += _price(stats)
+    sentences += [_moves(site, said) for site, said in list((moving or {}).items())[:NAMED_SITES]]
     return " ".join(sentences)
+
+
+def _moves(site: str, said: list[str]) -> str:
+    """Say what changes by itself on the pages of a site."""
+    more = counted(len(said) - NAMED_UNITS, "other place") if len(said) > NAMED_UNITS else ""
+    words = "; ".join((*said[:NAMED_UNITS], *filter(None, [more])))
+    return f"Pages of {site} change by themselves, which makes none of them another page: {words}."
 
 
 def _amount(number: int, total: int) -> str:
@@ -112,6 +125,11 @@ def _price(stats: Mapping[str, float]) -> list[str]:
             f"To test what was learned, {counted(audits, 'request')} that could have been suppressed "
             f"{'was' if audits == 1 else 'were'} sent: {agreed:,} found what the rules say, "
             f"{disagreed:,} did not."
+        )
+    if fetched := number("learned/second_fetches"):
+        sentences.append(
+            f"{counted(fetched, 'page')} {'was' if fetched == 1 else 'were'} fetched again, to know "
+            "what changes by itself."
         )
     if retracted := number("learned/retracted") + number("learned/aliases_retracted"):
         sentences.append(
