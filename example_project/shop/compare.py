@@ -29,6 +29,7 @@ ROWS = {
     "fetched": "pages fetched",
     "distinct": "  distinct pages",
     "again": "  the same again, under another URL",
+    "twice": "fetched twice, to see what changes",
     "lost": f"lost of the {len(PAGES)} pages of the shop",
 }
 
@@ -53,6 +54,7 @@ class Compare:
             "fetched": len(spider.pages),
             "distinct": len(distinct),
             "again": len(spider.pages) - len(distinct),
+            "twice": self.stats.get_value("urlnorm/learned/second_fetches", 0),
             "lost": len(PAGES - distinct),
             "pages": spider.pages,
             "learned": self.stats.get_value("urlnorm/learned/rules", 0),

@@ -28,6 +28,7 @@ COLUMNS = {
     "requests": "requests sent",
     "redirects": "redirects",
     "fetched": "pages fetched",
+    "twice": "fetched twice",
     "learned": "rules learned",
     "shared": "rules taken over",
 }

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import zlib
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.logs.blocks import packed, unpacked
@@ -115,7 +115,7 @@ class Names:
             units = Units.from_state(json.loads(state))
         select = "SELECT blocks, url FROM shown WHERE site = ? ORDER BY id DESC LIMIT 300"
         for blocks, url in self._database.read(select, site):
-            units.saw(unpacked(blocks), url)
+            units.saw(_blocks(blocks), url)
         return units
 
     def keep(self, site: str) -> None:
@@ -210,7 +210,7 @@ class Names:
     def _first(self, where: str, *values: object) -> Arrived | None:
         select = f"SELECT id, url, family, blocks, request FROM shown WHERE {where} LIMIT 1"
         for number, url, family, blocks, request in self._database.read(select, *values):
-            return Arrived(number, url, family, unpacked(blocks), request)
+            return Arrived(number, url, family, _blocks(blocks), request)
         return None
 
     # --- names ------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Names:
         units, seen, same, other = self.units(site), set[str](), 0, 0
         select = "SELECT blocks, place FROM shown WHERE site = ? ORDER BY id DESC LIMIT 40"
         for blocks, place in self._database.read(select, site):
-            shown = units.value(unit, unpacked(blocks))
+            shown = units.value(unit, _blocks(blocks))
             if shown and place not in seen:
                 seen.add(place)
                 same += shown == value
@@ -307,7 +307,7 @@ class Names:
                 *(site, last, _ROWS_AT_ONCE),
             ):
                 for last, fingerprint, url, family, place, digest, kind, strict, old, data in rows:
-                    blocks = unpacked(data)
+                    blocks = _blocks(data)
                     name = self._name(site, last, family, place, strict, blocks)
                     if name != old:
                         self._database.write("UPDATE shown SET name = ? WHERE id = ?", name, last)
@@ -348,9 +348,17 @@ class Names:
                 del self._renaming[site]
 
 
+def _blocks(data: bytes) -> list[Block]:
+    """Return the blocks in a row; none of one that is damaged, which has no name then."""
+    try:
+        return unpacked(data)
+    except (zlib.error, UnicodeDecodeError):
+        return []
+
+
 def _text(unit: Unit) -> str:
     return json.dumps(unit)
 
 
 def _hash(value: tuple[str, ...]) -> int:
-    return crc32("\n".join(value).encode("utf-8", "surrogatepass"))
+    return zlib.crc32("\n".join(value).encode("utf-8", "surrogatepass"))

@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 #: No page is fetched twice on a site with fewer pages than this.
 LEAST_PAGES = 40
-#: Fetches beyond the share of the pages, at the start.
-ADVANCE = 8
+#: Fetches beyond the share of the pages, at the start: one more for each so many pages.
+ADVANCE, _PAGES_OF_ADVANCE = 8, 10
 #: Which pages of a family are fetched again.
 _OF_FAMILY = (2, 6, 20, 60, 180)
 #: So many pairs without a difference: the site holds still, and one page in so many is fetched again.
@@ -132,7 +132,8 @@ class Pairs:
                     self._begin(self._late(page), site)
 
     def _may_fetch(self, site: str, pages: int) -> bool:
-        return self._fetched[site] < ADVANCE + self._share * pages
+        advance = min(ADVANCE, 1 + (pages - LEAST_PAGES) // _PAGES_OF_ADVANCE)
+        return self._fetched[site] < advance + self._share * pages
 
     def _is_wanted(self, site: str, family: str, pages: int) -> bool:
         units, pairs = self._names.units(site), self._pairs[family]
