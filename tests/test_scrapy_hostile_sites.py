@@ -92,13 +92,16 @@ def faults(name, folder, layout="staged", *, errbacks=True, **settings):
         "spider_exceptions/count"
     ):
         found.append("a callback raised")
-    # Every audit is a request that learning off sends too. A page is fetched once more where
-    # an audit disagrees: to see whether it changes by itself.
+    # Every audit is a request that learning off sends too. Some pages are fetched again, to see
+    # what of them changes by itself.
     # Counted by Scrapy: below it a request is repeated when a connection that was kept is dropped.
     sent, sent_without = (
         crawl.stats.get("downloader/request_count", 0) for crawl in (learning, without)
     )
-    if sent > sent_without + 5:
+    again = learning.stats.get("urlnorm/learned/second_fetches", 0)
+    if again > 20:
+        found.append(f"{again} pages fetched again")
+    if sent - again > sent_without:
         found.append(f"{sent} requests instead of {sent_without}")
     return found
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 from loopback import Site, crawl, page, redirect
-from online_parts import BARE, WWW, Parts
+from online_parts import BARE, WWW, Parts, page_of
 from redis_server import RedisServer
 from scrapy import Request
 from scrapy.settings import Settings
@@ -84,6 +84,7 @@ def test_what_an_audit_of_one_refutes_all_retract(begin):
     one, other, third = begin(), begin(has_audits=True), begin()
     one.found(HOSTS)
     look(other, third)
+    other.download = lambda request: page_of(request, "one")
     other.fetch(WWW + "/a", "one")
     other.fetch(BARE + "/a", "another")
     assert other.stats["audits_differed"] == 1
@@ -112,6 +113,7 @@ def test_the_log_says_that_another_crawler_retracted_a_rule(begin, caplog):
     one, other = begin(has_audits=True), begin()
     one.found(HOSTS)
     look(other)
+    one.download = lambda request: page_of(request, "one")
     one.fetch(WWW + "/a", "one")
     one.fetch(BARE + "/a", "another")
     assert "Retracted by another crawler" not in caplog.text

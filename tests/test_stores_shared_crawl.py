@@ -64,6 +64,7 @@ def start_crawlers(site, url, folder, **more):
         "REDIS_URL": url,
         "URLNORM_STORE": url + "?prefix=follow:seen",
         "CONCURRENT_REQUESTS": CONCURRENT,
+        "URLNORM_PAIRS": 0,
         **more,
     }
     # scrapy-redis keeps its queue as a set: of equal requests pushed by several, one is left.

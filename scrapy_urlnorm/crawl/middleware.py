@@ -132,7 +132,9 @@ class UrlNormDownloaderMiddleware:
                 stats.set_value("urlnorm/learned/active", learner.active)
         if stats is None:
             return
-        stats.set_value("urlnorm/saved", stats.get_value("urlnorm/merged", 0) + saved.total)
+        again = stats.get_value("urlnorm/learned/second_fetches", 0)
+        merged = stats.get_value("urlnorm/merged", 0)
+        stats.set_value("urlnorm/saved", merged + saved.total - again)
         extra = {"spider": self._spider}
         said = summary(stats.get_stats(), saved, moving)
         logger.info("%(summary)s", {"summary": said}, extra=extra)

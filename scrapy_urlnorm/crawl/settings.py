@@ -159,7 +159,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/merged_by_scrapy_too": "duplicates filtered under another URL than the one seen "
     "first, which stock Scrapy filters as well",
     "urlnorm/saved": "requests that this crawl did not send and stock Scrapy would have: those "
-    "merged, and those suppressed at its end. JOBDIR: of this run, below 0 where it sent what an "
+    "merged, and those suppressed at its end, less the pages that it fetched again. JOBDIR: of this run, below 0 where it sent what an "
     "earlier one had suppressed",
     "urlnorm/redirects/passed": "redirects followed although their key was that of the request "
     "they came from",

@@ -131,7 +131,6 @@ class Learner:
         )
         self._names = names = Names(
             database,
-            keys,
             crawler.spider,
             on_renamed=self._renamed,
             on_all_renamed=self._all_renamed,
@@ -313,12 +312,16 @@ class Learner:
         said = self._aliases.read(request, response)
         learns = is_comparable(response) and self._mining.wants_content(request.url)
         is_compared = learns or said.counts or bool(self._keys.rules(site))
-        content, blocks = shown_in_crawl(response) if is_compared else (None, None)
+        fingerprint, content, blocks = b"", None, None
+        if is_compared or self._keys.has_keys(site):
+            fingerprint = self._keys.fingerprint(request)
+        if is_compared:
+            content, blocks = shown_in_crawl(response)
         if content is not None and blocks is not None:
-            content = self._names.arrived(request, content, blocks)
+            content = self._names.arrived(request, fingerprint, content, blocks)
         audit = None
         if self._keys.has_keys(site):
-            audit = self._audits.get(self._keys.fingerprint(request))
+            audit = self._audits.get(fingerprint)
         if audit is not None:
             self._audits.answered(audit)
             self._verdicts.page(audit, Shown(request.url, content, response, blocks))
@@ -326,7 +329,7 @@ class Learner:
         if self._stands_for_others(request, response, content):
             page = self._suppression.page(request, content)
         arrival = Arrival(
-            *(request.url, self._keys.fingerprint(request), response.status, content),
+            *(request.url, fingerprint, response.status, content),
             may_represent(request) and (content is not None or not learns),
             *(said, page, audit),
         )

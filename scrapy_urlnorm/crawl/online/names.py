@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
 
-    from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.logs.blocks import Block
     from scrapy_urlnorm.stores.sqlite import Database
 
@@ -75,14 +74,12 @@ class Names:
     def __init__(
         self,
         database: Database,
-        keys: ClusterKeys,
         spider: Spider | None,
         *,
         on_renamed: Callable[[str, bytes, str, Identity], None],
         on_all_renamed: Callable[[str, dict[str, str]], None],
     ) -> None:
         self._database = database
-        self._keys = keys
         self._spider = spider
         self._on_renamed = on_renamed
         self._on_all_renamed = on_all_renamed
@@ -136,7 +133,9 @@ class Names:
 
     # --- pages ------------------------------------------------------------------------------
 
-    def arrived(self, request: Request, identity: Identity, blocks: list[Block]) -> Identity:
+    def arrived(
+        self, request: Request, fingerprint: bytes, identity: Identity, blocks: list[Block]
+    ) -> Identity:
         """Take note of a page; return its identity, with the name that it bears now."""
         site, family = site_of(request.url), family_of(request.url)
         units = self.units(site)
@@ -149,7 +148,7 @@ class Names:
         self._database.write(
             "INSERT OR REPLACE INTO shown (site, fingerprint, url, family, place, digest, kind,"
             " strict, blocks, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(site, self._keys.fingerprint(request), request.url, family, place),
+            *(site, fingerprint, request.url, family, place),
             *(identity.digest, identity.kind, strict, data, self._packed(request)),
         )
         ((number,),) = self._database.read("SELECT last_insert_rowid()")

@@ -21,6 +21,7 @@ NAMED_SITES, NAMED_UNITS = 3, 5
 _LEAST_SHARE = 0.001  #: as a percentage with one digit: never "0.0%"
 _PREFIX = "urlnorm/"
 _MERGED = "urlnorm/merged"
+_AGAIN = "urlnorm/learned/second_fetches"
 _EVIDENCE = {
     "redirect": "{} say so",
     "content": "{} had the same content under two URLs",
@@ -58,13 +59,17 @@ def summary(
     changes by itself on the pages of each site.
     """
     merged = int(stats.get(_MERGED, 0))
-    total = merged + saved.total
-    if total <= 0:
+    total, again = merged + saved.total, int(stats.get(_AGAIN, 0))
+    if total - again <= 0:
         sentences = ["This crawl sent no fewer requests than stock Scrapy would have sent."]
     else:
-        sentences = [
-            f"This crawl sent {counted(total, 'request')} fewer than stock Scrapy would have sent."
-        ]
+        fewer = counted(total - again, "request")
+        sentences = [f"This crawl sent {fewer} fewer than stock Scrapy would have sent."]
+    if again:
+        sentences.append(
+            f"{counted(total, 'request')} {_were(total)} saved, and {counted(again, 'page')} "
+            f"{_were(again)} fetched again, to know what changes by itself."
+        )
     if merged:
         sentences.append(f"{_amount(merged, total)} equal after normalization{_by(stats, merged)}.")
     if saved.total > 0:
@@ -82,6 +87,10 @@ def _moves(site: str, said: list[str]) -> str:
     more = counted(len(said) - NAMED_UNITS, "other place") if len(said) > NAMED_UNITS else ""
     words = "; ".join((*said[:NAMED_UNITS], *filter(None, [more])))
     return f"Pages of {site} change by themselves, which makes none of them another page: {words}."
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _amount(number: int, total: int) -> str:
@@ -123,22 +132,14 @@ def _price(stats: Mapping[str, float]) -> list[str]:
         agreed, disagreed = number("learned/audits_agreed"), number("learned/audits_differed")
         sentences.append(
             f"To test what was learned, {counted(audits, 'request')} that could have been suppressed "
-            f"{'was' if audits == 1 else 'were'} sent: {agreed:,} found what the rules say, "
+            f"{_were(audits)} sent: {agreed:,} found what the rules say, "
             f"{disagreed:,} did not."
         )
-    if fetched := number("learned/second_fetches"):
-        sentences.append(
-            f"{counted(fetched, 'page')} {'was' if fetched == 1 else 'were'} fetched again, to know "
-            "what changes by itself."
-        )
     if retracted := number("learned/retracted") + number("learned/aliases_retracted"):
-        sentences.append(
-            f"{counted(retracted, 'rule')} {'was' if retracted == 1 else 'were'} retracted."
-        )
+        sentences.append(f"{counted(retracted, 'rule')} {_were(retracted)} retracted.")
     if requeued := number("learned/requeued"):
         sentences.append(
-            f"{counted(requeued, 'request')} that had been held "
-            f"{'was' if requeued == 1 else 'were'} sent after all."
+            f"{counted(requeued, 'request')} that had been held {_were(requeued)} sent after all."
         )
     if minings := number("learned/minings"):
         seconds = stats.get("urlnorm/learned/mining_seconds", 0)
