@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Units"]
 
 #: Lines that come and go at one path, and lines that many pages have, that are remembered.
-_MAX_POOL, _MAX_LINES = 500, 20_000
+_MAX_POOL, _MAX_LINES = 500, 4_000
 #: Places (pages of other title and heading) that lines are counted for.
 _MAX_PLACES = 2_000
 #: A line that so many places show, and so large a share of them, is common.
@@ -97,7 +97,8 @@ class Units:
         self._places.add(place)
         self._lines.update(set(map(hash, blocks)))
         if len(self._lines) > _MAX_LINES:
-            self._lines = Counter({line: n for line, n in self._lines.items() if n > 1})
+            often = {line: n for line, n in self._lines.items() if n > 1}
+            self._lines = Counter(dict(Counter(often).most_common(_MAX_LINES // 2)))
         shows = {block for block in blocks if not block.is_text and self.is_common(block)}
         if not shows <= self.decoration:
             self.decoration |= shows

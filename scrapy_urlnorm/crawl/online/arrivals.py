@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Pages of one site that wait; the oldest speaks with the name that it has. Pages of a site that
-#: holds still so far: what they said of aliases is heard again if it turns out not to.
-MAX_WAITING, MAX_EARLY = 1_000, 300
+#: holds still so far, and such sites: what they said of aliases is heard again if they turn out not
+#: to.
+MAX_WAITING, MAX_EARLY, MAX_SITES = 1_000, 300, 100
 #: Pairs without a difference after which a site is believed to hold still.
 _STILL = 6
 
@@ -38,21 +39,11 @@ class Arrival(NamedTuple):
 
 
 class Arrivals:
-    """Hands pages on to *on_settled*, with the name that each has by then.
+    """Hands pages on to *on_settled*, with the name that each has by then."""
 
-    *on_restless* is told of a site of which a pair differs for the first time.
-    """
-
-    def __init__(
-        self,
-        names: Names,
-        *,
-        on_settled: Callable[[Arrival], None],
-        on_restless: Callable[[str], None],
-    ) -> None:
+    def __init__(self, names: Names, *, on_settled: Callable[[Arrival], None]) -> None:
         self._names = names
         self._on_settled = on_settled
-        self._on_restless = on_restless
         self._waiting: dict[str, list[Arrival]] = {}
         self._early: dict[str, list[Arrival]] = {}
 
@@ -64,18 +55,25 @@ class Arrivals:
             if len(waiting) > MAX_WAITING:
                 self._on_settled(self._named(waiting.pop(0)))
             return
-        units = self._names.units(site)
-        if not units.different and units.pairs.total() < _STILL:
+        if (arrival.said.links or arrival.said.counts) and self._may_move(site):
             early = self._early.setdefault(site, [])
             if len(early) < MAX_EARLY:
                 early.append(arrival._replace(is_evidence=False, audit=None))
         self._on_settled(arrival)
 
+    def _may_move(self, site: str) -> bool:
+        units = self._names.units(site)
+        if not units.different and units.pairs.total() < _STILL:
+            return site in self._early or len(self._early) < MAX_SITES
+        self._early.pop(site, None)
+        return False
+
+    def moves(self, site: str) -> None:
+        """Take note that the pages of *site* change by themselves: the early ones wait anew."""
+        self._waiting[site] = [*self._early.pop(site, ()), *self._waiting.get(site, ())]
+
     def work(self, *, is_last: bool = False) -> None:
         """Hand on the pages whose names are settled by now; all, if it *is_last*."""
-        for site in [s for s in self._early if self._names.units(s).different]:
-            self._on_restless(site)
-            self._waiting[site] = [*self._early.pop(site), *self._waiting.get(site, ())]
         for site, waiting in list(self._waiting.items()):
             if not self._names.is_named(site):
                 continue

@@ -133,14 +133,13 @@ class Learner:
             database,
             crawler.spider,
             on_renamed=self._renamed,
-            on_all_renamed=self._all_renamed,
+            on_all_renamed=self._aliases.renamed,
+            on_moving=self._moves,
         )
         self._pairs = Pairs(
             *(crawler, names, frontier, config.pairs if contents else 0), on_failure=self.failed
         )
-        self._arrivals = Arrivals(
-            names, on_settled=self._settled, on_restless=self._aliases.begin_anew
-        )
+        self._arrivals = Arrivals(names, on_settled=self._settled)
         self._verdicts = Verdicts(
             *(keys, pages, audits, self._aliases, frontier, names, self._pairs, self._registry),
             on_differs=self._contradicted,
@@ -348,8 +347,10 @@ class Learner:
         keys = arrival.said.keys
         self._verdicts.doubted(doubts, content, keys=keys, examined=examined)
 
-    def _all_renamed(self, site: str, names: dict[str, str]) -> None:
-        self._aliases.renamed(site, names)
+    def _moves(self, site: str) -> None:
+        """Take note that the pages of *site* change by themselves."""
+        self._aliases.begin_anew(site)
+        self._arrivals.moves(site)
 
     def _renamed(self, site: str, fingerprint: bytes, url: str, content: Identity) -> None:
         """Take note that the content of a page has another name."""

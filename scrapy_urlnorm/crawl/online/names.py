@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS shown_at (
 CREATE TABLE IF NOT EXISTS unit_site (site TEXT PRIMARY KEY, state TEXT NOT NULL);
 """
 #: Sites whose units are in memory, and pages of one site whose blocks are kept.
-MAX_SITES, MAX_PAGES = 200, 20_000
+MAX_SITES, MAX_PAGES = 500, 20_000
 #: Bytes of packed blocks. A page with more is named by its bytes alone.
 LARGEST = 32_000
 #: Pages around one that are asked whether a unit tells the time, and how many have to agree.
@@ -68,7 +68,8 @@ class Names:
     """Names the pages of all sites.
 
     *on_renamed* is told of each page that bears another name now, *on_all_renamed* when all pages
-    of a site have theirs, with the new names by the old ones.
+    of a site have theirs, with the new names by the old ones; *on_moving* of a site of which a pair
+    differs for the first time.
     """
 
     def __init__(
@@ -78,11 +79,14 @@ class Names:
         *,
         on_renamed: Callable[[str, bytes, str, Identity], None],
         on_all_renamed: Callable[[str, dict[str, str]], None],
+        on_moving: Callable[[str], None],
     ) -> None:
         self._database = database
         self._spider = spider
         self._on_renamed = on_renamed
         self._on_all_renamed = on_all_renamed
+        self._on_moving = on_moving
+        self._moving: set[str] = set()  # sites that were told of
         self._sites: OrderedDict[str, Units] = OrderedDict()
         self._pages: Counter[str] = Counter()
         self._named: dict[str, int] = {}  # version of the units that the names are made with
@@ -110,7 +114,8 @@ class Names:
         units = Units()
         for (state,) in self._database.read("SELECT state FROM unit_site WHERE site = ?", site):
             units = Units.from_state(json.loads(state))
-        select = "SELECT blocks, url FROM shown WHERE site = ? ORDER BY id DESC LIMIT 300"
+            self._moving.update((site,) if units.different else ())
+        select = "SELECT blocks, url FROM shown WHERE site = ? ORDER BY id DESC LIMIT 100"
         for blocks, url in self._database.read(select, site):
             units.saw(_blocks(blocks), url)
         return units
@@ -287,6 +292,9 @@ class Names:
     def learned(self, site: str) -> None:
         """Take note that units of *site* may have changed: its pages get other names."""
         self.keep(site)
+        if self.units(site).different and site not in self._moving:
+            self._moving.add(site)
+            self._on_moving(site)
         if self.units(site).version != self._named[site]:
             self._begin_renaming(site)
 
