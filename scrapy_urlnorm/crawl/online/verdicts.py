@@ -163,9 +163,11 @@ class Verdicts:
                 return True
             if not one.blocks or not other.blocks:
                 return False
-            # What tells the time moves between two fetches that lie far apart.
-            moved = out if one is found else out | units.timed
-            return units.same(one.blocks, other.blocks, moved)
+            at_all_times = units.same(one.blocks, other.blocks, out | units.timed)
+            if one is before or not at_all_times:
+                return at_all_times
+            # What tells the time may have gone on between the two fetches: that proves nothing.
+            return units.same(one.blocks, other.blocks, out) or None
 
         again, key_of = (now, after), self._keys.cluster_of
         said = verdict(before, found, again, key_of=key_of, is_same=is_same) or Verdict.UNSTABLE
@@ -175,7 +177,7 @@ class Verdicts:
             self._pairs.learn(site, known.family, now.blocks, after.blocks)
             self._pairs.learn_late(site, known, now.blocks)
         self._say(audit, said, _other(page, audit))
-        if said is Verdict.UNSTABLE and now is not None:
+        if said is Verdict.UNSTABLE and now and before.content and is_same(before, now) is False:
             self._on_changed(page)
 
     def _say(self, audit: Audit, said: Verdict, note: str = "") -> None:
