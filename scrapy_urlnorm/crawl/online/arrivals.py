@@ -49,7 +49,7 @@ class Arrivals:
 
     def add(self, site: str, arrival: Arrival) -> None:
         """Take note of a page of *site*."""
-        if not self._names.is_settled(site, arrival.url):
+        if not self._names.is_settled(site, arrival.url, arrival.fingerprint):
             waiting = self._waiting.setdefault(site, [])
             waiting.append(arrival)
             if len(waiting) > MAX_WAITING:
@@ -80,7 +80,7 @@ class Arrivals:
             del self._waiting[site]
             later = []
             for arrival in waiting:
-                if is_last or self._names.is_settled(site, arrival.url):
+                if is_last or self._names.is_settled(site, arrival.url, arrival.fingerprint):
                     self._on_settled(self._named(arrival))
                 else:
                     later.append(arrival)

@@ -247,6 +247,7 @@ class Learner:
                 self.work()
                 ask_again(self._crawler)
                 return True
+            self._names.finish()
             self._arrivals.work(is_last=True)
             is_last = not suppression.is_sending
             is_mining = self._mining.look_again(suppression.unmined, is_last=is_last)

@@ -64,6 +64,21 @@ class Arrived(NamedTuple):
     request: bytes | None
 
 
+class _Row(NamedTuple):
+    """What the database has of a page, to name it."""
+
+    number: int
+    fingerprint: bytes
+    url: str
+    family: str
+    place: str
+    digest: str
+    kind: str | None
+    strict: str | None
+    name: str | None
+    blocks: list[Block]
+
+
 class Names:
     """Names the pages of all sites.
 
@@ -91,6 +106,8 @@ class Names:
         self._pages: Counter[str] = Counter()
         self._named: dict[str, int] = {}  # version of the units that the names are made with
         self._renaming: dict[str, Iterator[None]] = {}
+        self._last: dict[str, int] = {}  # the number of the page that arrived last
+        self._unsure: dict[str, dict[bytes, int]] = {}  # pages with too few neighbours so far
         database.ensure(_TABLES)
         counts = database.read("SELECT site, count(*) FROM shown GROUP BY 1")
         self._pages.update(dict(counts))
@@ -158,9 +175,12 @@ class Names:
         )
         ((number,),) = self._database.read("SELECT last_insert_rowid()")
         self._pages[site] += 1
+        self._last[site] = number
         name = strict
         if units.different:
-            name = self._name(site, number, family, place, strict, blocks)
+            place_in = (fingerprint, request.url, family, place, identity.digest, identity.kind)
+            name = self._name(site, _Row(number, *place_in, strict, None, blocks))
+            self._look_again(site)
         self._database.write("UPDATE shown SET name = ? WHERE id = ?", name, number)
         if self._pages[site] > MAX_PAGES:
             self._drop_oldest(site)
@@ -219,35 +239,32 @@ class Names:
 
     # --- names ------------------------------------------------------------------------------
 
-    def _name(
-        self, site: str, number: int, family: str, place: str, strict: str | None,
-        blocks: list[Block],
-    ) -> str | None:  # fmt: skip
+    def _name(self, site: str, row: _Row) -> str | None:
         """Return the name of a page. Pages that show the very same bear one name."""
         units = self.units(site)
-        timed = {u for u in units.timed if self._tells_time(site, u, number, place, blocks)}
-        name = units.name(blocks, units.left_out(family) | timed | units.aged(family))
+        timed = {unit for unit in units.timed if self._tells_time(site, unit, row)}
+        name = units.name(row.blocks, units.left_out(row.family) | timed | units.aged(row.family))
         if name is not None:
             select = (
                 "SELECT name FROM shown WHERE site = ? AND strict = ? AND id < ? AND name NOT NULL"
                 " ORDER BY id LIMIT 1"
             )
-            for (known,) in self._database.read(select, site, strict, number):
+            for (known,) in self._database.read(select, site, row.strict, row.number):
                 return str(known)
         return name
 
-    def _tells_time(
-        self, site: str, unit: Unit, number: int, place: str, blocks: list[Block]
-    ) -> bool:
+    def _tells_time(self, site: str, unit: Unit, row: _Row) -> bool:
         """Whether pages that arrived beside this one show the same value of a unit."""
-        value = self.units(site).value(unit, blocks)
+        value = self.units(site).value(unit, row.blocks)
         if not value:
             return False
         self._database.write(
             "INSERT OR REPLACE INTO shown_at VALUES (?, ?, ?, ?, ?)",
-            *(site, _text(unit), number, place, _hash(value)),
+            *(site, _text(unit), row.number, row.place, _hash(value)),
         )
-        same, _ = self._beside(site, unit, value, number, place)
+        same, _ = self._beside(site, unit, value, row.number, row.place)
+        if same < _LEAST_BESIDE and self._last.get(site, 0) < row.number + _AROUND:
+            self._unsure.setdefault(site, {})[row.fingerprint] = row.number
         return same >= _LEAST_BESIDE
 
     def _beside(
@@ -308,33 +325,59 @@ class Names:
         names: dict[str, str] = {}
         for _ in range(2 if self.units(site).timed else 1):
             last = 0
-            while rows := self._database.read(
-                "SELECT id, fingerprint, url, family, place, digest, kind, strict, name, blocks"
-                " FROM shown WHERE site = ? AND id > ? ORDER BY id LIMIT ?",
-                *(site, last, _ROWS_AT_ONCE),
-            ):
-                for last, fingerprint, url, family, place, digest, kind, strict, old, data in rows:
-                    blocks = _blocks(data)
-                    name = self._name(site, last, family, place, strict, blocks)
-                    if name != old:
-                        self._database.write("UPDATE shown SET name = ? WHERE id = ?", name, last)
-                        said = Identity(digest, None, name, kind)
-                        self._on_renamed(site, fingerprint, url, said)
-                        if old and name:
-                            names[old] = name
+            while rows := self._rows("site = ? AND id > ?", site, last):
+                for row in rows:
+                    last = row.number
+                    names |= self._rename_row(site, row)
                     yield
         # In two passes, what had one name may have got another one, and then the last.
         self._on_all_renamed(site, {old: names.get(new, new) for old, new in names.items()})
+
+    def _rows(self, where: str, *values: object) -> list[_Row]:
+        select = (
+            "SELECT id, fingerprint, url, family, place, digest, kind, strict, name, blocks FROM"
+            f" shown WHERE {where} ORDER BY id LIMIT ?"
+        )
+        rows = self._database.read(select, *values, _ROWS_AT_ONCE)
+        return [_Row._make((*row[:-1], _blocks(row[-1]))) for row in rows]
+
+    def _rename_row(self, site: str, row: _Row) -> dict[str, str]:
+        """Give a page the name that it has by now; return the new name by the old one."""
+        name = self._name(site, row)
+        if name == row.name:
+            return {}
+        self._database.write("UPDATE shown SET name = ? WHERE id = ?", name, row.number)
+        said = Identity(row.digest, None, name, row.kind)
+        self._on_renamed(site, row.fingerprint, row.url, said)
+        return {row.name: name} if row.name and name else {}
+
+    def _look_again(self, site: str, *, is_last: bool = False) -> None:
+        """Name pages anew that had too few neighbours to tell the time from."""
+        unsure = self._unsure.get(site, {})
+        for fingerprint, number in list(unsure.items()):
+            if not is_last and self._last[site] < number + _AROUND:
+                return
+            del unsure[fingerprint]
+            for row in self._rows("fingerprint = ?", fingerprint):
+                self._rename_row(site, row)
+
+    def finish(self) -> None:
+        """Name the pages that still wait for neighbours: no more will come."""
+        for site in list(self._unsure):
+            self._look_again(site, is_last=True)
+            self._unsure[site].clear()
 
     def is_named(self, site: str) -> bool:
         """Whether the pages of *site* bear the names that they have by what is known."""
         return site not in self._renaming
 
-    def is_settled(self, site: str, url: str) -> bool:
+    def is_settled(self, site: str, url: str, fingerprint: bytes) -> bool:
         """Whether what changes by itself on pages like that of *url* is known, as far as may be."""
         units = self.units(site)
         if not units.different:
             return True
+        if fingerprint in self._unsure.get(site, ()):
+            return False
         pairs = units.pairs
         is_known = pairs[family_of(url)] or len(pairs) >= _FAMILIES
         return bool(is_known) and units.late >= _LATE and self.is_named(site)

@@ -1,0 +1,157 @@
+"""Real crawls of sites whose pages change by themselves: nothing is lost, and some is saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from loopback import Asked, Follow, Reply, Site, crawl
+from moving_sites import HOME, MISLEADING, MOVING, Advertised, AllAtOnce, Shop
+
+from scrapy_urlnorm.crawl.online.pairs import looks_like_an_act
+
+ADDON = {
+    "ADDONS": {"scrapy_urlnorm.Addon": 900},
+    "CONCURRENT_REQUESTS": 4,
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+}
+AGAIN = "urlnorm/learned/second_fetches"
+
+
+class Seen(Follow):
+    """Yields what each page is, whatever it shows."""
+
+    def parse(self, response: Any) -> Any:
+        yield {"page": response.headers["X-Content"].decode(), "url": response.url}
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, meta=dict(self.meta))
+
+
+def visit(shop, urls=(HOME,), meta=None, **settings):
+    """Crawl a shop; return the result and the site."""
+    with Site(shop) as site:
+        spider = "test_scrapy_restless.Seen"
+        result = crawl(site, list(urls), {**ADDON, **settings}, spider=spider, meta=meta or {})
+    assert "urlnorm/learned/errors" not in result.stats, result.log
+    return result, site
+
+
+@pytest.mark.parametrize("kind", MOVING)
+def test_pages_that_move_are_learned_from(kind):
+    """A third of what is redundant, or more, is not fetched; of what is, some is fetched twice."""
+    shop = kind(150)
+    result, site = visit(shop)
+    assert set(result.pages) == shop.contents()
+    redundant = len(shop.urls()) * len(shop.queries()) + 1 - len(shop.contents())
+    assert len(site.requests) - len(shop.contents()) <= 0.67 * redundant, result.log[-2_000:]
+
+
+@pytest.mark.parametrize("kind", MISLEADING)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sites_that_mislead_lose_nothing(kind, seed):
+    """What holds still in some pages only is content there."""
+    shop = kind(90, seed)
+    result, site = visit(shop)
+    assert set(result.pages) == shop.contents()
+    assert result.stats.get(AGAIN, 0) <= 15 + 0.1 * len(site.requests)
+
+
+def test_a_small_site_has_no_second_fetches():
+    shop = Advertised(12)
+    result, _ = visit(shop)
+    assert set(result.pages) == shop.contents()
+    assert AGAIN not in result.stats
+
+
+def test_none_are_made_where_the_share_is_zero():
+    result, _ = visit(Advertised(60), URLNORM_PAIRS=0)
+    assert "urlnorm/learned/pairs" not in result.stats
+
+
+def test_a_site_that_holds_still_has_few():
+    result, site = visit(Shop(400))
+    assert result.stats["urlnorm/learned/pairs"] <= 15
+    assert "change by themselves" not in result.log
+    assert len(site.requests) < 700
+
+
+def test_the_summary_says_what_moves():
+    result, _ = visit(AllAtOnce(150))
+    said = result.log[result.log.index("Pages of shop.test change by themselves") :]
+    assert "div.ad/p: another text at each fetch" in said or "p: another text at each fetch" in said
+
+
+class Remembers(Advertised):
+    """Notes the headers of each request, by URL."""
+
+    def __init__(self, items: int) -> None:
+        super().__init__(items)
+        self.headers: dict[str, list[str]] = {}
+
+    def __call__(self, url: str) -> Reply:
+        assert isinstance(url, Asked)
+        self.headers.setdefault(str(url), []).append(str(url.headers.get("Accept-Language")))
+        return super().__call__(url)
+
+
+def test_a_second_fetch_is_a_copy_that_reaches_the_site(tmp_path):
+    """With the headers of the first, and past the HTTP cache, where every page holds still."""
+    shop = Remembers(60)
+    settings = {
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path),
+        "DEFAULT_REQUEST_HEADERS": {"Accept-Language": "eo"},
+    }
+    result, _ = visit(shop, **settings)
+    twice = [url for url, seen in shop.headers.items() if len(seen) > 1]
+    assert len(twice) >= 3
+    assert {header for seen in shop.headers.values() for header in seen} == {"eo"}
+    assert set(result.pages) == shop.contents()
+
+
+@pytest.mark.parametrize(
+    ("url", "is_act"),
+    [
+        ("http://a.test/logout", True),
+        ("http://a.test/index.php?action=delete&id=1", True),
+        ("http://a.test/cart/add/7", True),
+        ("http://a.test/poll?vote=3", True),
+        ("http://a.test/?add-to-cart=12", True),
+        ("http://a.test/unsubscribe?id=1", True),
+        ("http://a.test/topic/12?mark=read", True),
+        ("http://a.test/", False),
+        ("http://a.test/address/12", False),
+        ("http://a.test/recipes/candied-order-of-things?page=2", True),  # in doubt, none
+        ("http://a.test/products?sort=price", False),
+        ("http://logout.test/a", False),
+    ],
+)
+def test_what_looks_like_an_act(url, is_act):
+    assert looks_like_an_act(url) is is_act
+
+
+class Acts(Advertised):
+    """Every item has links that do something."""
+
+    def queries(self):
+        return ["", "?action=delete", "?add-to-cart=1", "?vote=up"]
+
+
+def test_what_looks_like_an_act_is_never_fetched_twice():
+    shop = Acts(60)
+    _, site = visit(shop)
+    asked = [url for url in site.requests if "?" in url]
+    assert len(asked) == len(set(asked))
+
+
+def test_a_crawl_that_is_stopped_goes_on_with_what_it_knows(tmp_path):
+    """The second run knows what moves, and loses nothing."""
+    shop = AllAtOnce(120)
+    job = {
+        "JOBDIR": str(tmp_path / "job"),
+        "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+    }
+    first, _ = visit(shop, CLOSESPIDER_PAGECOUNT=150, **job)
+    second, _ = visit(shop, **job)
+    assert {*first.pages, *second.pages} == shop.contents()
+    assert "Pages of shop.test change by themselves" in second.log
