@@ -97,41 +97,41 @@ def _read(text: str, start: str, after: str, end: str, show: str) -> list[Block]
     """Read what the stylesheet wrote: elements that begin and end, things shown, and text."""
     found: list[Block] = []
     step_of = cache(_step)
-    steps: list[str] = []  # those around the text that is read now
-    columns: list[int] = []  # cells that were read in each of these elements
+    steps = [""] * _STEPS  # of the elements around what is read now
+    paths, cells = [""], [0]  # of each of them: its path, and how many cells of it were read
     line = ""
-    tokens = re.split(f"([{start}{end}{show}])", text)
 
-    def flush() -> None:
-        nonlocal line
-        if words := line.split():
-            found.append(Block("/".join(steps[-_STEPS:]), " ".join(words)))
-        line = ""
-
-    line = tokens[0]
-    for kind, said in zip(tokens[1::2], tokens[2::2], strict=True):
-        head, _, tail = said.partition(after)
-        if kind == start:
-            flush()
-            step = step_of(head)
-            if step.startswith(("td", "th")) and columns:
-                columns[-1] += 1
-                step = f"{step}:{columns[-1]}"  # a column of a table is a place of its own
-            steps.append(step)
-            columns.append(0)
-            line = tail
-        elif kind == end:
-            flush()
-            if steps:
-                del steps[-1], columns[-1]
-            line = head
-        else:
+    def read(said: str) -> str:
+        """Take what is shown out of a text."""
+        text, *things = said.split(show)
+        for thing in things:
+            head, _, rest = thing.partition(after)
             name, _, value = head.partition(" ")
             if value:
                 path = "/".join((*steps[-_STEPS + 1 :], name))
                 found.append(Block(path, f"{_SHOWN}{name} {_short(value)}"))
-            line += tail
-    flush()
+            text += rest
+        return text
+
+    for number, piece in enumerate(text.split(start)):
+        if number:
+            if line and (said := " ".join(line.split())):
+                found.append(Block(paths[-1], said))
+            head, _, piece = piece.partition(after)
+            step = step_of(head)
+            if step[:2] in ("td", "th"):
+                cells[-1] += 1
+                step = f"{step}:{cells[-1]}"  # a column of a table is a place of its own
+            steps.append(step)
+            paths.append("/".join(filter(None, steps[-_STEPS:])))
+            cells.append(0)
+        line, *others = piece.split(end)
+        line = read(line) if show in line else line
+        for other in others:
+            if line and (said := " ".join(line.split())):
+                found.append(Block(paths[-1], said))
+            del steps[-1], paths[-1], cells[-1]
+            line = read(other) if show in other else other
     return found
 
 
