@@ -39,8 +39,9 @@ CREATE TABLE IF NOT EXISTS shown_at (
   value INTEGER NOT NULL, PRIMARY KEY (site, unit, page)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS unit_site (site TEXT PRIMARY KEY, state TEXT NOT NULL);
 """
-#: Sites whose units are in memory, and pages of one site whose blocks are kept.
-MAX_SITES, MAX_PAGES = 500, 20_000
+#: Sites whose units are in memory; pages of one site, and of all, whose blocks are kept; and how many
+#: are forgotten at a time.
+MAX_SITES, MAX_PAGES, MAX_PAGES_OF_ALL, _FORGOTTEN = 500, 20_000, 200_000, 1_000
 #: Bytes of packed blocks. A page with more is named by its bytes alone.
 LARGEST = 32_000
 #: Pages around one that are asked whether a unit tells the time, and how many have to agree.
@@ -118,6 +119,7 @@ class Names:
         """Return what is known of the pages of *site*."""
         units = self._sites.get(site)
         if units is not None:
+            self._sites.move_to_end(site)
             return units
         units = self._sites[site] = self._read(site)
         self._named[site] = units.version
@@ -132,7 +134,7 @@ class Names:
         for (state,) in self._database.read("SELECT state FROM unit_site WHERE site = ?", site):
             units = Units.from_state(json.loads(state))
             self._moving.update((site,) if units.different else ())
-        select = "SELECT blocks, url FROM shown WHERE site = ? ORDER BY id DESC LIMIT 100"
+        select = "SELECT blocks, url FROM shown WHERE site = ? ORDER BY id DESC LIMIT 30"
         for blocks, url in self._database.read(select, site):
             units.saw(_blocks(blocks), url)
         return units
@@ -182,8 +184,7 @@ class Names:
             name = self._name(site, _Row(number, *place_in, strict, None, blocks))
             self._look_again(site)
         self._database.write("UPDATE shown SET name = ? WHERE id = ?", name, number)
-        if self._pages[site] > MAX_PAGES:
-            self._drop_oldest(site)
+        self._make_room(site, number)
         if units.version != self._named[site]:
             self._begin_renaming(site)
         return identity._replace(text_digest=None, bag_digest=name)
@@ -195,10 +196,14 @@ class Names:
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return None
 
-    def _drop_oldest(self, site: str) -> None:
-        rows = "DELETE FROM shown WHERE id IN (SELECT id FROM shown WHERE site = ? ORDER BY id"
-        self._database.write(f"{rows} LIMIT ?)", site, MAX_PAGES // 10)
-        self._pages[site] -= MAX_PAGES // 10
+    def _make_room(self, site: str, number: int) -> None:
+        """Forget the blocks of the pages that came first: they keep their names."""
+        if self._pages[site] > MAX_PAGES and not self._pages[site] % _FORGOTTEN:
+            ids = "SELECT id FROM shown WHERE site = ? ORDER BY id LIMIT ?"
+            self._database.write(f"DELETE FROM shown WHERE id IN ({ids})", site, _FORGOTTEN)
+        if not number % _FORGOTTEN:
+            self._database.write("DELETE FROM shown WHERE id < ?", number - MAX_PAGES_OF_ALL)
+            self._database.write("DELETE FROM shown_at WHERE page < ?", number - MAX_PAGES_OF_ALL)
 
     def strict_name(self, url: str, blocks: list[Block]) -> str | None:
         """Return the name of a page of which nothing is left out."""
