@@ -325,6 +325,10 @@ class Units:
 
     def name(self, blocks: list[Block], out: Collection[Unit]) -> str | None:
         """Return the name of a page without the units *out*; ``None`` if too little is left."""
+        if not out and not self.decoration:  # so on most sites, and this is fast
+            if not any(block.is_text for block in blocks):
+                return None
+            return _digest(" ".join([line for _, line in blocks]).split(" "))
         paths = {unit.path for unit in out if unit.kind == "path"}
         inner: defaultdict[str, list[Unit]] = defaultdict(list)
         for unit in out:
