@@ -6,7 +6,7 @@ import logging
 from contextlib import closing
 
 import pytest
-from online_parts import BARE, SITE, Parts, no_page
+from online_parts import BARE, SITE, Parts, page_of
 from online_parts import WWW as WWW_URL
 
 from scrapy_urlnorm import SiteRule, load_site_rules, save_site_rules
@@ -35,11 +35,14 @@ def begun(*, has_audits: bool = False, database: Database | None = None, **setti
 def refute(parts: Parts, number: int = 0) -> None:
     """Fetch pages that differ in ``sid`` until an audit has found it."""
     differed = parts.stats["audits_differed"]
-    parts.download = no_page
+    bodies: dict[str, str] = {}
+    parts.download = lambda request: page_of(request, bodies[request.url])
     while parts.stats["audits_differed"] == differed:
         number += 1
         for name in ("", "?sid=1"):
-            parts.fetch(f"{BARE}/{differed}/{number}{name}", f"other {differed} {number} {name}")
+            url = f"{BARE}/{differed}/{number}{name}"
+            bodies[url] = f"other {differed} {number} {name}"
+            parts.fetch(url, bodies[url])
     parts.learner.work()
 
 
@@ -150,6 +153,7 @@ def test_one_of_the_rules_between_two_pages_goes_and_the_others_stay():
     """That with the fewest witnesses."""
     with begun(has_audits=True) as parts:
         parts.found(SID, WWW.replace(support=400))
+        parts.download = lambda request: page_of(request, "one")
         parts.fetch(f"{BARE}/a", "one")
         assert parts.fetch("http://www.shop.test/a?sid=1", "other") == "fetched"
         assert [rule.kind for rule in parts.in_force()] == ["host-alias"]

@@ -192,7 +192,7 @@ class Names:
     def _packed(self, request: Request) -> bytes | None:
         try:
             asked = request.replace(callback=None, errback=None, cb_kwargs={})
-            return pickle.dumps(asked.to_dict(spider=self._spider), protocol=4)
+            return zlib.compress(pickle.dumps(asked.to_dict(spider=self._spider), protocol=4), 1)
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return None
 
@@ -239,7 +239,7 @@ class Names:
     def _first(self, where: str, *values: object) -> Arrived | None:
         select = f"SELECT id, url, family, blocks, request FROM shown WHERE {where} LIMIT 1"
         for number, url, family, blocks, request in self._database.read(select, *values):
-            return Arrived(number, url, family, _blocks(blocks), request)
+            return Arrived(number, url, family, _blocks(blocks), _whole(request))
         return None
 
     # --- names ------------------------------------------------------------------------------
@@ -401,6 +401,14 @@ class Names:
                     return
             if self._renaming.get(site) is job:
                 del self._renaming[site]
+
+
+def _whole(data: bytes | None) -> bytes | None:
+    """Return a request as `CrawlFrontier.unpack` reads it; ``None`` for one that is damaged."""
+    try:
+        return zlib.decompress(data) if data else None
+    except zlib.error:
+        return None
 
 
 def _blocks(data: bytes) -> list[Block]:
