@@ -259,15 +259,17 @@ def test_a_real_crawl(run, tmp_path):
     job = tmp_path / "job"
     with Site(shop) as site:
         crawl(site, [HOME], {**SETTINGS, "JOBDIR": str(job)})
+    with closing(sqlite3.connect(job / "urlnorm.sqlite")) as database:  # an audit may be any other
+        held, behind = database.execute("SELECT url, behind FROM held WHERE state = 0").fetchone()
     for url, said in {
         "https://shop.test/a/0": "its page arrived",
         "https://shop.test/a/0?utm_source=x": "behind https://shop.test/a/0\n",
-        "http://shop.test/a/last": "behind https://shop.test/a/last\n  by ",
+        held: f"behind {behind}\n  by ",
         "http://shop.test/gone": "it was asked for, under",
         "https://shop.test/nowhere": "the crawl has not met it",
     }.items():
         assert said in run("why", url, "--job", job).out
-    answer = json.loads(run("why", "http://shop.test/a/last", "--job", job, "--json").out)
+    answer = json.loads(run("why", held, "--job", job, "--json").out)
     (learned,) = answer["learned"]
     assert learned["source"] == "redirect"
     assert learned["support"] >= 2
@@ -284,7 +286,7 @@ def test_a_page_that_names_itself(run, tmp_path):
         for topic in range(25)
     ]
     suppressed = [answer for answer in answers if answer["state"].startswith("it is suppressed")]
-    assert len(suppressed) > 15
+    assert len(suppressed) > 8  # the others are audits
     for answer in suppressed:
         assert answer["held"]["is_alias"]
         topic = answer["url"].split("/")[4]

@@ -7,12 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm.learning.strata import (
-    MAX_CLASSES,
-    MAX_SECTIONS,
-    MAX_SETS,
-    MAX_SLOTS,
-    MAX_WORDS,
-    Known,
+    MAX_KINDS,
+    Kinds,
     Place,
     class_of,
     section_of,
@@ -97,7 +93,10 @@ NEW = {
     "another order of names": ("/l?page=2&s=a", "/l?s=b&page=2", False),
     "another value of another name": ("/l?page=2&s=a", "/l?page=2&s=b", False),
     "both": ("/l?page=2&project=1", "/l?page=2&project=2", True),
-    "each was there": ("/l?page=2&project=2", "/l?page=2&project=2", False),
+    "another page of a list beside": ("/l?page=2&sort=1", "/l?page=2&sort=2", True),
+    "a section and a value that were there": ("/a/l?page=2", "/a/l?page=4", True),
+    "another title in the path": ("/a/some-title", "/a/other-name", False),
+    "another depth": ("/a/b?page=2", "/a/b/c?page=2", True),
     "bytes": ("/l?page=%FF%FE", "/l?page=%FE%FF", False),
 }
 
@@ -106,10 +105,9 @@ NEW = {
 def test_the_first_of_a_kind_is_new(name):
     """By section, by the names of parameters, by the class of each value that the rule changes."""
     one, other, expected = NEW[name]
-    known = Known()
-    about = ("q:page", "q:project")
-    assert known.add(Place(f"http://h.test{one}").strata(about))
-    assert known.add(Place(f"http://h.test{other}").strata(about)) is expected
+    known = Kinds(("q:page", "q:project"))
+    assert known.add(Place(f"http://h.test{one}"))
+    assert known.add(Place(f"http://h.test{other}")) is expected
 
 
 def test_filters_that_are_combined_are_told_apart():
@@ -118,34 +116,35 @@ def test_filters_that_are_combined_are_told_apart():
     Needed by app_trac, sorted by URL: ``/query?status=!closed`` comes after ten other sets of names
     (156 contents lost in a third of the crawls).
     """
-    known, names = Known(), "abcde"
+    known, names = Kinds(("q:page",)), "abcde"
     for number in range(2 ** len(names)):
         query = "&".join(f"{name}=x" for at, name in enumerate(names) if number >> at & 1)
-        assert known.add(Place(f"http://h.test/l?page=2&{query}").strata(("q:page",)))
+        assert known.add(Place(f"http://h.test/l?page=2&{query}"))
 
 
 def test_what_only_the_twin_has_counts():
     """Where the page arrived under ``?page=3``, it is the plain URL that is suppressed."""
-    known, about = Known(), ("q:page",)
-    assert known.add(Place("http://h.test/l", "http://h.test/l?page=2").strata(about))
-    assert known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))
-    assert not known.add(Place("http://h.test/l", "http://h.test/l?page=3").strata(about))
+    known = Kinds(("q:page",))
+    assert known.add(Place("http://h.test/l", "http://h.test/l?page=2"))
+    assert known.add(Place("http://h.test/l", "http://h.test/l?page=3"))
+    assert not known.add(Place("http://h.test/l", "http://h.test/l?page=3"))
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.text(max_size=8))))
 def test_kinds_are_few(parts):
     """Whatever a site sends: memory and audits are bounded, and no URL is an error."""
-    known, about = Known(), ("q:a", "q:b", "s-1", "slash", "host")
+    known = Kinds(("q:a", "q:b", "s-1", "slash", "host"))
     audits = 0
     for folder, name, value in parts * 3:
-        audits += known.add(Place(f"http://h.test/{folder}/?a={value}&{name}=1").strata(about))
-    assert audits <= MAX_SECTIONS + MAX_SETS + len(about) * (MAX_CLASSES + MAX_WORDS)
+        audits += known.add(Place(f"http://h.test/{folder}/?a={value}&{name}=1"))
+    assert audits <= MAX_KINDS
 
 
-def test_a_rule_about_many_slots_has_few_kinds():
-    """Slots beyond the first few are not looked at."""
-    about = [f"q:{number}" for number in range(100)]
-    assert len(list(Place("http://h.test/").strata(about))) == 2 + MAX_SLOTS
+def test_kinds_have_an_end():
+    """A site of a thousand folders: what comes after the first kinds is sampled."""
+    known = Kinds(("q:page",))
+    found = [known.add(Place(f"http://h.test/{'a' * n}/l?page=2")) for n in range(1_000)]
+    assert sum(found) == MAX_KINDS
 
 
 #: Whether two URLs are neighbours, for a rule about ``page``.

@@ -28,6 +28,8 @@ from scrapy_urlnorm.stores import Database
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -192,3 +194,17 @@ def domain_of(site: str) -> str:
     """Return the registrable domain of a host, or of the ``site`` of a rule."""
     host = site.removeprefix("*.").lower()
     return registrable_domain(host) or host
+
+
+def run_jobs(jobs: dict[str, Iterator[Any]], is_time_over: Callable[[], bool]) -> bool:
+    """Run *jobs* until all are done or *is_time_over* says so; return whether one yielded true."""
+    found = False
+    while jobs:
+        site, job = next(iter(jobs.items()))
+        for is_sent in job:
+            found |= bool(is_sent)
+            if is_time_over():
+                return found
+        if jobs.get(site) is job:  # no other job has taken its place meanwhile
+            del jobs[site]
+    return found

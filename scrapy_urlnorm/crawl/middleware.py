@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.misc import load_object
 
 from scrapy_urlnorm.crawl.components import (
     REDIRECTS,
@@ -21,8 +22,8 @@ from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.online.learner import Learner
 from scrapy_urlnorm.crawl.online.summary import summary
-from scrapy_urlnorm.crawl.settings import LEARN
-from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.crawl.settings import HELD, LEARN
+from scrapy_urlnorm.exceptions import ConfigError, StoreError
 from scrapy_urlnorm.report.filtered import HeldFigures
 from scrapy_urlnorm.url import parse
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
@@ -46,6 +48,17 @@ SPIDER_PRIORITY = 1_000
 _NOT_NOW = (408, 425, 429)
 
 logger = logging.getLogger(__name__)
+
+
+def _refuse_foreign_scheduler(settings: BaseSettings) -> None:
+    """Raise `ConfigError` for a scheduler that cannot send what is held."""
+    name = settings["SCHEDULER"]
+    if not getattr(load_object(name), "sends_what_is_held", False):
+        raise ConfigError(
+            f"{HELD} = 'last' needs scrapy_urlnorm.Scheduler or SharedScheduler, and SCHEDULER is "
+            f"{name!r}: what is held would pass through a queue that other crawlers may share. "
+            f"Accepted with it: {HELD} = 'drop'"
+        )
 
 
 class UrlNormDownloaderMiddleware:
@@ -105,6 +118,8 @@ class UrlNormDownloaderMiddleware:
             return
         if not learns and config.database is None:
             return
+        if learns and config.held == "last":
+            _refuse_foreign_scheduler(crawler.settings)
         try:
             learner = Learner(crawler, config, fingerprinter, dupefilter, database_of(crawler))
         except StoreError as error:
@@ -130,6 +145,10 @@ class UrlNormDownloaderMiddleware:
             learner.close()
             if stats is not None:
                 stats.set_value("urlnorm/learned/active", learner.active)
+                if bound := learner.bound:
+                    stats.set_value("urlnorm/learned/held_at_end", bound.held)
+                    stats.set_value("urlnorm/learned/wrong_at_most", bound.wrong)
+                    stats.set_value("urlnorm/learned/tested_at_end", bound.tested)
         if stats is None:
             return
         again = stats.get_value("urlnorm/learned/second_fetches", 0)

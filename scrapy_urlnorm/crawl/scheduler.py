@@ -87,6 +87,7 @@ class Scheduler(ScrapyScheduler):
     next run begins with the last commit.
     """
 
+    sends_what_is_held = True  #: asks the learner before it gives a request out
     crawler: Any  # Scrapy's: never ``None`` in a crawl
     dqs: Any
     pqclass: Any

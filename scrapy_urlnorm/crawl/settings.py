@@ -41,6 +41,7 @@ LEARN = "URLNORM_LEARN"
 LEARNED_PATH = "URLNORM_LEARNED_PATH"
 DEFER_DUPLICATES = "URLNORM_DEFER_DUPLICATES"
 PAIRS = "URLNORM_PAIRS"
+HELD = "URLNORM_HELD"
 STORE = "URLNORM_STORE"
 STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
 MEDIA = "URLNORM_MEDIA"
@@ -50,6 +51,7 @@ REPORT = "URLNORM_REPORT"
 FALLBACK_FINGERPRINTER = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 LEARN_MODES = ("off", "redirects", "content")
+HELD_MODES = ("drop", "last")
 
 
 class Setting(NamedTuple):
@@ -90,6 +92,13 @@ SETTINGS: Mapping[str, Setting] = {
         "a number from 0 to 1",
         f"with {LEARN} = content, the share of pages that are fetched twice, to learn what of them "
         "changes by itself; none where a site has fewer than 40 pages, and few where it holds still",
+    ),
+    HELD: Setting(
+        "drop",
+        ", ".join(HELD_MODES),
+        "what becomes of requests that were held as duplicates when the crawl has nothing else to do. "
+        "drop: audits have tested them, and the summary says how many may have been other pages. "
+        "last: all are sent then, those in most doubt first. It needs a scheduler of this package",
     ),
     STORE: Setting(
         None,
@@ -185,6 +194,12 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/pairs": "pages fetched again, to learn what of them changes by itself",
     "urlnorm/learned/second_fetches": "requests sent for that, and to compare an audit with its "
     "representative",
+    "urlnorm/learned/closing_audits": "of the audits, those that were drawn when the crawl had nothing else to do",
+    "urlnorm/learned/put_back": "requests sent after all because the crawl ran dry right after the "
+    "rules that held them came into force",
+    "urlnorm/learned/held_at_end": "requests that were held at the end and not sent",
+    "urlnorm/learned/wrong_at_most": "of these, how many may have been other pages, at most (95 %)",
+    "urlnorm/learned/tested_at_end": "requests drawn at random of those held, that were sent at the end and agreed",
     "urlnorm/learned/errors": "failures of what was learned; each request concerned was sent",
 }
 
@@ -202,6 +217,7 @@ class Config:
     learned: tuple[SiteRule, ...]  #: by an earlier crawl
     defers_duplicates: bool
     pairs: float  #: the share of pages that are fetched twice
+    held: str  #: what becomes of held requests at the end
     store: str
     store_options: Mapping[str, Any]
     jobdir: str | None
@@ -235,6 +251,7 @@ class Config:
             ),
             defers_duplicates=_bool(settings, DEFER_DUPLICATES),
             pairs=_share(settings, PAIRS),
+            held=_choice(settings, HELD, HELD_MODES),
             store=_text(settings, STORE) or default_spec(str(jobdir) if jobdir else None),
             store_options=_dict(settings, STORE_OPTIONS),
             jobdir=str(jobdir) if jobdir else None,

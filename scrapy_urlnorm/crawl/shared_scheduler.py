@@ -80,6 +80,7 @@ class SharedScheduler(BaseScheduler):
     Raises `ConfigError` for a store elsewhere, and for another dupefilter.
     """
 
+    sends_what_is_held = True  #: asks the learner before it gives a request out
     #: A crawler counts as dead after so long without a sign of life, and the time to wait for
     #: Redis. It gives five signs in that time.
     dead_seconds = 60.0

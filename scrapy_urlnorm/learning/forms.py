@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from scrapy_urlnorm.learning.candidates import order
 from scrapy_urlnorm.learning.contexts import equals
 from scrapy_urlnorm.learning.cover import Found
-from scrapy_urlnorm.learning.priors import RETURNS, prior, returns
+from scrapy_urlnorm.learning.priors import RETURNS, only_returns, prior, returns
 from scrapy_urlnorm.learning.risk import accepted, risk
 from scrapy_urlnorm.learning.slots import OTHER
 from scrapy_urlnorm.learning.trials import Count
@@ -131,11 +132,19 @@ def _varying_sets(corpus: Corpus) -> list[tuple[str, ...]]:
     return sorted(found, key=lambda names: (-len(names), names))[:60]
 
 
-def _returns(name: str, items: list[Item]) -> bool:
-    """Whether a parameter says where to go afterwards, by its name or by all its values."""
-    return returns(name[2:]) or all(
-        item.slots[name].startswith(("/", "http://", "https://")) for item in items
-    )
+def _returns(name: str, items: list[Item], *, is_wary: bool) -> bool:
+    """Whether a parameter says where to go afterwards, by its name or by all its values.
+
+    ``from`` may be a date or a station. In a crawl its values have to be addresses.
+    """
+    if (only_returns if is_wary else returns)(name[2:]):
+        return True
+    return all(_is_address(item.slots[name]) for item in items)
+
+
+def _is_address(value: str) -> bool:
+    """Whether a value is a path or a URL, written plainly or escaped."""
+    return unquote(value).startswith(("/", "http://", "https://"))
 
 
 def _kind(slots: Slots, names: tuple[str, ...], vocabulary: Vocabulary) -> object:
@@ -157,7 +166,7 @@ def _form_rule(
     vocabulary: Vocabulary,
     limits: Limits,
 ) -> tuple[Operation, Found] | None:
-    returning = all(_returns(name, items) for name in names)
+    returning = all(_returns(name, items, is_wary=limits.wary) for name in names)
     if limits.wary and not returning:
         return None
     if (

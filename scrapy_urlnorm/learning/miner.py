@@ -80,6 +80,8 @@ class Miner:
         self._refuted: dict[Operation, int] = {}
         #: What this round would ignore right after all drops.
         self._postponed: set[IgnoreValue] = set()
+        self._shared_of: Corpus | None = None
+        self._known_shared: wary.Shared = {}
         #: Operations without a conflict whose evidence is too small, and that evidence.
         self.open: dict[Operation, Count] = {}
         #: Drops that hold in a context alone, or nowhere, because of a few conflicts.
@@ -280,10 +282,20 @@ class Miner:
     def _trials(self, op: Operation, context: Context = ()) -> list[Trial]:
         """Return the trials of *op* that decide about it."""
         tried = self.all_trials(op, context)
+        if self.limits.wary:
+            tried = wary.unshared(op, tried, self._shared())
         trials = heard(tried)
         if len(trials) < len(tried) and not context and not any(trial.bad for trial in tried):
             self.open[op] = count(tried)
         return trials
+
+    def _shared(self) -> wary.Shared:
+        """Return the contents that say nothing of the values under which they stand."""
+        if self._shared_of is not self.corpus:
+            self._shared_of = self.corpus
+            items = self.corpus.items
+            self._known_shared = wary.shared(items, self.corpus.hasher, self.vocabulary)
+        return self._known_shared
 
     def all_trials(self, op: Operation, context: Context = ()) -> list[Trial]:
         """Run *op* over the corpus; none where a sample says that it is hopeless."""

@@ -62,6 +62,8 @@ _RETURN = _words(
     goto came_from referer referrer ref from url target source service ru
     """
 )
+#: Those of them that are never a date, a station, or a sender.
+_RETURN_ALONE = _words("returnto returntoquery return_to returnurl return_url came_from backurl")
 #: Say which page it is.
 _SELECTING = _words(
     """
@@ -86,6 +88,11 @@ RETURNS = _DRESSED
 def returns(name: str) -> bool:
     """Whether a parameter by its name says where to go afterwards, as log-in links have it."""
     return name.lower() in _RETURN
+
+
+def only_returns(name: str) -> bool:
+    """Whether a parameter by its name says where to go afterwards, whatever its values are."""
+    return name.lower() in _RETURN_ALONE
 
 
 def selects(name: str) -> bool:

@@ -90,6 +90,34 @@ def _log_choose(n: int, k: int) -> float:
     return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
 
 
+def at_most(held: int, agreed: int, error: float) -> int:
+    """Return how many of *held* requests may be wrong, if *agreed* of them, drawn at random, are not.
+
+    The largest D with C(held - D, agreed) / C(held, agreed) >= *error*: with more wrong ones, so
+    many draws without a wrong one are less likely than that (hypergeometric distribution).
+    """
+    low, high = 0, held - agreed
+    while low < high:
+        middle = (low + high + 1) // 2
+        if by_chance(held, middle, agreed) >= error:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def draws_for(held: int, wrong: float, error: float) -> int:
+    """Return how many of *held* requests to draw so that at most *wrong* may be wrong if all agree."""
+    low, high = 0, held
+    while low < high:
+        middle = (low + high) // 2
+        if at_most(held, middle, error) <= wrong:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 def upper_bound(failures: int, trials: int, confidence: float = 0.95) -> float:
     """Return the one-sided Clopper-Pearson upper bound of a failure rate.
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning.audit import Blame, compiled
-from scrapy_urlnorm.learning.strata import Known, Place
+from scrapy_urlnorm.learning.strata import Kinds, Place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ def shown(
     contents = {row.url: row.content for row in rows if row.is_page and not row.is_file}
     normalizer, rules = compiled((), rules)
     blame = Blame(rules)
-    known = [Known() for _ in rules]
+    known = [Kinds(rule.operation.slots) for rule in rules]
     found: defaultdict[str, list[Pair]] = defaultdict(list)
     acting: dict[str, set[int]] = {}
     groups: defaultdict[str, list[str]] = defaultdict(list)
@@ -54,9 +54,7 @@ def shown(
         place = Place(url, twin)
         for number in (acting[url] ^ acting[twin]) or acting[url]:
             rule = rules[number]
-            if rule.identity not in without and known[number].add(
-                place.strata(rule.operation.slots)
-            ):
+            if rule.identity not in without and known[number].add(place):
                 found[rule.identity].append((url, twin))
     return {identity: tuple(pairs) for identity, pairs in found.items()}
 

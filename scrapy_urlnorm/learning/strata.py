@@ -1,18 +1,22 @@
 """Strata: the kinds of requests that a rule withholds, so that an audit can test each kind.
 
 What is true of one part of a site need not be true of another. A list of two pages says nothing
-of the third page of a longer list. So the first request of each kind is an audit. The kinds are
-coarse, and those of a rule are few:
+of the third page of a longer list. So the first request of each kind is an audit. A kind is all of
+these together:
 
-- the section of the site;
-- the names of the parameters in the URL;
+- the section of the site, the shape of the rest of the path, and the names of the parameters;
 - for each slot that the rule is about, the class of its value: small numbers one by one, larger
-  ones by their size, words one by one, all else by what it looks like.
+  ones by their size, words one by one, all else by what it looks like;
+- the same for the values of all other parameters, in coarser classes.
+
+A value that was tested in one section and another section that was tested with another value say
+nothing of the two together.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from math import log
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -21,15 +25,14 @@ from scrapy_urlnorm.site_rules.form import REPEAT, Form, is_param, place
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
 
     from scrapy_urlnorm.site_rules.form import Slots
 
-#: Kinds that are told apart for one rule: sections, sets of names, classes of the values of one
-#: slot, and words. Of slots so many are looked at. Further ones are like those before (choices:
-#: each is an audit; where a value is the title of a page, every request brings another word). Sets are
-#: enough for any combination of five filters.
-MAX_SECTIONS, MAX_SETS, MAX_CLASSES, MAX_WORDS, MAX_SLOTS = 50, 40, 24, 8, 8
+#: Kinds of one rule that are told apart, and words of one slot. Further ones are sampled, or like
+#: each other (choices: each is an audit; where a value is the title of a page, every request brings
+#: another word).
+MAX_KINDS, MAX_WORDS = 200, 8
 #: Numbers up to _ONE_BY_ONE are classes of their own; then each class goes up to _STEP times the
 #: least number in it, and from _LARGE on to _WIDE_STEP times. Page numbers and offsets are below.
 _ONE_BY_ONE, _STEP, _LARGE, _WIDE_STEP = 4, 1.5, 1_000, 8.0
@@ -37,6 +40,7 @@ _ONE_BY_ONE, _STEP, _LARGE, _WIDE_STEP = 4, 1.5, 1_000, 8.0
 _MAX_DIGITS, _MAX_WORD = 15, 12
 
 _DIGITS = re.compile(r"\d+")
+_LETTERS = re.compile(r"[^\W\d_]+(?:[-_+ .%][^\W\d_]+)*")
 _FIRST_WORD = re.compile(r"[^\W\d_]*")
 
 
@@ -50,19 +54,22 @@ class Place:
         self.slots = slots_of(url)
         self.twin = slots_of(twin) if twin else {}
 
-    def strata(self, about: Iterable[str]) -> Iterator[tuple[str, int, int]]:
-        """Yield the kinds that the request is of, for a rule *about* these slots.
+    def kind(self, about: Iterable[str], is_told: Callable[[str, int], bool]) -> int:
+        """Return a number that requests of one kind share, for a rule *about* these slots.
 
-        Each is what is told apart, which one it is, and how many of them are told apart at most.
+        *is_told* says of a slot and the number of a word whether the word is one of the first.
         """
-        yield "section", _number(section_of(self.url)), MAX_SECTIONS
-        yield "names", _number(*sorted(filter(is_param, self.slots))), MAX_SETS
-        for slot in sorted(about)[:MAX_SLOTS]:
+        about = frozenset(about)
+        parts = split(self.url)
+        folders = parts.path.split("/")
+        words = [section_of(self.url), *(_shape(folder) for folder in folders[2:])]
+        others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
+        words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
+        for slot in sorted(about):
             found = class_of(self._value(slot))
-            if found[:1] == "=":
-                yield f"{slot} word", _number(found), MAX_WORDS
-            else:
-                yield slot, _number(found), MAX_CLASSES
+            is_other = found[:1] == "=" and not is_told(f"{slot} word", _number(found))
+            words.append(f"{slot}:{'=' if is_other else found}")
+        return _number(*words)
 
     def _value(self, slot: str) -> str | None:
         """Return the value of a slot; where the URL does not have it, that of its twin."""
@@ -83,23 +90,26 @@ class Place:
         return _number(host, path)
 
 
-class Known:
-    """The kinds of requests that one rule was audited for."""
+class Kinds:
+    """The kinds of requests that were tested of one rule, *about* these slots."""
 
-    __slots__ = ("_known",)
+    def __init__(self, about: Collection[str]) -> None:
+        self._about = about
+        self._known: defaultdict[str, set[int]] = defaultdict(set)
 
-    def __init__(self) -> None:
-        self._known: dict[str, set[int]] = {}
+    def add(self, where: Place) -> bool:
+        """Note a kind. Return whether it is new, and one of the first."""
+        return self._add("kinds", where.kind(self._about, self._tells), MAX_KINDS)
 
-    def add(self, strata: Iterable[tuple[str, int, int]]) -> bool:
-        """Note these kinds. Return whether one of them is new, and has to be audited."""
-        is_new = False
-        for name, number, most in strata:
-            known = self._known.setdefault(name, set())
-            if number not in known and len(known) < most:
-                known.add(number)
-                is_new = True
-        return is_new
+    def _tells(self, slot: str, word: int) -> bool:
+        return word in self._known[slot] or self._add(slot, word, MAX_WORDS)
+
+    def _add(self, what: str, value: int, most: int) -> bool:
+        known = self._known[what]
+        if value in known or len(known) >= most:
+            return False
+        known.add(value)
+        return True
 
 
 def _number(*texts: str) -> int:
@@ -129,6 +139,18 @@ def class_of(value: str | None) -> str:
     if not value:
         return ""
     return "token" if value.isalnum() else "text"
+
+
+def _coarse(value: str) -> str:
+    """Return the class of a value that a rule is not about: none, 0, 1, another number, or text."""
+    if value in ("", "0", "1"):
+        return value
+    return "number" if value.isdecimal() else "text"
+
+
+def _shape(folder: str) -> str:
+    """Return what a segment of a path looks like: what of it are letters, digits, other signs."""
+    return _LETTERS.sub("a", _DIGITS.sub("0", folder))
 
 
 def _magnitude(number: int) -> int:

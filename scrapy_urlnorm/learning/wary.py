@@ -17,11 +17,14 @@ lists before long ones. A rule learned from them acts on everything that comes. 
 - That one page stands under many values (`forms`) is the rule of an empty calendar as well, until
   the month comes that has an event. So it is believed only of parameters that say where to go
   afterwards, as those of a log-in page do.
+- A page that many values share which tell other pages apart (an empty day, a search that finds
+  nothing) is not about these values. What holds for it holds for no page with a list.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -32,10 +35,13 @@ from scrapy_urlnorm.site_rules.form import is_param
 from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
+    from scrapy_urlnorm.learning.contexts import Vocabulary
     from scrapy_urlnorm.learning.corpus import Corpus, Item
     from scrapy_urlnorm.learning.cover import Found
+    from scrapy_urlnorm.learning.slots import Hasher
+    from scrapy_urlnorm.learning.trials import Trial
     from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.operations import Operation
 
@@ -47,6 +53,49 @@ _EXCHANGED = 20
 #: Values count upward where the first is no more than _FIRST steps from nothing, and so many of
 #: the steps up to the last are there (choices).
 _FIRST, _DENSE = 3, 0.2
+#: A content is shared from so many values of a slot on (a choice: three orders of a list are fewer).
+_SHARED = 4
+#: The slots of whose values a content tells none, by its number.
+Shared = Mapping[int, "set[str]"]
+
+
+def shared(items: Iterable[Item], hasher: Hasher, vocabulary: Vocabulary) -> Shared:
+    """Return the contents that stand for many values of a slot, and these slots.
+
+    In the same kind of URLs, the slot tells other pages apart: with all else equal, they differ.
+    """
+    kinds: defaultdict[object, list[Item]] = defaultdict(list)
+    for item in items:
+        names = tuple(sorted(filter(is_param, item.slots)))
+        kinds[vocabulary.template(item.slots, frozenset()), names].append(item)
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    for members in kinds.values():
+        contents = {item.content for item in members}
+        if len(members) < _SHARED or len(contents) == len(members) or len(contents) < 2:
+            continue
+        for slot in members[0].slots:
+            values: defaultdict[int, set[str]] = defaultdict(set)
+            rests: defaultdict[int, set[int]] = defaultdict(set)
+            for item in members:
+                if slot in item.slots:
+                    values[item.content].add(item.slots[slot])
+                    rests[hasher.moved(item.form, item.slots, (slot,))].add(item.content)
+            if any(len(each) > 1 for each in rests.values()):
+                for content, of in values.items():
+                    if len(of) >= _SHARED:
+                        found[content].add(slot)
+    return found
+
+
+def unshared(op: Operation, trials: list[Trial], known: Shared) -> list[Trial]:
+    """Take the vote from contents that stand for many values of slots that *op* is not about."""
+    slots = op.slots
+    return [
+        trial._replace(content=None, weight=0.0)
+        if trial.content is not None and known.get(trial.content, slots) - slots
+        else trial
+        for trial in trials
+    ]
 
 
 def alone(op: DropParam | IgnoreValue, context: Context, corpus: Corpus) -> tuple[str, ...]:

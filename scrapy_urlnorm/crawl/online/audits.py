@@ -26,7 +26,7 @@ from zlib import crc32
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.priors import prior_of
-from scrapy_urlnorm.learning.strata import Place
+from scrapy_urlnorm.learning.strata import MAX_KINDS, MAX_WORDS, Place
 from scrapy_urlnorm.learning.wary import exchanges_values
 from scrapy_urlnorm.report.filtered import rule_in_words
 
@@ -56,9 +56,9 @@ COST_OF_A_LOSS = 20
 _EXCHANGE = 0.1
 #: Contents remembered for a rule. The law asks for 67 where a rule suppresses 5,000 requests.
 _MAX_VOTES = 500
-#: What is remembered of a rule besides the kinds: contents that agreed (each has one vote), contents
-#: of which an audit was sent, and neighbourhoods that audits were sent to.
-_AGREED, _ASKED, _PLACES = "agreed contents", "asked contents", "neighbourhoods"
+#: What is remembered of a rule: kinds that were tested, contents that agreed (each has one vote),
+#: contents of which an audit was sent, and neighbourhoods that audits were sent to.
+_KINDS, _AGREED, _ASKED, _PLACES = "kinds", "agreed contents", "asked contents", "neighbourhoods"
 
 
 class Audit(NamedTuple):
@@ -92,6 +92,10 @@ class _Record:
         for what, value in database.read("SELECT what, value FROM tested WHERE rule = ?", self._id):
             self._seen[what].add(value)
 
+    @property
+    def number(self) -> int:
+        return self._id
+
     def write(self) -> None:
         update = "UPDATE audited_rule SET proved = ?, held = ?, agreed = ? WHERE id = ?"
         self._database.write(update, self.proved, self.held, self.agreed, self._id)
@@ -110,13 +114,14 @@ class _Record:
         self._database.write(delete, self._id, what, value)
 
     def add_kind(self, where: Place) -> bool:
-        """Remember the kinds of a request. Return whether one of them was never tested."""
-        new = [self.add(*stratum) for stratum in where.strata(self.about)]
-        return any(new)
+        """Remember the kind of a request. Return whether it was never tested."""
+        return self.add(_KINDS, where.kind(self.about, self._tells), MAX_KINDS)
+
+    def _tells(self, slot: str, word: int) -> bool:
+        return word in self._seen[slot] or self.add(slot, word, MAX_WORDS)
 
     def discard_kind(self, where: Place) -> None:
-        for what, value, _ in where.strata(self.about):
-            self.discard(what, value)
+        self.discard(_KINDS, where.kind(self.about, self._tells))
         self.discard(_PLACES, where.neighbourhood(self.about))
 
     def wants(self, content: int, place: int, in_flight: int) -> bool:
@@ -333,6 +338,14 @@ class Audits:
         held = "held" if rule_in_words(rule) == rule_in_words(to) else "agreed"
         update = f"UPDATE OR IGNORE audited_rule SET key = ?, held = {held} WHERE key = ?"
         self._database.write(update, to.identity, rule.identity)
+
+    def doubt(self, reason: Reason) -> None:
+        """Have every kind of a rule tested again: one that goes with it, or beside it, was wrong."""
+        record = self._record(reason)
+        record.agreed = 0
+        record.write()
+        self._database.write("DELETE FROM tested WHERE rule = ?", record.number)
+        del self._records[reason.key]
 
     def forget(self, key: str) -> None:
         """Forget a rule that is no longer in force."""

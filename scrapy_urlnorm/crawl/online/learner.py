@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.components import ask_again, site_of
+from scrapy_urlnorm.crawl.components import ask_again, domain_of, site_of
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
 from scrapy_urlnorm.crawl.online.arrivals import Arrival, Arrivals
 from scrapy_urlnorm.crawl.online.audits import Audits
+from scrapy_urlnorm.crawl.online.closing import Closing
 from scrapy_urlnorm.crawl.online.comparison import Shown, is_comparable, shown_in_crawl
 from scrapy_urlnorm.crawl.online.evidence import Evidence
 from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
@@ -42,13 +43,14 @@ from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.report.filtered import HeldFigures, held_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.online.closing import Bound
     from scrapy_urlnorm.crawl.online.tables import Match, Reason
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.learning.worker import Mined
@@ -113,6 +115,7 @@ class Learner:
             on_retracted=lambda site: self._mining.retracted(site),
             on_doubted=lambda site: self._verdicts.contradicted(site),
             is_restless=lambda site: bool(self._names.units(site).different),
+            pages=pages,
             count=count,
             extra=self._extra,
         )
@@ -128,6 +131,11 @@ class Learner:
             SharedPages(store),
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
             rates=rates if config.defers_duplicates else None,
+        )
+        self._closing = Closing(
+            *(self._suppression, held, pages, self._registry, frontier),
+            sends_all=config.held == "last",
+            recheck=lambda pages: self._verdicts.recheck(pages),
         )
         self._names = names = Names(
             database,
@@ -145,6 +153,7 @@ class Learner:
             on_differs=self._contradicted,
             on_changed=self._suppression.representative_changed,
             on_failure=self.failed,
+            on_verdict=self._closing.said,
         )
         self._mining = Mining(
             *(Evidence(database), self._registry, rates),
@@ -258,6 +267,8 @@ class Learner:
             if not has_more:  # one slice at a time: the event loop has its turn
                 deadline = monotonic() + SLICE_SECONDS
                 has_more = suppression.idle(lambda: monotonic() > deadline)
+            if not has_more:
+                has_more = self._closing.idle(lambda: monotonic() > deadline)
             if has_more:
                 ask_again(self._crawler)
                 return True
@@ -361,6 +372,7 @@ class Learner:
     @fail_open(None)
     def missing(self, request: Request) -> None:
         """Learn that a site answered *request* with a status that says that there is no page."""
+        self._suppression.expired(request)
         audit = self._audits.get(self._keys.fingerprint(request))
         if is_evidence(request) and audit is None:
             self._verdicts.doubted(self._aliases.ended_elsewhere(request, None), None)
@@ -390,12 +402,22 @@ class Learner:
         self._suppression.unmined.discard(mined.site)
         ask_again(self._crawler)
 
-    def _contradicted(self, reason: Reason, note: str) -> None:
-        """Take note that an audit has found a rule, or a pattern of names, to be wrong."""
-        if isinstance(reason.rule, Pattern):
-            self._aliases.reject(reason.rule, note)
-        else:
-            self._registry.retract(reason, note)
+    def _contradicted(self, reasons: Collection[Reason], note: str) -> None:
+        """Take note that an audit has found *reasons* to be wrong together.
+
+        The one with least support goes. The others, and rules about the same slots, have to be
+        tested again, each kind.
+        """
+        wrong = self._audits.weakest(reasons)
+        if isinstance(wrong.rule, Pattern):
+            self._aliases.reject(wrong.rule, note)
+            return
+        slots = wrong.rule.operation.slots
+        for other in self._registry.reasons(domain_of(wrong.rule.site)):
+            assert not isinstance(other.rule, Pattern)
+            if other.key != wrong.key and (other in reasons or slots & other.rule.operation.slots):
+                self._audits.doubt(other)
+        self._registry.retract(wrong, note)
 
     # --- the end ----------------------------------------------------------------------------
 
@@ -408,6 +430,12 @@ class Learner:
     def moving(self) -> dict[str, list[str]]:
         """What changes by itself on the pages of each site, in words."""
         return self._names.moving()
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the end of the crawl proved of what was not sent, if it came to an end."""
+        bound = self._closing.bound
+        return bound if bound and bound.tested else None
 
     @property
     def rules(self) -> tuple[SiteRule, ...]:

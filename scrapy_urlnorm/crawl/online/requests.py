@@ -24,6 +24,10 @@ MAX_KINDS, MAX_KINDS_OF_ALL = 500, 500_000
 #: Paths that are deeper are of one kind.
 _DEEP = 4
 
+#: A value that may be good for a while only: letters and digits without a meaning.
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d[A-Za-z0-9]*[A-Za-z]|\d*[A-Za-z][A-Za-z0-9]*\d)[A-Za-z0-9]{12,}"
+)
 _PARAM = re.compile(r"[^&;]+")
 
 
@@ -86,6 +90,7 @@ class DuplicateRates:
     def __init__(self) -> None:
         self._counts: dict[str, dict[int, tuple[int, int]]] = {}
         self._total = 0  # kinds of all sites
+        self._expiring: set[tuple[str, int]] = set()
 
     def add(self, site: str, url: str, *, is_duplicate: bool) -> None:
         """Take note of a page of *site*, and whether its content was there already."""
@@ -98,10 +103,18 @@ class DuplicateRates:
         pages, duplicates = kinds.get(kind, (0, 0))
         kinds[kind] = pages + 1, duplicates + is_duplicate
 
+    def expire(self, site: str, url: str) -> bool:
+        """Take note that a URL with a token is answered no more; return whether its kind is new."""
+        kind = site, kind_of(url)
+        if kind in self._expiring or len(self._expiring) >= MAX_KINDS or not _TOKEN.search(url):
+            return False
+        self._expiring.add(kind)
+        return True
+
     def is_high(self, site: str, url: str) -> bool:
-        """Return whether *url* is of a kind that rarely brings new content."""
+        """Return whether *url* is of a kind that rarely brings new content, and keeps."""
         kinds = self._counts.get(site)
-        if not kinds:
+        if not kinds or (site, kind_of(url)) in self._expiring:
             return False
         pages, duplicates = kinds.get(kind_of(url), (0, 0))
         return duplicates >= LEAST_DUPLICATES and duplicates >= SHARE * pages

@@ -29,11 +29,12 @@ from scrapy_urlnorm.crawl.settings import LEARNED_PATH
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.in_force import has_longer_table, says
 from scrapy_urlnorm.learning.on_files import FILES_ALONE, OnFiles
+from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
     from pathlib import Path
 
     from scrapy_urlnorm.crawl.online.audits import Audits
@@ -75,7 +76,7 @@ class RuleRegistry:
     *contents* says whether rules that contents taught may be active. *on_change* is called with a
     site whose rules have changed, *on_retracted* with one of which a rule was retracted, and
     *on_doubted* with one of which pages seem to contradict a rule and change by themselves
-    (*is_restless*). *count* adds one to a statistic, *extra* is for the logger.
+    (*is_restless*). *pages* are those that arrived. *count* adds one to a statistic, *extra* is for the logger.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class RuleRegistry:
         on_retracted: Callable[[str], None],
         on_doubted: Callable[[str], None],
         is_restless: Callable[[str], bool],
+        pages: Sized,
         count: Callable[[str], None],
         extra: Mapping[str, Any],
     ) -> None:
@@ -104,6 +106,7 @@ class RuleRegistry:
         self._on_retracted = on_retracted
         self._on_doubted = on_doubted
         self._is_restless = is_restless
+        self._pages = pages
         self._count = count
         self._extra = extra
         self._active: dict[str, dict[str, SiteRule]] = {}  # by site and identity
@@ -113,6 +116,7 @@ class RuleRegistry:
         self._unsaved = self._in_file = 0
         self._saved_at = monotonic()
         self._is_stopped = False
+        self._came: dict[str, int] = {}  # pages there were when a rule came, by its identity
         database.ensure(_TABLES)
 
     def begin(self, of_file: Iterable[SiteRule]) -> None:
@@ -169,6 +173,17 @@ class RuleRegistry:
         retracted = self._retracted.get(site, {})
         return {name: _needed(rule) for name, rule in retracted.items()}
 
+    def newest(self, since: float) -> set[str]:
+        """Return, in words, the active rules that came when there were more pages than *since*."""
+        came = {name for name, pages in self._came.items() if pages > since}
+        rules = (rule for table in self._active.values() for rule in table.values())
+        return {rule_in_words(rule) for rule in rules if rule.identity in came}
+
+    def support_in_words(self) -> dict[str, int]:
+        """Return how many witnesses the active rules have, by the rules in words."""
+        rules = (rule for table in self._active.values() for rule in table.values())
+        return {rule_in_words(rule): rule.support or 0 for rule in rules}
+
     def __len__(self) -> int:
         """Return how many rules are active."""
         return sum(map(len, self._active.values()))
@@ -210,6 +225,7 @@ class RuleRegistry:
         kept = [rule for rule in found.rules if (rule.support or 0) >= needed.get(rule.identity, 0)]
         active = self._active[site] = {rule.identity: rule for rule in kept[:MAX_ACTIVE]}
         came = [rule for name, rule in active.items() if name not in before]
+        self._came |= dict.fromkeys((rule.identity for rule in came), len(self._pages))
         gone, subsumed = [], []
         is_doubted = False
         for name, rule in before.items():

@@ -135,8 +135,15 @@ def _price(stats: Mapping[str, float]) -> list[str]:
             f"{_were(audits)} sent: {agreed:,} found what the rules say, "
             f"{disagreed:,} did not."
         )
-    if retracted := number("learned/retracted") + number("learned/aliases_retracted"):
-        sentences.append(f"{counted(retracted, 'rule')} {_were(retracted)} retracted.")
+    if tested := number("learned/tested_at_end"):
+        held = number("learned/held_at_end")
+        sentences.append(
+            f"Of {counted(held, 'request')} that {_were(held)} held and not sent, at most "
+            f"{number('learned/wrong_at_most'):,} may have been other pages (95 %; {tested:,} "
+            f"{_were(tested)} tested at the end, all agreed)."
+        )
+    if gone := number("learned/retracted") + number("learned/aliases_retracted"):
+        sentences.append(f"{counted(gone, 'rule')} {_were(gone)} retracted.")
     if requeued := number("learned/requeued"):
         sentences.append(
             f"{counted(requeued, 'request')} that had been held {_were(requeued)} sent after all."

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import site_of
-from scrapy_urlnorm.crawl.online.requests import depth_of, is_suppressible, may_represent
+from scrapy_urlnorm.crawl.components import run_jobs, site_of
+from scrapy_urlnorm.crawl.online.requests import depth_of, is_suppressible, kind_of, may_represent
 from scrapy_urlnorm.crawl.online.tables import (
     COALESCED,
     DEFERRED,
@@ -101,6 +101,7 @@ class Suppression:
         self._in_flight: dict[bytes, InFlight] = {}  # by cluster key
         self._watched: dict[Request, Keys] = {}  # those the engine has, and audits
         self._waited: set[bytes] = set()  # fingerprints of requests that do not wait a second time
+        self._freed: set[bytes] = set()  # fingerprints of requests that are sent in any case
         self._tried: set[bytes] = set()  # cluster keys of which a deferred request was sent
         self.unmined: set[str] = set()  #: sites of which some were sent, and not mined since
         self._batches: dict[str, int] = {}  # deferred requests to send next, by site that has any
@@ -165,6 +166,9 @@ class Suppression:
         keys = self._keys.keys(request)
         if keys is None:
             return not (is_suppressible(request) and self._defers(request, None))
+        if keys.fingerprint in self._freed:
+            self._freed.discard(keys.fingerprint)
+            return True
         audit = self._audits.get(keys.fingerprint)
         if audit is None or audit.request is not None:
             if not is_suppressible(request):
@@ -241,6 +245,15 @@ class Suppression:
         self._frontier.count("learned/deferred")
         return True
 
+    def expired(self, request: Request) -> None:
+        """Note a link that is no page any more. If it had a token, no others like it wait."""
+        site = site_of(request.url)
+        if self._rates is not None and self._rates.expire(site, request.url):
+            for held in self._held.find(DEFERRED, site=site):
+                waiting = self._held.request_of(held)
+                if waiting is not None and kind_of(waiting.url) == kind_of(request.url):
+                    self._send_at_last(held, waiting)
+
     # --- suppressed or audited --------------------------------------------------------------
 
     def _suppresses(self, match: Match, request: Request) -> bool:
@@ -284,6 +297,22 @@ class Suppression:
         if is_sent:
             self._waited.add(held.fingerprint)
         return is_sent
+
+    def audit(self, held: Held) -> bool:
+        """Send a suppressed request, as an audit if it still repeats a page; return whether so."""
+        request = self._held.request_of(held)
+        match = None if request is None else self.match(request)
+        if request is None or match is None:
+            self._resolve_or_send(held)
+            return False
+        self._frontier.count("learned/audits")
+        self._audits.begin(match, request.url)
+        return self._held.send(held, request)
+
+    def send_for_good(self, held: Held) -> bool:
+        """Send a suppressed request, whatever the rules say; return whether this run can read it."""
+        self._freed.add(held.fingerprint)
+        return self._held.send(held)
 
     # --- what becomes of requests in flight -------------------------------------------------
 
@@ -371,7 +400,7 @@ class Suppression:
 
     def work(self, is_time_over: Callable[[], bool]) -> None:
         """Go on making keys anew until it is done or *is_time_over* says so."""
-        _run(self._rekeying, is_time_over)
+        run_jobs(self._rekeying, is_time_over)
 
     @property
     def is_rekeying(self) -> bool:
@@ -400,7 +429,7 @@ class Suppression:
         self._auditing = self._auditing or {
             site: self._send_outstanding(site) for site in self._keys.sites()
         }
-        _run(self._auditing, is_time_over)
+        run_jobs(self._auditing, is_time_over)
         return bool(self._auditing)
 
     def _send_outstanding(self, site: str) -> Iterator[None]:
@@ -416,7 +445,7 @@ class Suppression:
     def _send_deferred(self, is_time_over: Callable[[], bool]) -> bool:
         """Send some of the deferred requests of each site. Return whether there were any."""
         self._sending = self._sending or {site: self._send_batch(site) for site in self._batches}
-        return _run(self._sending, is_time_over)
+        return run_jobs(self._sending, is_time_over)
 
     def _send_batch(self, site: str) -> Iterator[bool]:
         """Look at deferred requests of *site*; yield for each whether it was sent.
@@ -460,17 +489,3 @@ class Suppression:
         self._audits.end_all()
         for held in self._held.find():
             self._held.send(held)
-
-
-def _run(jobs: dict[str, Iterator[Any]], is_time_over: Callable[[], bool]) -> bool:
-    """Run *jobs* until all are done or *is_time_over* says so; return whether one yielded true."""
-    found = False
-    while jobs:
-        site, job = next(iter(jobs.items()))
-        for is_sent in job:
-            found |= bool(is_sent)
-            if is_time_over():
-                return found
-        if jobs.get(site) is job:  # no other job has taken its place meanwhile
-            del jobs[site]
-    return found

@@ -21,7 +21,7 @@ from scrapy_urlnorm.logs.page_identity import FILE, Identity
 from scrapy_urlnorm.report.filtered import rule_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy import Request
 
@@ -158,6 +158,10 @@ class Pages:
         self._total += 1
         return page
 
+    def __len__(self) -> int:
+        """Return how many pages arrived, as far as they are remembered."""
+        return self._total
+
     def _make_room(self) -> None:
         """Forget the oldest of too many sites without rules in force or page aliases."""
         while len(self._counts) >= MAX_SITES or self._total >= MAX_PAGES:
@@ -197,6 +201,24 @@ class Pages:
             known = first.setdefault(cluster, page)
             if known.vote != page.vote:
                 yield (known.url, known), (page.url, page)
+
+    def shared(self, least: int) -> list[list[Page]]:
+        """Return the representatives of held requests, those with one content together.
+
+        Of contents that pages with *least* different cluster keys have.
+        """
+        rows = self._database.read(
+            "SELECT content, fingerprint, ifnull(url, ''), depth FROM page WHERE content IN (SELECT"
+            " content FROM page WHERE content NOT NULL AND cluster IN (SELECT cluster FROM held"
+            " WHERE state = ?) GROUP BY content HAVING count(DISTINCT cluster) >= ?)"
+            " AND cluster NOT NULL AND url NOT NULL ORDER BY id",
+            *(SUPPRESSED, least),
+        )
+        found: dict[str, list[Page]] = {}
+        for content, fingerprint, url, depth in rows:
+            page = Page(fingerprint, url, Identity(*json.loads(content)), depth)
+            found.setdefault(content, []).append(page)
+        return list(found.values())
 
     def rename(self, fingerprint: bytes, content: Identity) -> None:
         """Take note that the content of a page has another name."""
@@ -286,9 +308,9 @@ class HeldRequests:
     def suppress(self, held: Held, request: Request, match: Match) -> None:
         """Have a held request wait behind the page of *match* from now on."""
         self._database.write(
-            "UPDATE held SET cluster = ?, state = ?, behind = ?, rules = ?, is_alias = ?, saves = ?"
-            " WHERE id = ?",
-            *(match.keys.cluster, SUPPRESSED, *_why(request, match), held.number),
+            "UPDATE held SET cluster = ?, state = ?, since = ?, behind = ?, rules = ?, is_alias = ?,"
+            " saves = ? WHERE id = ?",
+            *(match.keys.cluster, SUPPRESSED, time.time(), *_why(request, match), held.number),
         )
 
     def request_of(self, held: Held) -> Request | None:
@@ -335,6 +357,27 @@ class HeldRequests:
                 last = (held.number if in_order else held.fingerprint, held.number)
                 if held.number not in self._sent:
                     yield held
+
+    def places(self, state: int) -> Iterator[tuple[int, str, str, str]]:
+        """Yield number, URL, URL of the representative, and rules of each request in a *state*."""
+        select = "SELECT id, url, ifnull(behind, ''), rules FROM held WHERE state = ? AND id > ?"
+        number = 0
+        while rows := self._database.read(
+            f"{select} ORDER BY id LIMIT {_ROWS_AT_ONCE}", state, number
+        ):
+            number = rows[-1][0]
+            yield from (row for row in rows if row[0] not in self._sent)
+
+    def numbered(self, numbers: Iterable[int]) -> Iterator[Held]:
+        """Yield the requests with these numbers, as far as they are still held."""
+        select = "SELECT id, fingerprint, cluster, state, request, rules FROM held WHERE id = ?"
+        for number in numbers:
+            yield from map(Held._make, self._database.read(select, number))
+
+    def count(self, state: int, *, since: float = 0.0) -> int:
+        """Return how many requests are in a *state*, *since* then or later (Unix time)."""
+        select = "SELECT count(*) FROM held WHERE state = ? AND since >= ?"
+        return int(self._database.read(select, state, since)[0][0])
 
     def counts(self) -> dict[str, int]:
         """Return how many requests are in each state."""

@@ -20,7 +20,7 @@ from scrapy_urlnorm.crawl.online.tables import Match, Reason
 from scrapy_urlnorm.logs.differences import family_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.audits import Audits
@@ -43,12 +43,13 @@ def _other(page: Page, audit: Audit) -> str:
 
 
 class Verdicts:
-    """Tells `Audits` how each audit ended, and *on_differs* which reason is wrong, and why.
+    """Tells `Audits` how each audit ended, and *on_differs* which reasons are wrong, and why.
 
     A page with other content than its representative does not prove a rule wrong: the page may
     change by itself from one fetch to the next. So the representative is fetched twice more: pages
     that were fetched one after the other are compared. *on_changed* is told of a representative
-    that is another page now, *on_failure* what failed, and with which error.
+    that is another page now, *on_failure* what failed, and with which error, *on_verdict* of each
+    verdict.
     """
 
     def __init__(
@@ -62,9 +63,10 @@ class Verdicts:
         pairs: Pairs,
         registry: RuleRegistry,
         *,
-        on_differs: Callable[[Reason, str], None],
+        on_differs: Callable[[Collection[Reason], str], None],
         on_changed: Callable[[Page], None],
         on_failure: Callable[[str, Exception], None],
+        on_verdict: Callable[[Audit, Verdict], None],
     ) -> None:
         self._keys = keys
         self._pages = pages
@@ -78,6 +80,7 @@ class Verdicts:
         self._on_differs = on_differs
         self._on_changed = on_changed
         self._on_failure = on_failure
+        self._on_verdict = on_verdict
         self._fetches = 0
 
     @property
@@ -181,6 +184,7 @@ class Verdicts:
             self._on_changed(page)
 
     def _say(self, audit: Audit, said: Verdict, note: str = "") -> None:
+        self._on_verdict(audit, said)
         if said is Verdict.AGREES:
             self._frontier.count("learned/audits_agreed")
             self._audits.agreed(audit)
@@ -189,7 +193,7 @@ class Verdicts:
             self._frontier.count("learned/audits_unstable")
         else:
             self._frontier.count("learned/audits_differed")
-            self._on_differs(self._audits.weakest(audit.match.reasons), note)
+            self._on_differs(audit.match.reasons, note)
         self._audits.ended(
             audit
         )  # last: a full disk refuses it, and the rule has to go all the same
@@ -211,6 +215,27 @@ class Verdicts:
             asked += 1
             if asked == _MOST_CONTRADICTIONS:
                 return
+
+    def recheck(self, pages: Sequence[Page]) -> None:
+        """Fetch one of some representatives with one content again: it may have been an outage."""
+        self._fetches += 1
+        deferred_from_coro(self._recheck(pages))
+
+    async def _recheck(self, pages: Sequence[Page]) -> None:
+        try:
+            now = await self._shown(self._request_of(pages[0]))
+            before = self._stored(pages[0].url, pages[0])
+            is_same: bool | None = now is not None and same_content(before.content, now.content)
+            if now is not None and before.blocks and now.blocks and not is_same:
+                units = self._names.units(site_of(now.url))
+                out = units.left_out(family_of(now.url)) | units.timed
+                is_same = units.same(before.blocks, now.blocks, out)
+            for page in () if is_same else pages:
+                self._on_changed(page)
+        except Exception as error:  # noqa: BLE001 - Twisted would only log it
+            self._on_failure("verdict", error)
+        finally:
+            self._fetches -= 1
 
     # --- page aliases -----------------------------------------------------------------------
 

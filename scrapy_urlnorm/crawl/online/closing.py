@@ -1,0 +1,230 @@
+"""Closing: what becomes of held requests when a crawl has nothing else to do.
+
+No number of audits makes it certain that all that is held repeats a page: a rule may be right but
+for one page in a thousand. So the end of a crawl has steps of its own:
+
+1. A page that several URLs show, which no rule makes one, may be an outage, or a page for robots. If
+   requests are held behind it, one of these URLs is fetched again.
+2. A crawl that runs dry right after rules came into force, and holds more than it fetched, may hold
+   the way to the rest of the site: so it is where an empty day stands for all days. If these rules
+   hold half as much as was fetched behind one page, all that is sent, once.
+3. Audits are drawn, the latest request of each crowded kind and, over all rules together, a sample
+   in which every held request is as likely as any other. Of this sample the summary says how many
+   of the requests that were not sent may have been other pages (`learning.risk.at_most`). Where
+   more is held than was fetched, it is as large as it takes to bring that below a tenth of the pages
+   that were found, and no larger than half of these.
+4. Where the settings say "last", all that is held is sent, those in most doubt
+   first.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from time import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_urlnorm.crawl.online.comparison import Verdict
+from scrapy_urlnorm.crawl.online.tables import SUPPRESSED
+from scrapy_urlnorm.learning.risk import at_most, draws_for
+from scrapy_urlnorm.learning.strata import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy_urlnorm.crawl.online.audits import Audit
+    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.online.rules import RuleRegistry
+    from scrapy_urlnorm.crawl.online.suppression import Suppression
+    from scrapy_urlnorm.crawl.online.tables import HeldRequests, Page, Pages
+
+#: How likely the bound of one crawl is wrong. Each further sample spends half of what is left.
+ERROR = 0.05
+#: Where more is held than was fetched, the bound is below this share of the pages that were found,
+#: if a sample of so large a share of them can show it.
+SHARE_OF_PAGES, LARGEST_SAMPLE = 0.1, 0.5
+#: The sample is at least one held request in so many, but no more than this for that reason.
+_ONE_IN, _ENOUGH = 20, 49
+#: A kind with so many held requests is crowded. So many crowded kinds are looked at.
+_CROWD, _MAX_CROWDED = 20, 30
+#: A rule is new if it came into force during this share of the pages, the last ones.
+_NEW = 0.1
+#: A content of so many cluster keys is one of several pages. So many such contents are looked at.
+_SEVERAL, _MAX_RECHECKED = 4, 20
+#: How many requests are sent at a time that are sent last.
+_BATCH = 200
+#: So large a share of requests that were held after the sample was drawn asks for another one.
+_GREW = 0.1
+
+
+class Bound(NamedTuple):
+    """What the last sample proved."""
+
+    held: int  #: requests that were not sent
+    wrong: int  #: of these, how many may have been other pages, at most
+    tested: int  #: requests of the sample that were sent, and agreed
+
+
+class _Sample(NamedTuple):
+    held: int  #: how many requests it was drawn from
+    since: float  #: when (Unix time)
+    drawn: frozenset[bytes]  #: their fingerprints
+
+
+class Closing:
+    """Sends what is held, as far as it has to be, before a crawl ends. *sends_all*: everything.
+
+    *suppression* turns a held request into an audit, or sends it for good. *recheck* fetches the
+    first of some pages with one content again, and has none of them represent others if it changed.
+    """
+
+    def __init__(
+        self,
+        suppression: Suppression,
+        held: HeldRequests,
+        pages: Pages,
+        registry: RuleRegistry,
+        frontier: CrawlFrontier,
+        *,
+        sends_all: bool,
+        recheck: Callable[[list[Page]], None],
+    ) -> None:
+        self._suppression = suppression
+        self._held = held
+        self._pages = pages
+        self._registry = registry
+        self._frontier = frontier
+        self._sends_all = sends_all
+        self._recheck = recheck
+        self._job: Iterator[bool] | None = None
+        self._sample: _Sample | None = None
+        self._samples = 0
+        self._agreed: set[bytes] = set()
+        self._differed = False
+        self._looked_at: set[tuple[str, int]] = set()  # crowded kinds
+        self._has_put_back = self._has_rechecked = False
+        self._random = random.Random()
+        #: ``None`` before a sample was drawn, and where nothing is held.
+        self.bound: Bound | None = None
+
+    def said(self, audit: Audit, verdict: Verdict) -> None:
+        """Take note of how an audit ended."""
+        if self._samples and verdict is Verdict.AGREES:
+            self._agreed.add(audit.match.keys.fingerprint)
+        self._differed |= verdict is Verdict.DIFFERS
+
+    def idle(self, is_time_over: Callable[[], bool]) -> bool:
+        """Go on with the end of the crawl. Return whether it has not come yet."""
+        self._job = self._job or self._steps()
+        for has_sent in self._job:
+            if has_sent or is_time_over():
+                return True
+        self._job = None
+        return False
+
+    def _steps(self) -> Iterator[bool]:
+        """Do what comes next; yield true when something was sent, false to pause."""
+        while held := self._held.count(SUPPRESSED):
+            if not self._has_rechecked:
+                self._has_rechecked = True
+                for pages in self._pages.shared(_SEVERAL)[:_MAX_RECHECKED]:
+                    self._recheck(pages)
+                    yield True
+            if not self._has_put_back and held > len(self._pages) > 0:
+                yield from self._put_back()
+            if self._sends_all:
+                yield from self._send_all()
+            elif self._sample is not None and self._is_proved(self._sample):
+                return
+            else:
+                yield from self._draw(held)
+        self.bound = None
+
+    # --- 2: the newest rules ----------------------------------------------------------------
+
+    def _put_back(self) -> Iterator[bool]:
+        newest = self._registry.newest(since=(1 - _NEW) * len(self._pages))
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, _, behind, rules in self._held.places(SUPPRESSED):
+            if newest.intersection(json.loads(rules)):
+                numbers[behind].append(number)
+            yield False
+        most = max(numbers.values(), key=len, default=[])
+        if 2 * len(most) > len(self._pages):
+            self._has_put_back = True
+            for held in self._held.numbered(most):
+                self._frontier.count("learned/put_back", self._suppression.send_for_good(held))
+            yield True
+
+    # --- 3: audits --------------------------------------------------------------------------
+
+    def _is_proved(self, sample: _Sample) -> bool:
+        """Say what a sample proves; return whether no other one is needed."""
+        now = self._held.count(SUPPRESSED)
+        later = self._held.count(SUPPRESSED, since=sample.since)
+        if self._differed or later > max(10, _GREW * sample.held):
+            return False
+        agreed = len(sample.drawn & self._agreed)
+        unproved = len(sample.drawn) - agreed
+        error = ERROR / 2**self._samples
+        wrong = at_most(sample.held - unproved, agreed, error) + unproved + later
+        self.bound = Bound(now, min(now, wrong), agreed)
+        return True
+
+    def _draw(self, held: int) -> Iterator[bool]:
+        self._samples += 1
+        self._agreed.clear()
+        self._differed = False
+        pages, wanted = len(self._pages), 0
+        if held > pages:
+            wanted = draws_for(held, SHARE_OF_PAGES * pages, ERROR / 2**self._samples)
+        begun = time()
+        numbers, crowds = [], defaultdict[tuple[str, int], list[int]](list)
+        for number, url, behind, rules in self._held.places(SUPPRESSED):
+            numbers.append(number)
+            crowds[rules, Place(url, behind).kind((), lambda *_: True)].append(number)
+            yield False
+        size = max(min(wanted, int(LARGEST_SAMPLE * pages)), min(_ENOUGH, held // _ONE_IN))
+        sample = set(self._random.sample(numbers, min(size, len(numbers))))
+        drawn, has_sent = set(), False
+        for each in self._held.numbered(sorted(sample | self._latest(crowds))):
+            has_sent = True
+            if self._suppression.audit(each):
+                self._frontier.count("learned/closing_audits")
+                if each.number in sample:
+                    drawn.add(each.fingerprint)
+            yield False
+        self._sample = _Sample(len(numbers), begun, frozenset(drawn))
+        if has_sent:
+            yield True
+
+    def _latest(self, crowds: dict[tuple[str, int], list[int]]) -> set[int]:
+        """Return the latest request of each crowded kind that was not looked at."""
+        crowded = [
+            (len(numbers), kind)
+            for kind, numbers in crowds.items()
+            if len(numbers) >= _CROWD and kind not in self._looked_at
+        ]
+        kinds = [kind for _, kind in sorted(crowded, reverse=True)[:_MAX_CROWDED]]
+        self._looked_at.update(kinds)
+        return {max(crowds[kind]) for kind in kinds}
+
+    # --- 4: everything ----------------------------------------------------------------------
+
+    def _send_all(self) -> Iterator[bool]:
+        """Send what is held by rules with few witnesses first, a batch at a time."""
+        support = self._registry.support_in_words()
+        groups: defaultdict[int, list[int]] = defaultdict(list)
+        for number, _, _, rules in self._held.places(SUPPRESSED):
+            least = min((support.get(rule, 0) for rule in json.loads(rules)), default=0)
+            groups[least].append(number)
+            yield False
+        in_order = [number for _, numbers in sorted(groups.items()) for number in numbers]
+        sent = 0
+        for held in self._held.numbered(in_order):
+            sent += self._suppression.send_for_good(held)
+            yield sent % _BATCH == 0
+        if not sent:
+            self._sends_all = False  # this run cannot read what is left: another one may
+        yield True

@@ -1,0 +1,188 @@
+"""The end of a crawl: what is tested then, what that proves, and what is sent after all."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from loopback import Follow, Reply, Site, crawl
+from moving_sites import HOME, HOST, Shop, words
+
+from scrapy_urlnorm.learning.risk import at_most, draws_for
+
+ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 4}
+LEARNED = "urlnorm/learned/"
+
+
+class Seen(Follow):
+    """Yields what each page is."""
+
+    def parse(self, response):
+        yield {"page": response.headers["X-Content"].decode(), "url": response.url}
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
+
+
+def visit(shop, **settings):
+    with Site(shop) as site:
+        spider = "test_online_closing.Seen"
+        result = crawl(site, [HOME], {**ADDON, **settings}, spider=spider)
+    return result, site
+
+
+# --- the bound ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("held", "agreed", "error", "expected"),
+    [
+        (661, 49, 0.05, 37),
+        (10, 10, 0.05, 0),
+        (10, 0, 0.05, 10),
+        (100, 50, 0.05, 4),
+        (1, 0, 0.05, 1),
+        (0, 0, 0.05, 0),
+    ],
+)
+def test_the_bound(held, agreed, error, expected):
+    assert at_most(held, agreed, error) == expected
+
+
+@given(st.integers(1, 400), st.data())
+def test_the_bound_is_the_largest_number_that_the_draws_leave_likely(held, data):
+    """By the product of the draws, one after the other."""
+    agreed = data.draw(st.integers(0, held))
+    found = at_most(held, agreed, 0.05)
+
+    def chance(wrong):
+        product = 1.0
+        for drawn in range(agreed):
+            product *= max(0, held - wrong - drawn) / (held - drawn)
+        return product
+
+    assert chance(found) >= 0.05 - 1e-9
+    assert found == held - agreed or chance(found + 1) < 0.05 + 1e-9
+
+
+@given(st.integers(1, 2_000), st.integers(0, 300))
+def test_as_many_are_drawn_as_it_takes(held, wrong):
+    drawn = draws_for(held, wrong, 0.025)
+    assert at_most(held, drawn, 0.025) <= wrong
+    assert not drawn or at_most(held, drawn - 1, 0.025) > wrong
+
+
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.01, 0.03, 0.1])
+def test_the_bound_holds_in_95_of_100_crawls(share):
+    """Samples are drawn until one agrees throughout; each further one has half of the error."""
+    chance, wrong_bounds, crawls = random.Random(7), 0, 400
+    for _ in range(crawls):
+        held = [chance.random() < share for _ in range(chance.randint(30, 900))]
+        error = 0.05
+        while held:
+            error /= 2
+            chance.shuffle(held)
+            drawn, held = held[: max(1, len(held) // 20)], held[max(1, len(held) // 20) :]
+            if not any(drawn):
+                bound = at_most(len(held) + len(drawn), len(drawn), error)
+                wrong_bounds += sum(held) > bound
+                break
+    assert wrong_bounds <= 0.05 * crawls
+
+
+# --- crawls -------------------------------------------------------------------------------------
+
+
+def test_the_summary_says_the_bound():
+    result, site = visit(Shop(300))
+    assert set(result.pages) == Shop(300).contents()
+    held, tested = (result.stats[f"{LEARNED}{name}_at_end"] for name in ("held", "tested"))
+    wrong = result.stats[f"{LEARNED}wrong_at_most"]
+    assert tested >= 10
+    assert wrong <= held
+    least = at_most(held + tested, tested, 0.025)  # other audits of the end were not drawn
+    assert least <= wrong <= 1.3 * least
+    assert (
+        f"Of {held:,} requests that were held and not sent, at most {wrong:,} may have been other "
+        f"pages (95 %; {tested:,} were tested at the end, all agreed)." in result.log
+    )
+    assert len(site.requests) < 901 - held + 60
+
+
+class RareOnes(Shop):
+    """*rare* items of 200 are other pages when they are sorted, and nothing tells which."""
+
+    rare = 40
+
+    def name(self, number, query):
+        is_other = "sort" in query and number in random.Random(5).sample(range(200), self.rare)
+        return super().name(number, query) + (f" by {query['sort'][0]}" if is_other else "")
+
+
+def test_what_a_sample_finds_is_put_back():
+    """One in five: no rule stands, or the sample of the end finds one of them."""
+    result, _ = visit(RareOnes(200))
+    assert set(result.pages) == RareOnes(200).contents()
+
+
+def test_nothing_is_lost_where_what_is_held_is_sent_last():
+    """However rare the exceptions are, and however few audits there were."""
+
+    class Rarest(RareOnes):
+        rare = 2
+
+    result, site = visit(Rarest(200), URLNORM_HELD="last")
+    assert set(result.pages) == Rarest(200).contents()
+    assert len(site.requests) >= 601
+    assert f"{LEARNED}held_at_end" not in result.stats
+    assert len(set(result.pages[:450])) >= 195  # what is new comes before what is held
+
+
+def test_what_is_held_is_sent_last_after_a_resume(tmp_path):
+    settings = {"URLNORM_HELD": "last", "JOBDIR": str(tmp_path)}
+    shop = Shop(200)
+    with Site(shop) as site:
+        spider = "test_online_closing.Seen"
+        crawl(site, [HOME], {**ADDON, **settings, "CLOSESPIDER_PAGECOUNT": 250}, spider=spider)
+        crawl(site, [HOME], {**ADDON, **settings}, spider=spider)
+    asked = set(site.requests)
+    assert {f"{url}{query}" for url in shop.urls() for query in shop.queries()} <= asked
+
+
+def test_a_foreign_scheduler_cannot_send_it_last():
+    settings = {"URLNORM_HELD": "last", "SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+    result, _ = visit(Shop(3), **settings)
+    assert "URLNORM_HELD = 'last' needs scrapy_urlnorm.Scheduler" in str(result.error) + result.log
+
+
+class Timeline:
+    """Days that have no events, one that has, and behind it the rest of the site."""
+
+    #: The first day with an event, of 400, and how many pages are behind it.
+    real, behind = 390, 120
+
+    def __call__(self, url):
+        path, _, query = url.removeprefix(HOST).partition("?")
+        if path == "/timeline":
+            day = int(query.partition("from=d")[2].partition("&")[0])
+            is_real = day >= self.real
+            name = f"day {day}" if is_real else "no events"
+            links = [f"/ticket/{n}" for n in range(self.behind)] if is_real else []
+            links += [f"/timeline?from=d{n}&daysback=30" for n in (day + 1, day + 2) if n < 400]
+        elif path == "/":
+            name = "home"
+            links = [f"/timeline?from=d{n}&daysback=30" for n in range(0, 400, 2)]
+        else:
+            name, links = f"ticket {path}", []
+        text = f"<h1>{name}</h1><p>{words(name, 40)}</p>"
+        text += "".join(f'<a href="{link.replace("&", "&amp;")}">.</a>' for link in links)
+        headers = {"Content-Type": "text/html", "X-Content": name}
+        return Reply(200, f"<html><body>{text}</body></html>".encode(), headers)
+
+
+def test_an_empty_day_stands_for_no_other_day():
+    result, _ = visit(Timeline())
+    tickets = {f"ticket /ticket/{n}" for n in range(Timeline.behind)}
+    assert tickets <= set(result.pages)
+    assert {f"day {n}" for n in range(Timeline.real, 400)} <= set(result.pages)
