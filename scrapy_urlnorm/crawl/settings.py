@@ -195,7 +195,7 @@ STATS: Mapping[str, str] = {
     "urlnorm/learned/second_fetches": "requests sent for that, and to compare an audit with its "
     "representative",
     "urlnorm/learned/closing_audits": "of the audits, those that were drawn when the crawl had nothing else to do",
-    "urlnorm/learned/put_back": "requests sent after all because the crawl ran dry right after the "
+    "urlnorm/learned/ran_dry": "requests sent after all because the crawl ran dry right after the "
     "rules that held them came into force",
     "urlnorm/learned/held_at_end": "requests that were held at the end and not sent",
     "urlnorm/learned/wrong_at_most": "of these, how many may have been other pages, at most (95 %)",

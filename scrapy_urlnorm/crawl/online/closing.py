@@ -154,7 +154,7 @@ class Closing:
         if 2 * len(most) > len(self._pages):
             self._has_put_back = True
             for held in self._held.numbered(most):
-                self._frontier.count("learned/put_back", self._suppression.send_for_good(held))
+                self._frontier.count("learned/ran_dry", self._suppression.send_for_good(held))
             yield True
 
     # --- 3: audits --------------------------------------------------------------------------

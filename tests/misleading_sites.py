@@ -1,0 +1,246 @@
+"""Sites that mislead a crawler which learns: what is true of most of their URLs is not true of all.
+
+Each is a function of a URL, and knows its contents. *late* puts the exceptions at the end of the
+links, else they are spread.
+"""
+
+from __future__ import annotations
+
+import html
+import random
+from collections import Counter
+from itertools import count
+from urllib.parse import parse_qs, urlsplit
+
+from loopback import Reply
+from moving_sites import HOST, words
+
+
+class Site:
+    """Pages by path and parameters: `name_of` says what each is, `links` which there are."""
+
+    def __init__(self, seed: int, *, late: bool) -> None:
+        self.draw = random.Random(seed)
+        self.seed = seed
+        self.late = late
+        self.fetches = count()
+        self.asked: Counter[str] = Counter()
+
+    def links(self) -> list[str]:
+        raise NotImplementedError
+
+    def name_of(self, path: str, query: dict[str, str]) -> str:
+        raise NotImplementedError
+
+    def links_of(self, name: str) -> list[str]:
+        return []
+
+    def ordered(self, links: list[str]) -> list[str]:
+        """The links, those of exceptions last if *late*, else in any order."""
+        links = sorted(links)
+        self.draw.shuffle(links)
+        return sorted(links, key=self.is_exception) if self.late else links
+
+    def is_exception(self, link: str) -> bool:
+        return False
+
+    def contents(self) -> set[str]:
+        found, todo = {"home"}, self.links()
+        seen = set(todo)
+        while todo:
+            name = self.name(todo.pop())
+            if name not in found:
+                found.add(name)
+                more = [link for link in self.links_of(name) if link not in seen]
+                seen.update(more)
+                todo += more
+        return found
+
+    def name(self, link: str) -> str:
+        parts = urlsplit(link)
+        return self.name_of(parts.path, {k: v[0] for k, v in parse_qs(parts.query).items()})
+
+    def __call__(self, url: str) -> Reply:
+        fetch, link = next(self.fetches), url.removeprefix(HOST)
+        self.asked[link] += 1
+        is_home = link == "/"
+        name = "home" if is_home else self.name(link)
+        links = self.ordered(self.links()) if is_home else self.links_of(name)
+        return self.reply(link, fetch, name, links)
+
+    def reply(self, link: str, fetch: int, name: str, links: list[str]) -> Reply:
+        body = f"<h1>{name}</h1><p>{words(name, 40)}</p>"
+        body += "".join(f'<a href="{html.escape(each)}">.</a>' for each in links)
+        text = f"<html><body><p>menu of the site</p>{body}<p>all rights reserved</p></body></html>"
+        return Reply(200, text.encode(), {"Content-Type": "text/html", "X-Content": name})
+
+
+class PrintShowsMore(Site):
+    """The view to print is the page, but for one item in ten, which has a table in it."""
+
+    def links(self):
+        return [f"/item/{n}{view}" for n in range(150) for view in ("", "?print=1")]
+
+    def is_exception(self, link):
+        return int(urlsplit(link).path.rpartition("/")[2]) % 10 == 7
+
+    def name_of(self, path, query):
+        return f"item {path}" + (" in full" if query and self.is_exception(path) else "")
+
+
+class ShortAndLongLists(Site):
+    """Pages 2 and 3 of a list are page 1 where the list is short; a quarter of them are long."""
+
+    def links(self):
+        pages = ["", "?page=1", "?page=2", "?page=3"]
+        return [f"/projects/{n}{page}" for n in range(80) for page in pages]
+
+    def is_exception(self, link):
+        return int(urlsplit(link).path.rpartition("/")[2]) >= 60
+
+    def name_of(self, path, query):
+        page = query.get("page", "1") if self.is_exception(path) else "1"
+        return f"list {path} page {page}"
+
+
+class OneSectionSorts(Site):
+    """Of forty sections one has lists whose order matters."""
+
+    def links(self):
+        orders = ["", "?sort=name", "?sort=date"]
+        return [f"/{words(n, 1)}{n % 40}/{n}{order}" for n in range(200) for order in orders]
+
+    def is_exception(self, link):
+        return int(urlsplit(link).path.rpartition("/")[2]) % 40 == 33
+
+    def name_of(self, path, query):
+        order = query.get("sort", "") if self.is_exception(path) else ""
+        return f"list {path} {order}".strip()
+
+
+class SortOfFurtherPages(Site):
+    """The order says nothing on the first page of a list, and much on the second."""
+
+    def links(self):
+        pages = [f"?{page}sort={order}" for page in ("", "page=2&") for order in ("a", "b", "c")]
+        return [f"/lists/{n}{page}" for n in range(80) for page in pages]
+
+    def is_exception(self, link):
+        return "page=2" in link and int(urlsplit(link).path.rpartition("/")[2]) % 4 == 1
+
+    def name_of(self, path, query):
+        order = query["sort"] if "page" in query and self.is_exception(path + "?page=2") else ""
+        return f"list {path} {query.get('page', '1')} {order}".strip()
+
+
+class Stations(Site):
+    """Trains from a station: most have none to the next one; the others are pages of their own."""
+
+    def links(self):
+        return [f"/trains?from={words(n, 1)}{n}&service=all" for n in range(250)]
+
+    def is_exception(self, link):
+        return int("".join(filter(str.isdigit, link)) or 0) % 12 == 5
+
+    def name_of(self, path, query):
+        station = query["from"]
+        return f"trains from {station}" if self.is_exception(station) else "no trains"
+
+
+class Searches(Site):
+    """Most searches find nothing, in any order; those that find something have orders."""
+
+    def links(self):
+        orders = ("", "&order=new", "&order=old")
+        return [f"/find?q={words(n, 1)}{n}{order}" for n in range(120) for order in orders]
+
+    def is_exception(self, link):
+        return int("".join(filter(str.isdigit, link)) or 0) % 8 == 3
+
+    def name_of(self, path, query):
+        if not self.is_exception(query["q"]):
+            return "nothing found"
+        return f"found for {query['q']} {query.get('order', '')}".strip()
+
+
+class Tokens(Site):
+    """Downloads whose links expire: most are one of three files, some are not."""
+
+    def token(self, n: int) -> str:
+        return f"{random.Random(n).getrandbits(64):016x}"
+
+    def links(self):
+        return [f"/get/{self.token(n)}" for n in range(120)] + [f"/text/{n}" for n in range(150)]
+
+    def is_exception(self, link):
+        return link in {f"/get/{self.token(n)}" for n in range(0, 120, 9)}
+
+    def name_of(self, path, query):
+        if path.startswith("/text"):
+            return f"text {path}"
+        return f"file {path}" if self.is_exception(path) else f"file {path[-1] in '01234567'}"
+
+    def reply(self, link, fetch, name, links):
+        if link.startswith("/get/") and fetch > 320:
+            return Reply(410, b"<html><body>gone</body></html>", {"Content-Type": "text/html"})
+        return super().reply(link, fetch, name, links)
+
+
+class LimitsTheRate(Site):
+    """For a while every page says, under status 200, that there were too many requests."""
+
+    begins, ends = 60, 90
+
+    def links(self):
+        return [f"/item/{n}{view}" for n in range(150) for view in ("", "?ref=a", "?ref=b")]
+
+    def name_of(self, path, query):
+        return f"item {path}"
+
+    def reply(self, link, fetch, name, links):
+        if self.begins <= fetch < self.ends:
+            name = "too many requests"
+        return super().reply(link, fetch, name, links)
+
+    def contents(self):
+        return super().contents() | {"too many requests"}
+
+
+class Owners(Site):
+    """Every owner has a folder; the tab says nothing, but where there are issues."""
+
+    def links(self):
+        tabs = ("", "?tab=readme", "?tab=issues")
+        return [f"/{words(n, 1)}{n}/repo{n % 7}{tab}" for n in range(180) for tab in tabs]
+
+    def is_exception(self, link):
+        return "issues" in link and int("".join(filter(str.isdigit, link.split("/")[1]))) % 30 == 11
+
+    def name_of(self, path, query):
+        shows = self.is_exception(path + "?issues") and query.get("tab") == "issues"
+        return f"repository {path}" + (" issues" if shows else "")
+
+
+class BehindOneDoor(Site):
+    """One value among many that say nothing opens the rest of the site."""
+
+    def links(self):
+        views = ("", "?view=a", "?view=b", "?view=c")
+        return [f"/news/{n}{view}" for n in range(90) for view in views]
+
+    def is_exception(self, link):
+        return link == "/news/77?view=c"
+
+    def name_of(self, path, query):
+        if path == "/news/77" and query.get("view") == "c":
+            return "the archive"
+        return f"news {path}" if "/news" in path else f"archive {path}"
+
+    def links_of(self, name):
+        return [f"/archive/{n}" for n in range(200)] if name == "the archive" else []
+
+
+SITES = (
+    PrintShowsMore, ShortAndLongLists, OneSectionSorts, SortOfFurtherPages, Stations, Searches,
+    Tokens, LimitsTheRate, Owners,
+)  # fmt: skip

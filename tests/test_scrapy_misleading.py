@@ -1,0 +1,30 @@
+"""Real crawls of sites where what is true of most URLs is not true of all: no page is lost."""
+
+from __future__ import annotations
+
+import pytest
+from loopback import Site, crawl
+from misleading_sites import SITES, BehindOneDoor
+from moving_sites import HOME
+from test_online_closing import ADDON
+
+SPIDER = "test_online_closing.Seen"
+
+
+def visit(shop, **settings):
+    with Site(shop) as site:
+        return crawl(site, [HOME], {**ADDON, "DOWNLOAD_DELAY": 0.004, **settings}, spider=SPIDER)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["spread", "late"])
+@pytest.mark.parametrize("kind", SITES)
+def test_no_page_is_lost(kind, late):
+    result = visit(kind(1, late=late))
+    assert set(result.pages) == kind(1, late=late).contents()
+    assert "urlnorm/learned/errors" not in result.stats, result.log
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["spread", "late"])
+def test_the_one_page_that_no_sample_finds_is_sent_last(late):
+    result = visit(BehindOneDoor(2, late=late), URLNORM_HELD="last")
+    assert set(result.pages) == BehindOneDoor(2, late=late).contents()
