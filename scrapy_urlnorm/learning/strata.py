@@ -62,7 +62,10 @@ class Place:
         about = frozenset(about)
         parts = split(self.url)
         folders = parts.path.split("/")
-        words = [section_of(self.url), *(_shape(folder) for folder in folders[2:])]
+        section = section_of(self.url)
+        if "host" not in about and self.twin:  # another rule makes that host of this one
+            section = self.twin["host"] + section[section.index("/") :]
+        words = [section, *(_shape(folder) for folder in folders[2:])]
         others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
         words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
         for slot in sorted(about):

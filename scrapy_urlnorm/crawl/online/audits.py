@@ -156,15 +156,23 @@ class _Record:
 
 
 class Audits:
-    """Decides which requests are sent as audits, and remembers how they ended."""
+    """Decides which requests are sent as audits, and remembers how they ended.
 
-    def __init__(self, database: Database) -> None:
+    *normalize* makes of a URL what the settings say, without learned rules.
+    """
+
+    def __init__(self, database: Database, normalize: Callable[[str], str] = str) -> None:
         database.ensure(_TABLES)
         self._database = database
+        self._normalize = normalize
         self._records: dict[str, _Record] = {}
         self._in_flight: dict[bytes, Audit] = {}  # by fingerprint
         self._counts: Counter[str] = Counter()  # audits in flight by the keys of their reasons
         self._untested: set[str] = set()  # sites with kinds whose audit ended without a verdict
+
+    def _place(self, url: str, twin: str) -> Place:
+        """Return where a request stands, without what the catalogue takes away in any case."""
+        return Place(self._normalize(url), self._normalize(twin) if twin else "")
 
     # --- whether to audit -------------------------------------------------------------------
 
@@ -173,7 +181,7 @@ class Audits:
 
         It is counted for each of its rules, except those that *counted* it when it was held.
         """
-        where, content, found = Place(url, match.url), _number(match.page.vote), False
+        where, content, found = self._place(url, match.url), _number(match.page.vote), False
         for reason in match.reasons:
             record = self._record(reason)
             if not counted or rule_in_words(reason.rule) not in counted:
@@ -200,13 +208,13 @@ class Audits:
         Each of *pairs* are the URLs of a request that the rule would suppress, and of its twin.
         """
         for url, twin in pairs:
-            self._record(reason).add_kind(Place(url, twin))
+            self._record(reason).add_kind(self._place(url, twin))
 
     # --- in flight --------------------------------------------------------------------------
 
     def begin(self, match: Match, url: str) -> None:
         """Take note that a request is an audit now. It waits in the queue."""
-        where, content = Place(url, match.url), _number(match.page.vote)
+        where, content = self._place(url, match.url), _number(match.page.vote)
         for reason in match.reasons:
             record = self._record(reason)
             record.add(_ASKED, content)
@@ -316,7 +324,7 @@ class Audits:
         self._untested.add(audit.match.keys.site)
         for reason in audit.match.reasons:
             if (record := self._records.get(reason.key)) is not None:
-                record.discard_kind(Place(audit.url, audit.match.url))
+                record.discard_kind(self._place(audit.url, audit.match.url))
 
     def _close(self, audit: Audit) -> None:
         self.answered(audit)

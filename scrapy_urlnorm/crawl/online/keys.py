@@ -204,6 +204,10 @@ class ClusterKeys:
         """Return the key of *request* under what the user configured."""
         return self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__)
 
+    def normalized(self, url: str) -> str:
+        """Return what the settings make of *url*, without learned rules."""
+        return self._key_of[url]
+
     def fingerprint_of(self, url: str) -> bytes:
         """Return the fingerprint of a plain GET of *url*, where a URL alone makes a key."""
         return get_fingerprint(self._key_of[url])

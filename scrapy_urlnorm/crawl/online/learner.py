@@ -105,7 +105,7 @@ class Learner:
         count = frontier.count
         self._keys = keys = ClusterKeys(fingerprinter)
         self._pages = pages = Pages(database, keys)
-        self._audits = audits = Audits(database)
+        self._audits = audits = Audits(database, keys.normalized)
         held = HeldRequests(database, frontier)
         self._say_damage(held.damaged)
         self._registry = RuleRegistry(
