@@ -240,7 +240,49 @@ class BehindOneDoor(Site):
         return [f"/archive/{n}" for n in range(200)] if name == "the archive" else []
 
 
+class Doors(Site):
+    """A board: to reply, to quote and to report, visitors have to log in, from every topic."""
+
+    verbs = ("newreply.php?tid", "quote.php?pid", "report.php?post")
+
+    def links(self):
+        topics = [f"/topic.php?id={n}" for n in range(110)]
+        return topics + [f"/{verb}={n}" for verb in self.verbs for n in range(110)]
+
+    def name_of(self, path, query):
+        return f"topic {query['id']}" if path == "/topic.php" else "Log in"
+
+    def reply(self, link, fetch, name, links):
+        if name != "Log in":
+            return super().reply(link, fetch, name, links)
+        form = f"<h1>{name}</h1><form><input name=user><input type=password name=word></form>"
+        form += f'<input type=hidden name=back value="{html.escape(link)}">'
+        page = f"<html><head><title>{name}</title></head><body>{form}</body></html>"
+        return Reply(200, page.encode(), {"Content-Type": "text/html", "X-Content": name})
+
+
+class SomeDoorsAreOpen(Doors):
+    """Guests may reply to one topic in thirty."""
+
+    def is_exception(self, link):
+        return "newreply" in link and int(link.rpartition("=")[2]) % 30 == 17
+
+    def name_of(self, path, query):
+        if "tid" in query and self.is_exception(f"/newreply.php?tid={query['tid']}"):
+            return f"reply to {query['tid']}"
+        return super().name_of(path, query)
+
+
+class SessionEnds(Doors):
+    """For a while every page asks to log in."""
+
+    begins, ends = 50, 100
+
+    def reply(self, link, fetch, name, links):
+        return super().reply(link, fetch, "Log in" if 50 <= fetch < 100 else name, links)
+
+
 SITES = (
     PrintShowsMore, ShortAndLongLists, OneSectionSorts, SortOfFurtherPages, Stations, Searches,
-    Tokens, LimitsTheRate, Owners,
+    Tokens, LimitsTheRate, Owners, Doors, SomeDoorsAreOpen,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from loopback import Site, crawl
-from misleading_sites import SITES, BehindOneDoor
+from misleading_sites import SITES, BehindOneDoor, Doors
 from moving_sites import HOME
 from test_online_closing import ADDON
 
@@ -28,3 +28,9 @@ def test_no_page_is_lost(kind, late):
 def test_the_one_page_that_no_sample_finds_is_sent_last(late):
     result = visit(BehindOneDoor(2, late=late), URLNORM_HELD="last")
     assert set(result.pages) == BehindOneDoor(2, late=late).contents()
+
+
+def test_a_login_page_at_each_address_is_fetched_a_few_times():
+    """Of 330 requests for it; the first of a kind and some more are audits."""
+    result = visit(Doors(1, late=False))
+    assert result.stats["urlnorm/saved"] > 60

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import registrable_domain
 from scrapy_urlnorm.learning.corpus import Item, most_common
+from scrapy_urlnorm.learning.doors import is_wall
 from scrapy_urlnorm.learning.files import FIRST_FILE
 from scrapy_urlnorm.learning.slots import OTHER, slots_of
 from scrapy_urlnorm.site_rules.form import is_param
@@ -50,6 +51,7 @@ class Evidence:
     urls: dict[str, Counter[int]]
     pages: int
     redirects: int
+    walls: frozenset[int] = frozenset()  #: contents that ask for a password
 
     def noise(self, told: float) -> float:
         """Return the share of pages that change by themselves, from those fetched twice.
@@ -100,7 +102,8 @@ def gather(
     followed = _follow(redirects, urls, sites, key) if redirects else []
     for url, shared in followed:
         urls[url][shared] += 1
-    return Evidence(dict(urls), count, sum(url in redirects for url, _ in followed))
+    walls = frozenset(numbers[name] for name in names if is_wall(name))
+    return Evidence(dict(urls), count, sum(url in redirects for url, _ in followed), walls)
 
 
 def _follow(

@@ -50,9 +50,9 @@ _Alike = tuple[str, tuple["str | None", ...], bool]
 
 
 def candidates(
-    corpus: Corpus, vocabulary: Vocabulary, limits: Limits
+    corpus: Corpus, vocabulary: Vocabulary, limits: Limits, walls: frozenset[int] = frozenset()
 ) -> list[tuple[Operation, Found]]:
-    """Return form rules, the widest first."""
+    """Return form rules, the widest first. *walls* are contents that ask for a password."""
     sets = _varying_sets(corpus)
     found: list[tuple[int, Operation, Found]] = []
     for names in sets:
@@ -67,7 +67,8 @@ def candidates(
         }
         proven: set[int] = set()
         for form, items in buckets.items():
-            result = _form_rule(corpus, form, items, names, failing, vocabulary, limits)
+            is_wall = items[0].content in walls
+            result = _form_rule(corpus, form, items, names, failing, vocabulary, limits, is_wall)
             if result is not None:
                 found.append((len(items), *result))
                 proven.add(form)
@@ -165,9 +166,10 @@ def _form_rule(
     failing: set[object],
     vocabulary: Vocabulary,
     limits: Limits,
+    is_wall: bool,
 ) -> tuple[Operation, Found] | None:
     returning = all(_returns(name, items, is_wary=limits.wary) for name in names)
-    if limits.wary and not returning:
+    if limits.wary and not returning and not is_wall:
         return None
     if (
         len(items) < (_MIN_RETURNS if returning else _MIN_ITEMS)
@@ -203,14 +205,14 @@ def _found(
 
 
 def selectors(
-    corpus: Corpus, vocabulary: Vocabulary, limits: Limits
+    corpus: Corpus, vocabulary: Vocabulary, limits: Limits, walls: frozenset[int] = frozenset()
 ) -> list[tuple[Operation, Found]]:
     """Return rules for one page that a parameter calls from anywhere: ``/ANY/PAGE?do=login``.
 
     All pages of one path template with exactly these parameters have to show one content. Needed
     by test_what_is_redundant_is_found[farm].
     """
-    if limits.wary or len(corpus.items) < _MIN_CALLED:
+    if len(corpus.items) < _MIN_CALLED:
         return []
     groups: defaultdict[tuple[Path, tuple[tuple[str, str], ...]], list[Item]]
     groups = defaultdict(list)
@@ -221,6 +223,8 @@ def selectors(
     found: list[tuple[int, Operation, Found]] = []
     for (template, query), items in groups.items():
         if len(items) < _MIN_CALLED or len({item.content for item in items}) > 1:
+            continue
+        if limits.wary and items[0].content not in walls:
             continue
         names = tuple(f"s{i}" for i, (kind, _) in enumerate(template.before) if kind != "=")
         paths = {tuple(item.slots[name] for name in names) for item in items}

@@ -70,8 +70,17 @@ _FEW = 0.05
 class Miner:
     """Learns the rules of one site from its items."""
 
-    def __init__(self, items: Sequence[Item], hasher: Hasher, limits: Limits, site: str) -> None:
+    def __init__(
+        self,
+        items: Sequence[Item],
+        hasher: Hasher,
+        limits: Limits,
+        site: str,
+        *,
+        walls: frozenset[int] = frozenset(),
+    ) -> None:
         self.site = site
+        self.walls = walls  #: contents that ask for a password
         self.corpus = self.first = Corpus(items, hasher)
         self.limits = limits
         self.rules: list[SiteRule] = []
@@ -160,8 +169,8 @@ class Miner:
     def _forms(self, _: Candidates) -> bool:
         accepted = False
         for op, result in [
-            *forms.candidates(self.corpus, self.vocabulary, self.limits),
-            *forms.selectors(self.corpus, self.vocabulary, self.limits),
+            *forms.candidates(self.corpus, self.vocabulary, self.limits, self.walls),
+            *forms.selectors(self.corpus, self.vocabulary, self.limits, self.walls),
         ]:
             trials = self._trials(op, result.context)
             if trials and not any(t.bad for t in trials):

@@ -183,7 +183,7 @@ def _learn(
     items = items_of(evidence, key, hasher)
     hosts = {item.slots["host"] for item in items}
     scope = _scope(job.site, hosts)
-    miner = Miner(selected(items), hasher, limits, scope)
+    miner = Miner(selected(items), hasher, limits, scope, walls=evidence.walls)
     learned = [rule.replace(source=source) for rule in miner.run()]
     kept = [rule for each in learned if (rule := _on_its_hosts(each, miner)) is not None]
     kept = job.joined(kept)

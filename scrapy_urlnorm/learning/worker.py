@@ -14,6 +14,7 @@ from time import process_time
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.learning import catalogue, robots
+from scrapy_urlnorm.learning.doors import with_doors
 from scrapy_urlnorm.learning.in_force import joined
 from scrapy_urlnorm.learning.mining import survey
 from scrapy_urlnorm.learning.on_files import OnFiles, on_files, with_note
@@ -69,7 +70,7 @@ def mined(job: Job) -> Mined:
         rows = [_observation(*row) for row in job.rows if row[3] is None or row[1] in PERMANENT]
         rules = _mine(job, rows)
         files = on_files(rules, rows)
-        rules = tuple(with_note(rule, files.get(rule.identity)) for rule in rules)
+        rules = with_doors((with_note(rule, files.get(rule.identity)) for rule in rules), rows)
         known = {rule.identity for rule in job.accepted}
         pairs = shown(rules, rows, without=known)
     except Exception as error:  # noqa: BLE001 - whatever it is, the crawl has to go on

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-__all__ = ["FILE", "MAX_BYTES", "Identity", "PageText", "body_digest", "identity_of", "read_text"]
+__all__ = [
+    "FILE",
+    "MAX_BYTES",
+    "WALL",
+    "Identity",
+    "PageText",
+    "body_digest",
+    "identity_of",
+    "read_text",
+]
 
 _Named = TypeVar("_Named")
 
@@ -28,6 +37,9 @@ MAX_BYTES = 4 * 1024 * 1024
 
 FILE = "file"
 """The kind of a content that is no HTML."""
+
+WALL = "wall"
+"""The kind of a short page that asks for a login."""
 
 _CUT_OFF = frozenset(("dataloss", "download_stopped"))
 """Flags that Scrapy puts on a response whose body did not arrive whole."""

@@ -212,6 +212,11 @@ class ClusterKeys:
         """Return the fingerprint of a plain GET of *url*, where a URL alone makes a key."""
         return get_fingerprint(self._key_of[url])
 
+    def acting_on(self, url: str) -> tuple[SiteRule, ...]:
+        """Return the rules in force that act on *url*."""
+        site = self._sites.get(site_of(url))
+        return () if site is None else tuple(site.rules[n] for n in sorted(site.acting[url]))
+
     def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
         """Return the rules in force that make the two URLs one.
 

@@ -40,6 +40,8 @@ from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
 from scrapy_urlnorm.crawl.online.verdicts import Verdicts
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
+from scrapy_urlnorm.learning.doors import DOOR
+from scrapy_urlnorm.logs.page_identity import WALL
 from scrapy_urlnorm.report.filtered import HeldFigures, held_figures
 
 if TYPE_CHECKING:
@@ -387,12 +389,16 @@ class Learner:
         if not isinstance(response, HtmlResponse):
             if not self._contents or content is None or not is_comparable(response):
                 return False
-        elif content is not None and content.kind:
+        elif content is not None and content.kind and not self._is_door(request.url, content):
             return False
         if response.url == request.url or not self._keys.rules(site_of(request.url)):
             return True
         asked, answered = map(self._keys.cluster_of, (request.url, response.url))
         return asked is not None and asked == answered
+
+    def _is_door(self, url: str, content: Identity) -> bool:
+        rules = self._keys.acting_on(url)
+        return content.kind == WALL and any(rule.note == DOOR for rule in rules)
 
     def _pattern_is_dead(self, pattern: Pattern) -> None:
         self._audits.forget(pattern.identity)

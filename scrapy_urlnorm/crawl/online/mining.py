@@ -21,9 +21,10 @@ from twisted.internet.threads import deferToThread
 
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.evidence import Row
+from scrapy_urlnorm.learning.doors import OF_WALL
 from scrapy_urlnorm.learning.robots import clean_params
 from scrapy_urlnorm.learning.worker import OF_FILE, Job, Mined, mined, receive, send
-from scrapy_urlnorm.logs.page_identity import FILE
+from scrapy_urlnorm.logs.page_identity import FILE, WALL
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -100,9 +101,7 @@ class Mining:
 
         That an audit brings nothing new says nothing of the other URLs of its kind.
         """
-        name = None if content is None else content.name
-        if content is not None and content.kind == FILE:
-            name = OF_FILE + content.name
+        name = None if content is None else _named(content)
         is_duplicate = self._add(Row(url, status, name, None))
         if name is not None and is_duplicate is not None and not is_audit:
             self._rates.add(site_of(url), url, is_duplicate=is_duplicate)
@@ -156,7 +155,7 @@ class Mining:
 
     def renamed(self, site: str, url: str, content: Identity) -> None:
         """Take note that the content of a page has another name."""
-        self._evidence.rename(site, url, content.name)
+        self._evidence.rename(site, url, _named(content))
         self._later.add(site)
 
     def look_again(self, eager: Collection[str], *, is_last: bool) -> bool:
@@ -192,6 +191,12 @@ class Mining:
     def close(self) -> None:
         """End the process of the miner."""
         self._worker.close()
+
+
+def _named(content: Identity) -> str:
+    """Return how a row calls a content: what is no HTML, or asks for a password, says so."""
+    kinds = {FILE: OF_FILE, WALL: OF_WALL}
+    return kinds.get(content.kind or "", "") + content.name
 
 
 class Worker:

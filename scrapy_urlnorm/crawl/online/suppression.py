@@ -144,7 +144,7 @@ class Suppression:
             page = self._pages.representative(keys) or self._shared_pages.find(keys)
         if page is not None and self._is_near(page, request):
             reasons = self._registry.between(request.url, page)
-            if reasons:
+            if reasons and (not page.is_wall or any(reason.is_door for reason in reasons)):
                 return Match(keys, page, reasons)
         alias = self._aliases.alias(keys, request)
         page = None if alias is None else self._pages.get(alias.page)

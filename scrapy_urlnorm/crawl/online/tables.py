@@ -17,7 +17,8 @@ from scrapy_urlnorm.crawl.merges import stock_key
 from scrapy_urlnorm.crawl.online.requests import depth_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
-from scrapy_urlnorm.logs.page_identity import FILE, Identity
+from scrapy_urlnorm.learning.doors import DOOR
+from scrapy_urlnorm.logs.page_identity import FILE, WALL, Identity
 from scrapy_urlnorm.report.filtered import rule_in_words
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ class Page(NamedTuple):
         return self.fingerprint.hex() if self.content is None else self.content.name
 
     @property
+    def is_wall(self) -> bool:
+        """Whether it asks for a password."""
+        return self.content is not None and self.content.kind == WALL
+
+    @property
     def is_binary(self) -> bool:
         """Whether it is known to be no HTML."""
         return self.content is not None and self.content.kind == FILE
@@ -90,6 +96,11 @@ class Reason(NamedTuple):
     def key(self) -> str:
         """Its name in the tables of the database."""
         return f"binary {self.rule.identity}" if self.is_binary else self.rule.identity
+
+    @property
+    def is_door(self) -> bool:
+        """Whether it is a rule for one page that asks for a password at every URL."""
+        return not isinstance(self.rule, Pattern) and self.rule.note == DOOR
 
     @property
     def kind(self) -> str:

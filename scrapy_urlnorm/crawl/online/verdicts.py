@@ -111,6 +111,8 @@ class Verdicts:
         said = verdict(Shown(page.url, page.content), found, key_of=self._keys.cluster_of)
         if said is Verdict.DIFFERS and not page.url and self._is_restless(found.url):
             said = Verdict.UNSTABLE  # the other crawler names pages by what it knows
+        if said is None and any(reason.is_door for reason in audit.match.reasons):
+            said = Verdict.DIFFERS  # it is open here; what may be an act is not asked for again
         if said is None:
             self._fetches += 1
             deferred_from_coro(self._fetch_again(audit, page, found))
