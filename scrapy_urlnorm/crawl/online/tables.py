@@ -319,9 +319,10 @@ class HeldRequests:
     def suppress(self, held: Held, request: Request, match: Match) -> None:
         """Have a held request wait behind the page of *match* from now on."""
         self._database.write(
-            "UPDATE held SET cluster = ?, state = ?, since = ?, behind = ?, rules = ?, is_alias = ?,"
-            " saves = ? WHERE id = ?",
-            *(match.keys.cluster, SUPPRESSED, time.time(), *_why(request, match), held.number),
+            "UPDATE held SET cluster = ?, state = ?, behind = ?, rules = ?, is_alias = ?, saves = ?,"
+            " since = CASE WHEN state = ? THEN since ELSE ? END WHERE id = ?",
+            *(match.keys.cluster, SUPPRESSED, *_why(request, match)),
+            *(SUPPRESSED, time.time(), held.number),
         )
 
     def request_of(self, held: Held) -> Request | None:
