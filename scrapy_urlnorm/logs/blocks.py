@@ -147,7 +147,7 @@ def _step(head: str) -> str:
 def _short(value: str) -> str:
     """Return an address or a value; of long data, its digest."""
     if len(value) <= 300:
-        return value.strip()
+        return " ".join(value.split())  # as text: a block is one line
     return blake2b(value.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
