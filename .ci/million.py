@@ -8,9 +8,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from strategies import ESCAPES, HOSTS, NAMES, SEGMENTS, VALUES
+
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.rules import PROFILES
-from scrapy_urlnorm.testing.strategies import ESCAPES, HOSTS, NAMES, SEGMENTS, VALUES
 
 CHARACTERS = [chr(c) for c in (*range(0x100), 0x3002, 0x130, 0x1F4A9, 0xDC80, 0xFF0F, 0x200D)]
 

@@ -59,20 +59,22 @@ def everything_kept(_: Any, rules: Any, urls: Any, key: Any, __: Any) -> tuple[l
 #: By mechanism: what is put in place of which functions.
 MECHANISMS: dict[str, dict[str, Any]] = {
     "priors (all at 0.4)": {f"{LEARNING}.priors._of_operation": answer(0.4)},
-    "test among siblings": {f"{LEARNING}.siblings.stands": answer(True)},
+    "test among siblings": {f"{LEARNING}.miner.stands": answer(True)},
     "contexts": {f"{LEARNING}.cover._search": answer(None)},
-    "structure": {f"{MINER}._structure": answer(False)},
-    "sections (tenants)": {f"{LEARNING}.tenants.sections": answer(None)},
+    "structure": {f"{LEARNING}.candidates._structural": answer(())},
+    "sections": {f"{LEARNING}.coverage.sections": answer(None)},
     "guard": {
         f"{LEARNING}.cover.guarded": lambda op, trials, base, *_: base,
         f"{LEARNING}.miner.guarded": lambda op, trials, base, *_: base,
     },
-    "pools": {f"{MINER}._pools": answer(False)},
-    "forms (called from anywhere)": {f"{LEARNING}.forms.selectors": answer([])},
-    "forms": {f"{MINER}._forms": answer(False)},
-    "symbols": {f"{LEARNING}.candidates.symbolic": answer(())},
-    "closed world": {f"{LEARNING}.closed_world.closed": lambda op, context, *_: context},
-    "enough values of an edit": {f"{LEARNING}.closed_world.enough_values": answer(True)},
+    "forms (called from anywhere)": {f"{LEARNING}.forms._called_from_anywhere": answer(())},
+    "forms": {f"{MINER}._forms": answer(())},
+    "symbols": {f"{LEARNING}.candidates._symbolic": answer(())},
+    "pools": {f"{MINER}._pools": answer(())},
+    "constants": {f"{MINER}._constants": answer(())},
+    "tables": {f"{MINER}._try_tables": answer(False)},
+    "closed world": {f"{LEARNING}.coverage.covered": lambda op, context, *_, **__: context},
+    "enough values of an edit": {f"{LEARNING}.coverage.enough_values": answer(True)},
     "number and text edits": {
         "scrapy_urlnorm.site_rules.operations.values.EditValue.between": staticmethod(
             without_numbers_and_texts
@@ -80,7 +82,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     },
     "apart": {f"{MINER}._apart": lambda self, op, context: context},
     "exceptions to the catalogue": {f"{LEARNING}.catalogue.exceptions": answer([])},
-    "values ignored": {f"{MINER}._wilds": answer(False)},
+    "values ignored": {f"{LEARNING}.candidates.Candidates.wilds": ()},
     "audit": {f"{LEARNING}.mining.audited": everything_kept},
 }
 

@@ -44,7 +44,7 @@ def seconds(requests: list[Request], recording: Recorded | None) -> float:
         explainer=fingerprinter,
         recording=recording,  # type: ignore[arg-type]  # all that it calls
     )
-    dupefilter.keys.open()
+    dupefilter.open()
     spider = Spider("benchmark")
     begin = time.process_time()
     for request in requests:

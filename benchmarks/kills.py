@@ -5,8 +5,9 @@
 Crawls the sites of ``tests/kill_site.py`` on loopback with the settings that the add-on has by
 default and a JOBDIR, kills the crawls with SIGKILL at random moments, and resumes them until they
 end. Half of the kills wait for a likely audit: for any, for one whose answer contradicts a rule, or
-until its twin is asked for again (more than a third of all come to pass so). A content is lost if the spider has seen it in none of the runs of a crawl. The first
-crawl of each site is not killed: what it loses is not the doing of a kill.
+until its twin is asked for again (more than a third of all come to pass so). A content is lost if
+the spider has seen it in none of the runs of a crawl. The first crawl of each site is not killed:
+what it loses is not the doing of a kill.
 
 The sites "redirects" and "relearned" are hard for a crawl that is not killed, too.
 
@@ -57,20 +58,14 @@ def main() -> int:
         kills = chance.choices(KINDS, k=min(left, chance.randint(1, MOST))) if is_killed else []
         with tempfile.TemporaryDirectory() as folder:
             outcome = killed_crawl(SITES[name](), Path(folder), kills, chance)
-            if outcome.lost and options.keep:
+            if outcome["lost"] and options.keep:
                 shutil.copytree(folder, options.keep / f"{options.seed}-{number}")
-        line = {"crawl": number, "site": name, "planned": kills, **outcome.as_dict()}
+        line = {"crawl": number, "site": name, "planned": kills, **outcome}
         print(json.dumps(line), flush=True)
-        lost = len(outcome.lost)
+        lost = len(outcome["lost"])
         if is_killed:
-            total.update(
-                crawls=1,
-                kills=outcome.kills,
-                audit_kills=outcome.audit_kills,
-                contents=outcome.contents,
-                lost=lost,
-                crawls_with_loss=bool(lost),
-            )
+            total.update({key: outcome[key] for key in ("kills", "audit_kills", "contents")})
+            total.update(crawls=1, lost=lost, crawls_with_loss=bool(lost))
         else:
             total["lost_without_kills"] += lost
     print(

@@ -1,8 +1,6 @@
 """What learning finds: rules from one half of a log's URLs, measured on the other half.
 
     python benchmarks/learning.py logs DIRECTORY [NAME...]    every log, beside other normalizers
-    python benchmarks/learning.py sizes DIRECTORY [NAME...]   a part of the half to learn from
-    python benchmarks/learning.py speed DIRECTORY             rows a second, and memory
     python benchmarks/learning.py files DIRECTORY [NAME...]   from which size on bodies differ
 
 A log is DIRECTORY/NAME.jsonl.gz (optionally in DIRECTORY/crawls). URLs are cut into halves by a
@@ -30,12 +28,12 @@ import argparse
 import gzip
 import hashlib
 import json
-import random
-import resource
-import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from w3lib.url import canonicalize_url
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import Evaluation, evaluate, survey
@@ -98,14 +96,8 @@ class Other:
 
 def others() -> dict[str, Other]:
     """Return the other normalizers that are installed."""
-    found: dict[str, Callable[[str], str]] = {}
-    try:
-        from w3lib.url import canonicalize_url
-
-        found["w3lib"] = canonicalize_url
-    except ImportError:
-        pass
-    try:
+    found: dict[str, Callable[[str], str]] = {"w3lib": canonicalize_url}
+    with suppress(ImportError):
         import tldextract.tldextract
         from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
         from duplicate_url_discarder_rules import RULE_PATHS
@@ -113,30 +105,23 @@ def others() -> dict[str, Other]:
         # It asks the network for the public suffix list when it can: it gets the packaged one.
         packaged = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
         tldextract.tldextract.TLD_EXTRACTOR = packaged
-        discarder = UrlCanonicalizer(RULE_PATHS)
-        found["dud"] = discarder.process_url
-    except ImportError:
-        pass
-    try:
+        found["dud"] = UrlCanonicalizer(RULE_PATHS).process_url
+    with suppress(ImportError):
         from courlan import clean_url
 
-        found["courlan"] = lambda url: clean_url(url) or url
-    except ImportError:
-        pass
-    try:
+        found["courlan"] = clean_url
+    with suppress(ImportError):
         from url_normalize import url_normalize
 
-        found["url-normalize"] = lambda url: url_normalize(url) or url
-    except ImportError:
-        pass
+        found["url-normalize"] = url_normalize
     found["default"] = Normalizer("default").normalize
     return {name: Other(_never_raising(normalize)) for name, normalize in found.items()}
 
 
-def _never_raising(normalize: Callable[[str], str]) -> Callable[[str], str]:
+def _never_raising(normalize: Callable[[str], str | None]) -> Callable[[str], str]:
     def safe(url: str) -> str:
         try:
-            return str(normalize(url))
+            return normalize(url) or url
         except Exception:  # noqa: BLE001 - whatever another library raises, the URL stands for itself
             return url
 
@@ -212,27 +197,6 @@ def _cell(results: Sequence[Evaluation]) -> str:
     return f"{_share(results):>9.3f}" + (f"({wrong})".ljust(5) if wrong else " " * 5)
 
 
-def sizes(paths: Sequence[Path], **options: float) -> None:
-    """A random part of the known half, to see how much a small site can teach."""
-    print(f"{'rows':>6}{'found':>8}{'false':>14}{'lost':>6}   by log")
-    loaded = [Log(path) for path in paths]
-    for size in (100, 200, 400, 800, 1_600, None):
-        shares, total = {}, Counter[str]()
-        for log in loaded:
-            found = []
-            for salt in SALTS:
-                known, unseen = log.halves(salt)
-                if size is not None:
-                    known = random.Random(salt).sample(known, min(size, len(known)))
-                result = evaluate(learned(known, **options), log.fair(unseen))
-                found.append(result.found)
-                total.update(f=result.false_merges, m=result.merges, lost=result.lost)
-            shares[log.name] = sum(found) / len(found)
-        mean = sum(shares.values()) / len(shares)
-        print(f"{size or 'all':>6}{mean:>8.3f}{total['f']:>6} of {total['m']:<5}{total['lost']:>5} "
-              + " ".join(f"{name} {share:.2f}" for name, share in shares.items()))  # fmt: skip
-
-
 def files(paths: Sequence[Path], **_: float) -> None:
     """Small bodies that are equal by chance would stand under names that have nothing in common."""
     limits = (0, 1, 32, 64, 128, 256, 1_024)
@@ -255,38 +219,13 @@ def files(paths: Sequence[Path], **_: float) -> None:
               f"{different[least]:>3} of them under different names")  # fmt: skip
 
 
-def speed(paths: Sequence[Path], **options: float) -> None:
-    """The largest log alone, then all logs as many sites."""
-    loaded = [Log(path) for path in paths]
-    largest = max(loaded, key=lambda log: len(log.rows))
-    _timed(f"one site ({largest.name})", largest.rows, **options)
-    rows = [
-        row._replace(url=row.url.replace("://", f"://c{copy}-", 1))
-        for copy in range(4)
-        for log in loaded
-        if len(log.rows) < 6_000
-        for row in log.rows
-    ]
-    _timed("many sites", rows, **options)
-    _timed("many sites, two processes", rows, processes=2, **options)
-
-
-def _timed(what: str, rows: Sequence[Observation], **options: float) -> None:
-    wall, cpu = time.perf_counter(), time.process_time()
-    sites = sum(1 for _ in survey(rows, **options))  # type: ignore[arg-type]
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
-    print(f"{what}: {len(rows):,} rows, {sites} sites, {wall:.1f} s ({cpu:.1f} s of processor "
-          f"time here), {60 * len(rows) / wall:,.0f} rows a minute, {memory:.0f} MB")  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("logs", "sizes", "speed", "files"))
+    parser.add_argument("what", choices=("logs", "files"))
     parser.add_argument("directory", type=Path)
-    parser.add_argument("names", nargs="*", help="logs to take; all (sizes: applications)")
+    parser.add_argument("names", nargs="*", help="how the logs begin; all")
     parser.add_argument("--risk", type=float, default=0.02)
     parser.add_argument("--noise", type=float, default=0.001)
     arguments = parser.parse_args()
@@ -294,11 +233,10 @@ def main() -> None:
     if (directory / "crawls").is_dir():
         directory = directory / "crawls"
     paths = sorted(directory.glob("*.jsonl.gz"))
-    wanted = arguments.names or (["app_"] if arguments.what == "sizes" else [""])
-    paths = [path for path in paths if path.name.startswith(tuple(wanted))]
+    paths = [path for path in paths if path.name.startswith(tuple(arguments.names or [""]))]
     if not paths:
         parser.error(f"no logs (*.jsonl.gz) in {directory}")
-    run = {"logs": logs, "sizes": sizes, "speed": speed, "files": files}[arguments.what]
+    run = {"logs": logs, "files": files}[arguments.what]
     run(paths, risk=arguments.risk, noise=arguments.noise)
 
 

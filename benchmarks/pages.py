@@ -5,8 +5,8 @@
 Pages are HTML files below DIRECTORY: the documentation of Python or Django, for example, as
 Debian's packages python3.11-doc and python-django-doc hold it (``apt-get download``, ``dpkg -x``).
 For each page: Scrapy's parsing and one CSS selection of all links, as most spiders do; what a
-crawl that learns reads (`identity_of`), and what the crawl log reads besides (`read_text` and
-`names_of`), all of the tree that the spider uses. Processor time, each work on a response of its
+crawl that learns reads (`identity_of`, `names_of`), and what the crawl log reads (`row_of`), all of
+the tree that the spider uses. Processor time, each work on a response of its
 own that is parsed already, medians of the rounds, all work in turn.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.logs.page_identity import body_digest, identity_of, read_text
+from scrapy_urlnorm.logs.page_identity import identity_of, row_of
 from scrapy_urlnorm.logs.self_links import names_of
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ WORK: dict[str, Callable[[HtmlResponse], object]] = {
     "parse": lambda response: response.selector,
     "links": lambda response: response.css("a::attr(href)").getall(),
     "identity_of": identity_of,
-    "crawl log: digest": body_digest,
-    "crawl log: read_text": read_text,
-    "crawl log: names_of": names_of,
+    "names_of": names_of,
+    "crawl log: row_of": lambda response: row_of(response, response.url),
 }
 
 

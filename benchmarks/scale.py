@@ -2,8 +2,8 @@
 
     python benchmarks/scale.py ROWS [--ways memory,disk,disk2,spark]
 
-The log is that of scale_log.py. `memory` keeps all rows in memory, `disk` lets them leave it (the
-extra learn), `disk2` shares the sites out to two processes, and `spark` (the extra spark) groups
+The log is that of scale_log.py. `memory` keeps all rows in memory, `disk` lets them leave it,
+`disk2` shares the sites out to two processes, and `spark` (the extra spark) groups
 them in PySpark on this machine. Each way runs in a process of its own. Seconds are processor time,
 with all children, reading the log included. Memory is the most that all these processes held at one
 time, pages that they share counted once (PSS, as Linux tells it, looked at twice a second). Of the
@@ -24,6 +24,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from scale_log import ROWS_A_SITE
 
 from scrapy_urlnorm.learning import mine, rows_by_site
 from scrapy_urlnorm.logs import read_log
@@ -131,7 +133,7 @@ def main() -> None:
         for way in args.ways.split(","):
             found = watched([sys.executable, __file__, str(log), way])
             print(
-                f"| {rows:,} | {max(1, rows // 100):,} | {way} | {found['seconds']:.0f} "
+                f"| {rows:,} | {max(1, rows // ROWS_A_SITE):,} | {way} | {found['seconds']:.0f} "
                 f"| {found['elapsed']:.0f} | {found['memory']:,.0f} MB | {found['rules']:,} | `{found['digest']}` |",
                 flush=True,
             )

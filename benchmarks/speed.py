@@ -6,8 +6,7 @@ Without FILE, a seeded generator makes the URLs. URLs are taken as Scrapy reques
 candidate runs over the same URLs in the same process, in turns, several rounds; the median of the
 processor time counts. What a memo holds after the first round helps in the others, as it does in a
 crawl that stays on its sites; "first pass" is the opposite, a new normalizer for each round. Packages
-that are not installed are left out. A raised exception counts as an answer. Hostile URLs:
-benchmarks/memos.py; bytes a key: benchmarks/stores.py.
+that are not installed are left out. A raised exception counts as an answer.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from scrapy_urlnorm.rules import PROFILES
 
 Candidate = tuple[str, Callable[[str], object]]
 ROUNDS = 7
+IN_FLIGHT = 16  # requests: Scrapy's CONCURRENT_REQUESTS
 REMEMBERED = 8_000  # URLs of which the fingerprint is asked for again: fewer than are remembered
 W3LIB, RUST = "w3lib.url.canonicalize_url", "k-url-normalizer (Rust)"
 
@@ -81,55 +82,54 @@ def carried(lines: Iterable[str]) -> dict[str, str]:
     return urls
 
 
+def _discarder() -> Callable[[str], object]:
+    from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
+    from duplicate_url_discarder_rules import RULE_PATHS
+
+    discarder = UrlCanonicalizer(RULE_PATHS or [])
+    return lambda url: canonicalize_url(discarder.process_url(url))
+
+
+def _yarl() -> Callable[[str], object]:
+    from yarl import URL
+
+    return lambda url: str(URL(url))
+
+
+def _discarding_fingerprinter() -> Any:
+    from duplicate_url_discarder import Fingerprinter
+
+    return Fingerprinter
+
+
+#: What other packages offer, by what their users call it.
+PEERS: dict[str, Callable[[], Callable[[str], object]]] = {
+    RUST: lambda: import_module("keenable_url_helpers").normalize_url,
+    "yarl": _yarl,
+    "courlan": lambda: import_module("courlan").clean_url,
+    "duplicate-url-discarder": _discarder,
+    "url-normalize": lambda: import_module("url_normalize").url_normalize,
+}
+
+
+def loaded(load: Callable[[], Any]) -> Any:
+    """Return what *load* returns, ``None`` if its package is not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return load()
+        except ImportError:
+            return None
+
+
 def normalizers() -> list[Candidate]:
     """Return this package's profiles and every other normalizer that is installed."""
     # A peer asks the network for the public suffix list when it can: it gets the packaged one.
     tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
     found: list[Candidate] = [(W3LIB, canonicalize_url)]
     found += [(f"scrapy-urlnorm {p}", Normalizer(p).normalize) for p in PROFILES]
-    try:
-        from keenable_url_helpers import normalize_url
-
-        found.append((RUST, normalize_url))
-    except ImportError:
-        pass
-    try:
-        from can_ada import parse
-
-        found.append(("can-ada (C++, parse only)", lambda url: parse(url).href))
-    except ImportError:
-        pass
-    try:
-        from yarl import URL
-
-        found.append(("yarl", lambda url: str(URL(url))))
-    except ImportError:
-        pass
-    try:
-        from courlan import clean_url
-
-        found.append(("courlan", clean_url))
-    except ImportError:
-        pass
-    try:
-        from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
-        from duplicate_url_discarder_rules import RULE_PATHS
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            discarder = UrlCanonicalizer(RULE_PATHS or [])
-        found.append(
-            ("duplicate-url-discarder", lambda url: canonicalize_url(discarder.process_url(url)))
-        )
-    except ImportError:
-        pass
-    try:
-        from url_normalize import url_normalize
-
-        found.append(("url-normalize", url_normalize))
-    except ImportError:
-        pass
-    return found
+    peers = {name: loaded(load) for name, load in PEERS.items()}
+    return found + [(name, peer) for name, peer in peers.items() if peer is not None]
 
 
 def seconds(function: Callable[[Any], object], items: Iterable[Any]) -> float:
@@ -221,16 +221,9 @@ def race_fingerprints(urls: list[str]) -> None:
         ("Scrapy", RequestFingerprinter().fingerprint),
         ("scrapy-urlnorm", ours.fingerprint),
     ]
-    try:
-        from duplicate_url_discarder import Fingerprinter
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            candidates.append(
-                ("duplicate-url-discarder", Fingerprinter.from_crawler(crawler).fingerprint)
-            )
-    except ImportError:
-        pass
+    if discarding := loaded(_discarding_fingerprinter):
+        found_there = discarding.from_crawler(crawler)
+        candidates.append(("duplicate-url-discarder", found_there.fingerprint))
     rng = random.Random(3)
     asked, others = urls[:REMEMBERED], urls[REMEMBERED:]
     menu = others[:200]
@@ -242,9 +235,13 @@ def race_fingerprints(urls: list[str]) -> None:
             # More URLs than are remembered drive out what the last round left.
             many = [Request(url) for url in others]
             seconds(fingerprint, many)
+            in_flight = [
+                r for i in range(0, len(first), IN_FLIGHT) for r in first[i : i + IN_FLIGHT] * 9
+            ]
             for title, requests in (
                 ("Fingerprint of a fresh GET request, every URL another", first),
-                ("Of the same request again", first),
+                ("Of the same request again, after all others", first),
+                (f"Of the same request again, at once ({IN_FLIGHT} in turns)", in_flight),
                 ("Of another request for the same URL", second),
                 ("Of fresh requests for links, nine of ten to pages that many link to", linked),
             ):

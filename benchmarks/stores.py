@@ -157,7 +157,7 @@ def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
                 return remote(url, count, store.add, store.__contains__, store.add_many)
         if kind == "redis pages":
             with open_store(url, digest=DIGEST, spider="spider") as store:
-                return pages(url, count, store.shared_pages())
+                return pages(url, count, store)
         return scrapy_redis(url, count)
 
 
@@ -165,13 +165,13 @@ def pages(url: str, count: int, table: Any) -> dict[str, float]:
     """What a crawl puts into the table of pages that it shares."""
 
     def put(key: bytes) -> None:
-        table.put(key, key + key + key[:8])
+        table.put_page(key, key + key + key[:8])
 
     def fill(chunk: Iterable[bytes]) -> None:
         for key in chunk:
             put(key)
 
-    return remote(url, count, put, table.get, fill)
+    return remote(url, count, put, table.page, fill)
 
 
 def scrapy_redis(url: str, count: int) -> dict[str, float]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm import exceptions
 from scrapy_urlnorm.cli import VERBS
-from scrapy_urlnorm.crawl.settings import META, SETTINGS, STATS
+from scrapy_urlnorm.logs.observation import COLUMNS
 from scrapy_urlnorm.rules import PROFILES, RULES
 from scrapy_urlnorm.site_rules.operations import WORDS
 
@@ -44,23 +44,9 @@ def rules() -> str:
     return table(["rule", "semantics", *PROFILES, "example"], rows)
 
 
-def settings() -> str:
-    """Return every setting."""
-    rows = [
-        [f"`{name}`", f"`{each.default!r}`", each.accepted, each.description]
-        for name, each in SETTINGS.items()
-    ]
-    return table(["setting", "default", "accepted", "meaning"], rows)
-
-
-def meta() -> str:
-    """Return the keys of ``Request.meta``."""
-    return table(["key", "meaning"], [[f"`{name}`", text] for name, text in META.items()])
-
-
-def statistics() -> str:
-    """Return every statistic."""
-    return table(["name", "what it counts"], [[f"`{name}`", text] for name, text in STATS.items()])
+def columns() -> str:
+    """Return the keys of a row of a crawl log."""
+    return table(["key", "meaning"], [[f"`{name}`", text] for name, text in COLUMNS.items()])
 
 
 def verbs() -> str:
@@ -84,12 +70,10 @@ def errors() -> str:
 
 
 TABLES = {
+    "columns": columns,
     "errors": errors,
     "kinds": kinds,
-    "meta": meta,
     "rules": rules,
-    "settings": settings,
-    "statistics": statistics,
     "verbs": verbs,
 }
 

@@ -1,14 +1,4 @@
-"""The errors that this package raises, below one root.
-
-UrlNormError
- ├── ConfigError            a setting, rule, profile or option (also a ValueError)
- │    └── SiteRuleError     an entry of a site-rule file
- ├── LogFormatError         a row of a crawl log (also a ValueError)
- ├── StoreError             a seen-set could not do its work
- │    ├── StoreMismatchError     opened with another rule set, key version or format
- │    └── StoreUnavailableError  does not answer (also a ConnectionError)
- └── MissingExtraError      an optional dependency is not installed (also an ImportError)
-"""
+"""The errors that this package raises, below one root."""
 
 from __future__ import annotations
 
@@ -56,7 +46,7 @@ class MissingExtraError(UrlNormError, ImportError):
     def __init__(self, package: str, extra: str, needed_for: str) -> None:
         super().__init__(
             f"{needed_for} needs the package {package!r}, which is not installed: "
-            f"pip install 'scrapy-urlnorm[{extra}]'"
+            f"pip install {package!r} (the extra {extra!r} of scrapy-urlnorm brings it too)"
         )
         self.package = package
         self.extra = extra

@@ -22,7 +22,7 @@ from scrapy_urlnorm.rules import data
 from scrapy_urlnorm.url import join, split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     Mask = Callable[[str], str]
 
@@ -86,7 +86,7 @@ def placeholders(urls: Iterable[str]) -> list[str]:
 
 def _masked(url: str, mask: Mask) -> str:
     parts = split(url)
-    if not parts.is_hierarchical:
+    if parts.host is None:
         return _mask_params(url, mask, _END)
     userinfo, path, query, fragment = parts.userinfo, parts.path, parts.query, parts.fragment
     if userinfo:
@@ -120,20 +120,15 @@ def _mask_params(text: str, mask: Mask, end: re.Pattern[str]) -> str:
 
 def _mask_segment(segment: str, mask: Mask) -> str:
     """Mask ASP.NET's session ids: /(S(...))/ and /(...)/."""
-    if any(row.accepts(segment[1:-1]) for row in _path_sessions("segment")) and (
-        segment[0] + segment[-1] == "()"
-    ):
-        return f"({mask(segment[1:-1])})"
-    return _GROUP.sub(
-        lambda found: (
-            f"{found[1]}({mask(found[2])})"
-            if any(
-                row.is_named(found[1]) and row.accepts(found[2]) for row in _path_sessions("group")
-            )
-            else found[0]
-        ),
-        segment,
-    )
+
+    def masked_group(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        return f"{name}({mask(value)})" if _is_session(("group",), name, value) else found[0]
+
+    inner = segment[1:-1]
+    if f"({inner})" == segment and _is_session(("segment",), "", inner):
+        return f"({mask(inner)})"
+    return _GROUP.sub(masked_group, segment)
 
 
 def _is_secret(name: str, value: str) -> bool:
@@ -142,7 +137,7 @@ def _is_secret(name: str, value: str) -> bool:
         return not _PAGE_NUMBER.fullmatch(value)  # password=1 asks for a form, pass=2 for a page
     if _TOKENS.search(plain) and _is_random(value):
         return True
-    return any(row.is_named(name) and row.accepts(value) for row in _sessions(name.lower()))
+    return _is_session(("query", "parameter"), name, value)
 
 
 def _is_random(value: str) -> bool:
@@ -152,20 +147,18 @@ def _is_random(value: str) -> bool:
     )
 
 
+def _is_session(kinds: tuple[str, ...], name: str, value: str) -> bool:
+    rows = _sessions(kinds, name[:1].lower())
+    return any(row.is_named(name) and row.accepts(value) for row in rows)
+
+
 @cache
-def _path_sessions(kind: str) -> tuple[data.PathSession, ...]:
+def _sessions(kinds: tuple[str, ...], initial: str) -> list[data.SessionId]:
+    """Return the session ids of some kinds whose names have this initial."""
+    rows = (*data.session_params(), *data.path_sessions())
     # One character is no id: X(1) says only that the server tested for cookies.
-    return tuple(row for row in data.path_sessions() if row.kind == kind and row.max_length > 1)
-
-
-@cache
-def _session_rows() -> tuple[data.SessionParam | data.PathSession, ...]:
-    params = tuple(row for row in data.session_params() if row.max_length > 1)
-    return (*params, *_path_sessions("parameter"))
-
-
-def _sessions(name: str) -> Iterator[data.SessionParam | data.PathSession]:
-    return (row for row in _session_rows() if row.name[:1].lower() == name[:1])
+    known = [row for row in rows if row.kind in kinds and row.max_length > 1]
+    return [row for row in known if row.name[:1].lower() == initial]
 
 
 def _hashed(value: str, key: bytes) -> str:

@@ -4,38 +4,56 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.domains import MAX_HOST, domain_or_host
-from scrapy_urlnorm.fast_key import fast_key, memo, plain_urls
-from scrapy_urlnorm.rules import PROFILES, RULES
-from scrapy_urlnorm.rules.compiled import Catalogue, effective_rules
+from scrapy_urlnorm.domains import domain_or_host
+from scrapy_urlnorm.fast_key import LONGEST_QUERY, PlainUrls, memo
+from scrapy_urlnorm.rules import PROFILES, RULES, Catalogue
 from scrapy_urlnorm.rules.data import lists_digest
 from scrapy_urlnorm.rules.host import canonical_host
-from scrapy_urlnorm.site_rules import RulesByDomain, RuleSet
-from scrapy_urlnorm.trace import Step, Trace
 from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.fast_key import FastKey, PlainUrls
-    from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.caches import BoundedCache
+    from scrapy_urlnorm.fast_key import FastKey
+    from scrapy_urlnorm.site_rules import RulesByDomain, RuleSet, SiteRule
 
-KEY_VERSION = 2
+KEY_VERSION = 3
 """Goes up when the same rules give another key for any URL; part of every digest."""
 
 #: Two passes are enough for nearly every URL. One that needs more was made to keep us busy.
 _MAX_PASSES = 8
 
-_CACHED_HOSTS = 65_536
 _PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
 _UNSETTLED_REASON = (
     f"The rules did not settle after {_MAX_PASSES} passes; the safe profile was used."
 )
 
 Recorder = Callable[[str, Url, Url, str], None]
+
+
+class Step(NamedTuple):
+    """One change of a URL: the rule, the URL before and after, and the reason."""
+
+    rule: str
+    before: str
+    after: str
+    reason: str
+
+
+class Trace(NamedTuple):
+    """What :meth:`Normalizer.explain` returns."""
+
+    url: str
+    normalized: str
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        lines = [self.url]
+        lines += [f"  {step.rule}: {step.after}  ({step.reason})" for step in self.steps]
+        return "\n".join(lines)
 
 
 class Normalizer:
@@ -54,31 +72,15 @@ class Normalizer:
 ConfigError` for an unknown profile, rule or option.
     """
 
-    __slots__ = (
-        "_by_domain",
-        "_catalogue",
-        "_catalogue_key",
-        "_fast_key",
-        "_has_site_rules",
-        "_hosts_with_rules",
-        "_plain_urls",
-        "_site",
-        "digest",
-        "profile",
-        "site_rules",
-    )
-
-    _by_domain: RulesByDomain | None  # made when `for_site` is called first
-    _catalogue: Catalogue
-    _catalogue_key: FastKey | None  # the fast path by the catalogue alone
-    _fast_key: FastKey | None  # the fast path by catalogue and site rules
-    _has_site_rules: BoundedCache[bool]  # by host; only with site rules
-    _hosts_with_rules: BoundedCache[str | None]  # by scheme and authority
-    _plain_urls: PlainUrls | None
-    _site: RuleSet | None
-    digest: str
     profile: str
     site_rules: tuple[SiteRule, ...]
+    #: 16 hex digits: two normalizers have the same only if they give the same keys.
+    digest: str
+    _catalogue: Catalogue
+    _plain_urls: PlainUrls
+    _site: RuleSet | None
+    _catalogue_key: FastKey  # the fast path by the catalogue alone
+    _fast_key: FastKey  # the fast path by catalogue and site rules
 
     def __init__(
         self,
@@ -86,53 +88,36 @@ ConfigError` for an unknown profile, rule or option.
         rules: Mapping[str, object] | None = None,
         site_rules: Iterable[SiteRule] = (),
     ) -> None:
-        self._build(profile, rules or {}, site_rules)
-
-    def _build(
-        self,
-        profile: str,
-        rules: Mapping[str, object],
-        site_rules: Iterable[SiteRule],
-        told: set[frozenset[SiteRule]] | None = None,
-    ) -> None:
-        catalogue = Catalogue(effective_rules(profile, rules))
-        self._set_up(profile, catalogue, plain_urls(catalogue), site_rules, told)
+        catalogue = Catalogue(profile, rules or {})
+        self._set_up(profile, catalogue, PlainUrls(catalogue), site_rules, None)
 
     def _set_up(
         self,
         profile: str,
         catalogue: Catalogue,
-        urls: PlainUrls | None,
+        urls: PlainUrls,
         site_rules: Iterable[SiteRule],
         told: set[frozenset[SiteRule]] | None,
     ) -> None:
         site_rules = tuple(site_rules)
-        site = RuleSet(site_rules, told) if site_rules else None
-        has_site_rules = None
+        site = None
+        if site_rules:
+            from scrapy_urlnorm.site_rules import RuleSet  # two thirds of the time of an import
+
+            site = RuleSet(site_rules, told)
+        catalogue_key = with_site = urls.fast_key()
         if site is not None:
-            has_site_rules = BoundedCache(
-                site.hosts.__contains__, most=_CACHED_HOSTS, longest=MAX_HOST
-            )
-        catalogue_key = with_site = None
-        if urls is not None:
-            catalogue_key = with_site = fast_key(urls)
-            if site is not None:
-                with_site = fast_key(urls, memo(self._head), self._fast_site_key)
-        values = {
-            "_by_domain": None,
-            "_catalogue": catalogue,
-            "_catalogue_key": catalogue_key,
-            "_fast_key": with_site,
-            "_has_site_rules": has_site_rules,
-            "_hosts_with_rules": memo(self._host_with_rules),
-            "_plain_urls": urls,
-            "_site": site,
-            "digest": _digest(catalogue.options, site_rules),
-            "profile": profile,
-            "site_rules": site_rules,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+            with_site = urls.fast_key(memo(self._head), self._fast_site_key)
+        vars(self).update(
+            profile=profile,
+            site_rules=site_rules,
+            digest=_digest(catalogue.options, site_rules),
+            _catalogue=catalogue,
+            _plain_urls=urls,
+            _site=site,
+            _catalogue_key=catalogue_key,
+            _fast_key=with_site,
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Normalizer is immutable: cannot set {name!r}")
@@ -171,20 +156,31 @@ ConfigError` for an unknown profile, rule or option.
 
     def replace_site_rules(self, site_rules: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue and other site rules."""
-        made = object.__new__(Normalizer)
-        made._set_up(self.profile, self._catalogue, self._plain_urls, site_rules, self._told)
-        return made
+        return self._copy(self._catalogue, self._plain_urls, site_rules)
 
     def replace_rules(self, rules: Mapping[str, object]) -> Normalizer:
         """Return a normalizer with the same profile and site rules and other options."""
+        catalogue = Catalogue(self.profile, rules)
+        return self._copy(catalogue, PlainUrls(catalogue), self.site_rules)
+
+    def _copy(
+        self, catalogue: Catalogue, urls: PlainUrls, site_rules: Iterable[SiteRule]
+    ) -> Normalizer:
         made = object.__new__(Normalizer)
-        made._build(self.profile, rules, self.site_rules, self._told)
+        # A circle of site rules that was logged is not logged again.
+        told = None if self._site is None else self._site.told
+        made._set_up(self.profile, catalogue, urls, site_rules, told)
         return made
 
-    @property
-    def _told(self) -> set[frozenset[SiteRule]] | None:
-        """The circles of site rules that were logged: a copy of this normalizer is silent."""
-        return None if self._site is None else self._site.told
+    @cached_property
+    def _by_domain(self) -> RulesByDomain:
+        from scrapy_urlnorm.site_rules import RulesByDomain
+
+        return RulesByDomain(self.site_rules)
+
+    @cached_property
+    def _hosts_with_rules(self) -> BoundedCache[str | None]:
+        return memo(self._host_with_rules)
 
     def for_site(self, domain: str, learned: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue that is made for the hosts of *domain*.
@@ -196,15 +192,11 @@ ConfigError` for an unknown profile, rule or option.
 
         Raises :class:`~scrapy_urlnorm.exceptions.SiteRuleError` for rules that do not go together.
         """
-        by_domain = self._by_domain
-        if by_domain is None:
-            by_domain = RulesByDomain(self.site_rules)
-            object.__setattr__(self, "_by_domain", by_domain)
-        rules = by_domain.of(domain)
+        rules = self._by_domain.of(domain)
         # replace-ip-with-domain may turn an address into a domain: the rules of that hold too.
         mapped = self._catalogue.compiled.get("replace-ip-with-domain", {}).get(domain)
         if mapped is not None:
-            rules += by_domain.of(domain_or_host(mapped))
+            rules += self._by_domain.of(domain_or_host(mapped))
         return self.replace_site_rules((*rules, *learned))
 
     def normalize(self, url: str) -> str:
@@ -214,12 +206,8 @@ ConfigError` for an unknown profile, rule or option.
         ``TypeError`` for anything else: only the caller knows the encoding of ``bytes``.
         """
         try:
-            fast_key = self._fast_key
-            if fast_key is not None:
-                key = fast_key(url)
-                if key is not None:
-                    return key
-            return self._run_all(url, None)
+            key = self._fast_key(url)
+            return self._run_all(url, None) if key is None else key
         except TypeError:
             _refuse_other_than_text(url)
             raise
@@ -250,11 +238,9 @@ ConfigError` for an unknown profile, rule or option.
         """
         if self._site is None:
             return []
-        fast_key = self._fast_key
-        if fast_key is None or fast_key(url) is None:
-            return None
-        assert self._catalogue_key is not None
         key = self._catalogue_key(url)
+        if self._fast_key(url) is None:
+            return None
         return None if key is None else self._site.acting_on(split(key))
 
     def _run_all(self, text: str, record: Recorder | None) -> str:
@@ -267,19 +253,20 @@ ConfigError` for an unknown profile, rule or option.
         if url is None:
             return text
         result = join(url)
-        fast_key = self._fast_key
+        # To look through a long text once more takes longer than it saves.
+        fast_key = self._fast_key if len(text) <= 2 * LONGEST_QUERY else _no_key
         if result != text:
             if record is not None:
                 record("parse", split(text), url, _PARSE_REASON)
-            elif fast_key is not None and (key := fast_key(result)) is not None:
+            elif (key := fast_key(result)) is not None:
                 return key
         for _ in range(_MAX_PASSES):
             before = url
-            url, is_last = self._run_pass(url, result, record)
-            if url is before or url == before:
+            url = self._run_pass(url, record)
+            if url == before:
                 return result
             result = join(url)
-            if is_last or (fast_key is not None and fast_key(result) == result):
+            if fast_key(result) == result:
                 return result
         if self is _safe():
             return result
@@ -288,47 +275,37 @@ ConfigError` for an unknown profile, rule or option.
             record("unsettled", url, split(result), _UNSETTLED_REASON)
         return result
 
-    def _run_pass(self, url: Url, text: str, record: Recorder | None) -> tuple[Url, bool]:
-        """Run the catalogue on *url*, whose text is *text*, then the rules of the site.
-
-        Also tell whether another pass is known to change nothing.
-        """
+    def _run_pass(self, url: Url, record: Recorder | None) -> Url:
+        """Run the catalogue on *url*, then the rules of the site."""
         site = self._site
-        catalogue = self._catalogue if site is None else self._catalogue_of(site, url.host or "")
-        url, is_last = catalogue.run(url, text, record)
-        if site is not None and self._has_site_rules[url.host or ""]:
-            new = site.apply(url, record)
-            is_last = is_last and new is url
-            url = new
-        return url, is_last
+        if site is None:
+            return self._catalogue.run(url, record)
+        url = self._catalogue_of(site, url.host or "").run(url, record)
+        return site.apply(url, record)
 
     def _catalogue_of(self, site: RuleSet, host: str) -> Catalogue:
         """Return the catalogue for *host*, for which rules of *site* may change some options."""
-        host = canonical_host(host)
-        if self._has_site_rules[host] and (options := site.catalogue_options(host)):
-            return self._catalogue.changed(options)
-        return self._catalogue
+        options = site.catalogue_options(canonical_host(host))
+        return self._catalogue.changed(options) if options else self._catalogue
 
     def _head(self, prefix: str) -> str | None:
         """Return what becomes of scheme and authority; ``None`` if it cannot be told.
 
         Nor can it if the host, before or after, has another catalogue.
         """
-        site, urls = self._site, self._plain_urls
-        assert site is not None
-        assert urls is not None
-        before, head = parse(f"{prefix}/"), urls.heads[prefix]
+        assert self._site is not None
+        before, head = parse(f"{prefix}/"), self._plain_urls.heads[prefix]
         if before is None or head is None:
             return None
-        for host in (before.host or "", split(head).host or ""):
-            if self._catalogue_of(site, host) is not self._catalogue:
-                return None
+        hosts = (before.host or "", split(head).host or "")
+        if any(self._catalogue_of(self._site, host) is not self._catalogue for host in hosts):
+            return None
         return head
 
     def _host_with_rules(self, head: str) -> str | None:
         """Return the host of a canonical scheme and authority, if its site has rules."""
         host = split(head).host or ""
-        return host if self._has_site_rules[host] else None
+        return host if self._site is not None and self._site.has(host) else None
 
     def _fast_site_key(self, key: str, head: str) -> str | None:
         """Apply the rules of the site to *key*, the key by the catalogue that begins with *head*.
@@ -346,9 +323,7 @@ ConfigError` for an unknown profile, rule or option.
             return key
         if new.host != host and site.catalogue_options(new.host or ""):
             return None
-        catalogue_key = self._catalogue_key
-        assert catalogue_key is not None
-        result = join(new)
+        catalogue_key, result = self._catalogue_key, join(new)
         again = catalogue_key(result)
         # No site rule acts on what came out of all of them.
         if again == result:
@@ -357,6 +332,10 @@ ConfigError` for an unknown profile, rule or option.
             return None
         url = split(again)  # such as the parameters, in order again
         return again if site.apply(url, None) is url else None
+
+
+def _no_key(url: str) -> None:
+    """Stand in for the fast path."""
 
 
 def _refuse_other_than_text(url: object) -> None:

@@ -11,12 +11,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import LogFormatError, MissingExtraError
-from scrapy_urlnorm.learning import selected
+from scrapy_urlnorm.learning import evidence
 from scrapy_urlnorm.learning.evidence import site_of
-from scrapy_urlnorm.learning.one_site import Job, report_on
+from scrapy_urlnorm.learning.mining import SiteJob, report_on
 from scrapy_urlnorm.learning.risk import Limits
-from scrapy_urlnorm.logs import jsonl
-from scrapy_urlnorm.logs.parquet import COLUMNS
+from scrapy_urlnorm.logs.line_formats import read_json_lines
+from scrapy_urlnorm.logs.observation import COLUMNS
+from scrapy_urlnorm.logs.source import Log
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def mine(dataframe: _Frame, *, risk: float = 0.02, noise: float = 0.001) -> list
     try:
         from pyspark.sql import functions as f  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
-        raise MissingExtraError("pyspark", "spark", "mining on a cluster") from error
+        raise MissingExtraError("pyspark[sql]", "spark", "mining on a cluster") from error
 
     columns = [name for name in COLUMNS if name in dataframe.columns]
     if "url" not in columns:
@@ -56,7 +57,7 @@ def mine(dataframe: _Frame, *, risk: float = 0.02, noise: float = 0.001) -> list
         f.to_json(f.struct(*columns)).alias("line"),
         f.monotonically_increasing_id().alias("number"),
     )
-    most = selected.MAX_ROWS
+    most = evidence.MAX_ROWS
     placed = lines.mapInPandas(_placed, "site string, path long, number long, line string")
     sizes = placed.groupBy("site").count()
     giant = sizes.where(f.col("count") > most).select(
@@ -83,7 +84,7 @@ def _placed(batches: Iterator[_Frame]) -> Iterator[_Frame]:
         if batch["url"].isna().any():
             raise LogFormatError("a row needs an absolute 'url'")
         sites = [_hex(site_of(url)) for url in batch["url"]]
-        paths = [selected.path_hash(url) for url in batch["url"]]
+        paths = [evidence.path_hash(url) for url in batch["url"]]
         located = batch.assign(site=sites, path=paths)
         yield located.loc[located["site"] != "", ["site", "path", "number", "line"]]
 
@@ -94,21 +95,15 @@ def _hex(site: str) -> str:
 
 
 def _learned(rows: _Frame, limits: Limits) -> str:
-    """Return the rules of the one site of these rows, as JSON."""
     lines = rows.sort_values("number")["line"]
     site = bytes.fromhex(rows["site"].iloc[0]).decode("utf-8", "surrogatepass")
-    observations = list(jsonl.read(enumerate(lines, 1), _Lines()))
-    report = report_on(Job(site, observations, limits))
+    observations = list(read_json_lines(enumerate(lines, 1), _Lines()))
+    report = report_on(SiteJob(site, observations, limits))
     return json.dumps([rule.as_dict() for rule in report.rules])
 
 
-class _Lines:
+class _Lines(Log):
     """The log that the reader of JSON lines knows: these lines, which are in no file."""
 
-    path = "the frame"
-    site: str | None = None
-    can_be_reopened = False
-
     def bad(self, line: int, reason: str) -> None:
-        """Fail the job."""
-        raise LogFormatError(f"{self.path}, row {line} of a site: {reason}")
+        raise LogFormatError(f"the frame, row {line} of a site: {reason}")

@@ -1,12 +1,44 @@
-"""Words for messages to people."""
+"""Text for people: the words of messages, and files that are written in one piece."""
 
 from __future__ import annotations
 
-import difflib
+import os
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+def moment(seconds: float) -> str:
+    """Return a time in seconds since 1970 as a day and a time of day.
+
+    >>> moment(0)
+    '1970-01-01 00:00 UTC'
+    """
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in *seconds* in the unit that people would say it in.
+
+    >>> duration(1), duration(119), duration(600), duration(9_000)
+    ('1 second', '119 seconds', '10 minutes', '2.5 hours')
+    """
+    if seconds < 120:
+        return counted(round(seconds), "second")
+    return f"{seconds / 60:.0f} minutes" if seconds < 7_200 else f"{seconds / 3_600:,.1f} hours"
+
+
+def own_version() -> str:
+    """Return the version of this package."""
+    from importlib.metadata import PackageNotFoundError, version  # takes a while
+
+    try:
+        return version("scrapy-urlnorm")
+    except PackageNotFoundError:  # a source tree that is on the path and not installed
+        return "unknown"
 
 
 def counted(number: int, word: str, words: str | None = None) -> str:
@@ -16,6 +48,15 @@ def counted(number: int, word: str, words: str | None = None) -> str:
     ('1 error', '2,000 URLs', '2 pages lost')
     """
     return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+
+
+def percent(share: float) -> str:
+    """Return a share of 1 as every message has it.
+
+    >>> percent(0.0199), percent(1)
+    ('2.0%', '100.0%')
+    """
+    return f"{share:.1%}"
 
 
 def shortened(text: str, most: int = 2_000) -> str:
@@ -37,5 +78,50 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("nosuch", ["sort-query", "www"])
     '.'
     """
+    import difflib  # takes a while
+
     close = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write *text* to a new file beside *path*, then put it in its place.
+
+    Only its owner may read a new file (mode 0600); an older one keeps its mode. What is no file, such
+    as ``/dev/stdout``, is written to. Raises OSError.
+    """
+    import tempfile  # takes a while
+
+    path = path.resolve()
+    if _is_no_file(path):
+        path.write_text(text, encoding="utf-8")
+        return
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        os.replace(name, path)  # noqa: PTH105 - the names are texts here
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def try_file(path: Path) -> None:
+    """Raise OSError if `replace_file` could not write to *path*; make its folder."""
+    import tempfile
+
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if _is_no_file(path):
+        path.open("ab").close()  # a folder raises, too
+    else:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+
+
+def _is_no_file(path: Path) -> bool:
+    return path.exists() and not path.is_file()

@@ -8,8 +8,14 @@ for every string, and an absent component (``None``) stays different from an emp
 from __future__ import annotations
 
 import re
+from hashlib import sha1
 from ipaddress import IPv6Address
-from typing import NamedTuple
+from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Schemes whose URLs browsers and servers treat alike (URL Standard, "special scheme"), with
 #: the port each implies. https://url.spec.whatwg.org/#special-scheme
@@ -39,11 +45,6 @@ class Url(NamedTuple):
     query: str | None
     fragment: str | None
 
-    @property
-    def is_hierarchical(self) -> bool:
-        """Whether the text was of the form ``scheme://authority…``."""
-        return self.host is not None
-
     def with_path(self, path: str) -> Url:
         """Return the URL with another path (several times faster than ``_replace``)."""
         scheme, userinfo, host, port, _, query, fragment = self
@@ -63,6 +64,7 @@ class Url(NamedTuple):
 _HIERARCHICAL = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
 )
+_NOT_ONLY_HOST = re.compile(r"[:@\[\]]")
 # The port is what follows the last colon that is not inside an IP literal.
 _HOST_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?", re.DOTALL)
 
@@ -80,12 +82,7 @@ fragment='c')
     if match is None:
         return Url(None, None, None, None, text, None, None)
     scheme, authority, path, query, fragment = match.groups()
-    if (
-        ":" not in authority
-        and "@" not in authority
-        and "[" not in authority
-        and "]" not in authority
-    ):
+    if _NOT_ONLY_HOST.search(authority) is None:
         return Url(scheme, None, authority, None, path, query, fragment)
     userinfo: str | None
     userinfo, at, host_port = authority.rpartition("@")
@@ -103,20 +100,14 @@ def join(url: Url) -> str:
     scheme, userinfo, host, port, path, query, fragment = url
     if host is None:
         return path
-    text = (
-        f"{scheme}://{host}{path}"
-        if userinfo is None and port is None
-        else (
-            f"{scheme}://"
-            f"{'' if userinfo is None else userinfo + '@'}{host}{'' if port is None else ':' + port}"
-            f"{path}"
-        )
-    )
+    text = f"{scheme}://"
+    if userinfo is not None:
+        text = f"{text}{userinfo}@"
+    text += host if port is None else f"{host}:{port}"
+    text += path
     if query is not None:
         text = f"{text}?{query}"
-    if fragment is not None:
-        text = f"{text}#{fragment}"
-    return text
+    return text if fragment is None else f"{text}#{fragment}"
 
 
 # --- reading a string as a browser and Scrapy's Request read it -----------------------------
@@ -126,9 +117,10 @@ _TABS_AND_NEWLINES = re.compile(r"[\t\n\r]+")
 # All characters that may stand unescaped in some component. "[" and "]" are among them: browsers
 # leave them as they are in path and query, and an IP literal needs them.
 _CLEAN = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]*")
-_NOT_IN_PATH = re.compile(r"[^!$%&'()*+,\-./0-9:;=@A-Z\[\]_a-z~]+")
-_NOT_IN_QUERY = re.compile(r"[^!$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+")
-_NOT_IN_USERINFO = re.compile(r"[^!$%&'()*+,\-.0-9:;=A-Z_a-z~]+")
+# What may stand unescaped besides letters, digits and "-._~".
+_IN_USERINFO = "!$%&'()*+,:;="
+_IN_PATH = _IN_USERINFO + "/@[]"
+_IN_QUERY = _IN_PATH + "?"
 _MAX_PORT = 65535
 _IP_FUTURE = re.compile(r"[vV][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+")
 
@@ -162,23 +154,25 @@ def parse(text: str) -> Url | None:
     if host[:1] == "[" and not _is_ip_literal(host[1:-1]):
         return None
     if userinfo is not None:
-        userinfo = None if userinfo in ("", ":") else _encode(_NOT_IN_USERINFO, userinfo)
-    path = _encode(_NOT_IN_PATH, path)
+        userinfo = (
+            None if userinfo in ("", ":") else quote(userinfo, _IN_USERINFO, errors="surrogatepass")
+        )
+    path = _encode(path, _IN_PATH)
     if query is not None:
-        query = _encode(_NOT_IN_QUERY, query)
+        query = _encode(query, _IN_QUERY)
     if fragment is not None:
-        fragment = _encode(_NOT_IN_QUERY, fragment)
+        fragment = quote(fragment, _IN_QUERY, errors="surrogatepass")
     return Url(scheme, userinfo, host, port, path, query, fragment)
+
+
+def _encode(text: str, allowed: str) -> str:
+    return text if _CLEAN.fullmatch(text) else quote(text, allowed, errors="surrogatepass")
 
 
 def _is_port(port: str) -> bool:
     # int() is slow for a port of a thousand digits: all but the last five must be 0.
-    return (
-        port.isascii()
-        and port.isdigit()
-        and not port[:-5].strip("0")
-        and int(port[-5:]) <= _MAX_PORT
-    )
+    is_number = port.isascii() and port.isdigit() and not port[:-5].strip("0")
+    return is_number and int(port[-5:]) <= _MAX_PORT
 
 
 def _is_ip_literal(text: str) -> bool:
@@ -201,9 +195,27 @@ def _forward_slashes(text: str) -> str:
     return text[:end].replace("\\", "/") + text[end:]
 
 
-def _encode(illegal: re.Pattern[str], text: str) -> str:
-    return illegal.sub(_percent_encode, text) if illegal.search(text) else text
+# --- the bytes by which stores know a URL ---------------------------------------------------
+
+#: The class that makes these bytes in a crawl, where no other fingerprinter is configured.
+STOCK_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
+
+_json_string: Callable[[str], str] = encode_basestring_ascii
+# The beginning is hashed once: to copy that costs less than to begin anew.
+_of_plain_get = sha1(
+    b'{"body": "", "headers": {}, "method": "GET", "url": ', usedforsecurity=False
+).copy
 
 
-def _percent_encode(match: re.Match[str]) -> str:
-    return "%" + match[0].encode("utf-8", "surrogatepass").hex("%").upper()
+def get_fingerprint(url: str) -> bytes:
+    """Return the fingerprint, 20 bytes, of a GET without a body of exactly this URL.
+
+    It is what ``scrapy.utils.request.fingerprint`` returns for such a request with
+    ``verbatim_url``: SHA-1 of a JSON object with body, headers, method and URL, in that order.
+
+    >>> get_fingerprint("http://example.com/").hex()
+    'cebe46deeab7ee5915824a38cf73ee6f7eb0aba5'
+    """
+    digest = _of_plain_get()
+    digest.update(f"{_json_string(url)}}}".encode())
+    return digest.digest()

@@ -1,15 +1,29 @@
-"""Runs the command line in this process, for the tests of its verbs."""
+"""Runs the command line in this process or in one of its own, for the tests of its verbs."""
 
 from __future__ import annotations
 
 import io
+import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from subprocess import PIPE, Popen
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pytest
+
+
+def start(*argv: object, env: Mapping[str, str] | None = None, **options: Any) -> Popen[bytes]:
+    """Start the command line in a process of its own; *options* are those of `Popen`."""
+    path = os.pathsep.join(filter(None, sys.path))
+    return Popen(
+        [sys.executable, "-m", "scrapy_urlnorm", *map(str, argv)],
+        env={**os.environ, "PYTHONUNBUFFERED": "", "PYTHONPATH": path, **(env or {})},
+        **{"stdout": PIPE, "stderr": PIPE, **options},
+    )
 
 
 class Done(NamedTuple):

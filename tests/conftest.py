@@ -6,14 +6,42 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from cli_runner import Runner
+from hypothesis import settings
 from loopback import stop_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 # A shell that starts the tests in the background has Ctrl-C ignored, in all that they start too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says what else the machine is doing.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--long``."""
+    parser.addoption(
+        "--long", action="store_true", help="run the long walks, kills and matrices as well"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell of the marker of long tests."""
+    config.addinivalue_line("markers", "long: takes long; runs with --long, as in .ci/run")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests, unless they are asked for."""
+    if config.getoption("--long"):
+        return
+    kept = [item for item in items if item.get_closest_marker("long") is None]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,3 +49,21 @@ def _crawling_process() -> Iterator[None]:
     """The process that runs the crawls of ``loopback.crawl`` ends with the session."""
     yield
     stop_worker()
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """Runs the command line in this process."""
+    return Runner(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[..., Path]:
+    """Returns a function that writes a file with some data, and returns its path."""
+
+    def file(data: bytes | str, name: str = "file") -> Path:
+        path = tmp_path / name
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    return file

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import simulator
+from strategies import HOSTS, NAMES, SEGMENTS, VALUES
 
 from scrapy_urlnorm import Normalizer, load_site_rules, save_site_rules
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import read_log
 from scrapy_urlnorm.rules import PROFILES
-from scrapy_urlnorm.testing.strategies import HOSTS, NAMES, SEGMENTS, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,11 +6,11 @@ import json
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.report.filtered import FilteredRecord
 from scrapy_urlnorm.stores import Identity
 from scrapy_urlnorm.stores.sqlite import DATABASE_NAME, Database, SqliteSeen
+from scrapy_urlnorm.url import get_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,6 @@ CREATE TABLE IF NOT EXISTS rule (
 
 
 def key_of(url: str) -> bytes:
-    """The fingerprint of a URL in a crawl with the default profile."""
     return get_fingerprint(Normalizer().normalize(url))
 
 
@@ -48,7 +47,6 @@ class JobTables:
         database.ensure(TABLES)
 
     def page(self, url: str, content: str = "") -> None:
-        """A page that arrived."""
         names = json.dumps([content]) if content else None
         self.database.write(
             "INSERT INTO page (site, fingerprint, url, content, depth) VALUES ('', ?, ?, ?, 0)",
@@ -65,7 +63,6 @@ class JobTables:
         saves: bool = True,
         since: float = 0,
     ) -> None:
-        """A request that is held."""
         self.database.write(
             "INSERT INTO held (site, cluster, fingerprint, state, request, checksum, url, behind,"
             " rules, is_alias, saves, since) VALUES ('', x'', ?, ?, x'', 0, ?, ?, ?, ?, ?, ?)",
@@ -73,18 +70,15 @@ class JobTables:
         )
 
     def filtered(self, url: str, first: str, *rules: str, saves: bool = True) -> None:
-        """A request that the dupefilter filtered."""
         self.record.add(key_of(url), url, first, rules, saves=saves)
 
     def rule(self, rule: SiteRule, agreed: int = 0) -> None:
-        """A rule that was learned."""
         self.database.write(
             "INSERT INTO rule VALUES (?, ?, ?, ?, ?)",
             *(rule.identity, rule.site, rule.status, json.dumps(rule.as_dict()), agreed),
         )
 
     def asked(self, url: str) -> None:
-        """A key in the store."""
         normalizer = Normalizer()
         with SqliteSeen(self.database, Identity(normalizer.digest, KEY_VERSION)) as store:
             store.add(key_of(url))
@@ -92,7 +86,6 @@ class JobTables:
 
 @contextmanager
 def job_tables(folder: Path) -> Iterator[JobTables]:
-    """Open the database of a job in *folder*, made if it is not there, to write into it."""
     database = Database(folder / DATABASE_NAME)
     database.open()
     with closing(database):

@@ -16,7 +16,6 @@ reactor cannot be started twice) and hands back its items, statistics, log and e
 from __future__ import annotations
 
 import asyncio
-import datetime
 import functools
 import html
 import json
@@ -178,36 +177,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @functools.lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
-    """A self-signed certificate made now; Scrapy does not verify by default."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback.test")])
-    now = datetime.datetime.now(datetime.timezone.utc)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=30))
-        .sign(key, hashes.SHA256())
-    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        pem = Path(folder, "pem")
-        pem.write_bytes(
-            certificate.public_bytes(serialization.Encoding.PEM)
-            + key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
-        context.load_cert_chain(pem)
+    context.load_cert_chain(HERE / "data" / "loopback.pem")  # Scrapy does not verify by default
     return context
 
 

@@ -133,6 +133,38 @@ class SortOfFurtherPages(Site):
         return f"list {path} {query.get('page', '1')} {order}".strip()
 
 
+class FewListsHaveTwoPages(Site):
+    """Every order shows the same goods, but for the few lists that have a second page."""
+
+    def links(self):
+        return [f"/goods?brand={b}&color={c}" for b in range(40, 64) for c in ("red", "blue")]
+
+    def name_of(self, path, query):
+        brand, color = query["brand"], query["color"]
+        goods = sorted(range(15 if self._is_long(brand, color) else 9), key=lambda n: n * 7 % 15)
+        if query.get("sort") == "price":
+            goods.sort()
+        page = int(query.get("page", 1))
+        return f"{brand} {color} {sorted(goods[12 * page - 12 : 12 * page])}"
+
+    def _is_long(self, brand, color):
+        return color == "red" and int(brand) % 12 == self.seed % 12
+
+    def is_exception(self, link):
+        query = parse_qs(urlsplit(link).query)
+        return self._is_long(query["brand"][0], query["color"][0])
+
+    def links_of(self, name):
+        if name == "home":
+            return []
+        brand, color, _ = name.split(" ", 2)
+        base = f"/goods?brand={brand}&color={color}"
+        more = [f"{base}&page=2"] if self._is_long(brand, color) else []
+        return [f"{base}&sort=new", f"{base}&sort=price", f"{base}&view=grid", *more] + [
+            f"{base}&sort={sort}&view=grid" for sort in ("new", "price")
+        ]
+
+
 class Stations(Site):
     """Trains from a station: most have none to the next one; the others are pages of their own."""
 
@@ -273,16 +305,35 @@ class SomeDoorsAreOpen(Doors):
         return super().name_of(path, query)
 
 
-class SessionEnds(Doors):
-    """For a while every page asks to log in."""
+class DoorsBehindRedirects(Doors):
+    """Whoever edits a topic, or votes for it, is sent to log in."""
 
-    begins, ends = 50, 100
+    verbs = ("edit.php?tid", "vote.php?tid")
+
+    def name_of(self, path, query):
+        if path == "/login.php" and self.is_exception(query["return"]):
+            return f"edit {query['return']}"
+        return super().name_of(path, query)
 
     def reply(self, link, fetch, name, links):
-        return super().reply(link, fetch, "Log in" if 50 <= fetch < 100 else name, links)
+        if link.startswith(("/edit", "/vote")):
+            return Reply(302, b"", {"Location": f"{HOST}/login.php?return={link}"})
+        return super().reply(link, fetch, name, links)
+
+    def contents(self):
+        exceptions = {f"edit {link}" for link in self.links() if self.is_exception(link)}
+        return super().contents() | exceptions
+
+
+class SomeRedirectsLeadOn(DoorsBehindRedirects):
+    """Guests may edit one topic in thirty."""
+
+    def is_exception(self, link):
+        return "edit.php" in link and int(link.rpartition("=")[2]) % 30 == 17
 
 
 SITES = (
-    PrintShowsMore, ShortAndLongLists, OneSectionSorts, SortOfFurtherPages, Stations, Searches,
-    Tokens, LimitsTheRate, Owners, Doors, SomeDoorsAreOpen,
+    PrintShowsMore, ShortAndLongLists, OneSectionSorts, SortOfFurtherPages, FewListsHaveTwoPages,
+    Stations, Searches, Tokens, LimitsTheRate, Owners, Doors, SomeDoorsAreOpen,
+    DoorsBehindRedirects, SomeRedirectsLeadOn,
 )  # fmt: skip

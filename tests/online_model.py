@@ -27,10 +27,9 @@ from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.database import RequestQueue
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.online.comparison import shown_in_crawl
+from scrapy_urlnorm.crawl.online.frontier import shown_in_crawl
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
-from scrapy_urlnorm.crawl.online.sharing import SharedPages
-from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED, Page
+from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED, Page, SharedPages
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.units import Units
 from scrapy_urlnorm.site_rules import save_site_rules
@@ -67,11 +66,8 @@ class SharedKeys(MemorySeen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.get = (pages := dict[bytes, bytes]()).get
-        self.put = pages.__setitem__
-
-    def shared_pages(self) -> SharedKeys:
-        return self
+        self.page = (pages := dict[bytes, bytes]()).get
+        self.put_page = pages.__setitem__
 
 
 UNREADABLE: set[str] = set()  #: URLs of requests that this run cannot read
@@ -204,7 +200,7 @@ class Crawl:
         key = key_of(request.url)
         request.meta["brittle"] = Brittle(request.url)
         self.asked[key] = request.url
-        is_new = not self.parts.dupefilter.keys.knows(key)
+        is_new = not self.parts.dupefilter.knows(key)
         if is_new:
             self.elsewhere.discard(key)
         if not self.parts.schedule(request) and is_new:
@@ -226,7 +222,9 @@ class Crawl:
     def _check_is_held(self, request: Request) -> None:
         """What is not sent stands in the database, for reasons that hold."""
         assert not request.meta.get("retry_times")
-        assert not request.meta.get("redirect_urls")
+        for url in request.meta.get("redirect_urls", ()):  # such a redirect may set a cookie
+            assert key_of(url) != key_of(request.url), f"a redirect back to {url}"
+            assert not self._same(request.url, {key_of(url): url}), f"a redirect onto itself: {url}"
         select = "SELECT state FROM held WHERE fingerprint = ? ORDER BY id"
         states = self.database.read(select, key_of(request.url))
         assert states, f"held nowhere: {request.url}"

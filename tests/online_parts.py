@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.online import audits, learner, mining, verdicts
+from scrapy_urlnorm.crawl.online import audits, frontier, learner, mining
 from scrapy_urlnorm.crawl.online.learner import Learner
 from scrapy_urlnorm.crawl.settings import LEARN, PAIRS, STORE, Config
 from scrapy_urlnorm.exceptions import StoreError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.stores import Seen
 
 # No reactor runs here: a page that is fetched again arrives when `Parts.download` says so.
-verdicts.deferred_from_coro = ensureDeferred  # type: ignore[assignment]
+frontier.deferred_from_coro = ensureDeferred  # type: ignore[assignment]
 
 SITE = "shop.test"
 BARE, WWW = "http://shop.test", "http://www.shop.test"
@@ -51,13 +51,13 @@ class Miner:
     current = None
     has_time = False
 
-    def __init__(self, _: object, on_mined: Callable[[Mined], None]) -> None:
+    def __init__(self, on_mined: Callable[[Mined], None]) -> None:
         self.on_mined = on_mined
 
-    def request(self, site: str) -> None:
+    def mine(self, job: object) -> None:
         pass
 
-    mine_at_once = request
+    mine_at_once = mine
 
     def close(self) -> None:
         pass
@@ -91,7 +91,7 @@ class Parts:
         self.database = database or Database()
         spec = store if isinstance(store, str) else "memory"
         settings_of_crawl = Settings({STORE: spec, LEARN: "redirects", PAIRS: 0, **settings})
-        config = Config.from_settings(settings_of_crawl)
+        config = Config(settings_of_crawl)
         fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
         self.dupefilter = UrlNormDupeFilter(
             config.new_store("shop", self.database) if store is spec else store,
@@ -121,13 +121,13 @@ class Parts:
         ):
             self.learner = Learner(crawler, config, fingerprinter, self.dupefilter, self.database)
         self.learner.attach_scheduler()
-        self.dupefilter.consult(self.learner)
+        self.dupefilter.on_arrival = self.learner.on_arrival
 
     def new_queue(self) -> deque[Request]:
         return deque()
 
-    def _new_miner(self, *arguments: object) -> Miner:
-        self.miner = Miner(*arguments)  # type: ignore[arg-type]
+    def _new_miner(self, on_mined: Callable[[Mined], None]) -> Miner:
+        self.miner = Miner(on_mined)
         return self.miner
 
     def close(self) -> None:

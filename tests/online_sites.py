@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
+from scrapy_urlnorm.url import get_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -37,7 +37,6 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
         while not self._answers():
@@ -57,12 +56,10 @@ class RedisServer:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
         assert self._process is not None
         return self._process.pid
 
     def kill(self) -> None:
-        """What is not on its disk is lost."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -78,7 +75,6 @@ class RedisServer:
 
 
 def free_port() -> int:
-    """A port that nothing listens on right now, low enough for a cluster's second one."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

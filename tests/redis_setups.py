@@ -19,7 +19,6 @@ _REPLICATES_AS = ("--masteruser", "repl", "--masterauth", "pass")
 
 
 def until(true: Callable[[], object], what: str) -> None:
-    """Ask until something is so."""
     deadline = time.monotonic() + 60
     while True:
         with suppress(redis.RedisError):
@@ -58,17 +57,14 @@ class Setup:
         return self._clients[server].info("replication").get(name)
 
     def master(self) -> RedisServer:
-        """The server that has the queue now."""
         raise NotImplementedError
 
     def cut(self) -> None:
-        """The replica of the master is told nothing any more."""
         client = self._clients[self.master()]
         client.execute_command("ACL SETUSER repl off")
         client.client_kill_filter(_type="replica")
 
     def kill_master(self) -> None:
-        """And do not wait for what comes then."""
         self.master().kill()
 
 

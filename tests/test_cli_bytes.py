@@ -6,14 +6,11 @@ import gzip
 import json
 
 import pytest
-from cli_runner import Runner
 from scrapy import Request
 from w3lib.url import canonicalize_url, safe_url_string
 
-from scrapy_urlnorm import Normalizer, UrlNormRequestFingerprinter, load_site_rules
+from scrapy_urlnorm import Normalizer, load_site_rules
 from scrapy_urlnorm.logs import read_log
-from scrapy_urlnorm.normalizer import KEY_VERSION
-from scrapy_urlnorm.stores import open_store
 
 RAW = b"http://a.example/\xe9?q=\xfc"
 SENT = "http://a.example/%E9?q=%FC"
@@ -28,26 +25,7 @@ SPELLINGS = [
 ]
 
 
-@pytest.fixture
-def run(capfdbinary, monkeypatch):
-    """Run the command line in this process."""
-    return Runner(capfdbinary, monkeypatch)
-
-
-@pytest.fixture
-def file(tmp_path):
-    """Write bytes to a file and return its path."""
-
-    def file(data, name="urls"):
-        path = tmp_path / name
-        path.write_bytes(data)
-        return path
-
-    return file
-
-
 def strict(text):
-    """Read JSON as a reader does that refuses what is not Unicode."""
     value = json.loads(text)
     json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
@@ -67,14 +45,12 @@ def test_the_key_is_that_of_the_bytes(run, file, raw, sent):
 
 @pytest.mark.parametrize(("raw", "sent"), SPELLINGS)
 def test_a_crawl_has_the_same_key(run, file, raw, sent):
-    """The key of a line is the key of the request that Scrapy makes of its bytes."""
     request = Request(safe_url_string(raw))
     assert run("normalize", "-f", file(raw)).out == Normalizer().normalize(request.url) + "\n"
     assert Normalizer().normalize(sent) == sent
 
 
 def test_dedupe_compares_the_bytes_and_prints_the_lines(run, file):
-    """Two spellings of the same bytes are one page; the first comes out as it stands."""
     lines = RAW + b"\n" + SENT.encode() + b"\nhttp://a.example/\xe8\n"
     first = [RAW.decode("utf-8", "surrogateescape"), "http://a.example/\udce8"]
     assert run("dedupe", "-q", file(lines)).out.splitlines() == first
@@ -88,7 +64,6 @@ def test_dedupe_compares_the_bytes_and_prints_the_lines(run, file):
 @pytest.mark.parametrize("verb", ["normalize", "explain"])
 @pytest.mark.parametrize("raw", [RAW, b"caf\xe9", b"http://[::1\xff"])
 def test_json_can_be_read_by_strict_readers(run, verb, raw):
-    """No half of a surrogate pair stands in JSON, whatever the bytes were."""
     assert strict(run(verb, "--json", "-", stdin=raw).out)["url"].isascii()
 
 
@@ -123,12 +98,10 @@ LOGS = [
 
 @pytest.mark.parametrize(("format", "data"), LOGS)
 def test_logs_are_read_as_clients_send_them(file, format, data):
-    """Every format gives the URL with its bytes percent-encoded."""
     assert [row.url for row in read_log(str(file(data)), format=format)] == [SENT]
 
 
 def test_links_in_logs_are_read_as_clients_send_them(file):
-    """The target of a redirect and the canonical link too, absolute or not."""
     row = b'{"url": "http://a.example/", "location": "/\xe9", "canonical": "http://a.example/\xfc"}'
     [found] = read_log(str(file(row)), format="jsonl")
     assert found.location == "http://a.example/%E9"
@@ -136,30 +109,8 @@ def test_links_in_logs_are_read_as_clients_send_them(file):
 
 
 def test_an_access_log_unescapes_quotes_and_backslashes(file):
-    """What Apache escapes with a backslash is the character behind it."""
     log = read_log(str(file(ACCESS % rb"http://a.example/?q=\"a\\b")), format="access")
     assert [row.url for row in log] == ['http://a.example/?q="a\\b']
-
-
-@pytest.mark.parametrize(("format", "data"), LOGS)
-def test_rekey_makes_the_keys_of_a_crawl(run, file, tmp_path, format, data):
-    """A log in another encoding fills the store with keys that a crawl looks up."""
-    store = f"sqlite:{tmp_path}/seen"
-    assert run("rekey", file(data), "--format", format, "--store", store).code == 0
-    key = UrlNormRequestFingerprinter(Normalizer()).fingerprint(Request(safe_url_string(RAW)))
-    with open_store(store, key_version=KEY_VERSION, digest=Normalizer().digest) as seen:
-        assert key in seen
-
-
-def test_import_seen_finds_the_urls_of_a_list(run, file, tmp_path):
-    """A list in another encoding is found in the set that a crawl of its bytes left behind."""
-    from scrapy.utils.request import fingerprint
-
-    seen = file(fingerprint(Request(safe_url_string(RAW))).hex().encode() + b"\n", "requests.seen")
-    store = f"sqlite:{tmp_path}/seen"
-    code, _, err = run("import-seen", seen, "--urls", file(RAW), "--store", store)
-    assert code == 0
-    assert "1 of them in the old set" in err
 
 
 def test_mine_writes_rules_of_any_encoding(run, file, tmp_path):

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import pytest
-from cli_runner import Runner
 
 from scrapy_urlnorm import Normalizer, load_site_rules
 
 
-@pytest.fixture
-def run(capfdbinary, monkeypatch):
-    """Run the command line in this process."""
-    return Runner(capfdbinary, monkeypatch)
-
-
 def rows(site="shop.example", pages=40, start=0):
-    """A site where ``view`` means nothing and ``id`` everything."""
     for n in range(start, start + pages):
         for view in ("", f"&view=a{n}", f"&view=b{n}"):
             yield {
@@ -34,20 +22,15 @@ def rows(site="shop.example", pages=40, start=0):
 
 
 @pytest.fixture
-def log(tmp_path):
-    """Write rows as a log and return its path."""
-
+def log(file):
     def log(rows, name="crawl.jsonl"):
-        path = tmp_path / name
         data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-        return path
+        return file(gzip.compress(data) if name.endswith("gz") else data, name)
 
     return log
 
 
 def test_mine_writes_a_rule_file(run, log, tmp_path):
-    """Each site of all logs is reported, and its rules stand in the file."""
     path = tmp_path / "rules.toml"
     code, out, err = run(
         "mine", log(rows()), log(rows("b.example"), "b.jsonl.gz"), "-o", path, "--processes", 1
@@ -67,34 +50,19 @@ def test_mine_writes_a_rule_file(run, log, tmp_path):
 
 
 def test_mine_prints_rules_without_a_file(run, log, tmp_path):
-    """Standard output is the rule file then, and standard error the report."""
+    """Standard output is the rule file then, and standard error the report; or both are JSON."""
     code, out, err = run("mine", log(rows()))
     assert code == 0
     path = tmp_path / "printed.toml"
     path.write_text(out)
     assert len(load_site_rules(path)) == 1
     assert "80 of 80" in err
-
-
-def test_mine_as_json(run, log):
-    """The report as one object."""
-    report = json.loads(run("mine", "--json", log(rows())).out)
-    [site] = report["sites"]
+    [site] = json.loads(run("mine", "--json", log(rows())).out)["sites"]
     assert (site["site"], site["urls"], site["redundant"]) == ("shop.example", 120, 80)
     assert site["rules"][0]["kind"] == "drop-param"
 
 
-def test_mine_reads_standard_input(run, log):
-    """``-`` once is fine, twice is wrong usage."""
-    data = log(rows()).read_bytes()
-    assert "drop-param" in run("mine", "-", stdin=data).out
-    code, _, err = run("mine", "-", "-", stdin=data)
-    assert code == 2
-    assert "can be read once" in err
-
-
 def test_mining_again_keeps_what_people_wrote(run, log, tmp_path):
-    """Comments, hand-written and rejected rules survive, and a second run changes nothing."""
     path = tmp_path / "rules.toml"
     run("mine", log(rows()), "-o", path)
     text = path.read_text()
@@ -109,7 +77,6 @@ def test_mining_again_keeps_what_people_wrote(run, log, tmp_path):
 
 
 def test_mining_again_replaces_what_was_learned(run, log, tmp_path):
-    """A learned rule that the site's new log does not bear out goes; other sites' rules stay."""
     path = tmp_path / "rules.toml"
     run("mine", log([*rows(), *rows("b.example")]), "-o", path)
     moved = [{**row, "url": row["url"].replace("view", "look")} for row in rows()]
@@ -122,7 +89,6 @@ def test_mining_again_replaces_what_was_learned(run, log, tmp_path):
 
 
 def test_a_bad_row_stops_mining(run, log, tmp_path):
-    """File, line and reason are named and no rule is written; --skip-bad counts instead."""
     path = log(rows())
     path.write_text(path.read_text().replace('"status": 200', '"status": "OK"', 1))
     rules = tmp_path / "rules.toml"
@@ -137,7 +103,6 @@ def test_a_bad_row_stops_mining(run, log, tmp_path):
 
 
 def test_the_format_of_a_log_can_be_named(run, tmp_path):
-    """--format and --site read what does not say by itself what it is."""
     path = tmp_path / "access.log"
     path.write_text('1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.1" 200 1\n' * 3)
     code, _, err = run("mine", path)
@@ -151,16 +116,11 @@ def test_the_format_of_a_log_can_be_named(run, tmp_path):
 
 
 def test_a_log_without_contents_gives_no_active_rule(run, tmp_path):
-    """A bare list of URLs proposes at most, and the report says why."""
+    """A bare list of URLs proposes at most. Sites with nothing to say are counted."""
     path = tmp_path / "urls.txt"
     path.write_text("".join(row["url"] + "\n" for row in rows()))
     report = json.loads(run("mine", "--json", path).out)
     assert all(rule["status"] == "proposed" for site in report["sites"] for rule in site["rules"])
-
-
-def test_many_sites_with_nothing_to_say_are_one_line(run, tmp_path):
-    """A broad crawl's report names the sites where there is something, and counts the others."""
-    path = tmp_path / "urls.txt"
     path.write_text("".join(f"http://site{n}.example/\n" for n in range(500)))
     lines = run("mine", path).err.splitlines()
     assert lines[0].startswith("500 sites without redundant URLs; ")
@@ -169,14 +129,12 @@ def test_many_sites_with_nothing_to_say_are_one_line(run, tmp_path):
 
 @pytest.mark.parametrize("option", [("--risk", "2"), ("--risk", "x"), ("--noise", "-1")])
 def test_knobs_have_a_range(run, log, option):
-    """A risk that is no share is wrong usage, and the range is named."""
     code, _, err = run("mine", log(rows()), *option)
     assert code == 2
     assert "number from 0 to" in err
 
 
 def test_the_knobs_reach_the_learner(run, log, monkeypatch):
-    """What the user says of risk, noise, processes and sites is what mining is called with."""
     seen = {}
     options = ("--risk", "0.006", "--noise", "0.01", "--processes", "3", "--after", "a.example")
 
@@ -190,34 +148,7 @@ def test_the_knobs_reach_the_learner(run, log, monkeypatch):
     assert seen == {**given, "rows": 120}
 
 
-def test_an_interrupted_run_leaves_the_file_as_it_was(log, tmp_path):
-    """Ctrl-C while a log is read: exit code 130, no half-written file, the old one untouched."""
-    path = tmp_path / "rules.toml"
-    for before in (None, "# nothing yet\n"):
-        if before is not None:
-            path.write_text(before)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy_urlnorm", "mine", "-", "-o", path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"},
-        )
-        # More than a pipe holds: once it is written, it is being read.
-        process.stdin.write(
-            b'{"url": "http://a.example/", "status": 200, "digest": "1"}\n' * 50_000
-        )
-        process.stdin.flush()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate()
-        assert process.returncode == 130
-        assert err == b"python -m scrapy_urlnorm mine: interrupted\n"
-        assert sorted(p.name for p in tmp_path.iterdir()) == ([] if before is None else [path.name])
-    assert path.read_text() == before
-
-
 def test_evaluate_measures_with_and_without_the_rules(run, log, tmp_path):
-    """Learned on some pages, measured on others: all found, none merged wrongly."""
     path = tmp_path / "rules.toml"
     run("mine", log(rows()), "-o", path)
     other = log(rows(start=100), "other.jsonl")
@@ -233,37 +164,23 @@ def test_evaluate_measures_with_and_without_the_rules(run, log, tmp_path):
     assert measured["with"]["false_merges"] == 0
 
 
+HTML, CSS = {"status": 200, "mime": "text/html"}, {"status": 200, "mime": "text/css", "digest": "p"}
 MIXED = [
-    {
-        "url": "https://shop.example/feed",
-        "status": 200,
-        "mime": "application/rss+xml",
-        "digest": "f",
-    },
-    {
-        "url": "https://shop.example/a.css",
-        "status": 200,
-        "mime": "text/css",
-        "digest": "p",
-        "len": 0,
-    },
-    {
-        "url": "https://shop.example/b.css",
-        "status": 200,
-        "mime": "text/css",
-        "digest": "p",
-        "len": 9,
-    },
-    {"url": "https://shop.example/gone", "status": 404, "mime": "text/html", "digest": "g"},
-    {"url": "https://shop.example/nowhere", "status": 302, "mime": "text/html"},
-    {"url": "https://shop.example/moved", "status": 301, "location": "https://shop.example/gone"},
-    {"url": "https://shop.example/empty", "status": 200, "mime": "text/html"},
-    {"url": "https://shop.example/none", "status": 204},
+    {"url": f"https://shop.example/{path}", **row}
+    for path, row in (
+        ("feed", {"status": 200, "mime": "application/rss+xml", "digest": "f"}),
+        ("a.css", CSS | {"len": 0}),
+        ("b.css", CSS | {"len": 9}),
+        ("gone", HTML | {"status": 404, "digest": "g"}),
+        ("nowhere", HTML | {"status": 302}),
+        ("moved", {"status": 301, "location": "https://shop.example/gone"}),
+        ("empty", HTML),
+        ("none", {"status": 204}),
+    )
 ]
 
 
 def test_what_is_left_out_is_said(run, log, tmp_path):
-    """Both verbs count the rows that are no pages, by the reason."""
     path, rules = log([*rows(), *MIXED, *rows(pages=1)]), tmp_path / "rules.toml"
     reasons = (
         "2 small files, 1 error (status 400 and above), 1 other answer (not 200), "
@@ -303,21 +220,7 @@ def test_a_target_that_cannot_be_is_found_out_first(run, log, tmp_path, name, re
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_a_target_that_breaks_later_is_named(run, log, tmp_path, monkeypatch):
-    """A disk that is full at the end is said of the file that the user named."""
-
-    def full(path, rules):
-        raise OSError(28, "No space left on device", ".rules.toml.x1y2")
-
-    monkeypatch.setattr("scrapy_urlnorm.cli.merge.save_site_rules", full)
-    path = tmp_path / "rules.toml"
-    code, _, err = run("mine", log(rows()), "-o", path)
-    assert code == 2
-    assert err.endswith(f"mine: {path}: No space left on device\n")
-
-
 def test_proposals_are_printed_once(run, log):
-    """A proposal stands in one line, with what it lacks."""
     err = run("mine", log([row for row in rows(pages=3) if "view=b" not in row["url"]])).err
     lines = [line for line in err.splitlines() if 'param="view"' in line]
     assert len(lines) == 1
@@ -335,7 +238,6 @@ def test_proposals_are_printed_once(run, log):
     ],
 )
 def test_the_three_kinds_of_rules_are_told_apart(run, log, tmp_path, options, advice):
-    """Who takes one option for another is told which one it is."""
     path = tmp_path / "rules.toml"
     path.write_text("")
     options = [option.replace("FILE", str(path)) for option in options]
@@ -345,7 +247,6 @@ def test_the_three_kinds_of_rules_are_told_apart(run, log, tmp_path, options, ad
 
 
 def test_evaluate_names_wrong_merges(run, log, tmp_path):
-    """A rule that merges two contents is counted, and the URLs are shown."""
     path = tmp_path / "rules.toml"
     path.write_text('[[rule]]\nsite = "shop.example"\nkind = "drop-param"\nparam = "id"\n')
     out = run("evaluate", "--rules", path, log(rows())).out
@@ -375,108 +276,9 @@ def test_evaluate_says_what_the_log_cannot_show(run, log, tmp_path):
 
 
 def test_evaluate_needs_contents(run, tmp_path):
-    """A list of URLs has nothing to measure by."""
     rules, path = tmp_path / "rules.toml", tmp_path / "urls.txt"
     rules.write_text("")
     path.write_text("http://a.example/\n")
     code, out, err = run("evaluate", "--rules", rules, path)
     assert (code, out) == (2, "")
     assert "none of 1 rows is a page or a file" in err
-
-
-def test_hash_seeds_do_not_show(log, tmp_path):
-    """Two processes with other hash seeds write the same rule file and the same report."""
-    path = log([*rows(), *rows("b.example")])
-    written = set()
-    for seed in ("1", "2"):
-        rules = tmp_path / f"rules{seed}.toml"
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy_urlnorm", "mine", path, "-o", rules],
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        )
-        written.add((done.stdout, rules.read_bytes()))
-    assert len(written) == 1
-
-
-SLOW = """
-import os, signal, sys
-from scrapy_urlnorm.learning import mining
-
-def report_on(job):
-    os.write(2, b"at work\\n")  # in one piece: another process writes the same
-    while True:
-        signal.pause()
-
-if __name__ == "__main__":
-    import slow  # by that name the other processes find it
-    mining.report_on = slow.report_on
-    from scrapy_urlnorm.cli import main
-    sys.exit(main(sys.argv[1:]))
-"""
-
-
-SECOND_SITE_SLOW = SLOW.replace(
-    "    os.write(2",
-    """    if job.site == "a.example":
-        return one_site.report_on(job)
-    os.write(2""",
-).replace("import mining", "import mining, one_site")
-
-
-@pytest.mark.parametrize("output", [True, False])
-def test_an_interrupted_run_keeps_the_sites_that_are_mined(log, tmp_path, output):
-    """Their rules are written; of the other sites the rule file keeps what it had."""
-    (tmp_path / "slow.py").write_text(SECOND_SITE_SLOW)
-    path = log([*rows("a.example"), *rows("b.example"), *rows("c.example")])
-    target = tmp_path / "rules.toml"
-    kept = '[[rule]]\nsite = "{}"\nkind = "drop-param"\nparam = "old"\nsource = "content"\n\n'
-    target.write_text("".join(kept.format(f"{name}.example") for name in "abc"))
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "slow.py",
-            "mine",
-            path,
-            *(["-o", target] if output else []),
-            "--processes",
-            "1",
-        ],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
-        text=True,
-    )
-    assert process.stderr.readline() == "at work\n"
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "the sites after a.example were not mined" in err
-    assert err.endswith("mine: interrupted\n")
-    if output:
-        found = [(rule.site, rule.param) for rule in load_site_rules(target)]
-        others = [("b.example", ("old",)), ("c.example", ("old",))]
-        assert sorted(found) == [("a.example", ("view",)), *others]
-    else:
-        assert 'param = "view"' in out
-
-
-def test_an_interrupted_run_does_not_wait_for_its_processes(log, tmp_path):
-    """Ctrl-C ends the processes that work on sites, however long they would go on."""
-    (tmp_path / "slow.py").write_text(SLOW)
-    path = log([*rows(), *rows("b.example")])
-    output = tmp_path / "rules.toml"
-    process = subprocess.Popen(
-        [sys.executable, "slow.py", "mine", path, "-o", output, "--processes", "2"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
-    )
-    assert process.stderr.readline() == b"at work\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err.endswith(b"mine: interrupted\n")
-    assert not output.exists()

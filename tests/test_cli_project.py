@@ -25,7 +25,6 @@ param = "ref"
 
 
 def test_inside_a_project_its_settings_hold(tmp_path):
-    """``scrapy urlnorm`` takes profile, rules and site rules from the settings; options go over."""
     pyproject = (Path(cli.__file__).parents[2] / "pyproject.toml").read_text()
     assert 'urlnorm = "scrapy_urlnorm.crawl.command:UrlNormCommand"' in pyproject
     info = tmp_path / "installed-0.dist-info"
@@ -89,7 +88,6 @@ WWW = "http://www.shop.example/?ref=1&b=2&a=1"
 
 
 def test_options_go_over_the_projects_settings(command):
-    """Profile, rules and site rules come from the settings, as far as no option says otherwise."""
     assert command("normalize", WWW) == (0, "http://shop.example/?b=2&a=1\n")
     assert command("normalize", "--profile", "default", WWW)[1] == "http://shop.example/?a=1&b=2\n"
     assert command("normalize", "--rule", "www=false", WWW)[1] == WWW + "\n"
@@ -98,7 +96,6 @@ def test_options_go_over_the_projects_settings(command):
 
 
 def test_wrong_usage_of_the_scrapy_command(command):
-    """Bad settings and a bad -s are Scrapy's usage errors; a bad verb is ours."""
     with pytest.raises(UsageError, match="URLNORM_PROFILE"):
         command("-s", "URLNORM_PROFILE=bold", "normalize", WWW)
     with pytest.raises(UsageError, match="NAME=VALUE"):
@@ -108,6 +105,15 @@ def test_wrong_usage_of_the_scrapy_command(command):
 
 
 def test_the_scrapy_command_describes_itself():
-    """``scrapy urlnorm -h`` names every verb."""
     text = UrlNormCommand().long_desc()
     assert all(f"{verb.name}: " in text for verb in VERBS)
+
+
+def test_a_verb_fills_the_store_of_the_project(command, tmp_path):
+    """If it can make the keys that its crawls use."""
+    (tmp_path / "urls").write_text("http://a.example/\n")
+    argv = ("-s", f"URLNORM_STORE=sqlite:{tmp_path}/seen", "rekey", str(tmp_path / "urls"))
+    assert command("-s", "REQUEST_FINGERPRINTER_CLASS=loopback.Follow", *argv)[0] == 2
+    assert not (tmp_path / "seen").exists()
+    assert command(*argv)[0] == 0
+    assert (tmp_path / "seen").exists()

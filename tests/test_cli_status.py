@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import signal
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_urlnorm.cli import learn, main, status
+from scrapy_urlnorm.cli import learn, main, verb
 from scrapy_urlnorm.learning import survey
+from scrapy_urlnorm.logs.source import MAX_LINE
 
 RULES = '[[rule]]\nsite = "a.example"\nkind = "drop-param"\nparam = "x"\n'
 
@@ -34,7 +36,7 @@ def terminal(monkeypatch):
 
     def begin():
         monkeypatch.setattr(sys, "stderr", stream)
-        monkeypatch.setattr(status, "_EVERY", 0.01)
+        monkeypatch.setattr(verb, "_EVERY", 0.01)
         return wait_for
 
     yield begin
@@ -44,15 +46,12 @@ def terminal(monkeypatch):
 
 @pytest.fixture
 def log(tmp_path):
-    """Return a log of one page."""
     path = tmp_path / "log.jsonl"
     path.write_text('{"url": "http://a.example/", "status": 200, "digest": "1"}\n')
     return path
 
 
 def test_mine_says_what_it_does_throughout(terminal, log, tmp_path, monkeypatch):
-    """While rows are read, and while sites are mined, however long one of them takes."""
-
     wait_for = terminal()
 
     def slowly(rows, **knobs):
@@ -70,7 +69,6 @@ def test_mine_says_what_it_does_throughout(terminal, log, tmp_path, monkeypatch)
 
 
 def test_evaluate_says_what_it_does_throughout(terminal, log, tmp_path, monkeypatch):
-    """While rows are read, and while each of the two columns is measured."""
     wait_for = terminal()
     path = tmp_path / "rules.toml"
     path.write_text(RULES)
@@ -85,13 +83,42 @@ def test_evaluate_says_what_it_does_throughout(terminal, log, tmp_path, monkeypa
     assert main(["evaluate", "--rules", str(path), str(log)]) == 0
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [("normalize", "-"), ("explain", "-"), ("dedupe", "-"), ("dedupe", "--counts", "-")],
+    ids=" ".join,
+)
+def test_every_long_list_shows_progress(terminal, monkeypatch, argv):
+    wait_for = terminal()
+    pieces = iter([b"http://a.example/\n" * 2_000, b"b" * (MAX_LINE + 1)])
+
+    class Slow(io.RawIOBase):
+        rest = next(pieces)
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            if not self.rest:
+                wait_for("2,000 URLs, 0 s")
+                self.rest = next(pieces, b"")
+            some, self.rest = self.rest[: len(buffer)], self.rest[len(buffer) :]
+            buffer[: len(some)] = some
+            return len(some)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Slow())))
+    assert main(list(argv)) == 2
+    message = f"scrapy-urlnorm {argv[0]}: standard input, line 2001: longer than {MAX_LINE} bytes"
+    assert f"\r\x1b[K{message}" in wait_for(message)
+
+
 def test_nothing_is_left_behind(terminal):
     """The timer and its signal are as they were, after an error too, and the line is empty."""
     wait_for = terminal()
     before = signal.getsignal(signal.SIGALRM)
 
     def fail():
-        with status.Status(lambda: "busy"):
+        with verb.Progress(lambda: "busy"):
             wait_for("busy, 0 s")
             raise OSError("broken")
 
@@ -107,6 +134,6 @@ def test_a_log_file_is_no_terminal(tmp_path, monkeypatch):
     """Where nobody is looking, no timer runs."""
     with Path(tmp_path / "err").open("w") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
-        with status.Status(lambda: "busy"):
+        with verb.Progress(lambda: "busy"):
             assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert (tmp_path / "err").read_text() == ""

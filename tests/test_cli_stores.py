@@ -1,62 +1,75 @@
-"""Verbs on seen-sets: what a crawl with other rules finds in the store they fill."""
+"""rekey and import-seen: what a crawl with other rules finds in the store they fill."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
-from cli_runner import Runner
+from hypothesis import example, given
 from loopback import Site, crawl, page
 from redis_server import RedisServer
 from scrapy import Request
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.request import fingerprint as stock_fingerprint
+from strategies import anything
 
 from scrapy_urlnorm import Normalizer, load_site_rules
+from scrapy_urlnorm.cli.stores import fingerprints_of
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.stores import open_store
 
-URLS = ["http://a.test/", "http://a.test/b?y=1&x=2&utm_source=z", "http://a.test/c?sid=1"]
+URLS = ["http://a.test/", "http://a.test/b?y=1&x=2&utm_source=z", "http://a.test/%7Ec?sid=1#top"]
+NOT_SEEN = ["http://a.test/d", "http://a.test/b?x=2", "mailto:a@b.test", "no URL"]
+PROFILES = ["safe", "default", "aggressive"]
+
+
+def seen(store, urls, normalizer=None, **options):
+    normalizer = normalizer or Normalizer()
+    fingerprint = UrlNormRequestFingerprinter(normalizer).fingerprint
+    spec = store if isinstance(store, str) else f"sqlite:{store}"
+    options |= {"digest": normalizer.digest, "key_version": KEY_VERSION}
+    with open_store(spec, **options) as keys:
+        return [fingerprint(Request(url)) in keys for url in urls]
 
 
 @pytest.fixture
-def run(capfdbinary, monkeypatch):
-    """Run the command line in this process."""
-    return Runner(capfdbinary, monkeypatch)
+def lists(file):
+    return lambda *urls, name="urls": file("".join(f"{url}\n" for url in urls), name)
 
 
-def seen(path, urls, normalizer=None):
-    """Which URLs a store holds, as a crawl would ask it."""
-    normalizer = normalizer or Normalizer()
-    fingerprint = UrlNormRequestFingerprinter(normalizer).fingerprint
-    store = open_store(f"sqlite:{path}", digest=normalizer.digest, key_version=KEY_VERSION)
-    store.open()
-    try:
-        return [fingerprint(Request(url)) in store for url in urls]
-    finally:
-        store.close()
+@pytest.fixture
+def log(file):
+    return file("".join(json.dumps({"url": url}) + "\n" for url in [*NOT_SEEN, *URLS]))
 
 
-def test_rekey_builds_a_store_for_other_rules(run, tmp_path):
-    """Every URL of the log is seen under the new rules, and so are its other spellings."""
-    log, path, rules = tmp_path / "log", tmp_path / "new.seen", tmp_path / "rules.toml"
-    log.write_text("".join(json.dumps({"url": url, "status": 200}) + "\n" for url in URLS))
+@pytest.fixture(scope="module")
+def server():
+    redis = pytest.importorskip("redis")
+    with RedisServer() as running, redis.Redis.from_url(running.url) as client:
+        yield running.url, client
+
+
+# --- rekey ----------------------------------------------------------------------------------
+
+
+def test_rekey_builds_a_store_for_other_rules(run, lists, tmp_path):
+    path, rules = tmp_path / "new.seen", tmp_path / "rules.toml"
     rules.write_text('[[rule]]\nsite = "a.test"\nkind = "drop-param"\nparam = "sid"\n')
-    code, out, err = run("rekey", log, "--site-rules", rules, "--store", f"sqlite:{path}")
+    argv = ("rekey", lists(*URLS), "--site-rules", rules, "--store", f"sqlite:{path}")
+    code, out, err = run(*argv)
     assert (code, out) == (0, "")
     assert "3 rows, 3 new keys" in err
-    normalizer = Normalizer(site_rules=load_site_rules(rules))
-    asked = [*URLS, "http://a.test/c?sid=2", "http://a.test/b?x=2&y=1", "http://a.test/d"]
-    assert seen(path, asked, normalizer) == [True] * 5 + [False]
+    asked = [*URLS, "http://a.test/~c?sid=2", "http://a.test/b?x=2&y=1", "http://a.test/d"]
+    rules = Normalizer(site_rules=load_site_rules(rules))
+    assert seen(path, asked, rules) == [True] * 5 + [False]
 
 
-def test_a_store_of_other_rules_is_refused(run, tmp_path):
-    """What is there already stays as it is, and the way on is said."""
-    log, path = tmp_path / "log", tmp_path / "seen"
-    log.write_text(URLS[0] + "\n")
+def test_a_store_of_other_rules_is_refused(run, lists, tmp_path):
+    """What is there already stays as it is, and the way on is said. One in memory is of no use."""
+    log, path = lists(URLS[0]), tmp_path / "seen"
     assert run("rekey", log, "--store", f"sqlite:{path}").code == 0
     before = path.read_bytes()
     code, _, err = run("rekey", log, "--store", f"sqlite:{path}", "--profile", "aggressive")
@@ -64,20 +77,29 @@ def test_a_store_of_other_rules_is_refused(run, tmp_path):
     assert str(path) in err
     assert path.read_bytes() == before
     assert "0 new keys" in run("rekey", log, "--store", f"sqlite:{path}").err
+    for argv in (("rekey", log), ("rekey", log, "--store", "memory"), ("import-seen", "x")):
+        code, _, err = run(*argv)
+        assert code == 2
+        assert "--store" in err
 
 
-@pytest.mark.parametrize(
-    "argv", [("rekey", "-"), ("import-seen", "x"), ("rekey", "-", "--store", "memory")]
-)
-def test_a_store_must_be_named(run, argv):
-    """Filling a set in memory and forgetting it is no use to anybody."""
-    code, _, err = run(*argv, stdin=b"http://a.test/\n")
+def test_a_store_in_redis_needs_the_name_of_its_spider(run, lists, server):
+    url, client = server
+    log = lists(URLS[0])
+    code, _, err = run("rekey", log, "--store", url)
     assert code == 2
-    assert "--store" in err
+    assert "--spider NAME" in err
+    assert "?prefix=SPIDER:urlnorm" in err
+    assert run("rekey", log, "--store", url, "--spider", "shoes").code == 0
+    assert client.exists("shoes:urlnorm:identity")
+    assert run("rekey", log, "--store", url + "?prefix=hats").code == 0
+    assert client.exists("hats:identity")
+
+
+# --- import-seen without a list --------------------------------------------------------------
 
 
 def write_seen(path, kind, urls=URLS):
-    """Write a requests.seen as Scrapy does, or did."""
     keys = [stock_fingerprint(Request(url)) for url in urls]
     if kind == "text":
         path.write_text("".join(key.hex() + "\n" for key in keys))
@@ -87,25 +109,18 @@ def write_seen(path, kind, urls=URLS):
 
 @pytest.mark.parametrize("kind", ["text", "bytes"])
 def test_import_seen_takes_over_what_holds(run, tmp_path, kind):
-    """URLs that our rules leave as Scrapy does are seen; the others are fetched once more."""
     path, store = tmp_path / "requests.seen", tmp_path / "new.seen"
-    write_seen(path, kind)
+    urls = [*URLS[:2], "http://a.test/c?sid=1"]
+    write_seen(path, kind, urls)
     code, _, err = run("import-seen", path, "--store", f"sqlite:{store}")
     assert code == 0
     assert "3 fingerprints, 3 of them new" in err
     assert "fetched once more" in err
-    assert seen(store, URLS) == [True, False, True]
+    assert seen(store, urls) == [True, False, True]
     assert seen(store, ["http://a.test/c?sid=1#x", "http://A.TEST"]) == [True, True]
-
-
-@pytest.mark.parametrize("kind", ["text", "bytes"])
-def test_a_cut_off_requests_seen_is_read_as_far_as_it_goes(run, tmp_path, kind):
-    """A crawl that was killed leaves half a fingerprint at the end."""
-    path, store = tmp_path / "requests.seen", tmp_path / "new.seen"
-    write_seen(path, kind)
+    # A crawl that was killed leaves half a fingerprint at the end.
     path.write_bytes(path.read_bytes()[:-7])
-    assert "2 fingerprints" in run("import-seen", path, "--store", f"sqlite:{store}").err
-    assert seen(store, URLS) == [True, False, False]
+    assert "2 fingerprints" in run("import-seen", path, "--store", f"sqlite:{store}2").err
 
 
 def test_import_seen_of_a_real_crawl(run, tmp_path):
@@ -123,20 +138,27 @@ def test_import_seen_of_a_real_crawl(run, tmp_path):
     assert sorted(result.pages) == ["d", "home"], "b and c were seen, d was not"
 
 
-@pytest.mark.parametrize("data", [b"", b"hello world", b"\0\x03abc\0\x03abc", b"ab\ncd\n"])
-def test_what_scrapy_did_not_write_is_refused(run, tmp_path, data):
-    """A file of something else, or of another fingerprinter, gives no keys."""
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "does not hold the fingerprints"),
+        (b"hello world", "does not hold the fingerprints"),
+        (b"\0\x03abc\0\x03abc", "does not hold the fingerprints"),
+        (b"ab\ncd\n", "does not hold the fingerprints"),
+        (b"SQLite format 3\0", "is a store of this package already"),
+    ],
+)
+def test_what_scrapy_did_not_write_is_refused(run, tmp_path, data, said):
     path = tmp_path / "requests.seen"
     path.write_bytes(data)
     code, _, err = run("import-seen", path, "--store", f"sqlite:{tmp_path}/seen")
     assert code == 2
-    assert "does not hold the fingerprints" in err
+    assert said in err
     assert not (tmp_path / "seen").exists()
 
 
 @pytest.mark.parametrize("rule", ["sort-query", "remove-fragment"])
 def test_import_seen_is_refused_where_it_would_lose_pages(run, tmp_path, rule):
-    """Rules that keep apart what Scrapy merged would take pages for seen that were not."""
     path = tmp_path / "requests.seen"
     write_seen(path, "text")
     for options in (["--profile", "safe"], ["--rule", f"{rule}=false"]):
@@ -147,121 +169,98 @@ def test_import_seen_is_refused_where_it_would_lose_pages(run, tmp_path, rule):
     assert not (tmp_path / "x").exists()
 
 
-def test_our_own_store_is_no_requests_seen(run, tmp_path):
-    """Mixing the two up is said, and nothing is written."""
-    log, path = tmp_path / "log", tmp_path / "seen"
-    log.write_text(URLS[0] + "\n")
-    run("rekey", log, "--store", f"sqlite:{path}")
-    code, _, err = run("import-seen", path, "--store", f"sqlite:{tmp_path}/new")
+# --- import-seen with a list -----------------------------------------------------------------
+
+
+@pytest.fixture(params=["requests.seen", "scrapy-redis", "scrapy-redis with Scrapy's"])
+def old(request, tmp_path):
+    """The arguments that name a seen-set which the real dupefilter wrote, of one URL more."""
+    requests = [Request(url) for url in [*URLS, "http://a.test/in-no-log"]]
+    if request.param == "requests.seen":
+        dupefilter = RFPDupeFilter(str(tmp_path), fingerprinter=RequestFingerprinter())
+        assert not any(map(dupefilter.request_seen, requests))
+        dupefilter.close("finished")
+        return (tmp_path / "requests.seen",)
+    url, client = request.getfixturevalue("server")
+    theirs = pytest.importorskip("scrapy_redis.dupefilter").RFPDupeFilter
+    dupefilter = theirs(client, request.node.name)
+    if "Scrapy's" in request.param:
+        dupefilter.request_fingerprint = lambda each: stock_fingerprint(each).hex()
+    assert not any(map(dupefilter.request_seen, requests))
+    return (url, "--key", request.node.name)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_was_seen_is_seen_under_any_rules(run, tmp_path, log, old, profile):
+    """Of the URLs of the log those of the old set, no other; the rest of the set is counted."""
+    path = tmp_path / "new.seen"
+    argv = ("--urls", log, "--store", f"sqlite:{path}", "--profile", profile)
+    code, out, err = run("import-seen", *old, *argv)
+    assert (code, out) == (0, "")
+    assert "7 URLs, 3 of them in the old set, 3 new keys. 1 of its 4 fingerprints" in err
+    asked = [*URLS, *NOT_SEEN[:2]]
+    assert seen(path, asked, Normalizer(profile)) == [True] * 3 + [False] * 2
+    assert "3 of them in the old set, 0 new keys" in run("import-seen", *old, *argv).err
+
+
+def test_several_lists_are_one(run, lists, tmp_path, old):
+    one = lists(URLS[0], *URLS, NOT_SEEN[0], name="one")
+    two = lists(URLS[0], "http://a.test/in-no-log", name="two")
+    argv = ("import-seen", *old, "--store", f"sqlite:{tmp_path}/new.seen", "--urls")
+    code, _, err = run(*argv, lists("http://b.test/"))
     assert code == 2
-    assert "already" in err
+    assert "of 1 URL none is in" in err
+    assert not (tmp_path / "new.seen").exists()
+    err = run(*argv, one, "--urls", two).err
+    assert "7 URLs, 6 of them in the old set, 4 new keys. 0 of its 4 fingerprints" in err
 
 
-@pytest.fixture(scope="module")
-def server():
-    """The client and the URL of a Redis of this module."""
-    redis = pytest.importorskip("redis")
-    with RedisServer() as running:
-        client = redis.Redis.from_url(running.url)
-        yield client, running.url
-        client.close()
-
-
-def test_a_store_in_redis_needs_the_name_of_its_spider(run, tmp_path, server):
-    """Unless its prefix has none: with --spider the set that the spider's crawl will ask."""
-    client, url = server
-    log = tmp_path / "log"
-    log.write_text(URLS[0] + "\n")
-    code, _, err = run("rekey", log, "--store", url)
-    assert code == 2
-    assert "--spider NAME" in err
-    assert "?prefix=SPIDER:urlnorm" in err
-    assert run("rekey", log, "--store", url, "--spider", "shop").code == 0
-    assert client.exists("shop:urlnorm:identity")
-    assert run("rekey", log, "--store", url + "?prefix=shops").code == 0
-    assert client.exists("shops:identity")
-
-
-def test_import_seen_reads_scrapy_redis(run, tmp_path, server):
-    """The members of its set are hexadecimal fingerprints; anything else is refused."""
-    client, url = server
-    client.sadd("spider:seen", stock_fingerprint(Request(URLS[0])).hex())
-    argv = ("import-seen", url, "--store", f"sqlite:{tmp_path}/seen")
-    assert "--key" in run(*argv).err
-    argv += ("--key", "spider:seen")
-    assert "--urls" in run(*argv).err
-    assert "1 fingerprint, 1 of them new" in run(*argv, "--check", URLS[0]).err
-    assert seen(tmp_path / "seen", URLS) == [True, False, False]
-    client.sadd("spider:seen", "hello")
-    code, _, err = run(*argv, "--check", URLS[0])
-    assert code == 2
-    assert "other things" in err
-
-
-def test_fingerprints_of_another_kind_are_not_taken_over(run, tmp_path, server):
-    """With what scrapy-redis's own dupefilter makes of a URL, no page would be found again."""
-    dupefilter = pytest.importorskip("scrapy_redis.dupefilter").RFPDupeFilter
-    client, url = server
-    theirs = dupefilter(client, "spider:theirs")
-    assert not theirs.request_seen(Request(URLS[0]))
-    argv = ("--store", f"sqlite:{tmp_path}/seen", "--check", URLS[0])
-    code, _, err = run("import-seen", url, "--key", "spider:theirs", *argv)
-    assert code == 2
-    assert repr(URLS[0]) in err
-    assert "rekey" in err
-    path = tmp_path / "requests.seen"
-    path.write_text(theirs.request_fingerprint(Request(URLS[0])) + "\n")
-    assert run("import-seen", path, *argv).code == 2
+def test_what_is_no_set_of_scrapy_redis_is_named(run, lists, tmp_path, server):
+    """Its key, the hashes without URLs, other members, other types; the extra that is missing."""
+    url, client = server
+    client.set("text", "x")
+    client.sadd("other", "hello")
+    argv = ("--store", f"sqlite:{tmp_path}/seen")
+    assert "name the URLs that were crawled with --urls" in run("import-seen", url, *argv).err
+    argv += ("--urls", lists(URLS[0]))
+    for place, key, said in (
+        (url, (), "name the set of scrapy-redis with --key"),
+        (url, ("--key", "other"), "other holds other things"),
+        (url, ("--key", "text"), "text: WRONGTYPE"),
+        ("redis://h:port", ("--key", "text"), "redis://h:port: "),
+    ):
+        code, _, err = run("import-seen", place, *key, *argv)
+        assert code == 2
+        assert said in err
     assert not (tmp_path / "seen").exists()
-    write_seen(path, "bytes")
-    assert run("import-seen", path, *argv).code == 0
 
 
-def test_without_redis_the_extra_is_named(run, tmp_path, monkeypatch):
-    """The error names the package and the command that installs it."""
+def test_without_redis_the_extra_is_named(run, log, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "redis", None)
-    argv = (
-        "import-seen",
-        "redis://localhost/0",
-        "--key",
-        "k",
-        "--store",
-        f"sqlite:{tmp_path}/seen",
-    )
-    code, _, err = run(*argv, "--check", URLS[0])
+    argv = ("--key", "k", "--urls", log, "--store", f"sqlite:{tmp_path}/seen")
+    code, _, err = run("import-seen", "redis://localhost/0", *argv)
     assert code == 2
-    assert "pip install 'scrapy-urlnorm[redis]'" in err
+    assert "pip install 'redis'" in err
 
 
-def test_inside_a_project_its_own_store_is_filled(tmp_path):
-    """scrapy urlnorm rekey takes store and rules from the settings, if it can make their keys."""
-    info = tmp_path / "installed-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: installed\nVersion: 0\n")
-    (info / "entry_points.txt").write_text(
-        "[scrapy.commands]\nurlnorm = scrapy_urlnorm.crawl.command:UrlNormCommand\n"
-    )
-    store, log = tmp_path / "own.seen", tmp_path / "log"
-    log.write_text("".join(url + "\n" for url in URLS))
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop_settings\n")
-    settings = tmp_path / "shop_settings.py"
-    settings.write_text(f"URLNORM_STORE = 'sqlite:{store}'\nURLNORM_PROFILE = 'aggressive'\n")
+def test_from_a_set_in_redis_into_a_store_beside_it(run, log, server):
+    url, client = server
+    theirs = pytest.importorskip("scrapy_redis.dupefilter").RFPDupeFilter
+    assert not theirs(client, "shop:dupefilter").request_seen(Request(URLS[0]))
+    argv = ("import-seen", url, "--key", "shop:dupefilter", "--urls", log, "--store", url)
+    assert run(*argv).code == 2
+    assert run(*argv, "--spider", "shop").code == 0
+    assert seen(url, URLS, spider="shop") == [True, False, False]
 
-    def rekey(*options):
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", "urlnorm", *options, "rekey", str(log)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stderr
 
-    other = "REQUEST_FINGERPRINTER_CLASS=loopback.Follow"
-    code, err = rekey("-s", other)
-    assert code == 2
-    assert "are made by loopback.Follow" in err
-    assert not store.exists()
-    assert rekey()[0] == 0
-    assert seen(store, URLS, Normalizer("aggressive")) == [True, True, True]
+@given(anything)
+@example("http://bücher.test/ü?ß=%E9&a=b c#x")
+@example("http://[::1")
+def test_fingerprints_are_those_of_the_real_ones(url):
+    theirs = pytest.importorskip("scrapy_redis.dupefilter").RFPDupeFilter(None, "key")
+    try:
+        request = Request(url)
+        expected = [stock_fingerprint(request).hex(), theirs.request_fingerprint(request)]
+    except ValueError:
+        expected = []
+    assert [each.hex() for each in fingerprints_of(url)] == expected

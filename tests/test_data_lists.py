@@ -45,7 +45,8 @@ def in_path(kind: str, name: str, value: str, strength: str = "likely") -> bool:
 
 @pytest.mark.parametrize("table", data.TABLES)
 def test_head_explains_every_column(table: str) -> None:
-    """Each table starts with comments that name each of its columns."""
+    """Each table starts with comments that name each of its columns; none is left out."""
+    assert {path.stem for path in HERE.glob("*.tsv")} == set(data.TABLES)
     lines = (HERE / f"{table}.tsv").read_text(encoding="utf-8").splitlines()
     head = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
     text = "\n".join(head)
@@ -79,62 +80,6 @@ def test_rows_are_sorted_and_distinct(table: str) -> None:
     assert len(set(deciding)) == len(deciding)
 
 
-def test_a_malformed_row_is_refused() -> None:
-    """A row with a cell too many or too few does not pass in silence."""
-    with pytest.raises(ValueError, match="zip"):
-        data.parse_table("# head\nname\tvendor\na\n")
-
-
-def test_every_table_is_listed() -> None:
-    """No table in the directory is left out of the digest and of these tests."""
-    assert {path.stem for path in HERE.glob("*.tsv")} == set(data.TABLES)
-
-
-def test_tracking_names() -> None:
-    """A tracking name stands once, has a known way to match, and only a prefix has a star."""
-    rows = data.read_table("tracking_params")
-    assert {row["match"] for row in rows} == {"exact", "ignore", "prefix", "keep"}
-    assert all(("*" in row["name"]) == (row["match"] == "prefix") for row in rows)
-    lowered = [row["name"].lower() for row in rows]
-    assert len(set(lowered)) == len(lowered)
-
-
-@pytest.mark.parametrize("table", ["path_sessions", "session_params", "tracking_params"])
-def test_every_row_says_how_sure_it_is_and_why(table: str) -> None:
-    """A row is sure or likely, with a reason; a likely one has a reason of its own."""
-    rows = data.read_table(table)
-    assert {row["strength"] for row in rows} == set(data.STRENGTHS)
-    sure = {row["why"] for row in rows if row["strength"] == "sure"}
-    for row in rows:
-        assert row["strength"] == "sure" or row["why"] not in sure, row
-
-
-def test_likely_takes_what_is_sure_too() -> None:
-    """Who takes the likely names takes the sure ones."""
-    sure, likely = (data.tracking_params(strength) for strength in data.STRENGTHS)
-    assert sure.exact < likely.exact
-    assert all(name in likely for name in sure.exact | sure.folded)
-    assert set(sure.prefixes) < set(likely.prefixes)
-
-
-def test_prefixes_are_families() -> None:
-    """A prefix ends in an underscore after two or more characters: it is nobody's word."""
-    rows = data.read_table("tracking_params")
-    prefixes = {
-        row["name"][:-1].lower(): row["strength"] for row in rows if row["match"] == "prefix"
-    }
-    for row in rows:
-        if row["match"] in ("exact", "ignore"):
-            name = row["name"].lower()
-            found = [strength for prefix, strength in prefixes.items() if name.startswith(prefix)]
-            # A name that its family covers already is noise, unless it is surer than that.
-            assert not found or (found, row["strength"]) == (["likely"], "sure"), row
-    params = data.tracking_params()
-    for prefix in params.prefixes:
-        assert re.fullmatch(r"[a-z_.]{2,}_", prefix), prefix
-    assert all(name.startswith(params.prefixes) for name in params.kept)
-
-
 def test_guards_are_sound() -> None:
     """Each guard has a known alphabet, a length range and a known partner."""
     names = {param.name.lower() for param in data.session_params()}
@@ -148,30 +93,6 @@ def test_guards_are_sound() -> None:
     assert {guard.alphabet for guard in (*data.session_params(), *data.path_sessions())} == set(
         data.ALPHABETS
     )
-
-
-@pytest.mark.parametrize("table", ["path_sessions", "session_params"])
-def test_alphabets_are_documented(table: str) -> None:
-    """The head of a table with guards names every alphabet."""
-    text = (HERE / f"{table}.tsv").read_text(encoding="utf-8")
-    for alphabet in data.ALPHABETS:
-        assert re.search(rf"^# +{alphabet}  ", text, re.MULTILINE), alphabet
-
-
-def test_index_names_are_file_names() -> None:
-    """An index name is a plain file name that starts with index or default."""
-    for name in data.index_names():
-        assert re.fullmatch(r"(index|[Dd]efault)\.[a-z0-9]+", name), name
-
-
-def test_lists_are_immutable_and_cached() -> None:
-    """The lists are read once and cannot be changed by who gets them."""
-    assert data.tracking_params() is data.tracking_params()
-    assert data.session_params() is data.session_params()
-    assert isinstance(data.index_names(), frozenset)
-    with pytest.raises(AttributeError):
-        data.session_params()[0].name = "x"  # type: ignore[misc]
-    assert all(hash(session) for session in data.path_sessions())
 
 
 # --- what must never match ------------------------------------------------------------------
@@ -188,68 +109,6 @@ def test_must_not_match(row: dict[str, str]) -> None:
     url = f"http://example.com/a?{name}={quote_plus(value)}&id=1"
     profiles = ["safe", "default", "aggressive"][: 2 + (strength == "likely")]
     assert {parse_qs(split(normalize(url, p)).query)[name][0] for p in profiles} == {value}
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/a;sessionid=chapter12introduction",
-        "/a;sid=product-overview-2024",
-        "/a;sid=chapter-1-part-2-section-3-of-the-book",
-        "/a;jsessionid=page1",
-        "/a;PHPSESSID=1234",
-        "/(counterrevolutionariesof)/a",
-        "/(electroencephalographist1)/a",
-        "/a;sessionid=g0q1vnu8m6d0rsjbped1svk8e7",
-    ],
-)
-def test_paths_that_may_be_content_stay_in_the_default_profile(path: str) -> None:
-    """A slug in the place of a session id selects a page."""
-    assert normalize(f"http://example.com{path}") == f"http://example.com{path}"
-
-
-def test_must_not_match_is_distinct() -> None:
-    """No case stands twice in the table."""
-    cases = [(row["name"], row["value"]) for row in MUST_NOT_MATCH]
-    assert len(set(cases)) == len(cases)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    [
-        ("parameter", "v", "0123456789abcdef0123456789abcdef"),
-        ("parameter", "sid", "7"),
-        ("parameter", "sid", "introduction-to-geology"),
-        ("parameter", "sessionid", "morning"),
-        ("parameter", "xjsessionid", "0123456789abcdef"),
-        ("group", "S", "summary"),
-        ("group", "S", "5pnh11553sszre45oevthxn9"),
-        ("group", "B", "5pnh11553sszre45oevthxnn"),
-        ("group", "X", "chromosome"),
-        ("group", "A", "disambiguation"),
-        ("segment", "", "disambiguation"),
-        ("segment", "", "counterrevolutionariesof"),
-        ("segment", "", "counterrevolutionarieso1"),
-        ("parameter", "sessionid", "chapter12introduction"),
-        ("parameter", "sid", "product-overview-2024"),
-        ("parameter", "jsessionid", "page1"),
-        ("segment", "", "5pnh11553sszre45oevthxn"),
-        ("segment", "S", "5pnh11553sszre45oevthxnn"),
-    ],
-)
-def test_paths_must_not_match(kind: str, name: str, value: str) -> None:
-    """What may be content in a path is in no list."""
-    assert not in_path(kind, name, value)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["home.html", "welcome.html", "main.html", "index", "index.js", "index.rss", "myindex.html",
-     "index.html.bak", "reindex.php", "default.css", ""],
-)  # fmt: skip
-def test_index_names_must_not_match(name: str) -> None:
-    """A name that may be a page of its own is no index name."""
-    assert name not in data.index_names()
 
 
 # --- what must match ------------------------------------------------------------------------
@@ -310,36 +169,43 @@ def test_cfid_goes_with_its_token() -> None:
     assert is_session("cftoken", "0", query=("cfid", "cftoken"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    [
-        ("parameter", "jsessionid", "56E3E9184B40A557B71FD94E56181CAC"),
-        ("parameter", "JSESSIONID", "0000abcdEFGH1234:15g1h2k3"),
-        ("parameter", "jsessionid", "GkTn1l!-123456789!1234567890"),
-        ("parameter", "sid", "b37b436a61c19a3917123f42ad44676a"),
-        ("parameter", "sid", "dEGhGm7OtE2hG_nJuAwCFmxOP0hUr_Fa2gyYbT88e6RR3GbLzlqpfNBFg=="),
-        ("parameter", "PHPSESSID", "hl5dk4od9258lu1p4kkklbdm65"),
-        ("group", "S", "5pnh11553sszre45oevthxnn"),
-        ("group", "s", "5pnh11553sszre45oevthxnn"),
-        ("group", "X", "1"),
-        ("group", "A", "mK9jJx8ZygEkAAAAZTJhY2I0"),
-        ("segment", "", "5pnh11553sszre45oevthxnn"),
-    ],
-)
-def test_path_sessions_match(kind: str, name: str, value: str) -> None:
-    """Session ids in paths as servers write them are recognized."""
-    assert in_path(kind, name, value)
+#: By kind and name: values as servers write them, and values that may be content.
+IN_PATHS = {
+    ("parameter", "jsessionid"): ["56E3E9184B40A557B71FD94E56181CAC",
+        "GkTn1l!-123456789!1234567890"],
+    ("parameter", "JSESSIONID"): ["0000abcdEFGH1234:15g1h2k3"],
+    ("parameter", "sid"): ["b37b436a61c19a3917123f42ad44676a",
+        "dEGhGm7OtE2hG_nJuAwCFmxOP0hUr_Fa2gyYbT88e6RR3GbLzlqpfNBFg=="],
+    ("parameter", "PHPSESSID"): ["hl5dk4od9258lu1p4kkklbdm65"],
+    ("group", "S"): ["5pnh11553sszre45oevthxnn"],
+    ("group", "s"): ["5pnh11553sszre45oevthxnn"],
+    ("group", "X"): ["1"],
+    ("group", "A"): ["mK9jJx8ZygEkAAAAZTJhY2I0"],
+    ("segment", ""): ["5pnh11553sszre45oevthxnn"],
+}  # fmt: skip
+NOT_IN_PATHS = {
+    ("parameter", "v"): ["0123456789abcdef0123456789abcdef"],
+    ("parameter", "sid"): ["7", "introduction-to-geology", "product-overview-2024"],
+    ("parameter", "sessionid"): ["morning", "chapter12introduction"],
+    ("parameter", "xjsessionid"): ["0123456789abcdef"],
+    ("group", "S"): ["summary", "5pnh11553sszre45oevthxn9"],
+    ("group", "B"): ["5pnh11553sszre45oevthxnn"],
+    ("group", "X"): ["chromosome"],
+    ("group", "A"): ["disambiguation"],
+    ("segment", ""): ["disambiguation", "counterrevolutionariesof", "counterrevolutionarieso1",
+        "5pnh11553sszre45oevthxn"],
+    ("parameter", "jsessionid"): ["page1"],
+    ("segment", "S"): ["5pnh11553sszre45oevthxnn"],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["index.html", "index.htm", "index.php", "index.jsp", "index.asp", "index.aspx", "index.cfm",
-     "index.cgi", "index.pl", "index.shtml", "index.xhtml", "default.htm", "default.html",
-     "default.asp", "default.aspx", "Default.aspx", "Default.htm"],
-)  # fmt: skip
-def test_index_names_match(name: str) -> None:
-    """The index names of the servers in use are listed."""
-    assert name in data.index_names()
+@pytest.mark.parametrize(("found", "tables"), [(True, IN_PATHS), (False, NOT_IN_PATHS)])
+def test_session_ids_in_paths(found: bool, tables: dict[tuple[str, str], list[str]]) -> None:
+    """Session ids in paths as servers write them are recognized, and nothing that may be content."""
+    for (kind, name), values in tables.items():
+        assert {value: in_path(kind, name, value) for value in values} == dict.fromkeys(
+            values, found
+        )
 
 
 # --- the digest -----------------------------------------------------------------------------
@@ -353,18 +219,49 @@ def _digest_of(monkeypatch: pytest.MonkeyPatch, change: dict[str, str]) -> str:
     return data.lists_digest.__wrapped__()
 
 
-def test_digest_is_sixteen_hex_digits() -> None:
-    """The digest has the form that normalizer digests are made of."""
-    assert re.fullmatch("[0-9a-f]{16}", data.lists_digest())
-
-
-def test_digest_changes_with_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another name makes another digest: stored keys would not fit."""
+@pytest.mark.parametrize(
+    ("change", "is_another"),
+    [({"name": "x_new"}, True), ({"vendor": "Another", "source": "elsewhere"}, False)],
+)
+def test_the_digest_changes_with_what_decides(
+    change: dict[str, str], is_another: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another name makes another digest, a corrected vendor or source does not: keys still fit."""
     before = data.lists_digest()
-    assert _digest_of(monkeypatch, {"name": "x_new"}) != before
+    assert (_digest_of(monkeypatch, change) != before) is is_another
 
 
-def test_digest_stays_with_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A corrected vendor or source leaves the digest: no URL gets another key."""
-    before = data.lists_digest()
-    assert _digest_of(monkeypatch, {"vendor": "Another", "source": "elsewhere"}) == before
+def test_prefixes_are_families() -> None:
+    """A prefix ends in an underscore after two or more characters: it is nobody's word."""
+    rows = data.read_table("tracking_params")
+    prefixes = {
+        row["name"][:-1].lower(): row["strength"] for row in rows if row["match"] == "prefix"
+    }
+    for row in rows:
+        if row["match"] in ("exact", "ignore"):
+            name = row["name"].lower()
+            found = [strength for prefix, strength in prefixes.items() if name.startswith(prefix)]
+            # A name that its family covers already is noise, unless it is surer than that.
+            assert not found or (found, row["strength"]) == (["likely"], "sure"), row
+    params = data.tracking_params()
+    for prefix in params.prefixes:
+        assert re.fullmatch(r"[a-z_.]{2,}_", prefix), prefix
+    assert all(name.startswith(params.prefixes) for name in params.kept)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a;sessionid=chapter12introduction",
+        "/a;sid=product-overview-2024",
+        "/a;sid=chapter-1-part-2-section-3-of-the-book",
+        "/a;jsessionid=page1",
+        "/a;PHPSESSID=1234",
+        "/(counterrevolutionariesof)/a",
+        "/(electroencephalographist1)/a",
+        "/a;sessionid=g0q1vnu8m6d0rsjbped1svk8e7",
+    ],
+)
+def test_paths_that_may_be_content_stay_in_the_default_profile(path: str) -> None:
+    """A slug in the place of a session id selects a page."""
+    assert normalize(f"http://example.com{path}") == f"http://example.com{path}"

@@ -13,7 +13,7 @@ from cli_runner import Runner
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli import VERBS
-from scrapy_urlnorm.crawl.settings import SETTINGS, STATS
+from scrapy_urlnorm.crawl.settings import SETTINGS
 from scrapy_urlnorm.rules import PROFILES
 
 ROOT = Path(__file__).parent.parent
@@ -21,6 +21,9 @@ PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 }
+STATS = set(
+    re.findall(r"^\| `(urlnorm/[^`]+)`", PAGES["docs/reference/statistics.md"], re.MULTILINE)
+)
 TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
 RULES_TOML = re.findall(r"```toml\n(.*?)```", PAGES["docs/guide/site-rules.md"], re.DOTALL)[0]
 
@@ -40,9 +43,19 @@ def test_tables_are_those_of_the_code(page: str) -> None:
 
 
 def test_every_table_stands_somewhere() -> None:
-    """Every rule, setting, meta key, statistic, verb, kind and error is documented."""
+    """Every rule, key of a row, verb, kind and error is documented."""
     begun = {name for text in PAGES.values() for name in re.findall(r"<!-- begin: (\w+) -->", text)}
     assert begun == set(TABLES["TABLES"])
+
+
+def test_every_setting_is_described() -> None:
+    """With its default and what it accepts, as the code has them, in the same order."""
+    found = re.findall(
+        r"^- \*\*`(\w+)`\*\*: .+\.\n  Default `(.*)`; accepted: (.*)$",
+        PAGES["docs/reference/settings.md"],
+        re.MULTILINE,
+    )
+    assert found == [(name, repr(row.default), row.accepted) for name, row in SETTINGS.items()]
 
 
 @each_page
@@ -50,7 +63,7 @@ def test_nothing_is_named_that_is_not_there(page: str) -> None:
     """Every setting, statistic and verb that a page speaks of exists."""
     text = PAGES[page]
     assert set(re.findall(r"URLNORM_[A-Z_]*[A-Z]", text)) <= set(SETTINGS)
-    assert set(re.findall(r"(?<![_A-Za-z])urlnorm/[a-z_]+/[a-z_]+", text)) <= set(STATS)
+    assert set(re.findall(r"(?<![_A-Za-z])urlnorm/[a-z_]+/[a-z_]+", text)) <= STATS
     called = re.findall(
         r"(?:`|^|\$ )scrapy[- ]urlnorm ([a-z][a-z-]+)(?![a-z.:])", text, re.MULTILINE
     )

@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 from job_tables import job_tables
 from loopback import Site, crawl, page
 
-from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.report import filtered
-from scrapy_urlnorm.report.filtered import FilteredRecord, held_figures, rule_in_words
-from scrapy_urlnorm.report.job import Job, open_job
+from scrapy_urlnorm.report.filtered import (
+    FilteredRecord,
+    Job,
+    held_figures,
+    open_job,
+    rule_in_words,
+)
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.stores.sqlite import Database
 
@@ -29,7 +33,6 @@ URL = "http://shop.test/a?utm_source=x"
 
 @pytest.fixture
 def database(tmp_path):
-    """The database of a crawl, open."""
     database = Database(tmp_path / "urlnorm.sqlite")
     database.open()
     with closing(database):
@@ -37,19 +40,20 @@ def database(tmp_path):
 
 
 def job_of(database):
-    """What the crawl has written, as it reads it itself."""
     return Job(database.connection, database.name)
 
 
 def test_one_row_for_each_key(database, monkeypatch):
     """With the first one, the number of them, and the times of the first and the last."""
-    clock = iter(range(100, 200, 10))
-    monkeypatch.setattr(filtered.time, "time", lambda: float(next(clock)))
+    now = 100.0
+    monkeypatch.setattr(filtered.time, "time", lambda: now)
     record = FilteredRecord(database)
     for number in range(3):
         record.add(b"key", f"{URL}{number}", FIRST, ["drop-params"], saves=False)
         database.commit()  # some in memory, some in the file
+        now += 10
     record.add(b"key", URL, FIRST, ["drop-params"], saves=False)
+    now += 10
     record.add(b"key", URL, FIRST, ['a "rule"'], saves=False)
     record.close()
     job = job_of(database)
@@ -59,7 +63,6 @@ def test_one_row_for_each_key(database, monkeypatch):
 
 
 def test_what_was_saved_is_counted_by_host_and_rules(tmp_path):
-    """What was merged and what is held, if stock Scrapy would have sent it."""
     with job_tables(tmp_path) as job:
         for number in range(10):
             host = "shop.test" if number % 2 else "www.shop.test"
@@ -91,7 +94,6 @@ def test_what_is_held_is_counted_by_rule(tmp_path):
 
 
 def test_many_hosts_are_counted_as_one(database, monkeypatch):
-    """The number of counts is bounded, their sum is right."""
     monkeypatch.setattr(filtered, "MAX_COUNTS", 10)
     record = FilteredRecord(database)
     for number in range(100):
@@ -102,10 +104,10 @@ def test_many_hosts_are_counted_as_one(database, monkeypatch):
     counts = job_of(database).saved()
     assert len(counts) <= 11
     assert counts.total() == 100
-    assert counts[filtered.OTHER_HOSTS, ()] == 90
+    assert counts["", ()] == 90
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(number=st.integers(1, 300), seed=st.integers(0, 1_000))
 def test_of_many_keys_a_sample_is_kept(number, seed):
     """The same keys in whatever order, and never more than the most."""
@@ -128,26 +130,6 @@ def test_of_many_keys_a_sample_is_kept(number, seed):
     assert min(number, 1) <= len(kept[0]) <= 20
 
 
-def test_the_course_of_a_crawl(tmp_path, monkeypatch):
-    """A point at every answer, then at every second, fourth; a later run goes on from there."""
-    monkeypatch.setattr(filtered, "MAX_POINTS", 16)
-    clock = iter(range(1_000))
-    monkeypatch.setattr(filtered.time, "time", lambda: float(next(clock)))
-    for run in range(2):
-        with job_tables(tmp_path) as job:
-            for number in range(99):
-                job.filtered(URL, FIRST)
-                job.record.answered()
-                if number % 5 == 0:
-                    job.record.write()
-            job.held(f"http://shop.test/{run}", FIRST, since=float(next(clock)))
-        with open_job(tmp_path) as job:
-            points = job.progress()
-        assert len(points) <= 17
-        assert all(requests - saved <= run + 1 for requests, saved in points)
-        assert points[-1] == (99 * (run + 1), 100 * (run + 1))
-
-
 def test_learned_rules_have_the_same_name_in_every_run(tmp_path):
     """In the next run they come from a file, and say so."""
     rule = SiteRule(site="shop.test", kind="drop-param", param="sid")
@@ -162,7 +144,6 @@ def test_learned_rules_have_the_same_name_in_every_run(tmp_path):
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_record_that_cannot_be_written_ends(database, when, caplog):
-    """And nothing else: the transaction has what others wrote."""
     database.ensure("CREATE TABLE other (value);")
     if when == "before":
         database.ensure("CREATE TABLE filtered (key); CREATE VIEW saved AS SELECT 1;")
@@ -170,7 +151,6 @@ def test_a_record_that_cannot_be_written_ends(database, when, caplog):
     for _ in range(2):
         database.write("INSERT INTO other VALUES (1)")
         record.add(b"key", f"{URL}\ud800", FIRST, [], saves=True)  # text that no UTF-8 can hold
-        record.answered()
         database.commit()
     record.close()
     assert "the crawl goes on" in caplog.text
@@ -212,17 +192,6 @@ def test_a_kill_leaves_what_was_committed(tmp_path):
         assert job.filtered(b"before").times == 2
 
 
-@pytest.mark.parametrize("text", ["[", "3"])
-def test_a_row_that_cannot_be_read_names_the_file(tmp_path, text):
-    with job_tables(tmp_path) as job:
-        job.record.add(b"key", URL, FIRST, [], saves=True)
-    with closing(sqlite3.connect(tmp_path / "urlnorm.sqlite")) as database, database:
-        database.execute("UPDATE filtered SET rules = ?", (text,))
-    message = r"urlnorm\.sqlite: a row of filtered requests cannot be read"
-    with open_job(tmp_path) as job, pytest.raises(StoreError, match=message):
-        job.filtered(b"key")
-
-
 # --- crawls ---------------------------------------------------------------------------------
 
 HOME = "http://shop.test/"
@@ -230,30 +199,25 @@ SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
 
 
 def tracked(url):
-    """A page with links to five others, each of which comes with two tracking parameters."""
     if url != HOME:
         return page(url)
     twins = [f"/{n}{query}" for n in range(5) for query in ("", "?utm_source=x", "?gclid=1", "#f")]
     return page("home", *twins, "/0", "/0")
 
 
-def test_a_crawl_with_jobdir_writes_down_what_it_filters(tmp_path):
-    """Not that the very same URL was met again."""
-    with Site(tracked) as site:
-        result = crawl(site, [HOME], {**SETTINGS, "JOBDIR": str(tmp_path)})
-    assert result.stats["urlnorm/merged"] == 10
-    with open_job(tmp_path) as job:
-        assert job.saved() == {("shop.test", ("drop-params",)): 10}
-        assert job.progress()[-1] == (6, 10)
-        assert {first for first, _ in job.examples().values()} <= {f"{HOME}{n}" for n in range(5)}
-    with closing(sqlite3.connect(tmp_path / "urlnorm.sqlite")) as database:
+def test_a_crawl_with_jobdir_writes_down_what_it_filters(tmp_path, monkeypatch):
+    """Not that the very same URL was met again. A crawl without leaves nothing."""
+    job, rest = tmp_path / "job", tmp_path / "tmp"
+    rest.mkdir()
+    monkeypatch.setenv("TMPDIR", str(rest))
+    for place in ({}, {"JOBDIR": str(job)}):
+        with Site(tracked) as site:
+            result = crawl(site, [HOME], {**SETTINGS, **place})
+        assert result.stats["urlnorm/merged"] == 10
+    assert list(rest.iterdir()) == []
+    with open_job(job) as found:
+        assert found.saved() == {("shop.test", ("drop-params",)): 10}
+        assert {first for first, _ in found.examples().values()} <= {f"{HOME}{n}" for n in range(5)}
+    with closing(sqlite3.connect(job / "urlnorm.sqlite")) as database:
         rows = database.execute("SELECT url, first, count FROM filtered").fetchall()
     assert sorted(rows) == [(f"{HOME}{n}?utm_source=x", f"{HOME}{n}", 3) for n in range(5)]
-
-
-def test_a_crawl_without_jobdir_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with Site(tracked) as site:
-        result = crawl(site, [HOME], SETTINGS)
-    assert result.stats["urlnorm/merged"] == 10
-    assert list(tmp_path.iterdir()) == []

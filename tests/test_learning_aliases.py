@@ -8,8 +8,7 @@ import pytest
 
 from scrapy_urlnorm.crawl.online.aliases import in_words
 from scrapy_urlnorm.learning import aliases
-from scrapy_urlnorm.learning.alias_links import permalink, shortlink
-from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases
+from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases, permalink, shortlink
 from scrapy_urlnorm.learning.mining import survey
 from scrapy_urlnorm.logs import Observation
 

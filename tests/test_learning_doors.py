@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_urlnorm.learning.doors import DOOR, OF_WALL, with_doors
-from scrapy_urlnorm.learning.worker import Job, mined
+from scrapy_urlnorm.learning.media import DOOR, OF_WALL
+from scrapy_urlnorm.learning.mined import mined, with_doors
+from scrapy_urlnorm.learning.worker import Job
 from scrapy_urlnorm.logs import Observation
+from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
 
 HOST = "http://board.test"
@@ -29,6 +31,12 @@ def test_a_form_that_always_asks_for_a_password_is_a_door():
     assert rule.kind == "ignore-value"
     assert rule.note == DOOR
     assert "newreply" in str(rule)
+
+
+def test_a_door_whose_parameters_are_separated_by_semicolons():
+    urls = [f"{HOST}/index.php?action=report;topic={n}.0;msg={n}" for n in range(60)]
+    rules = rules_of([*TOPICS, *((url, 200, LOGIN, None) for url in urls)])
+    assert len({Normalizer(site_rules=rules).normalize(url) for url in urls}) == 1
 
 
 @pytest.mark.parametrize(

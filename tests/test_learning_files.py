@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import evaluate, mine
-from scrapy_urlnorm.learning.files import ENOUGH_FILES
+from scrapy_urlnorm.learning.media import ENOUGH_FILES
 from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:

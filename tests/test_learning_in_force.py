@@ -7,7 +7,7 @@ import random
 import pytest
 
 from scrapy_urlnorm.learning import mine, survey
-from scrapy_urlnorm.learning.in_force import has_longer_table, joined, says
+from scrapy_urlnorm.learning.rules import has_longer_table, joined, says
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules import SiteRule
 

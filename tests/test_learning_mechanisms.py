@@ -1,16 +1,18 @@
-"""What kinds of sites need beyond single parameters: each mechanism on a small site of its own.
-
-Every site is a list of (URL, content), made so that nothing but the mechanism explains it. Beside
-what has to be merged stand URLs that look alike and are other pages.
-"""
+"""What kinds of sites need beyond single parameters: each mechanism on a small site of its own."""
 
 from __future__ import annotations
+
+from urllib.parse import quote
 
 import pytest
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import Observation
+
+# --- What kinds of sites need beyond single parameters: each mechanism on a small site of its o
+# Every site is a list of (URL, content), made so that nothing but the mechanism explains it. Beside
+# what has to be merged stand URLs that look alike and are other pages.
 
 HOST = "http://a.example"
 Site = list[tuple[str, str]]
@@ -203,8 +205,173 @@ def test_one_page_that_differs_keeps_its_kind_apart() -> None:
     assert not merged(rules, "/doc.git/refs/?commit=1", "/doc.git/refs/?commit=2")
 
 
-@pytest.mark.parametrize("site", [headed, listed, repositories, lambda: pooled(WORDS)])
+def looped() -> Site:
+    """A picture of each page links to itself by a relative link; in each archive a word recurs."""
+    site = []
+    for n in range(30):
+        site.append((f"/p{n}/", f"page {n}"))
+        site += [(f"/p{n}/{'img/' * k}", f"picture {n}") for k in range(1, 5)]
+        site += [(f"/2011/{n}/{n}/", f"day {n}"), (f"/2011/{n}/", f"month {n}")]
+    return site
+
+
+def asked_again() -> Site:
+    """Each search has a link that adds its parameter once more; without it, all is listed."""
+    site = []
+    for n in range(30):
+        site.append((f"/find/{n}", f"all {n}"))
+        for value in ("a", "b"):
+            for k in range(1, 5):
+                query = "&".join([f"q={value}"] * k)
+                site.append((f"/find/{n}?{query}", f"found {value} in {n}"))
+    return site
+
+
+def test_segments_that_only_repeat() -> None:
+    """Any number of them is one; what stands there once, a number, and another word count."""
+    rules = learned(looped())
+    assert "drop-repeated-segment" in {rule.kind for rule in rules}
+    assert merged(rules, "/new/img/", "/new/img/img/", f"/new/{'img/' * 9}")
+    assert not merged(rules, "/new/", "/new/img/")
+    assert not merged(rules, "/2011/11/", "/2011/11/11/")
+
+
+def test_segments_that_repeat_and_tell_pages_apart() -> None:
+    """Where as many loops show another page there is no such rule."""
+    site = looped()
+    site += [(f"/p{n}/{'more/' * k}", f"more {n} {k}") for n in range(30) for k in range(1, 4)]
+    assert not merged(learned(site), "/new/more/", "/new/more/more/")
+
+
+def test_parameters_that_only_repeat() -> None:
+    """Any number of one value is one; none is another page, and so is another value beside it."""
+    rules = learned(asked_again())
+    assert [str(rule.operation.write()) for rule in rules] == [
+        str({"slots": ("q:q",), "edit": "drop-repeats"})
+    ]
+    assert merged(rules, "/find/x?q=c", "/find/x?q=c&q=c", f"/find/x?{'&'.join(['q=c'] * 9)}")
+    assert not merged(rules, "/find/x", "/find/x?q=c")
+    assert not merged(rules, "/find/x?q=c", "/find/x?q=c&q=d")
+
+
+@pytest.mark.parametrize(
+    "site", [headed, listed, repositories, looped, asked_again, lambda: pooled(WORDS)]
+)
 def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
     """Wary mining finds no rule of these sites that plain mining does not."""
     rules = {rule.identity for rule in learned(site(), wary=True)}  # type: ignore[operator]
     assert rules <= {rule.identity for rule in learned(site())}  # type: ignore[operator]
+
+
+# --- Upper and lower case: what pairs of URLs prove of the first letter, and of all the others
+
+TITLES = ("dec", "demigod", "email", "unix", "hacker", "kernel")
+
+
+def page(url: str, content: str) -> Observation:
+    """Return a row of a page."""
+    return Observation(url, 200, content, mime="text/html")
+
+
+def wiki(form: str) -> list[Observation]:
+    """Return rows of a wiki that folds the first letter of a title, and 200 pages of their own."""
+    rows = [page(form.format(title), title) for title in TITLES]
+    rows += [page(form.format(title.capitalize()), title) for title in TITLES]
+    return rows + [page(form.format(f"Topic_{n}"), f"topic {n}") for n in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("form", "slot"),
+    [
+        ("http://wiki.example/wiki/{}", "s1"),
+        ("http://wiki.example/w/index.php?title={}", "q:title"),
+        ("http://wiki.example/w/index.php/{}", "s2"),
+    ],
+)
+def test_pairs_of_first_letters_prove_only_that(form: str, slot: str) -> None:
+    """``dec`` and ``Dec`` are one page; whether ``AEGIS`` and ``Aegis`` are, nobody has seen."""
+    rules = [rule for rule in mine(wiki(form)) if rule.active]
+    assert [(rule.edit, rule.slots) for rule in rules] == [("lowercase-first", (slot,))]
+    normalize = Normalizer("default", site_rules=rules).normalize
+    assert normalize(form.format("Ghost")) == normalize(form.format("ghost"))
+    assert normalize(form.format("AEGIS")) != normalize(form.format("Aegis"))
+
+
+def test_a_page_below_a_title_is_another_matter() -> None:
+    """What was seen of titles says nothing of the segments below them."""
+    normalize = Normalizer(
+        "default", site_rules=mine(wiki("http://wiki.example/wiki/{}"))
+    ).normalize
+    assert normalize("http://wiki.example/wiki/Unix/Talk") == ("http://wiki.example/wiki/unix/Talk")
+
+
+def test_pairs_that_differ_elsewhere_prove_more() -> None:
+    """Where ``/DEC`` is ``/dec``, all letters of the path are folded."""
+    rows = [page(f"http://a.example/{n}/{t}", f"{n} {t}") for n in range(9) for t in TITLES]
+    rows += [
+        page(f"http://a.example/{n}/{t.upper()}", f"{n} {t}") for n in range(9) for t in TITLES
+    ]
+    normalize = Normalizer("default", site_rules=mine(rows)).normalize
+    assert normalize("http://a.example/1/NeW") == "http://a.example/1/new"
+
+
+def test_first_letters_of_several_segments_are_one_rule() -> None:
+    """Where they differ together, they are folded together; one alone is no evidence for all."""
+    rows = [page(f"http://a.example/{n}/Blue/{t}", f"{n} {t}") for n in range(9) for t in TITLES]
+    one = [
+        page(f"http://a.example/{n}/Blue/{t.title()}", f"{n} {t}") for n in range(9) for t in TITLES
+    ]
+    both = [
+        page(f"http://a.example/{n}/blue/{t.title()}", f"{n} {t}") for n in range(9) for t in TITLES
+    ]
+    alone = Normalizer("default", site_rules=mine(rows + one)).normalize
+    together = Normalizer("default", site_rules=mine(rows + both)).normalize
+    assert alone("http://a.example/1/Blue/New") == "http://a.example/1/Blue/new"
+    assert together("http://a.example/1/Blue/New") == "http://a.example/1/blue/new"
+    assert together("http://a.example/1/bLUE/NEW") == "http://a.example/1/bLUE/nEW"
+
+
+def test_a_parameter_is_no_exception() -> None:
+    """Of a parameter, too, first letters prove nothing about the others."""
+    rows = [page(f"http://a.example/?q={t}", t) for t in TITLES * 2]
+    rows += [page(f"http://a.example/?q={t.capitalize()}", t) for t in TITLES]
+    edits = {rule.edit for rule in mine(rows)}
+    assert "lowercase-first" in edits
+    assert "lowercase" not in edits
+    rows += [page(f"http://a.example/?q={t.upper()}", t) for t in TITLES]
+    assert "lowercase" in {rule.edit for rule in mine(rows)}
+
+
+def test_first_letters_that_matter_are_kept() -> None:
+    """One pair of titles that differ in it and in their content refutes the rule."""
+    rows = [*wiki("http://wiki.example/wiki/{}"), page("http://wiki.example/wiki/topic_1", "else")]
+    normalize = Normalizer("default", site_rules=mine(rows)).normalize
+    assert normalize("http://wiki.example/wiki/Dec") != normalize("http://wiki.example/wiki/dec")
+
+
+def test_accents_that_make_no_difference_are_folded() -> None:
+    """Where ``caf\u00e9`` and ``cafe`` are one page, so are other names; a letter is another one."""
+    names = (
+        "caf\u00e9",
+        "cr\u00eape",
+        "na\u00efve",
+        "ma\u00f1ana",
+        "\u00e9t\u00e9",
+        "se\u00f1or",
+        "d\u00e9j\u00e0",
+    )
+    plain = ("cafe", "crepe", "naive", "manana", "ete", "senor", "deja")
+    url = "http://a.example/?name={}&n={}".format
+    rows = [page(url(quote(name), n), f"{name} {n}") for name in names for n in range(4)]
+    rows += [
+        page(url(other, n), f"{name} {n}")
+        for name, other in zip(names, plain, strict=True)
+        for n in range(4)
+    ]
+    rules = [rule for rule in mine(rows) if rule.active]
+    assert [(rule.edit, rule.slots) for rule in rules] == [("fold-accents", ("q:name",))]
+    normalize = Normalizer("default", site_rules=rules).normalize
+    assert normalize(url("ber%C3%A9t", 9)) == url("beret", 9).replace(
+        "name=beret&n=9", "n=9&name=beret"
+    )
+    assert normalize(url("berot", 9)) != normalize(url("beret", 9))

@@ -7,8 +7,9 @@ from time import process_time
 import pytest
 
 from scrapy_urlnorm import Normalizer, SiteRule
-from scrapy_urlnorm.learning.redirects import judged
-from scrapy_urlnorm.learning.worker import OF_FILE, Job, mined
+from scrapy_urlnorm.learning.media import OF_FILE
+from scrapy_urlnorm.learning.mined import judged, mined
+from scrapy_urlnorm.learning.worker import Job
 from scrapy_urlnorm.logs.observation import Observation
 
 HOST = "http://www.shop.test"
@@ -282,12 +283,6 @@ def test_odd_urls_do_no_harm(source, target, contents):
     assert learned(rows, contents=contents) == ()
     good = redirects(*CASES["add www"])
     assert len(learned(good + rows[:9], contents=contents)) == 1
-
-
-def test_a_surrogate_in_a_url_does_not_get_into_a_rule():
-    """A rule is written to a file in UTF-8."""
-    (rule,) = learned(redirects(HOST + "/\ud800/{}", "https://www.shop.test/\ud800/{}"))
-    repr(rule).encode()
 
 
 @MODES

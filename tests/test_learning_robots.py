@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm.learning.media import OF_FILE
+from scrapy_urlnorm.learning.mined import mined
 from scrapy_urlnorm.learning.robots import (
     MAX_BYTES,
     MAX_CANDIDATES,
@@ -15,7 +17,7 @@ from scrapy_urlnorm.learning.robots import (
     clean_params,
     path_of,
 )
-from scrapy_urlnorm.learning.worker import OF_FILE, Job, mined
+from scrapy_urlnorm.learning.worker import Job
 from scrapy_urlnorm.site_rules import load_site_rules, save_site_rules
 
 HOST = "shop.test"

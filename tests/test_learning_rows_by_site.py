@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import sqlite3
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer, SiteRule, normalize
-from scrapy_urlnorm.learning import evaluate, rows_by_site, selected, survey
-from scrapy_urlnorm.learning.untested import untested
+from scrapy_urlnorm.learning import evaluate, evidence, rows_by_site, survey
+from scrapy_urlnorm.learning.audit import untested
 from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ HOSTS = ("a.example", "www.b.example", "b.example", "x--1.example", "é.example"
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all rows leave memory."""
-    pytest.importorskip("duckdb")
     monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
 
 
@@ -51,11 +50,8 @@ def simulated() -> Iterator[Observation]:
                 yield row._replace(url=row.url.replace("://", host, 1), location=location)
 
 
-def test_disk_and_processes_give_the_same_reports(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_disk_and_processes_give_the_same_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules, evidence, counts and the order of sites: all that is said of a log."""
-    pytest.importorskip("duckdb")
     rows = list(simulated())
     known = list(survey(rows))
     assert sum(len(report.active) for report in known) > 3
@@ -71,7 +67,6 @@ _ROWS = st.builds(
     url=st.builds("http://{}/{}".format, st.sampled_from(HOSTS), _TEXT),
     status=st.none() | st.integers(0, 999),
     content=st.none() | _TEXT,
-    sketch=st.none() | st.integers(0, 2**64 - 1),
     location=st.none() | _TEXT,
     canonical=st.none() | _TEXT,
     mime=st.none() | _TEXT,
@@ -88,7 +83,7 @@ def test_any_row_comes_back_from_disk_as_it_was() -> None:
     @given(st.lists(_ROWS, min_size=1, max_size=20))
     def check(rows: list[Observation]) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rows_by_site, "_can_leave_memory", lambda: False)
+            patch.setattr(rows_by_site, "_IN_MEMORY", 99)
             known = given_sites(rows)
         assert given_sites(rows) == known
 
@@ -104,7 +99,7 @@ def test_the_longest_line_of_a_log_comes_back() -> None:
 
 def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """All URLs of some paths; a smaller site beside it comes whole."""
-    monkeypatch.setattr(selected, "MAX_ROWS", 100)
+    monkeypatch.setattr(evidence, "MAX_ROWS", 100)
     rows = [Observation(f"http://a.example/{n // 3}?x={n % 3}", 200, f"{n}") for n in range(600)]
     rows += [Observation(f"http://b.example/{n}", 200, f"{n}") for n in range(90)]
     known = dict(given_sites(rows))
@@ -112,26 +107,14 @@ def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch: pytest.Monkey
     assert known["a.example"] == [row for row in rows if row.url.partition("?")[0] in sample]
     assert 10 < len(sample) < 100
     assert len(known["b.example"]) == 90
-    pytest.importorskip("duckdb")
     monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
     assert dict(given_sites(rows)) == known
-
-
-def test_long_rows_are_packed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few rows a pack has, they come back in their order, and none is lost."""
-    rows = [Observation(f"http://a.example/{n}", 200, "a" * (n % 7) * 9) for n in range(50)]
-    monkeypatch.setattr(rows_by_site, "_PACK", 300)
-    packs = list(rows_by_site._packs(rows))
-    assert len(packs) > 10
-    assert all(len(pack) <= 300 for _, pack in packs)
-    packed = rows_by_site.Packed(packs)
-    assert (len(packed), list(packed)) == (50, rows)
 
 
 @pytest.mark.usefixtures("on_disk")
 def test_all_urls_of_a_key_are_in_one_part_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """However a host is written; of a giant site too, every row comes, and what names no host."""
-    monkeypatch.setattr(selected, "MAX_ROWS", 10)
+    monkeypatch.setattr(evidence, "MAX_ROWS", 10)
     urls = ["http://127.0.0.1/a", "http://0x7f.1/a", "http://2130706433/a", "mailto:a@a.example"]
     urls += ["http://é.example/", "http://xn--9ca.example/", "http://b.example./"]
     urls += [f"http://b.example/{n}" for n in range(99)]
@@ -151,7 +134,6 @@ def test_a_log_on_disk_measures_as_one_in_memory(
     monkeypatch: pytest.MonkeyPatch, ignore_from: int | None
 ) -> None:
     """Contents that several sites have count once, and are lost only if no site keeps them."""
-    pytest.importorskip("duckdb")
     rule = SiteRule(site="a.example", kind="drop-param", param=["x"])
     normalizer = Normalizer(site_rules=[rule])
     rows = [Observation(f"http://a.example/{n}?x={x}", 200, f"{n}") for n in range(9) for x in "ab"]
@@ -171,21 +153,20 @@ def test_a_log_on_disk_measures_as_one_in_memory(
         assert untested(normalizer, PLAIN, parts, [rule]) == silent
 
 
-def test_rows_stay_in_memory_without_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the extra, a log of any size is mined as a small one."""
-    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 1)
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    rows = [Observation(f"http://a.example/{n}", 200, f"{n}") for n in range(5)]
-    assert given_sites(rows) == [("a.example", rows)]
-
-
 @pytest.mark.usefixtures("on_disk")
 def test_a_disk_that_cannot_hold_the_rows_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The error of the database is one line about a folder; nothing is left there."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(rows_by_site, "_MAX_LINE", 10)
+    connect = sqlite3.connect
+
+    def small(path: str) -> sqlite3.Connection:
+        connection = connect(path)
+        connection.execute("PRAGMA max_page_count = 10")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", small)
     with pytest.raises(OSError, match="the rows of the log: ") as raised:
         given_sites([Observation(f"http://a.example/{n}", 200, "a" * 9_000) for n in range(9)])
     assert raised.value.filename.startswith(str(tmp_path))

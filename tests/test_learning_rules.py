@@ -8,11 +8,21 @@ from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import mine
+from scrapy_urlnorm.learning.corpus import Hasher, in_order, slots_of
 from scrapy_urlnorm.learning.rules import evidence_of, said
-from scrapy_urlnorm.learning.slots import Hasher, in_order, slots_of
 from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.logs import Observation
-from scrapy_urlnorm.site_rules.context import Among, Context, Has, Is, No, PathText, Rest, Slash
+from scrapy_urlnorm.site_rules.context import (
+    Among,
+    Context,
+    Has,
+    Is,
+    No,
+    Path,
+    PathText,
+    Rest,
+    Slash,
+)
 from scrapy_urlnorm.site_rules.form import REPEAT, without
 from scrapy_urlnorm.site_rules.operations import (
     CatalogueRule,
@@ -23,11 +33,9 @@ from scrapy_urlnorm.site_rules.operations import (
     ParamToPath,
     PrefixAlias,
     Replace,
-    SplitSegment,
     StripSegment,
     StripTail,
 )
-from scrapy_urlnorm.site_rules.paths import Path
 
 PLAIN = Normalizer("default")
 
@@ -54,6 +62,8 @@ def test_slots_of_a_url() -> None:
     }
     assert slots("http://h.example/") == {"scheme": "http", "host": "h.example"}
     assert slots("http://h.example/?C=N;O=A")["sep"] == ";"
+    assert slots("http://h.example/?topic=7.0;all")["q:all"] == ""
+    assert "sep" not in slots("http://h.example/?q=tl;dr")
 
 
 @pytest.mark.parametrize(
@@ -108,26 +118,26 @@ CASES: list[tuple[Operation, Context, list[str]]] = [
         ["/w/a/b/p?idx=a%3Ab", "/w/a/p?idx=a", "/w/a/p?idx=b", "/w/p?idx=a", "/w/a/p?idx=a&do=x"],
     ),
     (
-        StripTail(("index.html",), False, True),
+        StripTail("/index.html", "/"),
         (),
         ["/a/index.html", "/index.html", "/a/index.html/"],
     ),
-    (StripTail(("page", "1"), True, True), (), ["/a/page/1/", "/page/1/page/1/", "/a/page/1"]),
-    (StripTail(("amp",), True, False), (), ["/a/amp/", "/a/amp/amp/", "/amp/"]),
+    (StripTail("/page/1/", "/"), (), ["/a/page/1/", "/page/1/page/1/", "/a/page/1"]),
+    (StripTail("/amp/", ""), (), ["/a/amp/", "/a/amp/amp/", "/amp/"]),
     (StripSegment((), "en"), (), ["/en/a", "/en/en/a", "/a/en", "/en"]),
     (StripSegment(("x",), "en"), (), ["/x/en/a/", "/en/a"]),
     (PrefixAlias(("docs", "latest"), ("d",)), (), ["/docs/latest/a", "/docs/a", "/docs/latest"]),
     (
-        ParamToPath("q:id", ("doku.php",), False, ("doku.php",), (), "", "", ":", False),
+        ParamToPath(("id",), "/doku.php", "/doku.php/{}", ":"),
         (),
         ["/doku.php?id=a:b", "/doku.php?id=a&do=x", "/doku.php/?id=a", "/doku.php?id=a::b"],
     ),
     (
-        ParamToPath("q:id", ("story",), False, (), (), "story_", ".html", "", False),
+        ParamToPath(("id",), "/story", "/story_{}.html"),
         (),
         ["/story?id=12", "/story?id=a%2Fb", "/story?x=1"],
     ),
-    (SplitSegment(":", ("w",)), (), ["/w/a:b/c", "/w/a", "/x/a:b", "/w/a::b"]),
+    (ParamToPath(separator=":", prefix=("w",)), (), ["/w/a:b/c", "/w/a", "/x/a:b", "/w/a::b"]),
     (CatalogueRule("lowercase-path"), (), ["/A/b", "/a"]),
     (EditValue(("q:t",), "lowercase"), (), ["/?t=Ab", "/?t=B&t=a", "/?u=A"]),
     (EditValue(("s1",), "lowercase-first"), (), ["/a/Ab", "/a/ab", "/a/AB/C", "/A"]),

@@ -15,11 +15,11 @@ import simulator
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine
 from scrapy_urlnorm.learning.audit import compiled
+from scrapy_urlnorm.learning.corpus import Hasher, slots_of
 from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.rules import settle
-from scrapy_urlnorm.learning.slots import Hasher, slots_of
 from scrapy_urlnorm.logs import Observation
 
 PLAIN = Normalizer("default")

@@ -8,19 +8,17 @@ import pytest
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
-from scrapy_urlnorm.learning.candidates import candidates
-from scrapy_urlnorm.learning.contexts import Vocabulary
-from scrapy_urlnorm.learning.corpus import Corpus
+from scrapy_urlnorm.learning.candidates import Candidates
+from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Vocabulary
 from scrapy_urlnorm.learning.cover import cover
 from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import Limits, by_chance, support_needed
-from scrapy_urlnorm.learning.slots import Hasher
 from scrapy_urlnorm.learning.trials import count, trials_of
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules.context import Is
 from scrapy_urlnorm.site_rules.operations import EDITS, DropParam
-from scrapy_urlnorm.site_rules.operations.edits import Edit, each
+from scrapy_urlnorm.site_rules.operations.values import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,12 +48,12 @@ def test_the_steps_of_one_rule() -> None:
     plain = Normalizer("default").normalize
     items = items_of(gather(rows, plain), plain, hasher)
     corpus, vocabulary = Corpus(items, hasher), Vocabulary(items)
-    assert candidates(corpus, vocabulary).sets == [("q:pos",)]
+    assert Candidates(corpus, vocabulary).sets == [("q:pos",)]
     op = DropParam(("q:pos",))
     trials = trials_of(op, corpus)
     assert (len(trials), sum(trial.bad > 0 for trial in trials)) == (22, 10)
     assert count(trials)[:2] == (12.0, 25)
-    (found,) = cover(op, trials, (), vocabulary, Limits())
+    (found,) = cover(op, trials, vocabulary, Limits())
     assert found.context == (Is("s0", ("topic",)),)
     assert round(1 / by_chance(22, 10, 12)) == 646_646
     assert (prior(op), round(prior(op, found.context), 2)) == (0.4, 0.27)
@@ -74,7 +72,7 @@ def test_a_new_edit_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     def fold(value: str, text: str, by: str) -> str:
         return value.replace("é", "e").replace("ü", "u")
 
-    monkeypatch.setitem(EDITS, "fold-accents", Edit(each(fold), (), "é"))
+    monkeypatch.setitem(EDITS, "fold-accents", Edit(fold, "", "é"))
     rows = []
     for n in range(15):
         rows.append(page(f"http://a.example/w?title=Entr%C3%A9e-{n}&x=1", f"{n}"))

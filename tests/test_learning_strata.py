@@ -1,4 +1,4 @@
-"""Strata: which requests are of one kind, and what is audited of each kind."""
+"""The kinds of requests that an audit tests, and those that a log has tested already."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_urlnorm.crawl.online.audits import Audits
+from scrapy_urlnorm.crawl.online.keys import Keys
+from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
+from scrapy_urlnorm.learning import strata as module
+from scrapy_urlnorm.learning.mined import mined
 from scrapy_urlnorm.learning.strata import (
     MAX_KINDS,
     Kinds,
     Place,
     class_of,
     section_of,
+    shown,
 )
+from scrapy_urlnorm.learning.worker import Job
+from scrapy_urlnorm.logs.observation import Observation
+from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.site_rules.form import REPEAT
+from scrapy_urlnorm.stores.sqlite import Database
+
+# --- Strata: which requests are of one kind, and what is audited of each kind
 
 SECTIONS = {
     "http://h.test": "h.test/",
@@ -36,6 +49,17 @@ SECTIONS = {
 def test_sections(url):
     """Host and first folder, digits folded; of a page in no folder, host and first word."""
     assert section_of(url) == SECTIONS[url]
+
+
+def test_a_folder_that_stands_there_again_and_again_makes_one_kind():
+    """Else each step of a path without end would be tested."""
+
+    def kind(path):
+        return Place(f"http://h.test{path}").kind((), lambda *_: True)
+
+    assert kind("/a/rel/rel/") == kind("/a/rel/rel/rel/") == kind(f"/a/{'rel/' * 9}")
+    assert kind("/rel/rel/") == kind("/rel/rel/rel/")
+    assert len({kind(path) for path in ("/a/rel/", "/a/rel/rel/", "/a/rel/rel/x1/")}) == 3
 
 
 #: Values of one line are alike, those of two lines are not.
@@ -164,3 +188,104 @@ def test_neighbourhoods(name):
     one, other, expected = NEIGHBOURS[name]
     of = [Place(f"http://h.test{url}").neighbourhood(("q:page",)) for url in (one, other)]
     assert (of[0] == of[1]) is expected
+
+
+# --- What the log of a crawl has tested already needs no audit
+
+HOST = "http://shop.test"
+SID = SiteRule(kind="drop-param", site="shop.test", param="sid", source="content", support=40)
+VIA = SiteRule(kind="drop-param", site="shop.test", param="via", source="content", support=40)
+
+
+def row(url, content, mime="text/html"):
+    return Observation(HOST + url, 200, content, mime=mime)
+
+
+def test_of_each_kind_there_is_one_pair():
+    """Pages of the same section with the same names and like values are one test."""
+    rows = [
+        each
+        for n in range(9)
+        for each in (row(f"/a/{n}", f"a{n}"), row(f"/a/{n}?sid={n}aa{n}bb{n}cc{n}dd", f"a{n}"))
+    ]
+    rows += [row("/b/1?x=1", "b"), row("/b/1?sid=1ab2cd3ef4ab5&x=1", "b")]
+    found = shown([SID], rows)
+    assert found == {
+        SID.identity: (
+            (f"{HOST}/a/0?sid=0aa0bb0cc0dd", f"{HOST}/a/0"),
+            (f"{HOST}/b/1?sid=1ab2cd3ef4ab5&x=1", f"{HOST}/b/1?x=1"),
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row("/a", "one"), row("/a?sid=1", "another")],
+        [row("/a", "one"), row("/a?sid=1", "one"), row("/a?sid=2", "another")],
+        [row("/a", "one", ""), row("/a?sid=1", "one", "")],
+        [row("/a?sid=1", "one"), row("/b?sid=1", "one")],
+        [],
+    ],
+)
+def test_pages_that_differ_and_files_show_nothing(rows):
+    assert shown([SID], rows) == {}
+
+
+def test_each_rule_is_told_of_its_own_pairs_and_of_those_with_others():
+    rows = [row("/a", "a"), row("/a?sid=1", "a"), row("/b", "b"), row("/b?sid=1&via=2", "b")]
+    found = shown([SID, VIA], rows)
+    assert found[VIA.identity] == ((f"{HOST}/b?sid=1&via=2", f"{HOST}/b"),)
+    assert len(found[SID.identity]) == 2
+    assert shown([SID, VIA], rows, without={SID.identity}).keys() == {VIA.identity}
+    assert shown([SID, VIA], rows, without={SID.identity, VIA.identity}) == {}
+
+
+def test_pairs_are_bounded(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_PAIRS", 1)
+    rows = [row("/a", "a"), row("/a?sid=1", "a"), row("/b/c", "b"), row("/b/c?sid=1", "b")]
+    assert len(shown([SID], rows)[SID.identity]) == 1
+
+
+def match_of(url, twin, content):
+    """A request for *url* that *SID* would suppress behind *twin*."""
+    keys = Keys("shop.test", url.encode(), b"cluster")
+    page = Page(twin.encode(), twin, Identity(content), 0)
+    return Match(keys, page, (Reason(SID, SID.support),))
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_what_was_shown_is_not_audited_as_a_new_kind(is_shown):
+    """A rule with many witnesses is audited once, and then for each kind that is new."""
+    database = Database()
+    database.open()
+    database.ensure("CREATE TABLE rule (identity TEXT, agreed INTEGER)")
+    audits = Audits(database)
+    request, twin = f"{HOST}/b/c?sid=1&x=2", f"{HOST}/b/c?x=2"
+    if is_shown:
+        audits.covered(Reason(SID, SID.support), [(request, twin)])
+    url = f"{HOST}/a/b?sid=1"
+    match = match_of(url, f"{HOST}/a/b", "a")
+    assert audits.is_due(match, url)
+    audits.begin(match, url)
+    audits.agreed(audits.get(url.encode()))
+    assert audits.is_due(match_of(request, twin, "b"), request) is not is_shown
+    database.close()
+
+
+def test_the_miner_of_a_crawl_tells_what_it_was_shown():
+    """For rules that it has found now; those in force were told of before."""
+    rows = [
+        each
+        for n in range(40)
+        for each in (
+            (f"{HOST}/p/{n}", 200, f"c{n}", None),
+            (f"{HOST}/p/{n}?sid={n}ab{n}", 200, f"c{n}", None),
+        )
+    ]
+    first = mined(Job("shop.test", rows, (), {}))
+    (rule,) = first.rules
+    assert first.shown[rule.identity]
+    again = mined(Job("shop.test", rows, first.rules, {}))
+    assert again.rules
+    assert again.shown == {}

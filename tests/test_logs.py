@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
+from scrapy_urlnorm.exceptions import ConfigError, LogFormatError, MissingExtraError
 from scrapy_urlnorm.logs import FORMATS, Observation, read_log, source
 from scrapy_urlnorm.logs.observation import from_row
 
@@ -83,14 +83,6 @@ def test_formats_with_contents_give_the_same_rows(tmp_path, text, format):
     assert reader.format == format
 
 
-def test_scrapys_json_feed_on_one_line_is_no_row(tmp_path):
-    """An array on one line is not silently taken for nothing."""
-    with pytest.raises(LogFormatError, match="line 1"):
-        list(
-            read_log(log(tmp_path, '[{"url": "http://a.example/"}, {"url": "http://b.example/"}]'))
-        )
-
-
 @pytest.mark.parametrize(
     ("line", "row"),
     [
@@ -122,38 +114,30 @@ def test_access_logs_give_urls_without_contents(tmp_path, line, row):
     assert reader.format == "access"
 
 
-@pytest.mark.parametrize(
-    ("prefix", "url"),
-    [
-        ("shop.example ", "http://shop.example/x"),
-        ("shop.example:80 ", "http://shop.example/x"),
-        ("shop.example:443 ", "https://shop.example/x"),
-        ("shop.example:8080 ", "http://shop.example:8080/x"),
-    ],
-)
-def test_an_access_log_with_virtual_hosts_needs_no_site(tmp_path, prefix, url):
+def test_an_access_log_with_virtual_hosts_needs_no_site(tmp_path):
     """A line that begins with its virtual host names its own site."""
-    line = prefix + '1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1 "-" "-"'
-    assert [row.url for row in read_log(log(tmp_path, line))] == [url]
+    line = '{} 1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1 "-" "-"\n'
+    hosts = "shop.example", "shop.example:80", "shop.example:443", "shop.example:8080"
+    rows = read_log(log(tmp_path, "".join(map(line.format, hosts))))
+    assert [row.url for row in rows] == [
+        *["http://shop.example/x"] * 2,
+        *("https://shop.example/x", "http://shop.example:8080/x"),
+    ]
 
 
 def test_an_access_log_without_a_site_says_what_is_missing(tmp_path):
     """Paths alone belong to no site, and inventing one would make rules for nobody."""
-    for user in ("-", "John Smith"):
-        line = f'1.2.3.4 - {user} [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1'
-        with pytest.raises(LogFormatError, match=r"line 1: .*site.*https://HOST"):
-            list(read_log(log(tmp_path, line)))
+    line = '1.2.3.4 - John Smith [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1'
+    with pytest.raises(LogFormatError, match=r"line 1: .*site.*https://HOST"):
+        list(read_log(log(tmp_path, line)))
 
 
 def test_a_url_list_is_read_as_it_is(tmp_path):
     """Comments and empty lines are passed over, and odd bytes are percent-encoded."""
     text = b"# crawled\n\nhttp://a.example/caf\xe9\r\n/b\nhttp://a.example/?x=#y\n"
     reader = read_log(log(tmp_path, text), site="http://a.example")
-    assert [row.url for row in reader] == [
-        "http://a.example/caf%E9",
-        "http://a.example/b",
-        "http://a.example/?x=#y",
-    ]
+    paths = [row.url.removeprefix("http://a.example") for row in reader]
+    assert paths == ["/caf%E9", "/b", "/?x=#y"]
     assert reader.format == "urls"
 
 
@@ -191,11 +175,9 @@ def test_links_of_a_row_are_made_absolute(tmp_path):
         "url": "http://a.example/x/y?z",
         "location": "../q",
         "canonical": "//b.example/",
-        "simhash": "e4d8100f228630a8",
     }
     [read] = read_log(log(tmp_path, json.dumps(row)))
     assert (read.location, read.canonical) == ("http://a.example/q", "http://b.example/")
-    assert read.sketch == 0xE4D8100F228630A8
 
 
 @pytest.mark.parametrize(
@@ -234,11 +216,6 @@ def test_a_small_body_that_is_no_html_has_no_content(row, content):
     assert from_row({"url": PAGE, "status": 200, "digest": "d", **row}).content == content
 
 
-def test_a_length_is_a_number():
-    with pytest.raises(ValueError, match="'len' must be a number of bytes, not 'long'"):
-        from_row({"url": PAGE, "status": 200, "digest": "d", "mime": "", "len": "long"})
-
-
 def test_a_null_mime_is_a_response_without_one(tmp_path):
     """A mime of null says that there was none; a missing key says nothing."""
     rows = '{"url": "http://a.example/", "mime": null}\n{"url": "http://a.example/"}'
@@ -246,13 +223,24 @@ def test_a_null_mime_is_a_response_without_one(tmp_path):
 
 
 BAD = [
+    (
+        "jsonl",
+        '[{"url": "http://a.example/"}, {"url": "http://b.example/"}]',
+        1,
+        "must be an object",
+    ),
     ("jsonl", '{"url": "http://a.example/"}\n\n{"url": "http://a', 3, "no JSON object"),
     ("jsonl", '{"url": "http://a.example/"}\n[1]', 2, "must be an object"),
     ("jsonl", '{"url": ""}', 1, "absolute 'url'"),
     ("jsonl", '{"url": ["http://a.example/"]}', 1, "absolute 'url'"),
     ("jsonl", '{"url": "http://a.example/", "status": "ok"}', 1, "'status' must be a number"),
-    ("jsonl", '{"url": "http://a.example/", "simhash": "xyz"}', 1, "'simhash'"),
     ("jsonl", '{"url": "http://a.example/", "mime": 3}', 1, "'mime'"),
+    (
+        "jsonl",
+        '{"url": "http://a.example/", "mime": "", "len": "long"}',
+        1,
+        "'len' must be a number",
+    ),
     ("jsonl", '{"url": "http://a.example/", "location": 3}', 1, "must be text"),
     ("jsonl", '{"url": "http://a.example/", "status": Infinity}', 1, "'status' must be a number"),
     ("jsonl", "[" * 100_000, 1, "nested too deeply"),
@@ -270,22 +258,15 @@ BAD = [
 
 @pytest.mark.parametrize(("format", "text", "line", "reason"), BAD)
 def test_a_bad_row_names_file_line_and_reason(tmp_path, format, text, line, reason):
-    """What cannot be read stops the reading, and where it stands is said."""
+    """What cannot be read stops the reading, or is counted and the other rows are read."""
     path = log(tmp_path, text)
     with pytest.raises(LogFormatError) as caught:
         list(read_log(path, format=format))
     assert str(caught.value).startswith(f"{path}, line {line}: ")
     assert reason in str(caught.value)
-
-
-@pytest.mark.parametrize(("format", "text", "line", "reason"), BAD)
-def test_bad_rows_can_be_counted_instead(tmp_path, format, text, line, reason):
-    """With skip_bad the other rows are read, and how many were skipped is known."""
-    reader = read_log(log(tmp_path, text), format=format, skip_bad=True)
-    rows = list(reader)
-    assert reader.skipped == 1
-    assert f"line {line}: " in reader.first_bad
-    assert len(rows) <= line
+    reader = read_log(path, format=format, skip_bad=True)
+    assert len(list(reader)) <= line
+    assert (reader.skipped, reader.first_bad) == (1, str(caught.value))
 
 
 def test_rows_after_a_bad_one_are_read(tmp_path):
@@ -349,20 +330,18 @@ class Pipe(io.RawIOBase):
         return len(taken)
 
 
-class Told:
+class Told(source.Log):
     """A log that writes down what is bad."""
 
-    site, path, can_be_reopened = None, "-", False
-
     def __init__(self):
+        super().__init__()
         self.lines = []
 
     def bad(self, line, reason):
-        """Note the line."""
         self.lines.append(line)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     parts=st.lists(
         st.lists(
@@ -413,7 +392,8 @@ def test_a_site_is_scheme_and_host(site):
         read_log("x", site=site)
 
 
-PIECES = [
+PIECES = ["\n", " ", "\t", "\x00", " - ", "CDX N b a", "GET / HTTP/1.1", "url,status"]
+PIECES += [
     "{",
     "}",
     "[",
@@ -423,33 +403,23 @@ PIECES = [
     ",",
     '"',
     "\\",
-    "\n",
-    " ",
     "2014",
     "200",
-]
-PIECES += [
-    "CDX N b a",
-    " - ",
     '"lines":',
     '"AAAA"',
-    "url,status",
-    "\t",
-    "GET / HTTP/1.1",
-    "\x00",
     "é",
     "//",
 ]
 
 
 @pytest.mark.parametrize("format", [None, *FORMATS])
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(data=st.one_of(st.lists(st.sampled_from(PIECES)).map("".join).map(str.encode), st.binary()))
 def test_any_bytes_are_rows_or_bad_rows(tmp_path, format, data):
     """Whatever a file holds, it is read, counted or refused by name: nothing else is raised."""
     path = log(tmp_path, data)
     reader = read_log(path, format=format, skip_bad=True, site="http://a.example")
-    with contextlib.suppress(LogFormatError):
+    with contextlib.suppress(LogFormatError, MissingExtraError):
         assert all(row.url for row in reader)
 
 

@@ -28,8 +28,7 @@ TEXTS = {n: f"product {chr(97 + n) * 3}" for n in range(12)}
 def shop(url):
     """Products under two URLs, one of them gzipped; a redirect; a page that is not there."""
     if url == HOME:
-        links = [f"/item/{n}{ref}" for n in TEXTS for ref in ("", "?ref=top")]
-        return page("home", *links, "/old", "/gone")
+        return page("home", *URLS[1:])
     if url.endswith("/old"):
         return redirect("/item/1")
     if "/item/" not in url:
@@ -162,20 +161,15 @@ def write_warc(path, replies, *, gzipped=True):
             stream.write(gzip.compress(record) if gzipped else record)
 
 
-def urls_of_shop():
-    return [
-        HOME,
-        *(f"{HOST}/item/{n}{ref}" for n in TEXTS for ref in ("", "?ref=top")),
-        f"{HOST}/old",
-        f"{HOST}/gone",
-    ]
+ITEMS = [f"{HOST}/item/{n}{ref}" for n in TEXTS for ref in ("", "?ref=top")]
+URLS = [HOME, *ITEMS, f"{HOST}/old", f"{HOST}/gone"]
 
 
 @pytest.mark.parametrize("gzipped", [True, False])
 def test_a_warc_holds_what_a_crawl_log_would_have(tmp_path, gzipped):
     """Bodies gzipped or chunked, redirects, errors; requests are no rows."""
     pytest.importorskip("warcio")
-    replies = {url: shop(url) for url in urls_of_shop()}
+    replies = {url: shop(url) for url in URLS}
     body = replies[f"{HOST}/item/3"].body
     replies[f"{HOST}/item/3"] = Reply(
         200,
@@ -217,7 +211,7 @@ def test_a_warc_that_wget_wrote(tmp_path):
 def test_a_body_that_no_page_has_is_passed_over(tmp_path, monkeypatch):
     """A film in the middle of an archive does not have to fit into memory."""
     pytest.importorskip("warcio")
-    monkeypatch.setattr("scrapy_urlnorm.logs.warc._MAX_BODY", 5_000_000)
+    monkeypatch.setattr("scrapy_urlnorm.logs.archives._MAX_BODY", 5_000_000)
     film = Reply(200, bytes(6_000_000), {"Content-Type": "video/mp4"})
     replies = {HOME: page("home"), f"{HOST}/film": film, f"{HOST}/item/1": page("one")}
     write_warc(tmp_path / "a.warc.gz", replies)
@@ -230,7 +224,7 @@ def test_a_warc_that_is_cut_off(tmp_path):
     pytest.importorskip("warcio")
     path = tmp_path / "a.warc.gz"
     words = " ".join(hashlib.md5(b"%d" % n).hexdigest() for n in range(200))
-    replies = {url: shop(url) for url in urls_of_shop()}
+    replies = {url: shop(url) for url in URLS}
     write_warc(path, {**replies, f"{HOST}/long": page(words)})
     path.write_bytes(path.read_bytes()[:-1000])
     reader = read_log(str(path), skip_bad=True)
@@ -311,25 +305,15 @@ def test_parquet_without_what_a_row_needs(tmp_path, select, message):
         list(read_log(str(parquet(tmp_path, select))))
 
 
-def test_what_is_no_parquet(tmp_path):
-    pytest.importorskip("duckdb")
-    path = tmp_path / "x.parquet"
-    path.write_bytes(b"PAR1 is how it begins")
-    with pytest.raises(LogFormatError, match=r"x\.parquet: "):
-        list(read_log(str(path)))
-
-
-def test_what_is_no_warc(tmp_path):
-    """Bytes that warcio does not take for a record."""
-    pytest.importorskip("warcio")
-    path = tmp_path / "x.warc"
-    path.write_bytes(b"\x00\x01 neither a record nor a line")
-    with pytest.raises(LogFormatError, match=r"x\.warc: it does not begin with a WARC record"):
-        list(read_log(str(path)))
-
-
-def test_a_path_may_be_a_path(tmp_path):
-    """As well as its text."""
-    path = tmp_path / "log"
-    path.write_text(f'{{"url": "{HOME}", "status": 200}}\n')
-    assert list(read_log(path)) == list(read_log(str(path)))
+@pytest.mark.parametrize(
+    ("package", "name", "message"),
+    [
+        ("duckdb", "x.parquet", r"x\.parquet: "),
+        ("warcio", "x.warc", r"x\.warc: it does not begin with a WARC record"),
+    ],
+)
+def test_what_has_only_the_name(tmp_path, package, name, message):
+    pytest.importorskip(package)
+    (tmp_path / name).write_bytes(b"PAR1 is how one of them begins")
+    with pytest.raises(LogFormatError, match=message):
+        list(read_log(tmp_path / name))

@@ -10,7 +10,7 @@ from loopback import Reply, Site, crawl
 from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
 
 from scrapy_urlnorm.logs import page_identity
-from scrapy_urlnorm.logs.page_identity import Identity, identity_of
+from scrapy_urlnorm.logs.page_identity import Identity, identity_of, row_of
 
 URL = "http://a.test/page"
 TEXT = " ".join(f"word{n}" for n in range(120))
@@ -41,6 +41,13 @@ DIFFERENT = {
         HtmlResponse(URL, body=b"<img src=/1.png>"),
         HtmlResponse(URL, body=b"<img src=/2.png>"),
     ),
+    "another picture": (page("<img src=/1.png?v=1>"), page("<img src=/1.png?v=2>")),
+    "other data": (
+        page("<script type=application/json>{1}</script>"),
+        page("<script type=application/json>{2}</script>"),
+    ),
+    "another age": (page("3 days ago"), page("5 days ago")),
+    "another class": (page("<p class=age-days>3"), page("<p class=age-days>4")),
     "nothing but its own address": (
         HtmlResponse(URL, body=f"<h1>{URL}</h1>".encode()),
         HtmlResponse("http://b.test/page", body=b"<h1>http://b.test/page</h1>"),
@@ -64,16 +71,6 @@ def test_two_contents(name):
     assert not other.agrees(one)
 
 
-def test_each_of_the_three_is_enough():
-    """Bytes, text and words each decide alone; the kind of a page decides nothing."""
-    one = Identity("1", "2", "3", "wall")
-    assert one.agrees(Identity("1", "-", "-"))
-    assert one.agrees(Identity("-", "2", "-"))
-    assert one.agrees(Identity("-", "-", "3"))
-    assert not one.agrees(Identity("-", "-", "-", "wall"))
-    assert not Identity("1").agrees(Identity("2"))
-
-
 @pytest.mark.parametrize(
     "response",
     [
@@ -95,17 +92,73 @@ def test_a_body_without_a_length_is_whole():
 
 def test_a_large_page_is_named_by_its_bytes(monkeypatch):
     """Beyond the bound the text is not read."""
-    response = page("a")
-    monkeypatch.setattr(page_identity, "MAX_BYTES", len(response.body))
-    assert identity_of(response).bag_digest
-    monkeypatch.setattr(page_identity, "MAX_BYTES", len(response.body) - 1)
-    assert identity_of(response)[1:] == (None, None, None)
+    size = len(page("a").body)
+    assert identity_of(page("a"), size).bag_digest
+    assert identity_of(page("a"), size - 1)[1:] == (None, None, None)
+    monkeypatch.setattr(page_identity, "MAX_BYTES", size - 1)
+    assert identity_of(page("a"), size)[1:] == (None, None, None)
 
 
-def test_walls_say_that_they_are():
-    """The kind of a short page is told, so that nobody takes a wall for a page."""
-    body = b"<title>Log in</title><input type=password>"
-    assert identity_of(HtmlResponse(URL, body=body)).kind == "wall"
+LOGIN = "<title>{}</title><form method=post><p>{}</p><input type=password></form>"
+KINDS = [
+    (LOGIN.format("Log in", "To see topic 17, please log in"), "wall"),
+    (LOGIN.format("Anmelden", "Bitte anmelden"), "wall"),
+    (LOGIN.format("Chapter 1", "Ann went home"), None),  # a login box beside a short text
+    ("<title>Log in</title><p>How to log in</p>", None),  # no password asked for
+    (f"<h1>Log in</h1><input type=password><p>{TEXT}", None),  # much text
+    ("<title>404 Not Found</title>", "missing"),
+    ("<title>Shop</title><h1>Error 404</h1><p>b", "missing"),
+    ("<title>Page not found</title>", "missing"),
+    ("<title>Item 7 does not exist</title>", "missing"),
+    ("<title>Seite nicht gefunden</title>", "missing"),
+    ("<title>Lot 404</title><p>A vase</p>", None),
+    ("<title>Lost and found</title><p>A vase</p>", None),
+    ("<title>Shop</title><p>The page was not found by chance</p>", None),
+    (f"<h1>404 Not Found: a history</h1><p>{TEXT}", None),
+    ("<h1>404</h1>" * 25_000, None),
+    ("<h1>404 " * 40_000, None),
+    ("<title>" + "404-" * 75_000 + "</title>", None),
+]
+
+
+@pytest.mark.parametrize(("body", "kind"), KINDS, ids=[body[:40] for body, _ in KINDS])
+def test_short_pages_may_be_walls_or_missing(body, kind):
+    """By title or heading, so that nobody takes a wall for a page; its digests are its own."""
+    assert identity_of(HtmlResponse(URL, body=body.encode())).kind == kind
+
+
+@pytest.mark.parametrize(
+    "body", ["<", "<!-- -->", "<![CDATA[&#0;", "<<<>>>", "&#xD800;&#0;", "<p>" * 3000, "<title>" * 50,
+             "<svg><title>x", "\x01\x02", "<base href='http://[bad/'><p>x"]
+)  # fmt: skip
+def test_any_text_has_an_identity(body):
+    """Broken markup, lone surrogates, deep nesting and bad links are pages too."""
+    assert identity_of(HtmlResponse(URL, body=body.encode())) is not None
+    assert row_of(HtmlResponse(URL, body=body.encode()), URL)["bag_digest"]
+
+
+def test_empty_pages_are_one_content():
+    """In a log, shells without any text cannot be told apart."""
+    shells = [b" ", b"<html></html>", b"<body><div id=root></div><script src=a.js></script>"]
+    rows = [row_of(HtmlResponse(URL, body=shell), URL) for shell in shells]
+    assert len({row["bag_digest"] for row in rows}) == 1
+    assert {row["blocks"] for row in rows} == {""}
+
+
+def test_a_page_is_read_once(monkeypatch):
+    """By the log and by what learns, as long as the response is there."""
+    response, read = page("a"), []
+    monkeypatch.setattr(page_identity, "blocks_of", lambda *args: read.append(1) or [])
+    for _ in range(2):
+        identity_of(response)
+        row_of(response, URL)
+    assert read == [1]
+
+
+def test_a_page_too_long_for_a_row_has_its_digests():
+    row = row_of(page("<p>some words ".join(map(str, range(20_000)))), URL)
+    assert row["blocks"] is None
+    assert row["bag_digest"]
 
 
 def test_the_parsed_tree_is_the_spiders():

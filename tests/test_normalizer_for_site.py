@@ -137,7 +137,7 @@ def test_the_catalogue_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None
         raise AssertionError("compiled again")
 
     monkeypatch.setattr("scrapy_urlnorm.normalizer.Catalogue", fail)
-    monkeypatch.setattr("scrapy_urlnorm.normalizer.plain_urls", fail)
+    monkeypatch.setattr("scrapy_urlnorm.normalizer.PlainUrls", fail)
     monkeypatch.setattr(RulesByDomain, "__init__", fail)
     site = base.for_site("shop.example", ())
     assert site.normalize("https://www.shop.example/x/?a=1") == "http://shop.example/x"

@@ -10,10 +10,9 @@ import pytest
 from online_parts import Parts
 from scrapy import Request
 
-from scrapy_urlnorm.fingerprints import get_fingerprint
-from scrapy_urlnorm.learning.alias_links import permalink
-from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases
+from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases, permalink
 from scrapy_urlnorm.stores.sqlite import Database
+from scrapy_urlnorm.url import get_fingerprint
 
 HOST = "http://a.test"
 

@@ -287,13 +287,8 @@ def again(tmp_path):
     runs[-1].close()
 
 
-def restore(audits, *reasons, page=None, waits=True):
-    audits.restore(
-        {each.key: each for each in reasons},
-        lambda _: page,
-        lambda url: Keys(SITE, b"", b"cluster"),
-        lambda _: waits,
-    )
+def restore(audits, *reasons, page=None):
+    audits.restore({each.key: each for each in reasons}, lambda _: page)
 
 
 def test_what_was_tested_is_known_after_a_kill(again):
@@ -306,47 +301,31 @@ def test_what_was_tested_is_known_after_a_kill(again):
     assert audits.weakest([one, reason(20, "b")]) == reason(20, "b")
 
 
-def test_an_audit_in_the_queue_survives_a_kill(again):
-    one, killed = reason(10_000), again()
-    audit = send(killed, (one,), "", twin="http://shop.test/b")
-    audits = again()
-    restore(audits, one, page=audit.match.page)
-    restored = audits.get(audit.match.keys.fingerprint)
-    assert (restored.url, restored.match.page) == (URL, audit.match.page)
-    assert not send(audits, (one,), "")  # one is in flight
-    assert not audits.has_outstanding(SITE, (one,))
-    audits.agreed(restored)
-    audits = again()
-    restore(audits, one, page=audit.match.page)
-    assert audits.get(audit.match.keys.fingerprint) is None
-    assert not audits.has_outstanding(SITE, (one,))
-
-
-@pytest.mark.parametrize("agrees", [False, True])
-def test_an_audit_that_a_kill_left_in_the_queue_ends_as_any_other(again, agrees):
-    """Also where it is the first that the next run learns of its rule."""
+@pytest.mark.parametrize("has_answer", [False, True])
+@pytest.mark.parametrize("has_page", [False, True])
+def test_an_audit_that_a_kill_left_without_a_verdict_is_sent_again(again, has_answer, has_page):
+    """It waited in the queue, or had an answer and was about to be compared."""
     one, killed = reason(10_000), again()
     killed.agreed(send(killed, (one,), ""))
     audit = send(killed, (one,), "", f"{URL}?vx=3")
+    if has_answer:
+        killed.answered(audit)
     audits = again()
-    restore(audits, one, page=audit.match.page)
-    (audits.agreed if agrees else audits.ended)(audits.get(audit.match.keys.fingerprint))
-    assert bool(send(audits, (one,), "", f"{URL}?vx=3", counted_by=(one,))) is not agrees
+    restore(audits, one, page=audit.match.page if has_page else None)
+    assert audits.get(audit.match.keys.fingerprint) is None
+    assert audits.has_outstanding(SITE, (one,))
+    sent = send(audits, (one,), "", f"{URL}?vx=3", counted_by=(one,))
+    audits.agreed(sent)
+    assert not send(audits, (one,), "", f"{URL}?vx=3", counted_by=(one,))
     assert not any(send(audits, (one,), number) for number in range(4))  # two of six are enough
 
 
-@pytest.mark.parametrize("lacks", ["its request", "its page", "its rule"])
-def test_an_audit_that_a_kill_left_without_a_verdict_leaves_its_kind_untested(again, lacks):
-    """It had an answer, and was about to be compared; or nothing is left that it would test."""
+def test_an_audit_of_a_rule_that_is_gone_is_forgotten(again):
     one, killed = reason(10_000), again()
-    killed.agreed(send(killed, (one,), ""))
-    audit = send(killed, (one,), "", f"{URL}?vx=3")
-    killed.answered(audit)
+    audit = send(killed, (one,), "")
     audits = again()
-    page = None if lacks == "its page" else audit.match.page
-    reasons = () if lacks == "its rule" else (one,)
-    restore(audits, *reasons, page=page, waits=lacks != "its request")
+    restore(audits, page=audit.match.page)
     assert audits.get(audit.match.keys.fingerprint) is None
-    assert audits.has_outstanding(SITE, reasons) is (lacks != "its rule")
-    if reasons:
-        assert send(audits, reasons, "", f"{URL}?vx=3", counted_by=(one,))
+    audits = again()
+    restore(audits, one, page=audit.match.page)
+    assert not audits.has_outstanding(SITE, ())

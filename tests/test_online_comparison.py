@@ -6,16 +6,16 @@ import pytest
 from online_parts import Parts, page_of
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
+from twisted.internet.defer import Deferred
 
-from scrapy_urlnorm.crawl.online.comparison import (
+from scrapy_urlnorm.crawl.online.frontier import LARGEST_READ, shown_in_crawl
+from scrapy_urlnorm.crawl.online.verdicts import (
     LARGEST_FILE,
-    LARGEST_READ,
     Shown,
     Verdict,
     is_comparable,
     leads_elsewhere,
     same_content,
-    shown_in_crawl,
     verdict,
 )
 from scrapy_urlnorm.logs.page_identity import Identity
@@ -156,6 +156,22 @@ def crawl(request):
     parts.download = lambda request: page_of(request, "the page")
     yield parts
     parts.close()
+
+
+@pytest.mark.parametrize(("now", "said"), [("the page", [0, 2, 0]), ("neither", [0, 0, 2])])
+def test_audits_that_wait_for_one_page_share_its_second_fetches(crawl, now, said):
+    """It is fetched twice for two audits that show another page, and not four times."""
+    assert crawl.schedule(Request(f"{BASE}/p?sid=word"))
+    audits, answer = (crawl.audit, crawl.leave()), Deferred()
+    assert crawl.stats["audits"] == 2
+    crawl.download = lambda _: answer
+    for audit in audits:
+        crawl.arrive(audit, "neither")
+    assert crawl.stats["second_fetches"] == 1
+    crawl.download = lambda request: page_of(request, now)
+    answer.callback(page_of(Request(PAGE), now))
+    assert crawl.stats["second_fetches"] == 2
+    assert verdicts(crawl) == said
 
 
 def redirect(crawl, target):

@@ -8,15 +8,9 @@ import pytest
 from online_parts import Parts
 from scrapy import Request
 
+from scrapy_urlnorm.crawl.online import families as module
 from scrapy_urlnorm.crawl.online import learner
-from scrapy_urlnorm.crawl.online import requests as module
-from scrapy_urlnorm.crawl.online.requests import (
-    LEAST_DUPLICATES,
-    MAX_KINDS,
-    SHARE,
-    DuplicateRates,
-    kind_of,
-)
+from scrapy_urlnorm.crawl.online.families import LEAST_DUPLICATES
 from scrapy_urlnorm.crawl.online.suppression import FIRST_SENT, MORE
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -57,52 +51,26 @@ def send_all(parts):
     return sent
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        ("/a/b?x=1", "/a/c?x=2", True),
-        ("/a/b?x=1&y=2", "/a/b?y=1&x=2", True),
-        ("/a/b?x=1;y=2", "/a/b?x=1&y=2", True),
-        ("/a/b?x=1", "/a/b?y=1", False),
-        ("/a/b", "/c/b", False),
-        ("/a", "/b", True),
-        ("/a/b", "/a/b/c", False),
-        ("/a/b/c/d", "/a/b/c/d/e", True),
-    ],
-)
-def test_kinds(one, other, is_same):
-    """The host, the first folder, the depth and the names say which kind a URL is of."""
-    assert (kind_of(HOST + one) == kind_of(HOST + other)) is is_same
-    assert kind_of(HOST + one) != kind_of("http://other.test" + one)
-
-
-def test_a_rate_is_high_as_long_as_most_of_a_kind_are_duplicates():
-    rates = DuplicateRates()
+def test_a_family_waits_as_long_as_most_of_it_are_duplicates(begun):
+    parts = begun()
+    see_duplicates(parts)
+    assert parts.fetch(f"{HOST}/go/x?to=later") == "held"
+    assert parts.fetch(f"{HOST}/go/x?from=later") == "fetched"
+    assert parts.fetch(f"{HOST}/else/x?to=later") == "fetched"
     for n in range(LEAST_DUPLICATES):
-        assert not rates.is_high("shop.test", f"{HOST}/a/{n}")
-        rates.add("shop.test", f"{HOST}/a/{n}", is_duplicate=True)
-    assert rates.is_high("shop.test", f"{HOST}/a/new")
-    assert not rates.is_high("shop.test", f"{HOST}/a/new?x=1")
-    assert not rates.is_high("other.test", f"{HOST}/a/new")
-    pages = LEAST_DUPLICATES
-    while pages * SHARE <= LEAST_DUPLICATES:
-        rates.add("shop.test", f"{HOST}/a/{pages}", is_duplicate=False)
-        pages += 1
-    assert not rates.is_high("shop.test", f"{HOST}/a/new")
+        request = Request(f"{HOST}/go/x?to=new{n}", priority=1)
+        parts.schedule(request)
+        parts.arrive(parts.leave(), f"something new {n}")
+    assert parts.fetch(f"{HOST}/go/x?to=later2") == "fetched"
 
 
-def test_kinds_are_bounded(monkeypatch):
-    """Those of one site, and of all."""
-    monkeypatch.setattr(module, "MAX_KINDS_OF_ALL", MAX_KINDS + 1)
-    rates, sites = DuplicateRates(), ("shop.test", "other.test")
-    for site in sites:
-        for n in range(MAX_KINDS + 5):
-            for _ in range(LEAST_DUPLICATES):
-                rates.add(site, f"{HOST}/a?x{n}=1", is_duplicate=True)
-    high = [
-        sum(rates.is_high(site, f"{HOST}/a?x{n}=1") for n in range(MAX_KINDS + 5)) for site in sites
-    ]
-    assert high == [MAX_KINDS, 1]
+def test_families_are_bounded(begun, monkeypatch):
+    monkeypatch.setattr(module, "MAX_OF_SITE", 2)
+    parts = begun()
+    for name in ("a", "b", "c"):
+        see_duplicates(parts, names=name)
+    said = [parts.fetch(f"{HOST}/go/x?{name}=later") for name in ("a", "b", "c")]
+    assert said == ["held", "fetched", "fetched"]  # the wall is of another one
 
 
 def test_what_is_likely_known_waits_and_is_sent_when_the_crawl_is_idle(begun):
@@ -114,7 +82,7 @@ def test_what_is_likely_known_waits_and_is_sent_when_the_crawl_is_idle(begun):
         assert parts.fetch(url) == "held"
     assert parts.fetch(f"{HOST}/else") == "fetched"
     assert parts.stats["deferred"] == len(urls)
-    assert parts.state().endswith(f"suppressed 0, deferred {len(urls)}")
+    assert parts.state().endswith(f"suppressed 0, deferred {len(urls)}, put last 0")
     sent, batches = Counter(), []
     while True:
         parts.learner.idle()
@@ -151,15 +119,15 @@ def test_a_rule_that_comes_suppresses_what_is_known_by_another_name(begun):
 
 @pytest.mark.parametrize("comes", [True, False])
 def test_of_several_that_a_rule_makes_one_the_others_wait_for_the_first(begun, comes):
-    """They are suppressed behind its page. If that does not come, all of them are sent at once."""
+    """They are coalesced, and suppressed behind its page. If that does not come, all are sent."""
     parts = begun(has_audits=False)
     see_duplicates(parts, names="sid=a&to")
     urls = {f"{HOST}/go/x?sid={n}&to=new" for n in range(4)}
     assert {parts.fetch(url) for url in urls} == {"held"}
     parts.found(SID)
     parts.learner.idle()
-    assert len(parts.queue) == 1
-    first = parts.leave()
+    first, *others = [parts.leave() for _ in urls]
+    assert others == [None] * 3
     if comes:
         parts.arrive(first)
     else:

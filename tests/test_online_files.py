@@ -6,8 +6,9 @@ import pytest
 from loopback import Reply, Site, crawl
 
 from scrapy_urlnorm import SiteRule, save_site_rules
-from scrapy_urlnorm.learning.on_files import FILES_ALONE, OnFiles, on_files
-from scrapy_urlnorm.learning.worker import OF_FILE, Job, mined
+from scrapy_urlnorm.learning.media import FILES_ALONE, OF_FILE, OnFiles
+from scrapy_urlnorm.learning.mined import mined, on_files
+from scrapy_urlnorm.learning.worker import Job
 from scrapy_urlnorm.logs import Observation
 
 SITE = "files.test"

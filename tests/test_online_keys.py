@@ -177,19 +177,6 @@ def test_keys_are_made_anew_for_other_rules_and_aliases(clusters):
     assert clusters.keys(request) is None
 
 
-def test_all_pages_of_a_site_get_the_keys_that_they_get_one_by_one(clusters):
-    """With rules, with page aliases alone, and without either."""
-    urls = [f"http://{host}shop.test/{path}" for host in ("", "www.") for path in ("a?b&a", "c/")]
-    for rules, has_aliases in (((HTTPS, WWW), False), ((), True), ((SLASH,), True)):
-        clusters.replace(SITE, rules)
-        clusters.give_keys(SITE, has_aliases=has_aliases)
-        keys = [clusters.cluster_of_page(SITE, url) for url in urls]
-        assert keys == [cluster(clusters, url) for url in urls]
-    clusters.replace(SITE, ())
-    clusters.give_keys(SITE, has_aliases=False)
-    assert clusters.cluster_of_page(SITE, urls[0]) is None
-
-
 SITES = {
     "http://www.shop.test/a": "shop.test",
     "http://a.b.shop.co.uk/": "shop.co.uk",

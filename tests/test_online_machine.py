@@ -21,7 +21,7 @@ from online_model import UNREADABLE, Crawl, SharedKeys
 from online_sites import SITES, key_of
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.online import learner, requests
+from scrapy_urlnorm.crawl.online import families, learner
 from scrapy_urlnorm.crawl.online.tables import SUPPRESSED
 from scrapy_urlnorm.learning import aliases
 
@@ -260,7 +260,7 @@ class MachineOfTwo(Machine):
 def test_nothing_is_lost_and_nothing_hangs(machine, examples, monkeypatch):
     """Every URL asked for was sent, or stands behind a page that is equal to it; see `Crawl`."""
     monkeypatch.setattr(aliases, "VOTES", 1)
-    monkeypatch.setattr(requests, "LEAST_DUPLICATES", 1)  # much is deferred
+    monkeypatch.setattr(families, "LEAST_DUPLICATES", 1)  # much is deferred
     monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)  # is as it was when this ends
     run_state_machine_as_test(
         machine,

@@ -13,9 +13,11 @@ from scrapy import Request
 from twisted.internet import defer
 
 from scrapy_urlnorm.crawl.online import mining
+from scrapy_urlnorm.crawl.online.evidence import Evidence
 from scrapy_urlnorm.crawl.online.mining import Worker
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.learning.worker import Job, Mined, mined
+from scrapy_urlnorm.learning.mined import mined
+from scrapy_urlnorm.learning.worker import Job, Mined
 
 
 def a_job(site: str = SITE) -> Job:
@@ -77,9 +79,9 @@ def miners(thread):
     """Makes workers, each with the list of its answers."""
     made = []
 
-    def make(job_of=a_job):
+    def make():
         answers = []
-        made.append(Worker(job_of, answers.append))
+        made.append(Worker(answers.append))
         return made[-1], answers
 
     yield make
@@ -90,43 +92,36 @@ def miners(thread):
 def test_a_process_mines_site_after_site(miners, processes):
     """One process answers all; it ends with the crawl."""
     miner, answers = miners()
-    miner.request(SITE)
-    miner.request("other.test")
+    miner.mine(a_job())
+    miner.mine(a_job("other.test"))
     assert [answer.site for answer in answers] == [SITE, "other.test"]
     assert [rule.param for answer in answers for rule in answer.rules] == [("sid",), ("sid",)]
     assert miner.current is None
     miner.close()
     (process,) = processes
     assert process.poll() is not None
-    miner.request(SITE)
+    miner.mine(a_job())
     assert len(answers) == 2
 
 
 def test_mining_takes_a_tenth_of_the_time_of_the_crawl(miners, thread, monkeypatch):
-    """And one second more, so that small sites are mined at once. What waits counts, too."""
+    """And one second more, so that small sites are mined at once."""
     now = [100.0]
     monkeypatch.setattr(mining, "monotonic", lambda: now[0])
     thread(lambda _, job: defer.succeed(Mined(job.site, (), 0.8)))
     miner, _ = miners()
     assert miner.has_time
-    miner.request(SITE)
+    miner.mine(a_job())
     assert not miner.has_time  # 0.8 seconds were spent, and the next site may take as long
     now[0] += 6.1
     assert miner.has_time
-    thread(lambda *_: defer.Deferred())  # it never answers
-    miner.request(SITE)
-    assert not miner.has_time
-    now[0] += 8
-    assert miner.has_time
-    miner.request("other.test")
-    assert not miner.has_time
 
 
 def test_a_site_is_mined_when_there_is_time_again(thread, monkeypatch):
     """Though no page of it arrives: the crawl may wait for this very site."""
     now, asked = [100.0], []
     monkeypatch.setattr(mining, "monotonic", lambda: now[0])
-    monkeypatch.setattr(mining, "mined", lambda job: Mined(job.site, (), 1.5))
+    monkeypatch.setattr("scrapy_urlnorm.learning.mined.mined", lambda job: Mined(job.site, (), 1.5))
     thread(lambda _, job: asked.append(job.site) or defer.Deferred())
     with closing(Parts()) as parts:
         parts.learn()  # three redirects are mined at once, and the others have no time
@@ -147,39 +142,37 @@ def test_a_small_site_is_mined_while_the_crawl_waits(processes):
     assert processes == []
 
 
-def test_a_site_whose_rows_cannot_be_read_is_left_without_rules(miners):
+def test_a_site_whose_rows_cannot_be_read_is_left_without_rules(monkeypatch):
     """A crawl that is idle waits for a site that is being mined: this one is not."""
 
-    def job_of(site):
-        if site == SITE:
-            raise StoreError("damaged")
-        return a_job(site)
+    def damaged(*_):
+        raise StoreError("damaged")
 
-    miner, answers = miners(job_of)
-    miner.request(SITE)
-    assert miner.current is None
-    miner.request("other.test")
-    assert [(found.site, len(found.rules), found.error) for found in answers] == [
-        (SITE, 0, "StoreError('damaged')"),
-        ("other.test", 1, None),
-    ]
+    with closing(Parts()) as parts:
+        with monkeypatch.context() as patch:
+            patch.setattr(Evidence, "take", damaged)
+            parts.learn()
+        assert parts.in_force() == ()
+        assert parts.stats["errors"] >= 1
+        parts.learn(first=8)
+        assert len(parts.in_force()) == 1
 
 
 def test_a_process_that_was_killed_is_started_again(miners, processes):
     """Between two jobs nobody notices."""
     miner, answers = miners()
-    miner.request(SITE)
+    miner.mine(a_job())
     os.kill(processes[0].pid, signal.SIGKILL)
     processes[0].wait()
-    miner.request(SITE)
+    miner.mine(a_job())
     assert len(answers[1].rules) == 1
 
 
 def test_a_process_that_dies_over_a_job_is_given_up(miners):
     """Each failure is an answer that says so; after three no site is mined any more."""
-    miner, answers = miners(lambda site: Job(site, KillsTheMiner(), (), {}))
+    miner, answers = miners()
     for _ in range(5):
-        miner.request(SITE)
+        miner.mine(Job(SITE, KillsTheMiner(), (), {}))
     assert len(answers) == 3
     assert all("worker process" in answer.error for answer in answers)
     assert miner.current is None
@@ -188,10 +181,10 @@ def test_a_process_that_dies_over_a_job_is_given_up(miners):
 def test_a_site_that_takes_too_long_is_given_up(miners, thread, processes, monkeypatch):
     """An idle crawl waits for the miner, so the miner must not take for ever."""
     miner, answers = miners()
-    miner.request("other.test")
+    miner.mine(a_job("other.test"))
     waiting = defer.Deferred()
     thread(lambda *_: waiting)
-    miner.request(SITE)
+    miner.mine(a_job())
     (process,) = processes
     assert (miner.current, process.poll()) == (SITE, None)
     monkeypatch.setattr(mining, "LONGEST_SECONDS", 0.0)

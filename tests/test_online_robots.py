@@ -9,7 +9,7 @@ from scrapy.http import Response
 from twisted.internet import defer
 
 from scrapy_urlnorm.crawl.online import learner, mining
-from scrapy_urlnorm.learning.worker import mined
+from scrapy_urlnorm.learning.mined import mined
 
 LINE = b"Clean-param: ref&pos /a/\n"
 

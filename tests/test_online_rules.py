@@ -123,7 +123,7 @@ def test_after_a_failure_no_rule_comes_into_force_again(monkeypatch, is_retracte
             parts.learner.work()
         assert parts.queued() == [f"{BARE}/a?sid=1"]
         if is_retracted:
-            parts.learner._contradicted((Reason(SID, 12),), "other content")
+            parts.learner._registry.contradicted((Reason(SID, 12),), "other content")
         else:
             parts.found(SID.replace(support=90), NARROW)
             assert parts.learner.rules == known
@@ -239,7 +239,9 @@ def test_what_binary_pages_refuted_outlives_that_a_person_edits_the_file(tmp_pat
         with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
             if len(rules) == 2:
                 parts.found(*rules)
-                parts.learner._contradicted((Reason(SID, 0, is_binary=True),), "other content")
+                parts.learner._registry.contradicted(
+                    (Reason(SID, 0, is_binary=True),), "other content"
+                )
             assert set(parts.in_force()) == set(rules)
             between = parts.learner._registry.between
             page = Page(b"", f"{BARE}/a", Identity("table", kind=FILE), 0)
@@ -253,7 +255,7 @@ def test_a_rule_that_is_believed_again_stands_once(tmp_path):
     path, again = tmp_path / "rules.toml", SID.replace(support=NEEDED)
     with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
         parts.found(SID)
-        parts.learner._contradicted((Reason(SID, 12),), "other content")
+        parts.learner._registry.contradicted((Reason(SID, 12),), "other content")
         parts.found(again)
         parts.learner._registry.save()
         assert list(load_site_rules(path)) == list(parts.learner.rules) == [again]

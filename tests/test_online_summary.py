@@ -23,37 +23,31 @@ def rule(**evidence):
 # --- evidence -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("evidence", "words"),
-    [
-        ({"source": "redirect", "support": 3}, "3 permanent redirects say so"),
-        (
-            {"source": "content", "support": 1_200, "false_merge_upper": 0.0127},
-            "1,200 pages had the same content under two URLs; 1.3% of what it merges may be wrong",
-        ),
-        (
-            {
-                "source": "content",
-                "support": 1,
-                "examples": [["http://shop.test/?a=1", "http://shop.test/"]],
-            },
-            (
-                "1 page had the same content under two URLs, such as http://shop.test/?a=1 and "
-                "http://shop.test/"
-            ),
-        ),
-        ({"source": "content"}, "no evidence"),
-        ({"source": "user", "support": 3}, "no evidence"),
-        ({"source": "content", "support": 3, "status": "rejected", "note": "a page"}, "a page"),
-        ({"status": "rejected"}, "no reason is known"),
-    ],
-)
+PAIR = ["http://shop.test/?a=1", "http://shop.test/"]
+CONTENT = {"source": "content", "support": 1}
+EVIDENCE = [
+    ({"source": "redirect", "support": 3}, "3 permanent redirects say so"),
+    (
+        {"source": "content", "support": 1_200, "false_merge_upper": 0.0127},
+        "1,200 pages had the same content under two URLs; 1.3% of what it merges may be wrong",
+    ),
+    (
+        {**CONTENT, "examples": [PAIR]},
+        f"1 page had the same content under two URLs, such as {' and '.join(PAIR)}",
+    ),
+    ({"source": "content"}, "no evidence"),
+    ({"source": "user", "support": 3}, "no evidence"),
+    ({**CONTENT, "status": "rejected", "note": "a page"}, "a page"),
+    ({"status": "rejected"}, "no reason is known"),
+]
+
+
+@pytest.mark.parametrize(("evidence", "words"), EVIDENCE)
 def test_evidence_in_words(evidence, words):
     assert why(rule(**evidence)) == words
 
 
 def test_no_secret_is_said():
-    """Neither by the examples of a rule nor by the note why it was retracted."""
     url = f"http://me:{SECRET}@shop.test/?sid={SECRET}"
     said = why(rule(source="content", support=3, examples=[[url, "http://shop.test/"]]))
     assert SECRET not in said

@@ -63,7 +63,10 @@ def test_it_shows_itself_by_a_count_a_state(crawl):
     for url in (HTTPS, HTTP, OTHER_HTTPS):
         crawl.find(Request(url))
     crawl.leave(), crawl.leave()
-    assert crawl.parts.state() == "queued 1, in flight 1, coalesced 1, suppressed 2, deferred 0"
+    assert (
+        crawl.parts.state()
+        == "queued 1, in flight 1, coalesced 1, suppressed 2, deferred 0, put last 0"
+    )
 
 
 def test_what_cannot_be_deleted_is_sent_once(crawl):
@@ -161,14 +164,18 @@ def test_a_row_that_one_run_cannot_read_comes_back_in_another(on_disk):
     assert on_disk.held() == {}
 
 
-def test_pages_of_sites_without_rules_are_bounded(crawl, monkeypatch):
-    """The oldest are forgotten, and of a site with rules none."""
-    monkeypatch.setattr(tables, "MAX_SITES", 10)
+def test_pages_are_bounded(crawl, monkeypatch):
+    """Those that came first are forgotten, and what they would have represented is sent."""
+    monkeypatch.setattr(tables, "MAX_PAGES", 10)
+    monkeypatch.setattr(tables, "_FORGOTTEN", 5)
     assert fetch(crawl, HTTPS)
-    for number in range(30):
+    for number in range(29):
         assert fetch(crawl, f"http://h{number}.example/")
-    sites = dict(crawl.database.read("SELECT site, count(*) FROM page GROUP BY 1"))
-    assert sites == {SITE: 1, **{f"h{number}.example": 1 for number in range(21, 30)}}
+    urls = [url for (url,) in crawl.database.read("SELECT url FROM page ORDER BY id")]
+    assert urls == [f"http://h{number}.example/" for number in range(19, 29)]
+    crawl.find(Request(HTTP))
+    crawl.run_to_the_end()
+    assert crawl.held() == {}
 
 
 TOPIC, SHORT = f"http://{SITE}/t?topic=", f"http://{SITE}/t?short="

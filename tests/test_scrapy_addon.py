@@ -47,73 +47,40 @@ class Chain(Follow):
             yield request
 
 
-def updated(settings=None, addon=Addon):
+def updated(settings=None):
     settings = Settings(settings or {})
-    addon().update_settings(settings)
+    Addon().update_settings(settings)
     return settings
 
 
-def test_puts_all_three_components_in_place():
-    """Fingerprinter, dupefilter and downloader middleware are ours afterwards."""
+def test_puts_all_three_components_in_place_once():
     settings = updated()
     assert settings["REQUEST_FINGERPRINTER_CLASS"] is UrlNormRequestFingerprinter
     assert settings["DUPEFILTER_CLASS"] is UrlNormDupeFilter
     assert settings["DOWNLOADER_MIDDLEWARES"][UrlNormDownloaderMiddleware] == PRIORITY
     assert load_object(settings[FALLBACK]) is RequestFingerprinter
-
-
-def test_wins_over_the_priority_of_a_project_setting():
-    """A class set by the project becomes the fallback, at the project's own priority."""
-    settings = updated({"REQUEST_FINGERPRINTER_CLASS": Custom})
-    assert settings["REQUEST_FINGERPRINTER_CLASS"] is UrlNormRequestFingerprinter
-    assert settings.getpriority("REQUEST_FINGERPRINTER_CLASS") == 20
-    assert settings[FALLBACK] is Custom
-
-
-def test_twice_is_once():
-    """Applying the add-on again changes nothing: ours never becomes its own fallback."""
-    settings = updated()
     before = {name: settings[name] for name in settings}
     Addon().update_settings(settings)
     assert {name: settings[name] for name in settings} == before
 
 
-@pytest.mark.parametrize(
-    "by_hand",
-    [
-        UrlNormRequestFingerprinter,
-        "scrapy_urlnorm.crawl.fingerprinter.UrlNormRequestFingerprinter",
-        "scrapy_urlnorm.UrlNormRequestFingerprinter",
-    ],
-)
-def test_the_class_set_by_hand_besides(by_hand):
-    """Add-on and setting together name the class once."""
-    settings = updated({"REQUEST_FINGERPRINTER_CLASS": by_hand})
-    assert load_object(settings["REQUEST_FINGERPRINTER_CLASS"]) is UrlNormRequestFingerprinter
-    assert not settings.get(FALLBACK)
-
-
-def test_a_middleware_placed_by_hand_keeps_its_place():
-    """The number that the project gives the middleware stays."""
-    path = "scrapy_urlnorm.crawl.middleware.UrlNormDownloaderMiddleware"
-    settings = updated({"DOWNLOADER_MIDDLEWARES": {path: 655}})
-    assert settings["DOWNLOADER_MIDDLEWARES"].copy_to_dict() == {path: 655}
-
-
-def test_another_dupefilter_is_left_alone():
-    """Only Scrapy's own dupefilter is replaced."""
-    settings = updated({"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"})
+def test_what_a_project_has_set():
+    middleware = "scrapy_urlnorm.crawl.middleware.UrlNormDownloaderMiddleware"
+    settings = updated(
+        {
+            "REQUEST_FINGERPRINTER_CLASS": Custom,  # becomes the fallback
+            "DOWNLOADER_MIDDLEWARES": {middleware: 655},  # keeps its place
+            "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",  # and so does this
+        }
+    )
+    assert settings["REQUEST_FINGERPRINTER_CLASS"] is UrlNormRequestFingerprinter
+    assert settings.getpriority("REQUEST_FINGERPRINTER_CLASS") == 20
+    assert settings[FALLBACK] is Custom
+    assert settings["DOWNLOADER_MIDDLEWARES"].copy_to_dict() == {middleware: 655}
     assert settings["DUPEFILTER_CLASS"] == "scrapy.dupefilters.BaseDupeFilter"
 
 
-def test_disabled_leaves_everything_as_stock():
-    """With URLNORM_ENABLED off no setting changes."""
-    before = Settings({"URLNORM_ENABLED": False}).copy_to_dict()
-    assert updated({"URLNORM_ENABLED": False}).copy_to_dict() == before
-
-
 def test_disabled_crawls_as_stock():
-    """With URLNORM_ENABLED off a crawl fetches what stock Scrapy fetches."""
     pages = {HOME: page("home", "/?utm_source=a", "/?utm_source=b")}
     with Site(pages) as site:
         stock = crawl(site, [HOME])
@@ -123,7 +90,6 @@ def test_disabled_crawls_as_stock():
 
 
 def test_one_line_is_all_that_a_project_needs():
-    """The crawl of the example: equal URLs are fetched once."""
     links = ("/a", "/a#x", "/a?utm_source=m", "/a?", "/x/../a", "HTTP://SHOP.test:80/a")
     with Site({HOME: page("home", *links), HOME + "a": page("a", *links)}) as site:
         result = crawl(site, [HOME], {"ADDONS": {OURS: 900}})
@@ -133,7 +99,6 @@ def test_one_line_is_all_that_a_project_needs():
 
 
 def test_a_subclass_of_the_projects_fingerprinter_still_counts():
-    """The project's fingerprinter decides on everything but the URL."""
     settings = {
         "ADDONS": {OURS: 900},
         "REQUEST_FINGERPRINTER_CLASS": "test_scrapy_addon.Custom",
@@ -148,7 +113,6 @@ def test_a_subclass_of_the_projects_fingerprinter_still_counts():
 
 
 def test_poet_keeps_deciding_by_dependencies():
-    """scrapy-poet's fingerprinter is part of the chain, before and after us in ADDONS."""
     pytest.importorskip("scrapy_poet")
     pages = {HOME: page("home", "/a", "/a#x", "/a?utm_source=m"), HOME + "a": page("a")}
     for number in (800, 1000):
@@ -170,7 +134,6 @@ def test_poet_keeps_deciding_by_dependencies():
     [(300, None), (1000, None), (300, 200), (1000, 200), (300, 1100)],
 )
 def test_zyte_api_keeps_its_fingerprints(zyte, poet):
-    """scrapy-zyte-api's add-on before and after ours, with and without scrapy-poet's."""
     pytest.importorskip("scrapy_zyte_api")
     pytest.importorskip("zyte_common_items", reason="its add-on wants it beside scrapy-poet")
     addons = {OURS: 900, "scrapy_zyte_api.Addon": zyte}
@@ -191,7 +154,6 @@ def test_zyte_api_keeps_its_fingerprints(zyte, poet):
 
 
 def test_a_later_addon_that_replaces_the_fingerprinter_is_said():
-    """When nothing of ours is left in the chain, a warning says what to do."""
     addons = {OURS: 900, "test_scrapy_addon.Replaces": 1000}
     with Site({HOME: page("home")}) as site:
         result = crawl(site, [HOME], {"ADDONS": addons})

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from redis_server import RedisServer
 
+pytestmark = pytest.mark.long
+
 EXAMPLE = Path(__file__).resolve().parent.parent / "example_project"
 PAGES = 418
 CRAWLERS = 4

@@ -13,6 +13,8 @@ from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from loopback import Site
 from redis_server import RedisServer
 
+pytestmark = pytest.mark.long
+
 SITES = named(hostile_sites, hostile_twins, hostile_ways)
 OURS = "scrapy_urlnorm.SharedScheduler"
 THEIRS = "scrapy_redis.scheduler.Scheduler"

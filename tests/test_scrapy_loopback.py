@@ -8,7 +8,6 @@ HOME = "http://www.shop.test/"
 
 
 def test_serves_several_hosts_over_http_and_https():
-    """Hosts that do not resolve are crawled, over TLS too, and each request is recorded."""
     pages = {
         HOME: page("home", "https://cdn.shop.test/a?b=1#frag"),
         "https://cdn.shop.test/a?b=1": page("secure"),
@@ -22,7 +21,6 @@ def test_serves_several_hosts_over_http_and_https():
 
 
 def test_redirects_are_followed_and_unknown_urls_are_404():
-    """A redirect leads to its target; a URL that the site does not have is a 404."""
     with Site({HOME: page("home", "/old", "/gone"), HOME + "old": redirect("/new")}) as site:
         result = crawl(site, [HOME])
     assert result.pages == ["home"]
@@ -31,7 +29,6 @@ def test_redirects_are_followed_and_unknown_urls_are_404():
 
 
 def test_answers_from_a_function():
-    """A site can be a function of the URL."""
     with Site(lambda url: page(url) if url.endswith("/a") else Reply(500)) as site:
         result = crawl(site, [HOME + "a", HOME + "b"])
     assert result.pages == [HOME + "a"]
@@ -39,7 +36,6 @@ def test_answers_from_a_function():
 
 
 def test_a_crawl_that_cannot_start_reports_its_error():
-    """An exception while the crawl is being built comes back by name."""
     with Site({}) as site:
         result = crawl(site, [HOME], {"SCHEDULER": "loopback.Nothing"})
     assert result.error is not None

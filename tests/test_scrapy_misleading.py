@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 from loopback import Site, crawl
-from misleading_sites import SITES, BehindOneDoor, Doors
+from misleading_sites import (
+    SITES,
+    BehindOneDoor,
+    Doors,
+    DoorsBehindRedirects,
+    SomeDoorsAreOpen,
+    SomeRedirectsLeadOn,
+)
 from moving_sites import HOME
 from test_online_closing import ADDON
 
@@ -16,15 +23,26 @@ def visit(shop, **settings):
         return crawl(site, [HOME], {**ADDON, "DOWNLOAD_DELAY": 0.004, **settings}, spider=SPIDER)
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["spread", "late"])
+#: Sites of which a few pages are like none of their kind: each crawl says how many it may have missed.
+RARE = (SomeDoorsAreOpen, SomeRedirectsLeadOn)
+#: Whether what misleads comes late in the crawl.
+LATE = [
+    pytest.param(False, id="spread"),
+    pytest.param(True, id="late", marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize("late", LATE)
 @pytest.mark.parametrize("kind", SITES)
 def test_no_page_is_lost(kind, late):
     result = visit(kind(1, late=late))
-    assert set(result.pages) == kind(1, late=late).contents()
+    lost = kind(1, late=late).contents() - set(result.pages)
+    bound = result.stats.get("urlnorm/learned/wrong_at_most", 0) if kind in RARE else 0
+    assert len(lost) <= bound, lost
     assert "urlnorm/learned/errors" not in result.stats, result.log
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["spread", "late"])
+@pytest.mark.parametrize("late", LATE)
 def test_the_one_page_that_no_sample_finds_is_sent_last(late):
     result = visit(BehindOneDoor(2, late=late), URLNORM_HELD="last")
     assert set(result.pages) == BehindOneDoor(2, late=late).contents()
@@ -34,3 +52,11 @@ def test_a_login_page_at_each_address_is_fetched_a_few_times():
     """Of 330 requests for it; the first of a kind and some more are audits."""
     result = visit(Doors(1, late=False))
     assert result.stats["urlnorm/saved"] > 60
+
+
+def test_a_redirect_to_a_login_page_is_followed_a_few_times():
+    """Of 220 requests, each redirected to it."""
+    shop = DoorsBehindRedirects(1, late=False)
+    visit(shop)
+    logins = [link for link in shop.asked if link.startswith("/login.php")]
+    assert len(logins) < 180

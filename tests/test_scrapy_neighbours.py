@@ -46,12 +46,11 @@ from spidermon import Monitor, MonitorSuite, monitors
 class Duplicates(Monitor):
     @monitors.name("a request was saved")
     def test_a_request_was_saved(self):
-        self.assertEqual(self.data.stats["urlnorm/merged"], 1)
+        self.assertEqual(self.data.stats["urlnorm/saved"], 1)
 
 class AtTheEnd(MonitorSuite):
     monitors = [Duplicates]
 """
-
 SCRAPYD = """
 [settings]
 shop = shop.settings
@@ -91,7 +90,6 @@ class Project:
         (self.folder / name).write_text(textwrap.dedent(text), encoding="utf-8")
 
     def set(self, **settings):
-        """Write the settings file."""
         settings = {
             "BOT_NAME": "shop",
             "SPIDER_MODULES": ["shop.spiders"],
@@ -110,7 +108,6 @@ class Project:
         return {**own, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
     def crawl(self, site):
-        """Run ``scrapy crawl follow``; return the paths that were asked for, and the log."""
         begin = len(site.requests)
         run = subprocess.run(
             [
@@ -146,7 +143,6 @@ def has_no_reactor_mode():
 
 @pytest.mark.parametrize("learn", ["redirects", "content"])
 def test_without_a_reactor(project, site, learn):
-    """Scrapy on asyncio alone, with its download handler on httpx."""
     if not has_no_reactor_mode():
         pytest.skip("this Scrapy needs a reactor")
     if find_spec("httpx") is None and find_spec("httpx2") is None:
@@ -163,7 +159,6 @@ def test_without_a_reactor(project, site, learn):
 
 
 def test_playwright(project, site):
-    """A browser fetches the pages: each once."""
     pytest.importorskip("scrapy_playwright")
     if not BROWSER:
         pytest.skip("chromium is not installed")
@@ -185,7 +180,6 @@ def test_playwright(project, site):
 
 
 def test_spidermon(project, site):
-    """A monitor can read what was saved."""
     pytest.importorskip("spidermon")
     project.write("shop/monitors.py", MONITORS)
     project.set(
@@ -199,7 +193,6 @@ def test_spidermon(project, site):
 
 
 def test_scrapyd(project, site):
-    """A job that a server of crawls runs, as it runs any."""
     pytest.importorskip("scrapyd")
     port = free_port()
     project.write("scrapy.cfg", SCRAPYD.format(port=port))
@@ -227,7 +220,6 @@ def test_scrapyd(project, site):
 
 
 def following(lines, text):
-    """Read lines until one has the *text*; return it."""
     read = []
     for line in lines:
         read.append(line)
@@ -237,7 +229,6 @@ def following(lines, text):
 
 
 def test_http_cache(project, site):
-    """What the cache answers is merged as what the site answers."""
     project.set(HTTPCACHE_ENABLED=True, HTTPCACHE_DIR=str(project.folder / "cache"))
     asked, _ = project.crawl(site)
     assert sorted(asked) == PAGES

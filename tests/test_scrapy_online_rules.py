@@ -6,19 +6,19 @@ import logging
 from contextlib import closing
 
 import pytest
+from loopback import crawler_of
 from online_parts import BARE, SITE, WWW, Parts, page_of
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
-from scrapy.settings import Settings
 from twisted.internet.defer import Deferred
 
+from scrapy_urlnorm.crawl.components import config_of
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
 from scrapy_urlnorm.crawl.online import learner, mining
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
 from scrapy_urlnorm.crawl.online.suppression import Suppression
-from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules
 
 HOSTS = SiteRule(
@@ -72,7 +72,9 @@ def test_what_waits_in_the_queue_is_suppressed_when_it_leaves(taught):
     taught.found(HOSTS)
     taught.arrive(taught.leave())
     assert taught.leave() is None
-    assert taught.state() == "queued 0, in flight 0, coalesced 0, suppressed 1, deferred 0"
+    assert (
+        taught.state() == "queued 0, in flight 0, coalesced 0, suppressed 1, deferred 0, put last 0"
+    )
     taught.found()
     assert taught.queued() == [BARE + "/a"]
     assert taught.leave().url == BARE + "/a"
@@ -99,26 +101,6 @@ def test_pages_of_rules_that_are_gone_represent_nothing_by_them(taught):
     taught.found(HTTPS)
     assert taught.fetch(BARE + "/x") == "fetched"
     assert taught.fetch(WWW + "/x") == "filtered"
-
-
-def test_two_requests_in_flight_are_one(taught):
-    """The second one with a cluster key is coalesced, and suppressed when the page comes."""
-    first, _ = schedule(taught, WWW + "/n", BARE + "/n")
-    assert [taught.leave(), taught.leave()] == [first, None]
-    assert taught.state() == "queued 0, in flight 1, coalesced 1, suppressed 0, deferred 0"
-    taught.arrive(first)
-    assert taught.state() == "queued 0, in flight 0, coalesced 0, suppressed 1, deferred 0"
-    assert not taught.learner.idle()
-    assert taught.queued() == []
-
-
-def test_what_is_coalesced_behind_a_failure_is_sent(taught):
-    """As soon as the scheduler is asked for the next request."""
-    first, second = schedule(taught, WWW + "/n", BARE + "/n")
-    taught.leave(), taught.leave()
-    taught.under_way.discard(first)
-    taught.learner.work()
-    assert taught.leave().url == second.url
 
 
 def test_the_twin_that_the_rules_name_is_fetched_though_it_was_found_last(taught):
@@ -198,7 +180,7 @@ def test_an_audit_with_other_content_is_held_against_its_representative(
 
 
 def test_nothing_is_held_that_is_not_a_plain_first_get(taught):
-    """Retries, redirects in progress, posts, what has its own say, start requests are sent."""
+    """Retries, redirects to what was asked for, posts, what has its own say, start requests are sent."""
     taught.fetch(WWW + "/a")
     for options in (
         {"dont_filter": True},
@@ -208,7 +190,7 @@ def test_nothing_is_held_that_is_not_a_plain_first_get(taught):
         {"cookies": {"a": "b"}},
         {"meta": {"cookiejar": 1}},
         {"meta": {"retry_times": 1}},
-        {"meta": {"redirect_urls": [BARE + "/b"]}},
+        {"meta": {"redirect_urls": [WWW + "/a"]}},
         {"meta": {"urlnorm": False}},
         {"meta": {"verbatim_url": True}},
         {"meta": {"is_start_request": True}},
@@ -216,7 +198,8 @@ def test_nothing_is_held_that_is_not_a_plain_first_get(taught):
         request = Request(BARE + "/a", **options)
         assert taught.learner.on_arrival(request) is None, options
         assert taught.learner.on_leaving(request), options
-    assert taught.learner.on_arrival(Request(BARE + "/a")) is not None
+    for meta in ({}, {"redirect_urls": [BARE + "/b"]}):
+        assert taught.learner.on_arrival(Request(BARE + "/a", meta=meta)) is not None
 
 
 NO_REPRESENTATIVE = {
@@ -317,9 +300,10 @@ def test_a_rewriter_that_would_never_come_to_an_end_is_not_followed(monkeypatch)
         def normalize(self, url):
             return url[:-1] + "ba"["ab".index(url[-1])]
 
-    config = Config.from_settings(Settings({}))
-    flips = Config(**{**vars(config), "rewriter": Flip()})
-    assert UrlNormDownloaderMiddleware(None, flips).process_request(Request(WWW + "/a")) is None
+    crawler = crawler_of(Spider, {})
+    config_of(crawler).rewriter = Flip()
+    middleware = UrlNormDownloaderMiddleware.from_crawler(crawler)
+    assert middleware.process_request(Request(WWW + "/a")) is None
 
 
 # --- nothing that fails in here reaches Scrapy ----------------------------------------------------

@@ -22,7 +22,6 @@ def shop(url):
 
 
 def test_pages_with_one_key_are_fetched_once():
-    """The spider knows the number of a product: that is the key, whatever else is in the URL."""
     with Site(shop) as site:
         result = crawl(site, [HOME], SETTINGS, spider="own_keys.ByNumber")
     assert sorted(site.requests) == [HOME, HOME + "item/blue-shoe-43", HOME + "item/red-shoe-42"]
@@ -31,7 +30,6 @@ def test_pages_with_one_key_are_fetched_once():
 
 
 def test_a_redirect_of_a_page_with_a_key_is_followed():
-    """The request to its target has the key too, and is no duplicate of the one before."""
 
     def moved(url):
         if "42" in url and not url.endswith("/new/42"):
@@ -47,7 +45,6 @@ def test_a_redirect_of_a_page_with_a_key_is_followed():
 @pytest.mark.parametrize("kind", ["files", "images"])
 @pytest.mark.parametrize(("media", "fetched"), [(True, MEDIA[:1]), (False, MEDIA)])
 def test_media_share_the_keys_of_pages_or_keep_their_own(kind, media, fetched, tmp_path):
-    """Two URLs of one picture are one download, unless the project wants to keep them apart."""
     if kind == "images":
         pytest.importorskip("PIL")
     name = {"files": "FilesPipeline", "images": "ImagesPipeline"}[kind]

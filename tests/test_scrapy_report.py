@@ -26,7 +26,6 @@ def aliased(url):
 
 
 def paragraph(result):
-    """The summary in the log of a crawl."""
     (line,) = [line for line in result.log.splitlines() if "than stock Scrapy would have" in line]
     return line
 
@@ -38,7 +37,6 @@ def saved_for_certain(site, stock):
 
 @pytest.mark.parametrize("jobdir", [False, True])
 def test_the_summary_says_what_was_saved(jobdir, tmp_path):
-    """As many requests as stock Scrapy sends more, and by which rules."""
     with Site(aliased) as stock:
         crawl(stock, [HOME], {"CONCURRENT_REQUESTS": 1})
     settings = {**ADDON, "JOBDIR": str(tmp_path / "job")} if jobdir else ADDON
@@ -108,7 +106,6 @@ OBEY = {**ADDON, "ROBOTSTXT_OBEY": True}
 @pytest.mark.parametrize("coding", [None, "gzip"])
 @pytest.mark.parametrize("queue", ["Lifo", "Fifo"])
 def test_what_robots_txt_says_is_tried_and_applied(coding, queue, tmp_path):
-    """Three contents under two URLs each are enough: the site is mined while the crawl waits."""
     path = tmp_path / "rules.toml"
     settings = {
         **OBEY,
@@ -142,7 +139,6 @@ def test_nothing_is_learned_where_nobody_asks_or_the_site_is_wrong(shop, setting
 
 
 def test_a_site_that_lies_in_places_loses_no_page():
-    """The trial went well. Then an audit disagrees, and what was withheld is sent."""
     shop = Shop(["ref"], lies=[f"/p{n}" for n in range(10)])
     with Site(shop) as site:
         result = crawl(site, [HOME], OBEY)

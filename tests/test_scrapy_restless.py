@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from typing import Any
 
 import pytest
 from loopback import Asked, Follow, Reply, Site, crawl
 from moving_sites import HOME, MISLEADING, MOVING, Advertised, AllAtOnce, Shop
 
-from scrapy_urlnorm.crawl.online.pairs import looks_like_an_act
+from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.learning.media import looks_like_an_act
+from scrapy_urlnorm.logs import read_log
 
 ADDON = {
     "ADDONS": {"scrapy_urlnorm.Addon": 900},
@@ -40,7 +45,7 @@ def visit(shop, urls=(HOME,), meta=None, **settings):
 def test_pages_that_move_are_learned_from(kind):
     """Some of what is redundant is not fetched: how much depends on when the miner is ready."""
     shop = kind(120)
-    result, site = visit(shop, DOWNLOAD_DELAY=0.006)
+    result, site = visit(shop, DOWNLOAD_DELAY=0.02)
     assert set(result.pages) == shop.contents()
     everything = len(shop.urls()) * len(shop.queries()) + 1
     assert len(site.requests) < everything - 12
@@ -81,6 +86,27 @@ def test_the_summary_says_what_moves():
     result, _ = visit(AllAtOnce(150))
     said = result.log[result.log.index("Pages of shop.test change by themselves") :]
     assert "div.ad/p: another text at each fetch" in said or "p: another text at each fetch" in said
+
+
+@pytest.mark.parametrize("kind", [Shop, AllAtOnce, Advertised])
+def test_the_log_of_a_crawl_teaches_what_moves(tmp_path, kind):
+    """With its pairs in it, the log of a site that moves teaches what that of a still one does."""
+    shop, path = kind(150), str(tmp_path / "crawl.jsonl.gz")
+    visit(shop, URLNORM_CRAWL_LOG=path, URLNORM_HELD="last")
+    with gzip.open(path, "rt") as lines:
+        pairs = [row for row in map(json.loads, lines) if row.get("pair")]
+    assert all(row["blocks"] and row["pair"] in ("at once", "late") for row in pairs)
+    assert pairs
+    rules = [rule for rule in mine(read_log(path)) if rule.active]
+    found = evaluate(Normalizer(site_rules=rules), read_log(path))
+    assert {name for rule in rules for name in (*rule.param, *rule.default)} == {"sort"}
+    assert found.found > 0.85
+    of = {url: shop.name(n, {}) for n, url in enumerate(shop.urls())}
+    merged = {}
+    for row in read_log(path):
+        key = Normalizer(site_rules=rules).normalize(row.url)
+        merged.setdefault(key, set()).add(of.get(row.url.partition("?")[0]))
+    assert all(len(names) == 1 for names in merged.values())
 
 
 class Remembers(Advertised):

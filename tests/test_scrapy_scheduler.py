@@ -76,7 +76,6 @@ def updated(**settings):
 
 
 def stays_behind(folder):
-    """Names of the pages whose requests wait in a JOBDIR."""
     with closing(sqlite3.connect(Path(folder, DATABASE_NAME))) as database:
         rows = database.execute("SELECT request FROM request ORDER BY id")
         return [pickle.loads(row)["url"].rpartition("/")[2] for (row,) in rows]
@@ -86,7 +85,6 @@ def stays_behind(folder):
 
 
 def test_with_a_job_the_addon_puts_the_scheduler_in_place(tmp_path):
-    """Scheduler and queues are ours, in the order that the queues had."""
     settings = updated(JOBDIR=str(tmp_path))
     assert settings["SCHEDULER"] is Scheduler
     assert (settings[DISK], settings[START]) == (LifoDiskQueue, FifoDiskQueue)
@@ -107,7 +105,6 @@ def test_with_a_job_the_addon_puts_the_scheduler_in_place(tmp_path):
     ids=["no job", "a scheduler named", "another queue"],
 )
 def test_what_the_addon_leaves_alone(settings):
-    """A scheduler that the project names, and for a job queues that write another format."""
     result = updated(**settings)
     assert result["SCHEDULER"] == STOCK
     assert result[DISK] == settings.get(DISK, Settings()[DISK])
@@ -115,7 +112,6 @@ def test_what_the_addon_leaves_alone(settings):
 
 
 def test_another_queue_with_our_scheduler_is_an_error(tmp_path):
-    """Its requests would not survive, so the crawl does not begin."""
     settings = {"SCHEDULER": "scrapy_urlnorm.Scheduler", "JOBDIR": str(tmp_path)}
     with Site({HOME: page("home")}) as site:
         result = crawl(site, [HOME], settings)
@@ -126,7 +122,6 @@ def test_another_queue_with_our_scheduler_is_an_error(tmp_path):
 
 
 def test_our_queue_with_another_scheduler_is_an_error(tmp_path):
-    """It has no database then, and says which scheduler it belongs to."""
     settings = {DISK: "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue", "JOBDIR": str(tmp_path)}
     with Site({HOME: page("home", "/1")}) as site:
         result = crawl(site, [HOME], settings)
@@ -139,7 +134,6 @@ def test_our_queue_with_another_scheduler_is_an_error(tmp_path):
 @pytest.mark.parametrize("queues", ["ScrapyPriorityQueue", "DownloaderAwarePriorityQueue"])
 @pytest.mark.parametrize("order", ["Lifo", "Fifo"])
 def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
-    """Depth first or breadth first, by priority and over several slots."""
     links = ["/1", "/2p5", "/3p-5", "/4slot", "/5slotp7", "/6"]
     pages = {HOME: page("home", *links)}
     pages |= {HOME + link[1:]: page(link, link + "0", "/7", "/8p5") for link in links}
@@ -168,7 +162,6 @@ def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
 
 
 def test_what_cannot_be_serialized_waits_in_memory(tmp_path):
-    """It is fetched all the same."""
     pages = {HOME: page("home", "/lambda", "/1")}
     with Site(pages) as site:
         result = crawl(
@@ -180,7 +173,6 @@ def test_what_cannot_be_serialized_waits_in_memory(tmp_path):
 
 @pytest.mark.parametrize("url", [HOME, "http://127.0.0.1:1/refused"])
 def test_what_fails_is_done(tmp_path, url):
-    """A callback or an errback that raises ends its request: nothing is tried for ever."""
     with Site({HOME: page("home", "/1"), f"{HOME}1": page("1")}) as site:
         settings = {**ADDON, "JOBDIR": str(tmp_path)}
         for _ in range(2):
@@ -191,7 +183,6 @@ def test_what_fails_is_done(tmp_path, url):
 
 
 def test_a_redirect_and_a_retry_are_done(tmp_path):
-    """What comes of them stands in the queue for itself."""
     pages = {HOME: page("home", "/moved", "/broken"), f"{HOME}new": page("new")}
 
     def answer(url):
@@ -210,7 +201,6 @@ def test_a_redirect_and_a_retry_are_done(tmp_path):
 
 
 def test_what_scrapy_left_is_taken_over(tmp_path):
-    """A job begun with Scrapy's own scheduler goes on with ours, and nothing of it is lost."""
     numbers = range(30)
     pages = {HOME: page("home", *(f"/{n}" for n in numbers))}
     pages |= {f"{HOME}{n}": page(str(n)) for n in numbers}
@@ -229,7 +219,6 @@ def test_what_scrapy_left_is_taken_over(tmp_path):
 
 
 def test_what_a_changed_spider_cannot_do_waits(tmp_path):
-    """A request whose callback is gone is an error and stays; all others are done."""
     links = ["/1", "/2p", "/3", "/4p", "/5p", "/6"]
     pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x) for x in links}
     settings = {**ADDON, "JOBDIR": str(tmp_path)}
@@ -247,7 +236,6 @@ def test_what_a_changed_spider_cannot_do_waits(tmp_path):
 
 
 def test_what_cannot_be_read_at_all_is_named(tmp_path):
-    """Its class is gone, or the file is damaged: the crawl says so and does not begin."""
     with Site({HOME: page("home", "/1"), f"{HOME}1": page("1")}) as site:
         settings = {**ADDON, "JOBDIR": str(tmp_path), "CLOSESPIDER_PAGECOUNT": 1}
         crawl(site, [HOME], settings, filter_start=True)
@@ -261,7 +249,6 @@ def test_what_cannot_be_read_at_all_is_named(tmp_path):
 
 
 def test_a_damaged_queue_of_scrapys_is_named(tmp_path):
-    """As often as one tries, before anything is written over."""
     state = tmp_path / "requests.queue" / "active.json"
     state.parent.mkdir()
     state.write_text("{")
@@ -274,23 +261,7 @@ def test_a_damaged_queue_of_scrapys_is_named(tmp_path):
     assert state.read_text() == "{"
 
 
-def test_what_scrapy_left_and_nobody_can_read(tmp_path):
-    """It is an error and the rest is taken over."""
-    links = ["/1", "/2p", "/3", "/4p", "/5"]
-    pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x) for x in links}
-    settings = {**ADDON, "JOBDIR": str(tmp_path)}
-    with Site(pages) as site:
-        stock = {"SCHEDULER": STOCK, "CLOSESPIDER_PAGECOUNT": 1}
-        crawl(site, [HOME], {**settings, **stock}, spider=f"{__name__}.Renamed")
-        before = set(site.requests)
-        result = crawl(site, [], settings, spider=f"{__name__}.Chooser")
-    lost = set(pages) - set(site.requests)
-    assert lost == {url for url in pages if "p" in url[len(HOME) :]} - before
-    assert result.log.count("is lost") == len(lost) > 0
-
-
 def test_keys_in_memory_hear_of_what_waits(tmp_path):
-    """A store that knows nothing is told: what waits in the queue is a duplicate all the same."""
     links = [f"/{number}" for number in range(30)]
     pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x, *links) for x in links}
     settings = {**ADDON, "JOBDIR": str(tmp_path), "URLNORM_STORE": "memory"}
@@ -306,7 +277,6 @@ def test_keys_in_memory_hear_of_what_waits(tmp_path):
 
 
 def test_other_rules_with_keys_made_anew(tmp_path):
-    """A job whose rules changed is refused; with `rekey --anew` it goes on with what waits."""
     links = [f"/{number}" for number in range(30)]
     pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x, *links) for x in links}
     settings = {**ADDON, "JOBDIR": str(tmp_path), "URLNORM_CRAWL_LOG": str(tmp_path / "log.jsonl")}
@@ -326,7 +296,6 @@ def test_other_rules_with_keys_made_anew(tmp_path):
 
 @pytest.mark.parametrize("job", [True, False])
 def test_the_database_may_lie_elsewhere(tmp_path, job):
-    """With a job its queue is there too; without one, keys alone last."""
     settings = {**ADDON, "URLNORM_STORE": f"sqlite:{tmp_path / 'fast' / 'disk'}"}
     if job:
         settings["JOBDIR"] = str(tmp_path / "job")
@@ -341,27 +310,7 @@ def test_the_database_may_lie_elsewhere(tmp_path, job):
     assert sorted(site.requests) == (sorted(pages) if job else sorted(site.requests[:begun]))
 
 
-@pytest.mark.parametrize("name", ["urlnorm.pending", "urlnorm.lmdb"])
-def test_a_job_of_an_older_version_does_not_begin(tmp_path, name):
-    """Its requests and keys would count for nothing."""
-    (tmp_path / name).touch()
-    with Site({HOME: page("home")}) as site:
-        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
-    assert site.requests == []
-    assert "begun with an older version" in result.log
-
-
-def test_without_a_job_it_is_scrapys(tmp_path):
-    """Named by hand and without JOBDIR it writes nothing and changes nothing."""
-    settings = {**ADDON, "SCHEDULER": "scrapy_urlnorm.Scheduler"}
-    with Site({HOME: page("home", "/1"), f"{HOME}1": page("1", "/")}) as site:
-        result = crawl(site, [HOME], settings)
-    assert sorted(result.pages) == ["1", "home", "home"]
-    assert result.stats["scheduler/enqueued/memory"] == 3
-
-
 def test_scrapys_dupefilter_works_too(tmp_path):
-    """Our scheduler needs none of our other components."""
     settings = {
         "SCHEDULER": "scrapy_urlnorm.Scheduler",
         DISK: "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue",
@@ -377,19 +326,7 @@ def test_scrapys_dupefilter_works_too(tmp_path):
 # --- what goes wrong ------------------------------------------------------------------------
 
 
-def test_a_second_crawl_on_the_same_job_does_not_begin(tmp_path):
-    """It ends with the reason, before the first request."""
-    database = Database(tmp_path / DATABASE_NAME)
-    database.open()
-    with Site({HOME: page("home")}) as site, closing(database):
-        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
-    assert site.requests == []
-    assert "another crawl uses it" in result.log
-    assert "AttributeError" not in f"{result.error} {result.log}"
-
-
 def test_another_priority_queue_is_refused(tmp_path):
-    """It would look for the requests elsewhere: the crawl says so and does not begin."""
     settings = {**ADDON, "JOBDIR": str(tmp_path)}
     one = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
     other = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"}
@@ -420,7 +357,6 @@ class OnAFullDisk(Scheduler):
 
 
 def test_a_full_disk_ends_the_crawl_and_loses_nothing(tmp_path):
-    """The crawl stops with the reason; the next run, with room, fetches what is missing."""
     numbers = range(30)
     pages = {HOME: page("home", *(f"/{n}" for n in numbers))}
     pages |= {f"{HOME}{n}": page(str(n)) for n in numbers}

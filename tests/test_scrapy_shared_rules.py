@@ -18,7 +18,7 @@ from scrapy_urlnorm.exceptions import StoreUnavailableError
 from scrapy_urlnorm.site_rules import SiteRule
 
 pytest.importorskip("redis", reason="the extra 'redis' is not installed")
-from scrapy_urlnorm.stores.redis import RedisPages
+from scrapy_urlnorm.stores.redis import RedisSeen
 
 HOSTS = SiteRule(
     site="*.shop.test", kind="host-alias", host="shop.test", by="www.shop.test", source="redirect",
@@ -27,7 +27,6 @@ HOSTS = SiteRule(
 
 
 def look(*crawlers):
-    """Meet a page of another site, when it is time to look for news."""
     for parts in crawlers:
         parts.arrive(Request("http://other.test/"))
         parts.learner.work()
@@ -49,7 +48,6 @@ def redis():
 
 @pytest.fixture
 def begin(redis, monkeypatch, request):
-    """Begins crawls of one frontier that look for news at each page, and learn what is `found`."""
     monkeypatch.setattr(sharing, "EXCHANGE_SECONDS", 0.0)
     with ExitStack() as crawls:
 
@@ -67,7 +65,6 @@ def crawlers(begin):
 
 
 def test_a_rule_reaches_the_others(begin, crawlers):
-    """What one crawler learned, another applies without a redirect of its own; a later one, too."""
     one, other = crawlers
     one.found(HOSTS)
     assert not merges(other)
@@ -80,7 +77,6 @@ def test_a_rule_reaches_the_others(begin, crawlers):
 
 
 def test_what_an_audit_of_one_refutes_all_retract(begin):
-    """A page that contradicts the rule ends it everywhere, for good; the log says who found it."""
     one, other, third = begin(), begin(has_audits=True), begin()
     one.found(HOSTS)
     look(other, third)
@@ -96,36 +92,9 @@ def test_what_an_audit_of_one_refutes_all_retract(begin):
     assert not any(map(merges, (one, other, third)))
 
 
-def test_what_one_retracts_as_its_pages_do_not_prove_it_the_others_keep(crawlers):
-    """They have pages of their own."""
-    one, other = crawlers
-    one.found(HOSTS)
-    look(other)
-    one.found()
-    look(other)
-    assert not merges(one)
-    assert merges(other)
-
-
-def test_the_log_says_that_another_crawler_retracted_a_rule(begin, caplog):
-    """And what that one found."""
-    caplog.set_level("INFO")
-    one, other = begin(has_audits=True), begin()
-    one.found(HOSTS)
-    look(other)
-    one.download = lambda request: page_of(request, "one")
-    one.fetch(WWW + "/a", "one")
-    one.fetch(BARE + "/a", "another")
-    assert "Retracted by another crawler" not in caplog.text
-    look(other)
-    assert "Retracted by another crawler: host-alias" in caplog.text
-    assert f"other content than {WWW}/a" in caplog.text.partition("by another crawler: ")[2]
-
-
 def test_a_note_that_is_no_rule_is_left_alone(crawlers, caplog):
-    """What cannot be read is said once and does no harm."""
     one, other = crawlers
-    one.dupefilter.keys.store.leave_notes({"a": "{}", "b": "[", "c": '{"site": 1}'})
+    one.dupefilter.store.leave_notes({"a": "{}", "b": "[", "c": '{"site": 1}'})
     one.found(HOSTS)
     caplog.clear()
     look(other)
@@ -134,13 +103,12 @@ def test_a_note_that_is_no_rule_is_left_alone(crawlers, caplog):
 
 
 def test_a_rule_of_another_that_no_site_may_have_is_not_applied(crawlers):
-    """Another client of the store may have written it."""
     one, other = crawlers
     foreign = SiteRule(
         site="shop.test", kind="host-alias", host="other.example", by="shop.test", source="redirect"
     )
     note = json.dumps(foreign.as_dict())
-    one.dupefilter.keys.store.leave_notes({"active forged": note})
+    one.dupefilter.store.leave_notes({"active forged": note})
     one.found(HOSTS)
     look(other)
     assert other.in_force() == one.in_force() == (HOSTS,)
@@ -148,10 +116,9 @@ def test_a_rule_of_another_that_no_site_may_have_is_not_applied(crawlers):
 
 
 def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
-    """The exchange waits for better times; the next look-up of a key says what is wrong."""
     one, other = crawlers
-    monkeypatch.setattr(one.dupefilter.keys.store, "leave_notes", away)
-    monkeypatch.setattr(other.dupefilter.keys.store, "notes", away)
+    monkeypatch.setattr(one.dupefilter.store, "leave_notes", away)
+    monkeypatch.setattr(other.dupefilter.store, "notes", away)
     one.found(HOSTS)
     assert merges(one)
     look(other)
@@ -162,23 +129,9 @@ def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
     assert merges(other)
 
 
-def test_crawlers_that_learned_the_same_do_not_argue(crawlers, monkeypatch):
-    """Each has its own evidence for the rule; they tell it once, not in turns for ever."""
-    one, other = crawlers
-    look(other)
-    one.found(HOSTS)
-    other.found(HOSTS.replace(support=7))
-    monkeypatch.setattr(type(one.dupefilter.keys.store), "leave_notes", None)  # nothing to call
-    look(one, other, one, other)
-    assert merges(one)
-    assert merges(other)
-    assert one.stats["errors"] == other.stats["errors"] == 0
-
-
 def test_a_crawler_does_not_end_before_it_has_looked(redis):
-    """What a rule filtered comes back when another crawler retracts the rule, however late."""
     store = f"{redis.url}?prefix=ends"
-    config = Config.from_settings(Settings({STORE: store}))
+    config = Config(Settings({STORE: store}))
     links = [f"{host}/{n}" for n in range(40) for host in (BARE, WWW)]
     asked = set()
 
@@ -205,16 +158,7 @@ def test_a_crawler_does_not_end_before_it_has_looked(redis):
     assert len(result.pages) == len(set(result.pages))
 
 
-def test_a_store_of_ones_own_has_no_notes():
-    """Without others nothing is exchanged."""
-    with closing(Parts(has_miner=False)) as parts:
-        parts.found(HOSTS)
-        look(parts)
-        assert parts.dupefilter.keys.store.notes() == {}
-
-
 def test_a_page_that_arrived_at_one_represents_for_all(crawlers):
-    """As soon as all know the rule, and only for other URLs than its own."""
     one, other = crawlers
     one.found(HOSTS)
     look(other)
@@ -228,28 +172,13 @@ def test_a_page_that_arrived_at_one_represents_for_all(crawlers):
     assert other.queued() == [BARE + "/a"]
 
 
-def test_when_its_page_arrived_elsewhere_meanwhile_it_is_suppressed(crawlers):
-    """A request that waits here is looked at again when it leaves the queue."""
-    one, other = crawlers
-    one.found(HOSTS)
-    look(other)
-    one.schedule(Request(WWW + "/a"))
-    other.schedule(Request(BARE + "/a"))
-    one.arrive(one.leave())
-    assert other.leave() is None
-    assert other.stats["suppressed"] == 1
-    assert not other.learner.idle()
-    assert other.queued() == []
-
-
 def test_a_page_that_redis_does_not_tell_of_is_none(crawlers, monkeypatch):
-    """What cannot be asked is not known, and the request is sent."""
     one, other = crawlers
     one.found(HOSTS)
     look(other)
     one.fetch(WWW + "/a")
     with monkeypatch.context() as patch:
-        patch.setattr(RedisPages, "get", away)
+        patch.setattr(RedisSeen, "page", away)
         for url in (BARE + "/a", BARE + "/a?b"):
             assert other.schedule(Request(url))
             assert other.leave().url == url
@@ -257,7 +186,6 @@ def test_a_page_that_redis_does_not_tell_of_is_none(crawlers, monkeypatch):
 
 
 def test_nothing_is_coalesced_behind_a_request_of_another_crawler(crawlers):
-    """It may die before the page comes: only what waits in the own queue is in flight."""
     one, other = crawlers
     one.found(HOSTS)
     look(other)

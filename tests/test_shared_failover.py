@@ -23,6 +23,8 @@ from redis_setups import SETUPS
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.shared_scheduler import SharedScheduler
 
+pytestmark = pytest.mark.long
+
 HOME = "http://shop.test/"
 PAGES = 300
 CRAWLERS = 3
@@ -68,7 +70,6 @@ class Shop:
 
 
 def crawl(url, folder, events=(), **settings):
-    """Run all crawlers; how often each page was fetched, what they logged, and how they ended."""
     with Site(Shop(events)) as site:
         shared = {**SHARED, "URLNORM_STORE": f"{url}?prefix=p", **settings}
         crawlers = [
@@ -90,23 +91,19 @@ def crawl(url, folder, events=(), **settings):
 
 
 def missing(times):
-    """The pages that nobody fetched."""
     return {f"{HOME}{number}" for number in range(1, PAGES + 1)} - set(times)
 
 
 def twice(times):
-    """How many pages were fetched again."""
     return sum(times.values()) - len(times)
 
 
 def repeated(logs):
-    """How many steps all crawlers told a second time."""
     return sum(int(n) for log in logs for n in re.findall(r"requests/repeated': (\d+)", log))
 
 
 @pytest.mark.parametrize("kind", SETUPS)
 def test_a_failover_loses_no_page(kind, tmp_path):
-    """The replica knows all, or nearly, and takes over; the crawlers wait for it and go on."""
     with SETUPS[kind]() as setup:
         old = setup.master()
         times, logs, codes = crawl(setup.url, tmp_path, {90: setup.kill_master})
@@ -119,7 +116,6 @@ def test_a_failover_loses_no_page(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", SETUPS)
 def test_what_the_replica_never_heard_is_told_again(kind, tmp_path):
-    """The master is killed when its replica has been cut off for a while: it forgets requests."""
     with SETUPS[kind]() as setup:
         old = setup.master()
         events = {30: setup.cut, 90: setup.kill_master}
@@ -145,7 +141,6 @@ class DiesBetween(UrlNormDupeFilter):
 
 
 def test_a_crawler_dies_between_a_key_and_its_request(tmp_path):
-    """The page that it had just noted is fetched by another one."""
     with RedisServer() as server:
         times, logs, codes = crawl(
             server.url,
@@ -159,19 +154,7 @@ def test_a_crawler_dies_between_a_key_and_its_request(tmp_path):
     assert any("are back in the queue" in log for log in logs)
 
 
-def test_nobody_dies(tmp_path):
-    """Every page is fetched once, and nothing is left but what was seen."""
-    with RedisServer() as server:
-        times, _, codes = crawl(server.url, tmp_path)
-        with redis.Redis.from_url(server.url) as client:
-            assert client.keys("*queue*") == []
-    assert codes == [0] * CRAWLERS
-    assert missing(times) == set()
-    assert twice(times) == 0
-
-
 def test_the_next_run_goes_on(tmp_path):
-    """All crawlers are ended, one is killed; the second run fetches what was left."""
     with RedisServer("--appendonly", "yes") as server:
         half, goes_on = threading.Event(), threading.Event()
 

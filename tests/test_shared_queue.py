@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -13,39 +14,46 @@ redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed"
 
 from redis_server import RedisServer
 
-from scrapy_urlnorm.crawl import shared_queue
-from scrapy_urlnorm.crawl.shared_queue import SharedQueue
+from scrapy_urlnorm.crawl import shared_scheduler
+from scrapy_urlnorm.crawl.shared_scheduler import SharedQueue
 from scrapy_urlnorm.exceptions import StoreError, StoreUnavailableError
 from scrapy_urlnorm.stores.redis_connection import parse_redis
 
 LONG = 1_000.0
 
 
+def shared_queue(server, dead_seconds=LONG):
+    """A queue whose requests are words; a number at the end is the priority."""
+
+    def encode(word):
+        name, _, priority = word.partition(" ")
+        return b"%d\n%b" % (-int(priority or 0), name.encode())
+
+    return SharedQueue(
+        parse_redis(f"{server.url}?prefix=p", {}), dead_seconds, encode, bytes.decode
+    )
+
+
 @pytest.fixture(scope="module")
 def server():
-    """One for all tests here."""
     with RedisServer() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def client(server):
-    """A client of redis-py."""
     with redis.Redis.from_url(server.url) as client:
         yield client
 
 
 @pytest.fixture
 def new(server, client):
-    """Makes crawlers' ends of one queue."""
     client.flushall()
     opened = []
 
     def new(dead_seconds=LONG, **callbacks):
-        place, options = parse_redis(f"{server.url}?prefix=p", {})
-        queue = SharedQueue(
-            place, prefix="p", wait=options.wait, dead_seconds=dead_seconds, **callbacks
-        )
+        queue = shared_queue(server, dead_seconds)
+        vars(queue).update(callbacks)
         opened.append(queue)
         queue.open()
         return queue
@@ -55,18 +63,11 @@ def new(server, client):
         queue._connection.close()
 
 
-def entry(name, priority=0):
-    """A request as the queue has it."""
-    return b"%d\n%b" % (-priority, name.encode())
-
-
-def names(queue):
-    """All that it hands out."""
-    return [taken.data.decode() for taken in iter(queue.take, None)]
+def drain(queue):
+    return list(iter(queue.pop, None))
 
 
 def everywhere(client):
-    """Every request that is in Redis: it waits, is held, or is withheld."""
     found = {each.decode() for each in client.zrange("p:{p:queue}:waiting", 0, -1)}
     for part in ("held", "withheld"):
         values = client.hvals(f"p:{{p:queue}}:{part}")
@@ -75,88 +76,64 @@ def everywhere(client):
 
 
 def test_priority_comes_first_and_equal_requests_are_one(new):
-    """As in scrapy-redis's queue."""
     queue = new()
-    for each in (entry("b"), entry("a"), entry("a"), entry("first", 3), entry("last", -2)):
+    for each in ("b", "a", "a", "first 3", "last -2"):
         queue.push(each)
-    assert names(queue) == ["first", "a", "b", "last"]
-    assert (queue.waiting, queue.held) == (0, 4)
-
-
-def test_data_with_line_feeds_stays_whole(new):
-    """A pickle may have any byte."""
-    one, other = new(), new()
-    data = bytes(range(256)) * 3
-    one.push(b"-5\n" + data)
-    token = one.announce(b"0\n" + data + b"\n")
-    one.free(token)
-    one.tell()
-    assert other.take().data == data
-    assert other.take().data == data + b"\n"
+    assert drain(queue) == ["first", "a", "b", "last"]
+    assert (queue.waiting, queue.held, len(queue.handed_out)) == (0, 4, 4)
 
 
 def test_what_is_announced_does_not_wait(new):
-    """Nobody gets it before it is decided about; then it waits, or is forgotten."""
     one, other = new(), new()
-    yes, no = one.announce(entry("yes")), one.announce(entry("no"))
-    assert other.take() is None
-    assert other.held == 2
-    one.free(yes)
-    one.done(no)
+    seen = one.announce("seen")
+    assert other.pop() is None
+    one.settle(seen)
+    fresh = one.announce("new")
+    one.push("new")
+    one.settle(fresh)
     one.tell()
-    assert names(other) == ["yes"]
+    assert drain(other) == ["new"]
     assert other.held == 1
 
 
-def test_what_a_dead_crawler_had_waits_again(new):
-    """Held, announced and withheld; what was done stays done."""
-    taken_back = []
-    dead, other = new(), new(0.2, on_taken_back=taken_back.append)
-    for name in ("done", "held", "kept"):
-        dead.push(entry(name))
-    tokens = {taken.data: taken.token for taken in iter(dead.take, None)}
-    dead.done(tokens[b"done"])
-    dead.keep(tokens[b"kept"])
-    dead.announce(entry("announced"))
+def wait_for(queue, number):
     deadline = time.monotonic() + 30
-    while other.waiting < 3:
-        other.tell()
+    while queue.waiting < number:
+        queue.tell()
         assert time.monotonic() < deadline
-    assert names(other) == ["announced", "held", "kept"]
-    assert taken_back == [3]
+
+
+def test_what_a_dead_crawler_had_waits_again(new):
+    events = []
+    dead, other = new(), new(0.2, on_event=lambda *event: events.append(event))
+    for name in ("done", "held", "kept"):
+        dead.push(name)
+    assert drain(dead) == ["done", "held", "kept"]
+    dead.done(["done"])
+    dead.hold("kept")
+    dead.announce("announced")
+    wait_for(other, 3)
+    assert drain(other) == ["announced", "held", "kept"]
+    assert events == [("urlnorm/requests/taken_back", 3)]
 
 
 def test_a_crawler_taken_for_dead_harms_nobody(new):
-    """What it says of requests that others have by then changes nothing."""
     slow, other = new(), new(0.1)
-    slow.push(entry("page"))
-    mine = slow.take()
-    undecided = slow.announce(entry("link"))
-    deadline = time.monotonic() + 30
-    while other.waiting < 2:
-        other.tell()
-        assert time.monotonic() < deadline
-    slow.done(mine.token)
-    slow.free(undecided)
+    slow.push("page")
+    mine = slow.pop()
+    undecided = slow.announce("link")
+    wait_for(other, 2)
+    slow.done([mine])
+    slow.push("link")
+    slow.settle(undecided)
     slow.tell()
-    assert names(other) == ["link", "page"]
-
-
-def test_a_crawler_that_leaves_leaves_nothing(new, client):
-    """Its name and its last step are gone."""
-    queue = new()
-    queue.push(entry("a"))
-    queue.done(queue.take().token)
-    queue.close(holds_nothing=True)
-    assert client.keys() == []
-    queue.close(holds_nothing=True)
+    assert drain(other) == ["link", "page"]
 
 
 def test_a_lost_answer_is_asked_for_again(new):
-    """Redis did it and the connection broke: the same request is the answer."""
     queue = new()
     for name in "ab":
-        queue.push(entry(name))
+        queue.push(name)
     queue.tell()
     client = queue._connection._client
     evalsha, lost = client.evalsha, []
@@ -169,20 +146,18 @@ def test_a_lost_answer_is_asked_for_again(new):
         return answer
 
     client.evalsha = lose_the_answer
-    assert [queue.take().data, queue.take().data, queue.take()] == [b"a", b"b", None]
+    assert [queue.pop(), queue.pop(), queue.pop()] == ["a", "b", None]
     assert lost
     assert queue.held == 2
 
 
 def test_after_a_failure_redis_is_told_nothing_more(server, new):
-    """An answer was lost for good: nobody knows which step Redis has."""
     queue = new()
-    queue._connection._wait = 0.0
-    queue._connection._place = parse_redis("unix:///nowhere?prefix=p", {})[0]
-    queue._connection._disconnect()
+    queue._connection._place = parse_redis("unix:///nowhere?prefix=p&wait=0", {})
+    queue._connection._client = None
     with pytest.raises(StoreUnavailableError, match="the queue at unix"):
-        queue.take()
-    queue._connection._place = parse_redis(f"{server.url}?prefix=p", {})[0]
+        queue.pop()
+    queue._connection._place = parse_redis(f"{server.url}?prefix=p", {})
     with pytest.raises(StoreError):
         queue.tell()
 
@@ -198,44 +173,17 @@ class Memory:
         self._keys = {key: client.dump(key) for key in client.scan_iter()}
 
     def restore(self):
-        """Now they are that again."""
         self._client.flushall()
         for key, value in self._keys.items():
             self._client.restore(key, 0, value)
 
 
-def test_lost_steps_are_said_again(new, client):
-    """Pushed, taken, done and kept after the moment to which Redis goes back."""
-    repeated = []
-    one, other = new(on_repeated=repeated.append), new(on_repeated=repeated.append)
-    one.push(entry("before"))
-    one.tell()
-    memory = Memory(client)
-    one.done(one.take().token)
-    for name in ("a", "b", "c", "d"):
-        one.push(entry(name))
-    one.tell()
-    one.done(one.take().token)
-    one.keep(one.take().token)
-    one.tell()
-    other.done(other.take().token)
-    other.tell()
-    memory.restore()
-    assert everywhere(client) == {"before"}
-    one.tell()
-    other.tell()
-    assert everywhere(client) == {"b", "d"}  # withheld, and waiting
-    assert names(other) == ["d"]
-    assert repeated == [5, 2]
-
-
 def test_more_is_lost_than_can_be_said_again(new, client, monkeypatch):
-    """That is an error, and nothing is told any more."""
-    monkeypatch.setattr(shared_queue, "JOURNAL", 4_000)
+    monkeypatch.setattr(shared_scheduler, "JOURNAL", 4_000)
     queue = new()
     memory = Memory(client)
     for name in "abcd":
-        queue.push(entry(name * 1_000))
+        queue.push(name * 1_000)
         queue.tell()
     memory.restore()
     for _ in range(2):
@@ -246,96 +194,58 @@ def test_more_is_lost_than_can_be_said_again(new, client, monkeypatch):
 
 CRAWLERS = 3
 _operations = st.lists(
-    st.one_of(
-        st.tuples(st.sampled_from(["push", "announce", "take", "tell"]), st.integers(0, CRAWLERS - 1)),
-        st.tuples(st.sampled_from(["free", "keep", "done"]), st.integers(0, CRAWLERS - 1)),
-        st.tuples(st.sampled_from(["remember", "forget"]), st.just(0)),
+    st.tuples(
+        st.sampled_from(
+            ["push", "announce", "decide", "pop", "done", "hold", "tell", "remember", "forget"]
+        ),
+        st.integers(0, CRAWLERS - 1),
     ),
     max_size=40,
-)  # fmt: skip
+)
 
 
 @settings(deadline=None, max_examples=60)
 @given(_operations)
 def test_whatever_redis_forgets_no_request_is_lost(server, operations):
-    """In the end each request is done, or in Redis; a crawler holds what it thinks it holds."""
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
-        place, _ = parse_redis(f"{server.url}?prefix=p", {})
-        crawlers = [
-            SharedQueue(place, prefix="p", wait=5, dead_seconds=LONG) for _ in range(CRAWLERS)
-        ]
+        crawlers = [shared_queue(server) for _ in range(CRAWLERS)]
         for crawler in crawlers:
             crawler.open()
-        held = [{} for _ in crawlers]  # tokens, and the names of requests
-        pushed, done = set(), set()
+        open_tokens = [{} for _ in crawlers]  # of what was announced, and the requests
+        pushed, done, kept = set(), set(), set()
         counter = itertools.count()
         memory = Memory(client)
         for operation, number in operations:
-            crawler, mine = crawlers[number], held[number]
+            crawler, announced = crawlers[number], open_tokens[number]
             if operation in ("push", "announce"):
                 name = f"page{next(counter)}"
                 pushed.add(name)
                 if operation == "push":
-                    crawler.push(entry(name))
+                    crawler.push(name)
                 else:
-                    mine[crawler.announce(entry(name))] = name
-            elif operation == "take":
-                taken = crawler.take()
-                if taken is not None:
-                    mine[taken.token] = taken.data.decode()
-            elif operation == "tell":
-                crawler.tell()
+                    announced[crawler.announce(name)] = name
+            elif operation == "decide" and announced:
+                token, name = announced.popitem()  # new: then it waits; else it was seen
+                crawler.push(name) if int(name[4:]) % 2 else done.add(name)
+                crawler.settle(token)
+            elif operation in ("pop", "tell"):
+                getattr(crawler, operation)()
+            elif operation == "done" and crawler.handed_out:
+                name = next(iter(crawler.handed_out))
+                crawler.done([name])
+                done.add(name)
+            elif operation == "hold" and crawler.handed_out:
+                kept.add(crawler.hold(next(iter(crawler.handed_out))))
             elif operation == "remember":
                 memory = Memory(client)
             elif operation == "forget":
                 memory.restore()
-            elif mine:
-                token = next(iter(mine))
-                name = mine.pop(token)
-                getattr(crawler, operation)(token)
-                if operation == "done":
-                    done.add(name)
         for crawler in crawlers:
             crawler.tell()
         assert pushed - done <= everywhere(client)
-        in_redis = client.hkeys("p:{p:queue}:held")
-        assert {token.encode() for mine in held for token in mine} <= set(in_redis)
+        mine = {*chain(*open_tokens), *chain(*(each.handed_out.values() for each in crawlers))}
+        assert mine <= {each.decode() for each in client.hkeys("p:{p:queue}:held")}
+        assert kept <= {each.decode() for each in client.hkeys("p:{p:queue}:withheld")}
         for crawler in crawlers:
             crawler._connection.close()
-
-
-# --- what is refused --------------------------------------------------------------------------
-
-
-def test_a_redis_that_would_throw_requests_away_is_refused(server, client, new):
-    """When its memory is short, waiting requests would be gone."""
-    client.config_set("maxmemory", "1gb")
-    client.config_set("maxmemory-policy", "allkeys-lru")
-    try:
-        with pytest.raises(StoreError, match="set noeviction"):
-            new()
-    finally:
-        client.config_set("maxmemory", "0")
-        client.config_set("maxmemory-policy", "noeviction")
-    new()
-
-
-def test_a_value_of_another_type_is_an_error(client, new):
-    """Somebody else uses the prefix."""
-    queue = new()
-    client.set("p:{p:queue}:held", "text")
-    with pytest.raises(StoreError, match="WRONGTYPE"):
-        queue.announce(entry("a"))
-
-
-def test_a_queue_that_does_not_answer_has_nothing_to_fall_back_on():
-    """The message offers no way that the scheduler refuses."""
-    with RedisServer() as server:
-        place, _ = parse_redis(f"{server.url}?prefix=p", {})
-        queue = SharedQueue(place, prefix="p", wait=0.1, dead_seconds=LONG)
-        queue.open()
-        server.kill()
-        with pytest.raises(StoreUnavailableError, match=r"Resume the crawl when it does$"):
-            queue.take()
-        queue._connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,26 +16,29 @@ HOME = "http://shop.example/-home-"
 plain = Normalizer().normalize
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
-def test_a_crawl_fetches_every_page_once(
-    case: tuple[SiteRule, dict[str, str], list[str]], tmp_path: Path
-) -> None:
-    """With the rule each page is fetched once, and the traps beside it are all fetched."""
-    the_rule, merged, traps = case
-    # What a page is: the site answers alike exactly where the rule says so.
-    names = {path_and_query(url): path_and_query(target) for url, target in merged.items()}
-    names |= {path_and_query(target): path_and_query(target) for target in merged.values()}
-    names |= {path_and_query(url): path_and_query(url) for url in traps}
-    contents = {plain(url): plain(name) for url, name in names.items()}
+def test_a_crawl_fetches_every_page_once(tmp_path: Path) -> None:
+    """With its rule each page of a site is fetched once, and the traps beside it are all fetched."""
+    rules: list[SiteRule] = []
+    contents: dict[str, str] = {}
+    for number, (rule, merged, traps) in enumerate(CASES):
+        host = f"shop{number}.example"  # a site for each rule
+        rules.append(
+            SiteRule(**json.loads(json.dumps(rule.as_dict()).replace("shop.example", host)))
+        )
+        # What a page is: the site answers alike exactly where the rule says so.
+        names = {**merged, **{url: url for url in (*merged.values(), *traps)}}
+        for url, name in names.items():
+            url, name = (path_and_query(u).replace("shop.example", host) for u in (url, name))
+            contents[url] = plain(name)
+    by_key = {plain(url): name for url, name in contents.items()}
 
     def answer(url: str) -> Reply:
-        return page("home", *names) if url == HOME else page(contents.get(plain(url), url))
+        return page("home", *contents) if url == HOME else page(by_key.get(plain(url), url))
 
-    path = f"{tmp_path}/rules.toml"
-    save_site_rules(path, [the_rule])
+    save_site_rules(tmp_path / "rules.toml", rules)
     settings = {
         "REQUEST_FINGERPRINTER_CLASS": "scrapy_urlnorm.UrlNormRequestFingerprinter",
-        "URLNORM_SITE_RULES": [path],
+        "URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")],
     }
     with Site(answer) as site:
         result = crawl(site, [HOME], settings)

@@ -10,8 +10,8 @@ import pytest
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.site_rules.context import SYMBOLS, WHEN_KEYS
-from scrapy_urlnorm.site_rules.operations import EDITS, KINDS, WORDS, CatalogueRule
-from scrapy_urlnorm.site_rules.operations.paths import SHAPES
+from scrapy_urlnorm.site_rules.operands import SHAPES
+from scrapy_urlnorm.site_rules.operations import EDITS, ORDER, WORDS
 from scrapy_urlnorm.site_rules.rule import FIELDS, SOURCES, STATUSES
 
 TEXT = (Path(__file__).parent.parent / "docs/reference/rule-file.md").read_text(encoding="utf-8")
@@ -48,5 +48,4 @@ def test_the_order_of_the_kinds_is_the_one_that_is_told() -> None:
     """The order of application in the text is that of the code."""
     told = TEXT[TEXT.index("the order is that of the kinds") :].partition(".")[0]
     kinds = re.findall(r"`([a-z-]+)`|(rules of the catalogue)", told)
-    words = ["" if kind is CatalogueRule else kind.kind for kind in KINDS]
-    assert [word for word, _ in kinds] == words
+    assert tuple(word or catalogue for word, catalogue in kinds) == ORDER

@@ -12,16 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules import (
-    RuleSet,
-    SiteRule,
-    load_site_rules,
-    save_site_rules,
-)
-from scrapy_urlnorm.site_rules.file import table_of
+from scrapy_urlnorm.site_rules import RuleSet, SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.site_rules.file import read_blocks, table_of, write_block
 from scrapy_urlnorm.site_rules.operations import WORDS as KINDS
 from scrapy_urlnorm.site_rules.rule import FIELDS, rule_from_dict
-from scrapy_urlnorm.site_rules.toml import read_blocks, write_block
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +102,19 @@ def test_a_comment_behind_a_changed_value_stays(path: Path) -> None:
     session, *others = load_site_rules(path)
     save_site_rules(path, [session.replace(status="rejected"), *others])
     assert 'status = "rejected"  # wait for the other team' in path.read_text(encoding="utf-8")
+
+
+def test_other_examples_leave_the_comments_beside_them(path: Path) -> None:
+    """A crawl that goes on finds more examples; what people noted beside the old ones stays."""
+    session, *others = load_site_rules(path)
+    one, two = ["http://shop.example/?sid=1", "http://shop.example/"], ["c", "d"]
+    save_site_rules(path, [session.replace(examples=[one]), *others])
+    path.write_text(path.read_text(encoding="utf-8").replace('/"]]', '/"]]  # mine'))
+    session, *others = load_site_rules(path)
+    save_site_rules(path, [session.replace(examples=[one, two]), *others])
+    text = path.read_text(encoding="utf-8")
+    assert '["c", "d"]]  # mine' in text
+    assert 'site = "shop.example"   # not www' in text
 
 
 def test_a_rule_that_is_gone_takes_its_own_comment_only(path: Path) -> None:
@@ -255,8 +262,8 @@ def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
 def test_a_header_inside_a_text_is_no_header() -> None:
     """A multi-line text may hold what looks like the next rule."""
     text = '[[rule]]\nsite = "a.b"\nnote = """\n[[rule]]\nx"""\n[[rule]]\nsite = "c.d"\n'
-    blocks, _ = read_blocks(text)
-    assert [block.table["site"] for block in blocks] == ["a.b", "c.d"]
+    blocks = list(read_blocks(text))
+    assert [block.table["site"] for block in blocks[:-1]] == ["a.b", "c.d"]
     assert blocks[0].table["note"] == "[[rule]]\nx"
 
 
@@ -265,14 +272,14 @@ def test_spaces_and_tables_on_one_line_are_read() -> None:
     text = (
         '[[rule]]\n   \n  when = { has = "a", no = "b" }\n\tsite = "a.b"\n# c\n  # d\nsupport = 3\n'
     )
-    blocks, rest = read_blocks(text)
+    *blocks, rest = read_blocks(text)
     assert blocks[0].table == {"when": {"has": "a", "no": "b"}, "site": "a.b", "support": 3}
-    assert rest == [""]
+    assert rest.above == [""]
 
 
 def test_dotted_keys_are_read() -> None:
     """`when.has = "a"` and `when.no = "b"` are one table."""
-    blocks, _ = read_blocks('[[rule]]\nwhen.has = "a"\nwhen.no = "b"\n')
+    blocks = list(read_blocks('[[rule]]\nwhen.has = "a"\nwhen.no = "b"\n'))
     assert blocks[0].table == {"when": {"has": "a", "no": "b"}}
 
 
@@ -294,7 +301,7 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=5))
 def test_whatever_is_written_is_read_again(table: dict[str, object]) -> None:
     """A table of any texts, numbers, lists and tables survives being written as TOML."""
-    blocks, _ = read_blocks("\n".join(write_block(table)))
+    blocks = list(read_blocks("\n".join(write_block(table))))
     assert blocks[0].table == table
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from scrapy_urlnorm import save_site_rules, spark
 from scrapy_urlnorm.exceptions import LogFormatError, MissingExtraError
-from scrapy_urlnorm.learning import mine, selected
+from scrapy_urlnorm.learning import evidence, mine
 from scrapy_urlnorm.logs import read_log
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_a_giant_site_is_sampled_alike(
 ) -> None:
     """The same paths of it are looked at."""
     whole = mine(read_log(log))
-    monkeypatch.setattr(selected, "MAX_ROWS", 50)
+    monkeypatch.setattr(evidence, "MAX_ROWS", 50)
     known = mine(read_log(log))
     assert known != whole
     assert spark.mine(session.read.json(log)) == known
@@ -99,5 +99,5 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without PySpark, the error says what to install."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingExtraError, match=r"scrapy-urlnorm\[spark\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'pyspark\[sql\]'"):
         spark.mine(None)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
-import sys
 import time
 
 import pytest
@@ -14,14 +11,17 @@ from store_contract import DIGEST, SeenStoreContract, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.stores.seen import MAX_VALUE
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
+module = pytest.importorskip("scrapy_urlnorm.stores.redis")
 _prefixes = map("crawl{}".format, itertools.count())
+VALUE = bytes(range(MAX_VALUE))
+YEARS = 1_000_000_000  #: seconds
 
 
 @pytest.fixture(scope="module")
 def redis_server():
-    """One for all tests here: each has a prefix of its own."""
     with RedisServer() as server:
         yield server
 
@@ -45,16 +45,23 @@ class TestRedisWithTimeToLive(TestRedis):
     options = "&ttl=1000000000"
 
 
+class TestRedisWithACache(TestRedis):
+    """As a crawl uses it."""
+
+    def make(self):
+        store = open_store(self.spec, digest=DIGEST)
+        store.caches_keys = True
+        return store
+
+
 @pytest.fixture
 def client(redis_server):
-    """A client of redis-py."""
     with redis.Redis.from_url(redis_server.url) as client:
         yield client
 
 
 @pytest.mark.parametrize("count", [1_000, 10_000, 60_000])
 def test_a_key_takes_few_bytes(redis_server, client, count):
-    """At most 25 with all that belongs to it, and every bucket stays a packed set of integers."""
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         assert store.add_many(map(fingerprint, range(count))) == count
@@ -72,7 +79,6 @@ def test_a_key_takes_few_bytes(redis_server, client, count):
 
 
 def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, client):
-    """All buckets of a group share a slot, the groups do not."""
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         store.add_many(map(fingerprint, range(20_000)))
@@ -86,7 +92,6 @@ def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, client):
 
 
 def test_a_check_is_one_round_trip(redis_server, client):
-    """One command for a key that is new, and one for a key that was seen."""
     with opened(f"{redis_server.url}?prefix={next(_prefixes)}") as store:
         store.add(fingerprint(0))
         client.config_resetstat()
@@ -98,7 +103,6 @@ def test_a_check_is_one_round_trip(redis_server, client):
 
 
 def test_the_script_is_loaded_again(redis_server, client):
-    """A Redis that has forgotten the script gets it with the next check."""
     with opened(f"{redis_server.url}?prefix={next(_prefixes)}") as store:
         client.script_flush()
         assert store.add(fingerprint(0)) is True
@@ -107,7 +111,6 @@ def test_the_script_is_loaded_again(redis_server, client):
 
 
 def test_a_key_is_forgotten_after_its_time(redis_server, client):
-    """Between one and two times the time to live after it was added."""
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}&ttl=1") as store:
         started = time.time()
@@ -128,7 +131,6 @@ def test_a_key_is_forgotten_after_its_time(redis_server, client):
 
 @pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}, {"ttl": 60}])
 def test_other_rules_or_versions_are_refused(redis_server, other):
-    """The error names both and a way on, and the keys stay."""
     url = f"{redis_server.url}?prefix={next(_prefixes)}"
     with opened(url) as store:
         store.add(fingerprint(1))
@@ -144,7 +146,6 @@ def test_other_rules_or_versions_are_refused(redis_server, other):
 
 
 def test_keys_without_their_identity_are_refused(redis_server, client):
-    """What says how the keys were made was evicted: they are not taken for ours."""
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         store.add(fingerprint(1))
@@ -154,48 +155,136 @@ def test_keys_without_their_identity_are_refused(redis_server, client):
             opened(f"{redis_server.url}?prefix={prefix}")
 
 
-ADD_ALL = """
-import json, random, sys
-from hashlib import sha1
-from scrapy_urlnorm.stores import open_store
-url, digest, seed = sys.argv[1:]
-numbers = list(range(3000))
-random.Random(seed).shuffle(numbers)
-with open_store(url, digest=digest) as store:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    print(json.dumps([n for n in numbers if store.add(sha1(b"%d" % n).digest())]))
-"""
+# --- what it said a moment ago ----------------------------------------------------------------
 
 
-def test_of_four_crawlers_one_is_told_that_a_key_is_new(redis_server):
-    """Four processes add the same keys in different orders: each key is new exactly once."""
+@pytest.fixture
+def caching(redis_server, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(module, "monotonic", lambda: clock[0])
     url = f"{redis_server.url}?prefix={next(_prefixes)}"
-    crawlers = [
-        subprocess.Popen(
-            [sys.executable, "-c", ADD_ALL, url, DIGEST, str(seed)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for seed in range(4)
-    ]
-    for crawler in crawlers:
-        assert crawler.stdout.readline() == "ready\n"
-    for crawler in crawlers:
-        crawler.stdin.write("go\n")
-        crawler.stdin.flush()
-    new = [json.loads(crawler.communicate()[0]) for crawler in crawlers]
-    assert sorted(itertools.chain(*new)) == list(range(3000))
-    assert sum(map(bool, new)) > 1
-    with opened(url) as store:
-        assert len(store) == 3000
+    with opened(url) as seen, opened(url) as other:
+        seen.caches_keys = True
+        yield seen, other, clock
 
 
-def test_closing_deletes_nothing(redis_server, client):
-    """What was seen is there for the next crawl."""
+def test_a_key_is_asked_for_once(caching, client):
+    seen, other, _ = caching
+    assert fingerprint(1) not in seen
+    assert other.add_many(map(fingerprint, (1, 2, 3))) == 3
+    assert fingerprint(3) in seen
+    assert [seen.add(fingerprint(number)) for number in (0, 1)] == [True, False]
+    client.config_resetstat()
+    assert not any(seen.add(fingerprint(number)) for number in (0, 1, 3))
+    assert all(fingerprint(number) in seen for number in (0, 1, 3))
+    assert "cmdstat_evalsha" not in client.info("commandstats")
+
+
+@pytest.mark.parametrize("steps", [[1.0], [0.1] * 11], ids=["pause", "often"])
+def test_what_another_crawler_took_out_is_new_in_time(caching, steps):
+    seen, other, clock = caching
+    seen.add(fingerprint(1))
+    assert other.forget(fingerprint(1))
+    answers = [seen.add(fingerprint(1))]
+    for step in steps:
+        clock[0] += step * module.SECONDS
+        answers.append(seen.add(fingerprint(1)))
+    assert answers[0] is False
+    assert answers.count(True) == 1
+
+
+def test_what_it_remembers_is_bounded_and_can_be_forgotten(caching, monkeypatch):
+    monkeypatch.setattr(module, "MAX_KEYS", 10)
+    seen, _, _ = caching
+    for number in range(100):
+        seen.add(fingerprint(number))
+    assert len(seen._known) <= 10
+    assert not seen.add(fingerprint(99))
+    assert seen.forget(fingerprint(99))
+    assert seen.add(fingerprint(99))
+
+
+# --- pages ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["", f"&ttl={YEARS}"])
+def spec(redis_server, request):
+    return f"{redis_server.url}?prefix={next(_prefixes)}{request.param}"
+
+
+def numbered(number):
+    return b"%048d" % number
+
+
+def test_what_one_crawler_puts_the_others_get(spec):
+    with opened(spec) as one, opened(spec) as two:
+        mine, theirs = one, two
+        assert theirs.page(fingerprint(1)) is None
+        mine.put_page(fingerprint(1), VALUE)
+        mine.put_page(fingerprint(2), b"")
+        assert theirs.page(fingerprint(1)) == VALUE
+        assert theirs.page(fingerprint(2)) == b""
+        assert theirs.page(fingerprint(3)) is None
+        theirs.put_page(fingerprint(1), b"7")
+        assert mine.page(fingerprint(1)) == b"7"
+
+
+@pytest.mark.parametrize("ttl", ["", f"&ttl={YEARS}"])
+def test_they_are_found_however_many_there_are(redis_server, client, ttl):
+    count = 20_000
     prefix = next(_prefixes)
-    with opened(f"{redis_server.url}?prefix={prefix}") as store:
-        store.add_many(map(fingerprint, range(100)))
-        before = set(client.scan_iter(f"{prefix}:*"))
-    assert set(client.scan_iter(f"{prefix}:*")) == before
+    with opened(f"{redis_server.url}?prefix={prefix}{ttl}") as store:
+        for number in range(count):
+            store.put_page(fingerprint(number), numbered(number))
+        for number in range(0, count, 7):
+            assert store.page(fingerprint(number)) == numbered(number)
+        assert store.page(fingerprint(count)) is None
+        for number in range(0, count, 2):
+            store.put_page(fingerprint(number), numbered(number))
+    names = list(client.scan_iter(f"{prefix}:*:pages*", count=1000))
+    buckets = [name for name in names if b"keys" not in client.hkeys(name)]
+    assert sum(client.hlen(name) for name in buckets) == count
+    assert {client.object("encoding", name) for name in buckets} == {b"listpack"}
+    in_dictionary = 40  # the entry of Redis' own table for a name, and its share of that table
+    size = sum(client.memory_usage(name) + in_dictionary for name in names)
+    assert size / count < 24 + MAX_VALUE
+
+
+def test_an_entry_goes_after_its_time(redis_server, client):
+    prefix = next(_prefixes)
+    with opened(f"{redis_server.url}?prefix={prefix}&ttl=1") as store:
+        started = time.time()
+        store.put_page(fingerprint(0), VALUE)
+        names = list(client.scan_iter(f"{prefix}:*:pages*"))
+        assert all(client.ttl(name) != -1 for name in names)
+        while store.page(fingerprint(0)) is not None:
+            assert time.time() - started < 10
+        assert time.time() - started >= 1
+
+
+def test_an_entry_of_the_period_before_is_found(redis_server, client):
+    prefix = next(_prefixes)
+    with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
+        for number in range(10):
+            store.put_page(fingerprint(number), VALUE)
+        period = b":%d" % (int(time.time()) // YEARS)
+        for name in list(client.scan_iter(f"{prefix}:*:pages*")):
+            client.rename(name, name.replace(period, b":%d" % (int(period[1:]) - 1)))
+        assert all(store.page(fingerprint(number)) == VALUE for number in range(10))
+        store.put_page(fingerprint(3), b"new")
+        assert store.page(fingerprint(3)) == b"new"
+
+
+def test_a_value_that_is_too_long_is_refused(spec):
+    with opened(spec) as store:
+        with pytest.raises(ValueError, match="at most 48"):
+            store.put_page(fingerprint(1), VALUE + b"x")
+        assert store.page(fingerprint(1)) is None
+
+
+def test_a_store_of_one_crawler_has_none(tmp_path):
+    for spec in ("memory", f"sqlite:{tmp_path / 'seen'}"):
+        with open_store(spec, digest=DIGEST) as store:
+            assert not store.is_shared
+            store.put_page(fingerprint(1), VALUE)
+            assert store.page(fingerprint(1)) is None

@@ -32,14 +32,12 @@ redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed"
     ],
 )
 def test_a_bad_option_is_named(spec, words):
-    """The error names the option, its value and the store."""
     with pytest.raises(ConfigError) as error:
         open_store(spec, digest=DIGEST, spider="test")
     assert words in str(error.value)
 
 
 def keys_begin_with(server):
-    """What stands before the identity of the stores in a Redis."""
     with redis.Redis.from_url(server.url) as client:
         return {name.decode().removesuffix(":identity") for name in client.keys("*:identity")}
 
@@ -56,7 +54,6 @@ def keys_begin_with(server):
     ],
 )
 def test_a_prefix_has_the_name_of_the_spider(query, prefix):
-    """By default, and wherever it says so; the query is percent-decoded once."""
     with RedisServer() as server:
         open_url = {"spec": server.url + query, "digest": DIGEST, "spider": "shop"}
         with open_store(**open_url) as store:
@@ -66,28 +63,8 @@ def test_a_prefix_has_the_name_of_the_spider(query, prefix):
             assert fingerprint(1) in store
 
 
-def test_an_option_may_name_the_spider_too():
-    """It is not percent-decoded: it stands in no URL."""
-    with RedisServer() as server:
-        open_store(server.url, digest=DIGEST, spider="50%41", prefix="%(spider)s:x").open()
-        assert keys_begin_with(server) == {"50%41:x"}
-
-
-def test_two_spiders_share_a_set_only_on_purpose():
-    """What one has seen is new to the other, unless both name one prefix."""
-    with RedisServer() as server:
-        for url, is_new in ((server.url, True), (f"{server.url}?prefix=both", False)):
-            with (
-                open_store(url, digest=DIGEST, spider="one") as one,
-                open_store(url, digest=DIGEST, spider="two") as two,
-            ):
-                assert one.add(fingerprint(1)) is True
-                assert two.add(fingerprint(1)) is is_new
-
-
 @pytest.mark.parametrize("query", ["", "?prefix=%(spider)s:seen", "?prefix=%25(spider)s"])
 def test_without_a_spider_the_prefix_is_said(query):
-    """The error names the store, the prefix and the ways to name another."""
     with pytest.raises(ConfigError, match="redis://h needs the name of a spider") as error:
         open_store(f"redis://h{query}", digest=DIGEST)
     for words in ("%(spider)s", "?prefix=SPIDER:urlnorm", "--spider NAME"):
@@ -96,7 +73,6 @@ def test_without_a_spider_the_prefix_is_said(query):
 
 
 def test_the_password_is_in_no_message():
-    """The name of the store has neither user nor password."""
     store = open_store(
         "redis://me:secret@127.0.0.1:1/3?prefix=p&wait=0&password=secret", digest=DIGEST
     )
@@ -108,7 +84,6 @@ def test_the_password_is_in_no_message():
 
 
 def test_a_cluster_shares_the_keys():
-    """Two nodes, each with half the slots, get about half the keys."""
     nodes = [
         RedisServer("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", port=free_port())
         for _ in range(2)
@@ -137,7 +112,7 @@ def test_a_cluster_shares_the_keys():
             with mock.patch.object(
                 type(store.connection._client), "_execute_command", lose_the_answer
             ):
-                store.connection._wait = 0
+                store.connection._place = store.connection._place._replace(wait=0)
                 with pytest.raises(StoreUnavailableError):
                     store.add(fingerprint(1))
             assert len(attempts) == 2
@@ -148,7 +123,6 @@ def test_a_cluster_shares_the_keys():
 
 
 def test_a_sentinel_knows_the_master():
-    """The sentinels are asked where the service is."""
     with RedisServer(port=free_port()) as master:
         config = f"sentinel monitor frontier 127.0.0.1 {master.port} 1\n"
         with RedisServer("--sentinel", port=free_port(), config=config) as sentinel:

@@ -1,9 +1,8 @@
-"""Many crawlers, one frontier: Scrapy processes on the queue of scrapy-redis and our store."""
+"""Four crawlers on one Redis, of which one is killed: which pages are missing?"""
 
 from __future__ import annotations
 
 import re
-import signal
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -12,32 +11,30 @@ import pytest
 from crawl_process import start
 from loopback import Site, page
 
-redis = pytest.importorskip("redis")
-pytest.importorskip("scrapy_redis")
+pytest.importorskip("redis")
 
 from redis_server import RedisServer
 
 HOME = "http://shop.test/"
-PAGES = 150
+PAGES = {f"{HOME}{number}" for number in range(1, 150)}
 CRAWLERS = 4
 CONCURRENT = 4  #: requests that one crawler has under way
-
-
-@pytest.fixture
-def url():
-    """The URL of a Redis of this test alone."""
-    with RedisServer() as server:
-        yield server.url
+MOST_UNDER_WAY = 4 * CONCURRENT  #: downloads of one, and pages whose links it had not queued yet
+FROM_ALL = (CRAWLERS - 1) * CONCURRENT + 1  #: so many requests come from each of them
+OURS, THEIRS = "test_shared_failover.Impatient", "scrapy_redis.scheduler.Scheduler"
 
 
 class Shop:
-    """Pages that link to one another; the first one answers when all crawlers have asked."""
+    """Pages that link to one another; the first one answers when all crawlers have asked.
 
-    def __init__(self) -> None:
+    After half of them answers are held back; ``stands_still`` when there are *held* of them.
+    """
+
+    def __init__(self, held):
+        self.held = held
         self.all_are_here = threading.Barrier(CRAWLERS, timeout=60)
-        self.half = threading.Event()
+        self.stands_still = threading.Event()
         self.goes_on = threading.Event()
-        self.goes_on.set()
         self.asked = 0
 
     def __call__(self, url):
@@ -46,75 +43,73 @@ class Shop:
                 self.all_are_here.wait()
             return page("0", *(f"/{n}" for n in range(1, 12)))
         self.asked += 1
-        if self.asked > PAGES // 2:
-            self.half.set()
+        if self.asked > len(PAGES) // 2:
+            if self.asked >= len(PAGES) // 2 + self.held:
+                self.stands_still.set()
             self.goes_on.wait(60)
         number = int(url.rpartition("/")[2].partition("?")[0])
-        near = range(max(1, number - 10), min(PAGES, number + 12))
+        near = range(max(1, number - 10), min(len(PAGES) + 1, number + 24))
         return page(str(number), *(f"/{n}?utm_source={number}" for n in near))
 
 
-def start_crawlers(site, url, folder, **more):
-    """Start all of them on one queue and one store."""
-    settings = {
-        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-        "SCHEDULER_PERSIST": True,
-        "SCHEDULER_IDLE_BEFORE_CLOSE": 1,
-        "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
-        "REDIS_URL": url,
-        "URLNORM_STORE": url + "?prefix=follow:seen",
-        "CONCURRENT_REQUESTS": CONCURRENT,
-        "URLNORM_PAIRS": 0,
-        **more,
-    }
-    # scrapy-redis keeps its queue as a set: of equal requests pushed by several, one is left.
-    return [
-        start(site, [f"{HOME}?start={n}"], settings, folder / f"log{n}") for n in range(CRAWLERS)
-    ]
-
-
-def pages_of(requests):
-    """How often each page was fetched, but the first one."""
-    times = Counter(url.partition("?")[0] for url in requests)
+def crawl(scheduler, folder, killed=0, held=1):
+    """Return how often each page was asked for, and the logs."""
+    shop = Shop(held)
+    logs = [folder / f"log{n}" for n in range(CRAWLERS)]
+    with RedisServer() as server, Site(shop) as site:
+        settings = {
+            "SCHEDULER": scheduler,
+            "SCHEDULER_PERSIST": True,
+            "SCHEDULER_IDLE_BEFORE_CLOSE": 1,
+            "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
+            "REDIS_URL": server.url,
+            "URLNORM_STORE": server.url + "?prefix=follow:seen",
+            "CONCURRENT_REQUESTS": CONCURRENT,
+            "URLNORM_PAIRS": 0,
+        }
+        # scrapy-redis keeps its queue as a set: of equal requests pushed by several, one is left.
+        crawlers = [start(site, [f"{HOME}?{n}"], settings, log) for n, log in enumerate(logs)]
+        try:
+            assert shop.stands_still.wait(60)
+            for victim in crawlers[:killed]:
+                assert victim.poll() is None
+                victim.kill()
+                victim.wait(60)
+            shop.goes_on.set()
+            assert [each.wait(120) for each in crawlers[killed:]] == [0] * (CRAWLERS - killed)
+        finally:
+            for crawler in crawlers:
+                crawler.kill()
+                crawler.wait()
+    times = Counter(url.partition("?")[0] for url in site.requests)
     assert times.pop(HOME) == CRAWLERS  # start requests pass every dupefilter
-    return times
+    assert set(times) <= PAGES
+    return times, [log.read_text() for log in logs]
 
 
-def test_four_crawlers_fetch_every_page_once(url, tmp_path):
-    """Every page is fetched by one of them, and more than one had a part in it."""
-    with Site(Shop()) as site:
-        crawlers = start_crawlers(site, url, tmp_path)
-        assert [crawler.wait(120) for crawler in crawlers] == [0] * CRAWLERS
-    assert pages_of(site.requests) == {f"{HOME}{number}": 1 for number in range(1, PAGES)}
-    logs = [(tmp_path / f"log{n}").read_text() for n in range(CRAWLERS)]
+@pytest.mark.long
+@pytest.mark.parametrize("scheduler", [OURS, THEIRS])
+def test_four_crawlers_fetch_every_page_once(scheduler, tmp_path):
+    if scheduler == THEIRS:
+        pytest.importorskip("scrapy_redis")
+    times, logs = crawl(scheduler, tmp_path)
+    assert times == dict.fromkeys(PAGES, 1)
     # One whose requests the others took has no such count.
-    counts = [re.search(r"'response_received_count': (\d+)", log) for log in logs]
-    received = [int(count[1]) if count else 0 for count in counts]
-    assert sum(received) == PAGES - 1 + CRAWLERS
+    received = [int(n) for log in logs for n in re.findall(r"response_received_count': (\d+)", log)]
+    assert sum(received) == len(PAGES) + CRAWLERS
     assert sum(count > 1 for count in received) > 1
 
 
-def kill_one(url, folder, **more):
-    """Kill one of the crawlers in the middle; how often each page was fetched in the end."""
-    shop = Shop()
-    shop.goes_on.clear()
-    with Site(shop) as site:
-        crawlers = start_crawlers(site, url, folder, **more)
-        assert shop.half.wait(60)
-        victim = next(crawler for crawler in crawlers if crawler.poll() is None)
-        victim.send_signal(signal.SIGKILL)
-        victim.wait(60)
-        shop.goes_on.set()
-        codes = [crawler.wait(120) for crawler in crawlers]
-    assert sorted(codes) == [-signal.SIGKILL] + [0] * (CRAWLERS - 1)
-    return pages_of(site.requests)
+def test_with_our_scheduler_nothing_is_missing_that_a_killed_crawler_had(tmp_path):
+    times, logs = crawl(OURS, tmp_path, killed=1, held=FROM_ALL)
+    assert set(times) == PAGES
+    assert 1 <= sum(times.values()) - len(PAGES) <= MOST_UNDER_WAY
+    assert any("are back in the queue" in log for log in logs)
 
 
-def test_a_killed_crawler_takes_what_it_was_fetching_and_no_more(url, tmp_path):
-    """With scrapy-redis's queue the others go on: no page twice, what it had under way is missing.
-
-    That are the requests it was downloading and the pages whose links it had not queued yet.
-    """
-    times = kill_one(url, tmp_path)
+@pytest.mark.long
+def test_with_that_of_scrapy_redis_what_it_was_fetching_is_missing_and_no_more(tmp_path):
+    pytest.importorskip("scrapy_redis")
+    times, _ = crawl(THEIRS, tmp_path, killed=1)
     assert set(times.values()) == {1}
-    assert len(times) >= PAGES - 1 - 4 * CONCURRENT
+    assert len(PAGES - set(times)) <= MOST_UNDER_WAY

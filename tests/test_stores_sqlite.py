@@ -43,7 +43,6 @@ class TestSqlite(SeenStoreContract):
 
 @pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}])
 def test_other_rules_or_versions_are_refused(path, spec, other):
-    """The error names both and three ways on, and the keys stay as they are."""
     with opened(spec) as store:
         store.add_many(map(fingerprint, range(10)))
     with pytest.raises(StoreMismatchError) as error:
@@ -59,7 +58,6 @@ def test_other_rules_or_versions_are_refused(path, spec, other):
 
 @pytest.mark.parametrize("content", [b"a\n" * 9, b"\n", b"0123456789\n" * 2000, "table"])
 def test_a_foreign_file_is_refused(path, spec, content):
-    """A file of something else is neither read nor overwritten, a database neither."""
     path.parent.mkdir()
     if content == "table":
         with closing(sqlite3.connect(path)) as database:
@@ -73,18 +71,23 @@ def test_a_foreign_file_is_refused(path, spec, content):
     assert path.read_bytes() == before
 
 
-def test_another_version_is_refused(path, spec):
-    """A file of a later version is not touched, and the error says what to do."""
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("PRAGMA user_version = 99", r"version 99.*name another JOBDIR"),
+        ("UPDATE identity SET line = 'lost'", "not a store of this package"),
+    ],
+)
+def test_another_version_and_a_damaged_identity_are_refused(path, spec, change, said):
     opened(spec).close()
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreMismatchError, match=r"version 99.*name another JOBDIR"):
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(change)
+    with pytest.raises(StoreMismatchError, match=said):
         opened(spec)
 
 
 @pytest.mark.parametrize("name", ["urlnorm.seen", "urlnorm.lmdb", "urlnorm.pending"])
 def test_a_folder_of_an_older_version_is_refused(path, spec, name):
-    """Its keys and requests would count for nothing. The error says the way on."""
     path.parent.mkdir()
     path.with_name(name).touch()
     with pytest.raises(StoreMismatchError, match=f"{name}.*the version that began it.*rekey"):
@@ -92,17 +95,7 @@ def test_a_folder_of_an_older_version_is_refused(path, spec, name):
     assert not path.exists()
 
 
-def test_a_damaged_identity_is_refused(path, spec):
-    """Without it nobody knows what the keys mean."""
-    opened(spec).close()
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("UPDATE identity SET line = 'lost'")
-    with pytest.raises(StoreMismatchError, match="not a store of this package"):
-        opened(spec)
-
-
 def test_a_place_that_cannot_be_opened_is_named(path, tmp_path):
-    """A folder or a file that is no folder in the way, or a name that cannot be."""
     path.parent.mkdir()
     path.touch()
     for bad in (tmp_path, path / "below", f"{tmp_path}/a\0b"):
@@ -110,27 +103,13 @@ def test_a_place_that_cannot_be_opened_is_named(path, tmp_path):
             opened(f"sqlite:{bad}")
 
 
-def test_every_store_hashes_with_a_salt_of_its_own(tmp_path):
-    """So nobody can make two URLs that one hash stands for."""
-    rows = []
-    for name in "ab":
-        path = tmp_path / name
-        with opened(f"sqlite:{path}") as store:
-            store.add(b"key")
-        with closing(sqlite3.connect(path)) as database:
-            rows += database.execute("SELECT * FROM key").fetchall()
-    assert rows[0] != rows[1]
-
-
 def test_a_key_takes_few_bytes(path, spec):
-    """Twenty on disk at most, and a page or two to begin with."""
     with opened(spec) as store:
         store.add_many(map(fingerprint, range(200_000)))
     assert path.stat().st_size < 20 * 200_000
 
 
 def test_a_database_that_is_not_open_says_so(spec):
-    """Before and after."""
     store = open_store(spec, digest=DIGEST)
     for _ in range(2):
         for ask in (store.add, store.__contains__, store.forget):
@@ -142,7 +121,6 @@ def test_a_database_that_is_not_open_says_so(spec):
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_the_file_is_for_its_owner_only(path, spec):
-    """It has requests, which carry cookies; what SQLite puts beside the file has its mode."""
     before = os.umask(0)
     try:
         with opened(spec) as store:
@@ -163,7 +141,6 @@ def rows(database):
 
 @pytest.fixture
 def database(path):
-    """One with a table, of which somebody says when a transaction ends."""
     database = Database(path)
     database.open()
     database.ensure("CREATE TABLE IF NOT EXISTS t (n INTEGER NOT NULL);")
@@ -173,7 +150,6 @@ def database(path):
 
 
 def test_what_many_parts_write_is_one_transaction(path, database):
-    """All of it is undone when the crawl gives up, and then nothing goes in any more."""
     store = open_store("sqlite", digest=DIGEST, jobdir=str(path.parent), database=database)
     store.open()
     database.write("INSERT INTO t VALUES (?)", 1)
@@ -196,7 +172,6 @@ def test_what_many_parts_write_is_one_transaction(path, database):
 
 
 def test_a_write_that_fails_undoes_its_transaction(path, database):
-    """What the crawl has in memory fits no more; the last commit is what the next one finds."""
     database.write("INSERT INTO t VALUES (?)", 1)
     database.commit()
     database.write("INSERT INTO t VALUES (?)", 2)
@@ -210,7 +185,6 @@ def test_a_write_that_fails_undoes_its_transaction(path, database):
 
 
 def test_a_temporary_database_keeps_what_was_written():
-    """Each statement is by itself there."""
     database = Database()
     database.open()
     database.ensure("CREATE TABLE t (n INTEGER NOT NULL);")
@@ -223,7 +197,6 @@ def test_a_temporary_database_keeps_what_was_written():
 
 
 def test_the_last_user_closes_it(path, database):
-    """And whoever commits writes what parts keep in memory, first."""
     waiting = [5]
     database.before_commit.append(
         lambda: database.write_many(
@@ -240,7 +213,6 @@ def test_the_last_user_closes_it(path, database):
 
 
 def test_it_commits_itself_where_nobody_else_does(path, database, monkeypatch):
-    """Each second: with a scheduler of somebody else."""
     now = [0.0]
     monkeypatch.setattr(sqlite, "monotonic", lambda: now[0])
     database.commit()
@@ -255,7 +227,6 @@ def test_it_commits_itself_where_nobody_else_does(path, database, monkeypatch):
 
 @pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
 def test_a_file_that_goes_away_is_noticed(path, database, replaced):
-    """Else the crawl would write where nobody finds it."""
     database.write("INSERT INTO t VALUES (?)", 1)
     path.rename(path.with_name("elsewhere"))
     if replaced:
@@ -289,7 +260,6 @@ def writer(spec, begin):
 
 
 def test_a_killed_process_leaves_its_last_commit(spec):
-    """Killed ten times at random, the file has all that was committed, and locks nobody out."""
     chance = random.Random(4)
     begin = 0
     for _ in range(10):
@@ -341,7 +311,6 @@ print(json.dumps([committed, errors]))
 
 @pytest.mark.parametrize("limit", [100_000, 150_001, 222_222])
 def test_a_full_disk(path, spec, limit):
-    """An error that says so, as often as one tries; the next crawl has what was committed."""
     command = [sys.executable, "-c", FILL, spec, DIGEST, str(limit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr

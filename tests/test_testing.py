@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from scrapy.settings import Settings
+from strategies import plain_urls
 
 from scrapy_urlnorm import Normalizer, SiteRule, normalize
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.testing import assert_distinct, assert_same_key, project_normalizer
-from scrapy_urlnorm.testing.strategies import plain_urls
 
 LIST = "http://shop.test/list"
 RULE = SiteRule(site="shop.test", kind="drop-param", param="sort")

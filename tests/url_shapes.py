@@ -49,6 +49,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "dot segments": run(PATH, "../a/./"),
     "dot segments with semicolons": run(PATH, "..;/"),
     "semicolons": run(PATH, ";"),
+    "a long number, then names between semicolons": runs(QUERY + "=", "1", ";x"),
     "one long segment": run(PATH, "a"),
     "one long segment with dots": run(PATH, "a."),
     "segments": run(PATH, "a/"),

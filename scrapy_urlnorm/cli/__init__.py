@@ -10,28 +10,21 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from scrapy_urlnorm.cli.interruption import ending_tidily, exit_code, word_for
-from scrapy_urlnorm.cli.verb import (
-    STANDARD_OUTPUT,
-    USAGE,
-    WHICH_RULES,
-    UsageError,
-    flush,
-    out,
-    say,
-)
+from scrapy_urlnorm.cli.verb import STANDARD_OUTPUT, USAGE, WHICH_RULES, UsageError, flush, say
 from scrapy_urlnorm.exceptions import UrlNormError
-from scrapy_urlnorm.text import did_you_mean, shortened
+from scrapy_urlnorm.text import did_you_mean, own_version, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy_urlnorm.cli.verb import Project, Verb
 
@@ -47,8 +40,8 @@ class Listed(NamedTuple):
 
     def load(self) -> Verb:
         """Import the verb."""
-        found = import_module(f"{__name__}.{self.module}")
-        verb: Verb = next(verb for verb in found.VERBS if verb.name == self.name)
+        module = import_module(f"{__name__}.{self.module}")
+        verb: Verb = getattr(module, self.name.replace("-", "_"))
         return verb
 
 
@@ -57,40 +50,33 @@ VERBS = (
     Listed("explain", "urls", "show which rules change a URL, and why"),
     Listed("compare", "urls", "say whether two URLs count as one"),
     Listed("why", "why", "say what became of a URL in a crawl with JOBDIR"),
-    Listed("report", "report", "write an HTML page about what a crawl saved, or would have"),
-    Listed("dedupe", "dedupe", "keep the first spelling of each page of a URL list"),
-    Listed("rules", "catalogue", "list the rules of the catalogue, or explain one"),
+    Listed("report", "why", "write an HTML page about what a crawl saved, or would have"),
+    Listed("dedupe", "urls", "keep the first spelling of each page of a URL list"),
+    Listed("rules", "rules", "list the rules of the catalogue, or explain one"),
     Listed("mine", "learn", "learn rules from crawl logs"),
     Listed("evaluate", "learn", "measure rules on crawl logs"),
-    Listed("check-rules", "site_rules", "check a file of rules for single sites"),
-    Listed("import-rules", "site_rules", "turn another tool's rules into site rules"),
-    Listed("rekey", "rekey", "build a seen-set from crawl logs, for other rules"),
-    Listed("import-seen", "import_seen", "take over the seen-set of stock Scrapy or scrapy-redis"),
+    Listed("check-rules", "rules", "check a file of rules for single sites"),
+    Listed("import-rules", "rules", "turn another tool's rules into site rules"),
+    Listed("rekey", "stores", "build a seen-set from crawl logs, for other rules"),
+    Listed("forget", "stores", "have a crawl fetch URLs again"),
+    Listed("import-seen", "stores", "take over the seen-set of stock Scrapy or scrapy-redis"),
 )
 
 
-class _Version(argparse.Action):
-    """``--version``: the version is looked up when it is asked for only."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from scrapy_urlnorm import __version__
-
-        out(f"scrapy-urlnorm {__version__}")
-        parser.exit()
-
-
-def build_parser(prog: str, asked: str | None) -> argparse.ArgumentParser:
-    """Build the parser: the verb *asked* for with all its arguments, the others as names."""
+def _parse(argv: Sequence[str], prog: str) -> argparse.Namespace:
+    """Read the command line; SystemExit for help, and for a word or option that is unknown."""
+    word = next((word for word in argv if not word.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Normalize URLs, find the ones that count as one page, and the rules for that.",
         epilog=f"{prog} VERB --help says more, with an example.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    number = own_version() if "--version" in argv else ""  # to look it up takes a while
+    parser.add_argument("--version", action="version", version=f"scrapy-urlnorm {number}")
     verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
     for listed in VERBS:
-        if listed.name != asked:
+        if listed.name != word:  # of the others the names will do
             verbs.add_parser(listed.name, help=listed.help)
             continue
         verb = listed.load()
@@ -102,33 +88,20 @@ def build_parser(prog: str, asked: str | None) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,  # --site is no short way to say --site-rules
         )
-        verb.add_arguments(one)
+        for add in verb.options:
+            add(one)
         one.set_defaults(run=verb.run, parser=one)
-    return parser
-
-
-def _parse(argv: Sequence[str], prog: str) -> argparse.Namespace:
-    """Read the command line; SystemExit for help, and for a word or option that is unknown."""
-    word = next((word for word in argv if not word.startswith("-")), None)
-    parser = build_parser(prog, word)
     names = [verb.name for verb in VERBS]
     if word is not None and word not in names:
         hint = did_you_mean(word, names)
         parser.error(f"{word!r} is not a verb{hint} Known verbs: {', '.join(names)}.")
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        _refuse(args.parser, unknown)
+        option = unknown[0].partition("=")[0]
+        hint = did_you_mean(option, re.findall(r"--[a-z-]+", args.parser.format_help()))
+        hint = f". {WHICH_RULES}" if option == "--rules" else hint
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     return args
-
-
-def _refuse(parser: argparse.ArgumentParser, unknown: list[str]) -> NoReturn:
-    """Tell the user which arguments the verb does not have, and which one is closest."""
-    option = unknown[0].partition("=")[0]
-    if option == "--rules":
-        hint = f". {WHICH_RULES}"
-    else:
-        hint = did_you_mean(option, re.findall(r"--[a-z-]+", parser.format_help()))
-    parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
 def main(
@@ -138,42 +111,32 @@ def main(
     project: Project | None = None,
 ) -> int:
     """Run one verb and return the exit code; raises nothing but SystemExit for bad usage."""
-    with ending_tidily():
+    with _ending_tidily():
         return _main(sys.argv[1:] if argv is None else argv, prog, project)
 
 
 def _main(argv: Sequence[str], prog: str, project: Project | None) -> int:
+    name = prog
     try:
         try:
             args = _parse(argv, prog)
             args.project = project
-            code = _run(args, f"{prog} {args.verb}")
+            name = f"{prog} {args.verb}"
+            code: int = args.run(args)
         finally:
             flush()
     except BrokenPipeError:
         _drop_output()  # whoever read it has enough of it
         return 0
     except OSError as error:
-        _drop_output()
-        say(f"{prog}: {_described(error)}")
+        if error.filename == STANDARD_OUTPUT:
+            _drop_output()
+            name = prog
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"{name}: {where}{error.strerror or error}")
         return USAGE
-    except KeyboardInterrupt as error:  # while the last of the output is on its way
-        _drop_output()
-        return exit_code(error)
-    return code
-
-
-def _run(args: argparse.Namespace, name: str) -> int:
-    """Run the verb and print an error as one line. `main` handles errors of the output."""
-    try:
-        code: int = args.run(args)
     except (UsageError, UrlNormError) as error:
         say(f"{name}: {shortened(str(error))}")
-        return USAGE
-    except OSError as error:
-        if isinstance(error, BrokenPipeError) or error.filename == STANDARD_OUTPUT:
-            raise
-        say(f"{name}: {_described(error)}")
         return USAGE
     except RuntimeError as error:
         from concurrent.futures import BrokenExecutor  # here: few runs need it
@@ -183,19 +146,66 @@ def _run(args: argparse.Namespace, name: str) -> int:
         say(f"{name}: a process that did part of the work was ended from outside; was it memory?")
         return USAGE
     except KeyboardInterrupt as error:
-        say(f"{name}: {word_for(error)}")
-        return exit_code(error)
+        ended = getattr(error, "number", signal.SIGINT)
+        with suppress(OSError):
+            flush()
+        say(f"{name}: {'interrupted' if ended == signal.SIGINT else 'terminated'}")
+        return 128 + ended  # what a shell says of a program that a signal ended
     return code
-
-
-def _described(error: OSError) -> str:
-    name = f"{error.filename}: " if error.filename else ""
-    return f"{name}{error.strerror or error}"
 
 
 def _drop_output() -> None:
     """Discard the rest of the output, which the interpreter would write at its end."""
-    if sys.stdout is None:  # it was closed before we began
+    if sys.stdout is not None:  # it may have been closed before we began
+        with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+# --- signals --------------------------------------------------------------------------------
+
+#: The signals that ask to end. Windows has no SIGHUP.
+_SIGNALS = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+
+
+class Ended(KeyboardInterrupt):
+    """A signal ended the work, with all that the work has begun: as Ctrl-C, whichever it was."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def _ending_tidily() -> Iterator[None]:
+    """Raise `Ended` in the main thread when a signal asks to end, unless somebody handles it.
+
+    So files for the time of the work go, and what is done can be kept. The processes that do part
+    of the work end first, as a pool would wait for them. A hangup that the caller ignores (nohup)
+    stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
-    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    here = os.getpid()
+
+    def handle(number: int, _: object) -> NoReturn:
+        if os.getpid() != here:  # a process that does part of the work: its parent has the word
+            os._exit(128 + number)
+        if "multiprocessing.process" in sys.modules:  # few runs need it
+            from multiprocessing import active_children
+
+            for child in active_children():
+                child.terminate()
+        raise Ended(number)
+
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    before = {each: signal.getsignal(each) for each in _SIGNALS if each is not None}
+    free = {number: handler for number, handler in before.items() if handler in usual}
+    for number in free:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in free.items():
+            if signal.getsignal(number) is handle:
+                signal.signal(number, handler)

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.cli.crawl_logs import Logs, add_logs, say_left_out
-from scrapy_urlnorm.cli.in_processes import cores
-from scrapy_urlnorm.cli.merge import Merged, add_rules
-from scrapy_urlnorm.cli.probing import add_probe, probed, require_project
-from scrapy_urlnorm.cli.site_rules import out_rules
-from scrapy_urlnorm.cli.status import Status
-from scrapy_urlnorm.cli.verb import (
-    YES,
-    UsageError,
-    Verb,
-    add_normalizer,
-    build_normalizer,
-    out,
-    out_json,
-    say,
-)
+from scrapy_urlnorm.cli import inputs
+from scrapy_urlnorm.cli import verb as cli
+from scrapy_urlnorm.cli.processes import cores
+from scrapy_urlnorm.cli.rules import Merged, add_rules, domain_of, out_rules
+from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.learning import survey
+from scrapy_urlnorm.learning.aliases import offered_by_all
+from scrapy_urlnorm.learning.audit import untested
 from scrapy_urlnorm.learning.evaluation import measured
-from scrapy_urlnorm.learning.offered import offered_by_all
+from scrapy_urlnorm.learning.evidence import site_of
+from scrapy_urlnorm.learning.probe import fitted, probes_for
 from scrapy_urlnorm.learning.rows_by_site import by_key
-from scrapy_urlnorm.learning.untested import untested
-from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.text import counted
 
@@ -37,10 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_urlnorm.learning import Evaluation, SiteReport
-    from scrapy_urlnorm.learning.offered import Offer
-    from scrapy_urlnorm.learning.rows_by_site import Sites
-    from scrapy_urlnorm.normalizer import Normalizer
+    from scrapy_urlnorm.learning.aliases import Offer
+    from scrapy_urlnorm.learning.audit import Untested
+    from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
+
+    Columns = dict[str, Evaluation]
 
 
 def _number(low: float, high: float) -> Callable[[str], float]:
@@ -54,141 +47,122 @@ def _number(low: float, high: float) -> Callable[[str], float]:
     return number
 
 
-def _add_mine_arguments(parser: argparse.ArgumentParser) -> None:
-    add_logs(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="RULES",
-        help="the rule file to write; what people wrote in it stays (default: print the rules)",
-    )
-    parser.add_argument(
-        "--risk",
-        type=_number(0, 1),
-        default=0.02,
-        help="expected share of wrong merges that a rule may have (default: %(default)s; 0.006 is "
-        "strict, 0.03 the edge)",
-    )
-    parser.add_argument(
+# --- mine -----------------------------------------------------------------------------------
+
+
+@cli.verb(
+    "Learn which URLs of a site count as one from logs that name contents or redirects; access "
+    "logs and lists of URLs give proposals only. In a rule file that is there already, "
+    "hand-written and rejected rules stay.",
+    "mine crawl.jsonl.gz -o rules.toml",
+    *inputs.LOGS,
+    cli.option("-o --output RULES", "the rule file to write (default: print the rules)"),
+    cli.option(
+        "--risk", "expected share of wrong merges of a rule", type=_number(0, 1), default=0.02
+    ),
+    cli.option(
         "--noise",
+        "share of contents that change by themselves",
         type=_number(0, 0.5),
         default=0.001,
-        help="share of pages whose content changes between two fetches (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--processes", type=int, metavar="N", help="work on so many sites at once (default: cores)"
-    )
-    parser.add_argument(
-        "--after",
-        metavar="SITE",
-        default="",
-        help="mine only the sites whose names come after this one, which an interrupted run names",
-    )
-    add_probe(parser)
-
-
-def _mine(args: argparse.Namespace) -> int:
-    require_project(args)
+    ),
+    cli.option("--processes N", "work on so many sites at once (default: cores)", type=int),
+    cli.option("--after SITE", "mine only the sites whose names come after this one", default=""),
+    cli.option(
+        "--probe",
+        "fetch pages that decide proposed rules: some dozen requests for each rule, with the "
+        "settings of the project (delays, robots.txt); only as `scrapy urlnorm mine`",
+    ),
+)
+def mine(args: argparse.Namespace) -> int:
+    if args.probe:
+        _require_project(args)
     if args.output:
         _try_target(args.output)
-    logs = Logs(args, quiet=True)
+    logs = inputs.Logs(args)
     reports: list[SiteReport] = []
-    interrupted: KeyboardInterrupt | None = None
-
-    def doing() -> str:
-        if not logs.read:
-            return f"reading: {counted(logs.rows, 'row')}"
-        return f"mining: {counted(len(reports), 'site')} done"
-
-    processes = args.processes or cores()
-    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes, after=args.after)
-    try:
-        with Status(doing):
-            reports.extend(sites)
-    except KeyboardInterrupt as error:
-        if not reports:
-            raise
-        interrupted = error  # a site is mined or it is not: what is done is worth keeping
+    interrupted = _survey(args, logs, reports)
     if args.probe and not interrupted:
-        reports = probed(args, reports)
+        reports = _probed(args, reports)
     rules = [rule for report in reports for rule in report.rules]
-    merged = None
     if args.output:
-        merged = _add_rules(args.output, rules, {report.site for report in reports})
-    if args.json:
-        out_json({"sites": [_as_dict(report) for report in reports]}, indent=2)
-    elif args.output:
-        for line in _described(reports):
-            out(line)
-    else:
+        with naming(args.output):  # an error names a temporary file
+            merged = add_rules(args.output, rules, {report.site for report in reports})
+    elif not args.json:
         out_rules(rules)
+    if args.json:
+        cli.out_json({"sites": [_as_dict(report) for report in reports]}, indent=2)
+    else:
         for line in _described(reports):
-            say(line)
+            (cli.out if args.output else cli.say)(line)
     _say_mined(logs, reports, rules)
-    if merged is not None:
-        say(_written(args.output, merged))
+    if args.output:
+        _say_written(args.output, merged)
     if interrupted:
         last = reports[-1].site
-        say(
+        cli.say(
             f"the sites after {last} were not mined: a rule file keeps what it has of them. "
             f"--after {last} goes on there"
         )
         raise interrupted
-    return YES
+    return cli.YES
 
 
-def _say_mined(logs: Logs, reports: list[SiteReport], rules: list[SiteRule]) -> None:
-    """Tell the user how much was read and learned, and which evidence is missing."""
-    rows, sites = counted(logs.rows, "row"), counted(len(reports), "site")
-    say(f"{rows}, {sites}, {_by_status(rules)}")
-    if logs.contents:
-        say_left_out(logs.left_out)
-    if logs.rows and not logs.contents:
-        say(
-            "No row names its content, so nothing about contents could be learned: "
-            + ("redirects are the only evidence." if logs.redirects else "rules are proposals.")
-            + " scrapy_urlnorm.CrawlLog writes logs that do."
-        )
+def _survey(
+    args: argparse.Namespace, logs: inputs.Logs, reports: list[SiteReport]
+) -> KeyboardInterrupt | None:
+    """Mine the sites of the logs; return what interrupted it, if some *reports* are done by then."""
+    processes = args.processes or cores()
+    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes, after=args.after)
+    try:
+        with logs.progress(lambda: f"mining: {counted(len(reports), 'site')} done"):
+            reports.extend(sites)
+    except KeyboardInterrupt as error:
+        if not reports:
+            raise
+        return error  # a site is mined or it is not: what is done is worth keeping
+    return None
 
 
 def _try_target(path: str) -> None:
     """Raise UsageError now if the rule file cannot be written: to read the logs may take long."""
     target = Path(path).resolve()
     if target.is_dir():
-        raise UsageError(f"{path}: a rule file cannot be written here, this is a directory")
+        raise cli.UsageError(f"{path}: a rule file cannot be written here, this is a directory")
     if target.exists():
         load_site_rules(path)
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass
     except OSError as error:
-        raise UsageError(f"{path}: no file can be written here: {error.strerror}") from None
+        raise cli.UsageError(f"{path}: no file can be written here: {error.strerror}") from None
 
 
-def _add_rules(path: str, rules: list[SiteRule], mined: set[str]) -> Merged:
-    try:
-        return add_rules(path, rules, mined)
-    except OSError as error:  # it names a temporary file
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-
-
-def _by_status(rules: list[Any]) -> str:
+def _say_mined(logs: inputs.Logs, reports: list[SiteReport], rules: list[SiteRule]) -> None:
     status = Counter(rule.status for rule in rules)
-    text = f"{counted(status['active'], 'rule')} active, {status['proposed']:,} proposed"
-    return text + (f", {status['rejected']:,} rejected" if status["rejected"] else "")
+    text = f"{counted(logs.rows, 'row')}, {counted(len(reports), 'site')}, "
+    text += f"{counted(status['active'], 'rule')} active, {status['proposed']:,} proposed"
+    cli.say(text + (f", {status['rejected']:,} rejected" if status["rejected"] else ""))
+    if logs.contents:
+        inputs.say_left_out(logs.left_out)
+    elif logs.rows:
+        rest = "redirects are the only evidence" if logs.redirects else "rules are proposals"
+        cli.say(
+            f"No row names its content, so nothing about contents could be learned: {rest}. "
+            "scrapy_urlnorm.CrawlLog writes logs that do."
+        )
 
 
-def _written(path: str, merged: Merged) -> str:
+def _say_written(path: str, merged: Merged) -> None:
     text = f"{path}: {counted(len(merged.rules), 'rule')}, {merged.added:,} of them new"
     if merged.removed:
         text += f"; {merged.removed:,} that these logs no longer bear out are gone"
     if merged.demoted:
         text += f"; {merged.demoted:,} only proposed, for what the file says already"
-    return text
+    cli.say(text)
 
 
 def _described(reports: list[SiteReport]) -> Iterator[str]:
-    """Yield lines: for each site what was found and what is missing, others by their number."""
     silent: Counter[tuple[str, ...]] = Counter()
     for report in reports:
         if not report.rules and not report.redundant and not report.aliases:
@@ -215,8 +189,7 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
         for missing in report.missing:
             yield f"  missing: {missing}"
     for reasons, count in silent.items():
-        sites = counted(count, "site")
-        yield f"{sites} without redundant URLs" + "".join(f"; {why}" for why in reasons)
+        yield "; ".join([f"{counted(count, 'site')} without redundant URLs", *reasons])
 
 
 def _as_text(offer: Offer) -> str:
@@ -226,125 +199,156 @@ def _as_text(offer: Offer) -> str:
 
 def _as_dict(report: SiteReport) -> dict[str, Any]:
     return {
-        "site": report.site,
-        "urls": report.urls,
-        "contents": report.contents,
-        "redundant": report.redundant,
-        "merged": report.merged,
+        **{name: getattr(report, name) for name in _COUNTS},
         "rules": [rule.masked().as_dict() for rule in report.rules],
         "missing": list(report.missing),
         "aliases": [offer.as_dict() for offer in report.aliases],
     }
 
 
-def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
-    add_logs(parser)
-    parser.add_argument(
-        "--rules",
-        action="append",
-        default=[],
-        metavar="RULES",
-        help="a rule file to measure: the table compares keys without and with its rules; "
-        "repeatable (--site-rules FILE are in both columns, --rule NAME=VALUE switches a rule of "
-        "the catalogue in both)",
-    )
-    parser.add_argument(
-        "--ignore-from",
-        type=int,
-        metavar="N",
-        help="leave out contents under N or more URLs: login walls, empty results",
-    )
-    add_normalizer(parser)
+_COUNTS = ("site", "urls", "contents", "redundant", "merged")
 
 
-def _evaluate(args: argparse.Namespace) -> int:
-    without, rules = build_normalizer(args), _rules_to_measure(args.rules)
+# --- mine --probe ---------------------------------------------------------------------------
+
+
+def _require_project(args: argparse.Namespace) -> None:
+    if args.project is None or args.project.probe is None:
+        raise cli.UsageError(
+            "--probe fetches pages with the settings of a Scrapy project (user agent, delays, "
+            "robots.txt, proxies): run `scrapy urlnorm mine --probe` inside one"
+        )
+    if "-" in args.logs:
+        raise cli.UsageError("--probe reads the logs twice: name files, not standard input (-)")
+
+
+def _probed(args: argparse.Namespace, reports: list[SiteReport]) -> list[SiteReport]:
+    """Return the reports with their proposed rules decided, as far as pages decide them."""
+    proposed = [rule for report in reports for rule in report.proposed]
+    probes = probes_for(proposed, inputs.Logs(args), args.risk)
+    if not probes:
+        cli.say("Nothing to probe: no rule is proposed.")
+        return reports
+    asked = [probe for probe in probes if probe.pairs]
+    if asked:
+        args.project.probe(asked)
+    decided = [probe.decided() for probe in asked]
+    rows: dict[str, list[Observation]] = {domain_of(r): [] for r in decided if r.active}
+    for row in inputs.Logs(args) if rows else ():
+        if (site := site_of(row.url)) in rows:
+            rows[site].append(row)
+    by_identity: dict[str, SiteRule] = {}
+    for report in reports:
+        of_site = [rule for rule in decided if domain_of(rule) == report.site]
+        for rule in fitted(of_site, report.active, rows.get(report.site, ())):
+            by_identity[rule.identity] = rule
+    status = Counter(rule.status for rule in by_identity.values())
+    active, rejected = status["active"], status["rejected"]
+    cli.say(
+        f"{counted(len(probes), 'proposed rule')} probed with "
+        f"{counted(sum(probe.fetches for probe in probes), 'request')}: {active:,} active now, "
+        f"{rejected:,} rejected, {len(probes) - active - rejected:,} still proposed"
+    )
+    return [
+        replace(report, rules=tuple(by_identity.get(r.identity, r) for r in report.rules))
+        for report in reports
+    ]
+
+
+# --- evaluate -------------------------------------------------------------------------------
+
+
+@cli.verb(
+    "Measure a rule file on logs that name contents, best on others than it was learned from: "
+    "redundant URLs found, false merges, contents that a crawl in the order of the log would "
+    "lose, and rules for which the log has no pairs to compare.",
+    "evaluate --rules rules.toml crawl.jsonl.gz",
+    *inputs.LOGS,
+    cli.option(
+        "--rules RULES...",
+        "a rule file to measure: keys without and with its rules are compared; repeatable",
+    ),
+    cli.option("--ignore-from N", "leave out contents under N or more URLs: login walls", type=int),
+    *cli.NORMALIZER,
+)
+def evaluate(args: argparse.Namespace) -> int:
+    without, rules = inputs.build_normalizer(args), _rules_to_measure(args.rules)
     normalizer = without.replace_site_rules([*without.site_rules, *rules])
-    logs = Logs(args, quiet=True)
-    columns: dict[str, Evaluation] = {}
-
-    def doing() -> str:
-        if not logs.read:
-            return f"reading: {counted(logs.rows, 'row')}"
-        return "measuring " + ("with the rules" if columns else "without the rules")
-
-    pages = (row for row in logs if row.is_page)
-    with Status(doing), by_key(pages, normalizer.normalize) as parts:
-        for name, one in (("without", without), ("with", normalizer)):
-            shown = 10 if columns else 0
+    logs = inputs.Logs(args)
+    columns: Columns = {}
+    pages = urls = 0
+    offers: list[Offer] = []
+    with (
+        logs.progress(lambda: f"measuring {'with' if columns else 'without'} the rules"),
+        by_key((row for row in logs if row.is_page), normalizer.normalize) as parts,
+    ):
+        for name, one, shown in (("without", without, 0), ("with", normalizer, 10)):
             columns[name] = measured(one, parts, ignore_from=args.ignore_from, examples=shown)
-        found_pages = _Pages(parts, normalizer)
+        for _, part in parts:
+            rows = list(part)
+            pages += len(rows)
+            urls += len({row.url for row in rows})
+            offers += offered_by_all(rows, normalizer.normalize)
         silent = untested(normalizer, without, parts, rules)
-    if not found_pages.rows:
-        raise UsageError(
+    if not pages:
+        raise cli.UsageError(
             f"none of {logs.rows:,} rows is a page or a file (200) whose content is named: there is "
             "nothing to measure by"
         )
-    _say_pages(logs, found_pages, columns["with"])
-    offers = found_pages.offers
-    if args.json:
-        found: dict[str, Any] = {name: column.as_dict() for name, column in columns.items()}
-        found["untested"] = [
-            {"urls": each.alone, "tested": each.tested, "rule": each.rule.masked().as_dict()}
-            for each in silent
-        ]
-        if offers:
-            found["aliases"] = [offer.as_dict() for offer in offers]
-        out_json(found, indent=2)
-        return YES
-    _out_table(columns)
+    _say_pages(logs, pages, urls, columns["with"].urls)
+    (_out_json if args.json else _out_table)(columns, silent, offers)
+    return cli.YES
+
+
+def _out_json(columns: Columns, silent: list[Untested], offers: list[Offer]) -> None:
+    found: dict[str, Any] = {name: column.as_dict() for name, column in columns.items()}
+    found["untested"] = [
+        {"urls": each.alone, "tested": each.tested, "rule": each.rule.masked().as_dict()}
+        for each in silent
+    ]
+    if offers:
+        found["aliases"] = [offer.as_dict() for offer in offers]
+    cli.out_json(found, indent=2)
+
+
+def _out_table(columns: Columns, silent: list[Untested], offers: list[Offer]) -> None:
+    cli.out(f"{'':22}{'without the rules':>20}{'with them':>20}")
+    for name, cell in _TABLE:
+        cli.out(f"{name:22}" + "".join(f"{cell(column):>20}" for column in columns.values()))
     for each in silent:
-        out(f"untested: {each}")
+        cli.out(f"untested: {each}")
     for offer in offers:
-        out(f"page alias: {_as_text(offer)}")
+        cli.out(f"page alias: {_as_text(offer)}")
     for first, second in columns["with"].examples:
-        out(f"merged wrongly: {first}")
-        out(f"                {second}")
-    return YES
-
-
-class _Pages:
-    """How many pages the parts of a log have, under how many URLs, and which aliases they offer."""
-
-    def __init__(self, parts: Sites, normalizer: Normalizer) -> None:
-        self.rows = self.urls = 0
-        self.offers: list[Offer] = []
-        for _, part in parts:
-            rows = list(part)
-            self.rows += len(rows)
-            self.urls += len({row.url for row in rows})
-            self.offers += offered_by_all(rows, normalizer.normalize)
+        cli.out(f"merged wrongly: {first}")
+        cli.out(f"                {second}")
 
 
 def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
     if not paths:
-        raise UsageError(
+        raise cli.UsageError(
             "--rules RULES is missing, the rule file to measure; --rule and --site-rules say what "
             "the normalizer has in both columns"
         )
-    for path in paths:
-        if path.partition("=")[0] in RULE_NAMES and not Path(path).exists():
-            raise UsageError(
-                f"--rules {path}: there is no such file; to switch a rule of the catalogue: "
-                f"--rule {path}"
-            )
+    for path in filter(inputs.is_catalogue_rule, paths):
+        raise cli.UsageError(
+            f"--rules {path}: there is no such file; to switch a rule of the catalogue: "
+            f"--rule {path}"
+        )
     return [rule for path in paths for rule in load_site_rules(path)]
 
 
-def _say_pages(logs: Logs, pages: _Pages, measured: Evaluation) -> None:
-    """Tell the user how many rows are measured, and why the others are not."""
+def _say_pages(logs: inputs.Logs, pages: int, urls: int, measured: int) -> None:
     reasons = logs.left_out.copy()
-    redirects = logs.rows - pages.rows - reasons.total()
-    again = pages.rows - pages.urls
-    reasons["redirect", "redirects"] = redirects
-    reasons["page fetched again", "pages fetched again"] = again
-    few = pages.urls - measured.urls
+    reasons["redirect", "redirects"] = logs.rows - pages - reasons.total()
+    reasons["page fetched again", "pages fetched again"] = pages - urls
+    few = urls - measured
     reasons["page of a content under many URLs", "pages of contents under many URLs"] = few
-    say(f"{counted(logs.rows, 'row')}, {counted(measured.urls, 'page')} measured")
-    say_left_out(+reasons)
+    cli.say(f"{counted(logs.rows, 'row')}, {counted(measured, 'page')} measured")
+    inputs.say_left_out(+reasons)
 
 
-_ROWS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
+_TABLE: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
     ("pages", lambda e: f"{e.urls:,}"),
     ("different contents", lambda e: f"{e.contents:,}"),
     ("keys", lambda e: f"{e.keys:,}"),
@@ -354,33 +358,4 @@ _ROWS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
     ("contents lost", lambda e: f"{e.lost:,}"),
     ("crawl reduction", lambda e: f"{e.reduction:.1%}"),
     ("  at best", lambda e: f"{e.ceiling:.1%}"),
-)
-
-
-def _out_table(columns: dict[str, Evaluation]) -> None:
-    out(f"{'':22}{'without the rules':>20}{'with them':>20}")
-    for name, cell in _ROWS:
-        out(f"{name:22}" + "".join(f"{cell(column):>20}" for column in columns.values()))
-
-
-VERBS = (
-    Verb(
-        "mine",
-        "Learn which URLs of a site count as one from logs that name contents or redirects "
-        "(JSON lines, CSV, CDX, CDXJ); access logs and lists of URLs give proposals only. Says "
-        "for each site what was found and what is missing. In a rule file that is there already, "
-        "hand-written and rejected rules stay.",
-        "mine crawl.jsonl.gz -o rules.toml",
-        _add_mine_arguments,
-        _mine,
-    ),
-    Verb(
-        "evaluate",
-        "Measure a rule file on logs that name contents, best on others than it was learned "
-        "from: redundant URLs found, false merges with their upper bound, contents that a crawl in "
-        "the order of the log would lose, and rules for which the log has no pairs to compare.",
-        "evaluate --rules rules.toml crawl.jsonl.gz",
-        _add_evaluate_arguments,
-        _evaluate,
-    ),
 )

@@ -1,62 +1,59 @@
-"""The verb why: what became of a URL in a crawl with JOBDIR, and which rules are behind it."""
+"""Verbs on one crawl: why is about a URL, report about all of it."""
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.cli.crawl_logs import add_log_options
-from scrapy_urlnorm.cli.stores import keys_of, new_store
-from scrapy_urlnorm.cli.verb import (
-    NO,
-    YES,
-    Progress,
-    UsageError,
-    Verb,
-    add_json,
-    add_normalizer,
-    build_normalizer,
-    out,
-    out_json,
-)
-from scrapy_urlnorm.logs import read_log
-from scrapy_urlnorm.normalizer import KEY_VERSION
-from scrapy_urlnorm.report.filtered import rule_in_words
-from scrapy_urlnorm.report.job import open_job
-from scrapy_urlnorm.stores import Identity
-from scrapy_urlnorm.stores.sqlite import DATABASE_NAME, Database, SqliteSeen
-from scrapy_urlnorm.text import counted
+from scrapy_urlnorm.cli import inputs
+from scrapy_urlnorm.cli import verb as cli
+from scrapy_urlnorm.exceptions import naming
+from scrapy_urlnorm.report.figures import from_crawl, from_logs, rows_of
+from scrapy_urlnorm.report.filtered import open_job, rule_in_words
+from scrapy_urlnorm.report.page import page
+from scrapy_urlnorm.stores import DATABASE_NAME, ROWS_NAME
+from scrapy_urlnorm.text import counted, moment, own_version, replace_file
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from scrapy_urlnorm.cli.verb import Project
-    from scrapy_urlnorm.normalizer import Normalizer
-    from scrapy_urlnorm.report.job import Filtered, Held
+    from scrapy_urlnorm.normalizer import Normalizer, Trace
+    from scrapy_urlnorm.report.figures import Figures
+    from scrapy_urlnorm.report.filtered import Filtered, Held
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
-    from scrapy_urlnorm.trace import Trace
 
-#: What became of a URL, in words.
+# --- why ------------------------------------------------------------------------------------
+
+# What became of a URL, in words.
 ARRIVED = "its page arrived"
 SAME_KEY = "it was filtered: a page with the same key arrived"
 #: By the state of a held request.
 HELD = (
     "it is suppressed: by what the crawl learned, another page is the same and represents it",
-    "it is coalesced: it waits for the end of a request that is for the same page by what was learned",
+    (
+        "it is coalesced: it waits for the end of a request that is for the same page by what was "
+        "learned"
+    ),
     "it is deferred: requests of its kind rarely brought a new page, so it is sent last",
+    "it is put last: URLs like it brought nothing new for long, so it is sent after all others",
 )
-ASKED = "it was asked for, under this URL or an equal one, and no HTML page arrived: it waits, failed, or is none"
+ASKED = (
+    "it was asked for, under this URL or an equal one, and no HTML page arrived: it waits, "
+    "failed, or is none"
+)
 UNKNOWN = "the crawl has not met it"
 NOT_LOGGED = (
-    "no URL with its key was fetched; whether it was suppressed is not in a log, but in the job directory of "
-    "the crawl: name it with --job"
+    "no URL with its key was fetched; whether it was suppressed is not in a log, but in the job "
+    "directory of the crawl: name it with --job"
 )
 NO_STORE = (
-    "its page has not arrived, and it is not suppressed; whether it was asked for is not known, because the "
-    "store of the crawl is not here: name it with --store"
+    "its page has not arrived, and it is not suppressed; whether it was asked for is not known, "
+    "because the store of the crawl is not here: name it with --store"
 )
 
 
@@ -71,47 +68,53 @@ class Answer(NamedTuple):
     rules: tuple[tuple[str, SiteRule | None, int], ...] = ()
     filtered: Filtered | None = None  #: requests with its key
 
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="the URL that you miss")
-    parser.add_argument(
-        "--job",
-        metavar="JOBDIR",
-        help="the job directory of the crawl, or its database (in a project: its own)",
-    )
-    parser.add_argument(
-        "--log", metavar="LOG", help="the log of a crawl that has no job directory (mine --help)"
-    )
-    parser.add_argument(
-        "--store",
-        metavar="SPEC",
-        help="the store of a crawl that has none in its job directory (in a project: its own)",
-    )
-    parser.add_argument(
-        "--spider", metavar="NAME", help="whose store it is: stands in the prefix of one in Redis"
-    )
-    add_log_options(parser)
-    add_json(parser)
-    add_normalizer(parser)
+    def as_dict(self) -> dict[str, Any]:
+        learned = [
+            {"rule": name, "source": rule and rule.source, "support": rule and rule.support}
+            | {"tested": passed}
+            for name, rule, passed in self.rules
+        ]
+        return {
+            "url": self.trace.url,
+            "key": self.trace.normalized,
+            "rules": [step.rule for step in self.trace.steps],
+            "state": self.state,
+            "behind": self.behind,
+            "held": self.held and self.held._asdict(),
+            "learned": learned,
+            "filtered": self.filtered and self.filtered._asdict(),
+        }
 
 
-def _why(args: argparse.Namespace) -> int:
-    normalizer = build_normalizer(args)
+@cli.verb(
+    "Say whether the page of a URL arrived, or behind which page its request was filtered or "
+    "suppressed, by which rules, when and how often; or what it waits for. The crawl has to have "
+    "ended or to be paused. The exit code is 1 when the crawl has not met the URL.",
+    "why 'http://shop.example/list?sort=price' --job crawls/shop",
+    cli.option("url URL", "the URL that you miss"),
+    inputs.JOB,
+    cli.option("--log LOG", "the log of a crawl that has no job directory (mine --help)"),
+    *inputs.STORE,
+    *inputs.LOG_OPTIONS,
+    cli.JSON,
+    *cli.NORMALIZER,
+)
+def why(args: argparse.Namespace) -> int:
+    normalizer = inputs.build_normalizer(args)
     answer = _from_log(args, normalizer) if args.log else _from_job(args, normalizer)
     if args.json:
-        out_json(_as_dict(answer), indent=2)
+        cli.out_json(answer.as_dict(), indent=2)
     else:
         for line in _in_words(answer):
-            out(line)
-    return NO if answer.state in (UNKNOWN, NOT_LOGGED, NO_STORE) else YES
+            cli.out(line)
+    return cli.NO if answer.state in (UNKNOWN, NOT_LOGGED, NO_STORE) else cli.YES
 
 
 def _from_log(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
     """Look for an answer to the URL in the log of a crawl, or to another one with its key."""
     trace = normalizer.explain(args.url)
     same = None
-    rows = read_log(args.log, format=args.format, site=args.site, skip_bad=args.skip_bad)
-    for row in Progress("rows").over(rows):
+    for row in inputs.Logs(args, [args.log], shows_progress=True):
         if row.url == args.url:
             return Answer(trace, f"it was fetched, with status {row.status}", row.url)
         if same is None and normalizer.normalize(row.url) == trace.normalized:
@@ -121,7 +124,7 @@ def _from_log(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
 
 def _from_job(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
     place = _place(args)
-    key = keys_of(args, normalizer)(args.url)
+    [key] = inputs.keys_of(args, normalizer)([args.url])
     trace = normalizer.explain(args.url)
     with open_job(place) as job:
         filtered = job.filtered(key)
@@ -144,14 +147,15 @@ def _from_job(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
 
 
 def _place(args: argparse.Namespace) -> Path:
-    """Return the JOBDIR or the database of the crawl."""
     project: Project | None = args.project
-    if args.job or project is None or not project.store.startswith("sqlite:"):
-        place = args.job or (project and project.jobdir)
-    else:
-        place = project.store.removeprefix("sqlite:")
+    place = args.job
+    if not place and project:
+        is_sqlite = project.store.startswith("sqlite:")
+        place = project.store.removeprefix("sqlite:") if is_sqlite else project.jobdir
     if not place:
-        raise UsageError("name the job directory of the crawl with --job, or its log with --log")
+        raise cli.UsageError(
+            "name the job directory of the crawl with --job, or its log with --log"
+        )
     return Path(place)
 
 
@@ -164,13 +168,12 @@ def _store(
     one raises StoreMismatchError if the crawl had other rules.
     """
     if args.store is None and is_in_job:
-        path = place / DATABASE_NAME if place.is_dir() else place
-        return SqliteSeen(Database(path), Identity(normalizer.digest, KEY_VERSION))
+        return inputs.store_of_job(place, normalizer)
     project: Project | None = args.project
     is_project = project is not None and Path(project.jobdir or "") == place
-    spec = args.store or (project.store if project and is_project else "memory")
+    spec = inputs.store_spec(args) if args.store or is_project else "memory"
     if "://" in spec or Path(spec.partition(":")[2] or "nowhere").exists():
-        return new_store(args, normalizer)
+        return inputs.named_store(args, normalizer)
     return None
 
 
@@ -187,7 +190,10 @@ def _in_words(answer: Answer) -> Iterator[str]:
         yield f"  by {name}"
         if rule is not None:
             yield f"    {_evidence(rule)}"
-            yield f"    {_tests(passed)}"
+            tests = (
+                f"tested: {counted(passed, 'request')} sent all the same found what the rule says"
+            )
+            yield f"    {tests if passed else 'no test of it is known'}"
     if answer.held and answer.held.since:
         yield f"  since {_when(answer.held.since)}"
     if filtered := answer.filtered:
@@ -198,15 +204,8 @@ def _in_words(answer: Answer) -> Iterator[str]:
 
 
 def _when(seconds: float) -> str:
-    """Return a time of day in the zone of the user."""
     moment = datetime.fromtimestamp(seconds, timezone.utc).astimezone()
     return moment.isoformat(sep=" ", timespec="seconds")
-
-
-def _tests(passed: int) -> str:
-    if not passed:
-        return "no test of it is known"
-    return f"tested: {counted(passed, 'request')} sent all the same found what the rule says"
 
 
 def _evidence(rule: SiteRule) -> str:
@@ -218,31 +217,54 @@ def _evidence(rule: SiteRule) -> str:
     return said
 
 
-def _as_dict(answer: Answer) -> dict[str, Any]:
-    return {
-        "url": answer.trace.url,
-        "key": answer.trace.normalized,
-        "rules": [step.rule for step in answer.trace.steps],
-        "state": answer.state,
-        "behind": answer.behind,
-        "held": answer.held and answer.held._asdict(),
-        "learned": [
-            {"rule": name, "source": rule and rule.source, "support": rule and rule.support}
-            | {"tested": passed}
-            for name, rule, passed in answer.rules
-        ],
-        "filtered": answer.filtered and answer.filtered._asdict(),
-    }
+# --- report ---------------------------------------------------------------------------------
 
 
-VERBS = (
-    Verb(
-        "why",
-        "Say whether the page of a URL arrived, or behind which page its request was filtered or suppressed, by "
-        "which rules, when and how often; or what it waits for. The crawl has to have ended or to be paused. The exit "
-        "code is 1 when the crawl has not met the URL. A log (--log) knows nothing of what was learned.",
-        "why 'http://shop.example/list?sort=price' --job crawls/shop",
-        _add_arguments,
-        _why,
-    ),
+@cli.verb(
+    "Write one HTML page about a crawl: what it saved beyond stock Scrapy, which merges are "
+    "suspicious, and what is still fetched twice. Of a crawl log it says what the rules would "
+    "have saved. The page needs no network.",
+    "report crawl.jsonl.gz --site-rules rules.toml -o report.html",
+    cli.option("sources LOG|JOBDIR...", "crawl logs, the job directory of a crawl, or both"),
+    cli.option("-o --output PAGE", "the HTML file to write", required=True),
+    *inputs.LOG_OPTIONS,
+    *cli.NORMALIZER,
 )
+def report(args: argparse.Namespace) -> int:
+    jobs = [
+        source
+        for source in args.sources
+        if Path(source, DATABASE_NAME).is_file() or source.endswith(".sqlite")
+    ]
+    logs = [source for source in args.sources if source not in jobs]
+    if len(jobs) > 1:
+        raise cli.UsageError(f"a report is about one crawl: {' and '.join(jobs)} are two")
+    figures = _of_job(args, Path(jobs[0]), logs) if jobs else _of_logs(args, logs)
+    with naming(args.output):
+        replace_file(Path(args.output), page(figures))
+    cli.say(f"wrote {args.output}")
+    return cli.YES
+
+
+def _of_logs(args: argparse.Namespace, logs: list[str]) -> Figures:
+    names = ", ".join("standard input" if log == "-" else Path(log).name for log in logs)
+    normalizer = inputs.build_normalizer(args)
+    about = (
+        ("Made", moment(time.time())),
+        ("scrapy-urlnorm", own_version()),
+        ("Profile", normalizer.profile),
+        ("Site rules", f"{sum(rule.active for rule in normalizer.site_rules):,} active"),
+    )
+    rows = inputs.Logs(args, logs, shows_progress=True)
+    return from_logs(rows, normalizer, title=f"Crawl log {names}", about=about)
+
+
+def _of_job(args: argparse.Namespace, folder: Path, logs: list[str]) -> Figures:
+    if not logs and (folder / ROWS_NAME).is_file():
+        logs = [str(folder / ROWS_NAME)]
+    with open_job(folder) as job:
+        logged = inputs.Logs(args, logs, shows_progress=True, crawl=job.crawl)
+        figures = from_crawl(logged if logs else rows_of(job), job, title=f"Crawl in {folder}")
+    if logs and not figures.requests:
+        raise cli.UsageError(f"{' and '.join(logs)}: no row is of the crawl in {folder}")
+    return figures

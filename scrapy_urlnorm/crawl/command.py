@@ -16,7 +16,7 @@ from scrapy_urlnorm.cli.verb import Project
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, RULES_SETTING, Config
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.fingerprints import STOCK_FINGERPRINTER
+from scrapy_urlnorm.url import STOCK_FINGERPRINTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,15 +37,12 @@ class UrlNormCommand(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}  # noqa: RUF012  # as Scrapy's commands have it
 
     def syntax(self) -> str:
-        """Return the arguments, for the help text."""
         return "[-s NAME=VALUE] VERB ..."
 
     def short_desc(self) -> str:
-        """Return one line for the list of commands."""
         return "Normalize URLs and find duplicate ones, with the project's settings"
 
     def long_desc(self) -> str:
-        """Return the verbs, for ``scrapy urlnorm -h``."""
         verbs = "; ".join(f"{verb.name}: {verb.help}" for verb in VERBS)
         return f"{self.short_desc()}. {verbs}. See scrapy urlnorm VERB --help."
 
@@ -58,16 +55,14 @@ class UrlNormCommand(ScrapyCommand):
         parser.set_defaults(profile=None)  # Scrapy reads it, to see whether to run a profiler
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Apply ``-s``. Raises `UsageError` for an argument that is not NAME=VALUE."""
         try:
             self.settings.setdict(arglist_to_dict(opts.set), priority="cmdline")
         except ValueError:
             raise UsageError("invalid -s value, use -s NAME=VALUE", print_help=False) from None
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Run the verb, and exit with its exit code."""
         try:
-            config = Config.from_settings(self.settings)
+            config = Config(self.settings)
         except ConfigError as error:
             raise UsageError(str(error), print_help=False) from error
         project = Project(

@@ -1,20 +1,14 @@
 """What the components of one crawl share, how they find one another, and what they ask of Scrapy.
 
 Scrapy builds every component by itself and hands it the crawler. So the crawler carries a
-`Components`: the checked settings, read once, and the components that others ask for. It lives and
-goes with the crawler; nothing of it stands at module level.
-
-Of Scrapy we use two things beyond its documented interface, the same from 2.14 to 2.19:
-
-- ``engine._slot`` with ``inprogress`` and ``nextcall``: see `in_progress` and `ask_again`.
-- The file `SAVED_QUEUE`, and ``dqs``, ``dqdir`` and ``pqclass`` of Scrapy's scheduler, which our
-  scheduler extends: Scrapy gives no other way to open its priority queue with the requests that a
-  killed crawl left.
+`Components`. Of Scrapy we use two things beyond its documented interface, the same from 2.14 to
+2.19: ``engine._slot`` with ``inprogress`` and ``nextcall``, see `in_progress` and `ask_again`; and
+the file `SAVED_QUEUE`, with ``dqs``, ``dqdir`` and ``pqclass`` of Scrapy's scheduler, which our
+scheduler extends: nothing else opens its priority queue with the requests that a killed crawl left.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
 
@@ -22,8 +16,8 @@ from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
 from w3lib.url import safe_url_string
 
-from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, Config, settings_read
-from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.crawl.settings import PREFIX, Config
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.stores import Database
 from scrapy_urlnorm.url import split
 
@@ -37,11 +31,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SLICE_SECONDS = 0.01  #: how long learning works before the event loop has its turn
 ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: its keys or requests cannot be stored
 #: In the folder of Scrapy's queues: the priorities that it has queues for.
 SAVED_QUEUE = "active.json"
 PERMANENT = frozenset((301, 308))
 REDIRECTS = frozenset((301, 302, 303, 307, 308))  #: RFC 9110, section 15.4, as Scrapy follows them
+PAIR_META = "urlnorm_pair"  #: key of the meta of a second fetch: what the crawl log says of it
 _ATTRIBUTE = "_scrapy_urlnorm"
 
 
@@ -50,33 +46,35 @@ class Components:
 
     A component puts itself here under its class, and others find it there: the dupefilter, the
     fingerprinter (also where one of another package wraps it), the database, the queue, the
-    learner, the spider middleware.
+    spider middleware.
     """
 
     def __init__(self) -> None:
         self._by_class: dict[type, Any] = {}
         self._config: Config | None = None
-        self._read: dict[str, str] = {}
+        self._read: dict[str, str] = {}  # values that it was made from
         #: Whether our fingerprinter is being built; another one then is its fallback's fallback.
         self.builds_fingerprinter = False
         self.keeps_database = False  #: whether `database_of` has opened it
+        self.is_addon_used = False
+        self.has_middleware = False  #: whether our downloader middleware is in its place
+        self.has_crawl_log = False  #: whether `CrawlLog` is among the extensions
+        self.learner: Any = None  #: the `Learner`, if this crawl learns: its import takes a while
+        #: Called when the spider has closed, before any extension hears of it: so those of others,
+        #: such as monitors, find our last statistics.
+        self.at_close: list[Callable[[], None]] = []
 
     def config(self, settings: BaseSettings) -> Config:
         """Return the checked *settings* of this crawl. Raises `ConfigError`.
 
-        They are read when first asked for: rule files may be long. They are read again only if a
-        setting has changed since, as an add-on that runs later may do. Another fallback
-        fingerprinter, which our add-on sets itself, leaves the rest as it is.
+        They are read when first asked for, rule files may be long, and again only if one has
+        changed since, as an add-on that runs later may do.
         """
-        now = settings_read(settings)
-        changed = {
-            name for name in now.keys() | self._read if now.get(name) != self._read.get(name)
-        }
-        if self._config is None or changed - {FALLBACK_FINGERPRINTER}:
-            self._config = Config.from_settings(settings)
-        elif changed:
-            self._config = replace(self._config, fallback=Config.fallback_of(settings))
-        self._read = now
+        names = (name for name in map(str, settings) if name == "JOBDIR" or name.startswith(PREFIX))
+        now = {name: repr(settings.get(name)) for name in names}
+        if self._config is None or now != self._read:
+            self._config = Config(settings)
+            self._read = now
         return self._config
 
     def put(self, component: object) -> None:
@@ -87,20 +85,25 @@ class Components:
         """Return the *kind* of this crawl; ``None`` where there is none, or not yet."""
         return self._by_class.get(kind)
 
+    def spider_closed(self) -> None:
+        for call in self.at_close:
+            call()
+
 
 def components_of(crawler: Crawler) -> Components:
-    """Return the components of the crawl that *crawler* runs."""
     # An attribute and no table by crawler: several components hold the crawler, so a table would
     # keep it alive for ever, with weak references as well.
     found: Components | None = getattr(crawler, _ATTRIBUTE, None)
     if found is None:
         found = Components()
         setattr(crawler, _ATTRIBUTE, found)
+        # Signals go in the order of connection, and no extension has been made yet: the add-on or
+        # the fingerprinter gets here first, and Scrapy makes both before its extensions.
+        crawler.signals.connect(found.spider_closed, signals.spider_closed)
     return found
 
 
 def config_of(crawler: Crawler) -> Config:
-    """Return the checked settings of a crawl. Raises `ConfigError`."""
     return components_of(crawler).config(crawler.settings)
 
 
@@ -127,9 +130,6 @@ def database_of(crawler: Crawler) -> Database:
     return database
 
 
-# --- the engine -----------------------------------------------------------------------------------
-
-
 def in_progress(crawler: Crawler) -> set[Request]:
     """Return the requests that were given to the engine and have not ended, callback and all.
 
@@ -154,18 +154,13 @@ def ask_again(crawler: Crawler) -> None:
 
 
 def stop_crawl(crawler: Crawler) -> None:
-    """End the crawl, because its keys or its requests cannot be stored."""
     assert crawler.engine is not None
     deferred_from_coro(crawler.engine.close_spider_async(reason=ERROR_REASON))
 
 
 def count(crawler: Crawler, statistic: str, number: int = 1) -> None:
-    """Add to a statistic."""
     if crawler.stats is not None:
         crawler.stats.inc_value(statistic, number)
-
-
-# --- URLs -----------------------------------------------------------------------------------------
 
 
 def target_of(response: Response, url: str) -> str | None:
@@ -191,9 +186,7 @@ def site_of(url: str) -> str:
 
 
 def domain_of(site: str) -> str:
-    """Return the registrable domain of a host, or of the ``site`` of a rule."""
-    host = site.removeprefix("*.").lower()
-    return registrable_domain(host) or host
+    return domain_or_host(site.removeprefix("*.").lower())
 
 
 def run_jobs(jobs: dict[str, Iterator[Any]], is_time_over: Callable[[], bool]) -> bool:

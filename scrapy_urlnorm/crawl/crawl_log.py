@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack, suppress
+from datetime import datetime, timezone
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import scrapy
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from scrapy_urlnorm.crawl.components import (
+    PAIR_META,
     REDIRECTS,
     components_of,
     config_of,
     database_of,
     target_of,
 )
-from scrapy_urlnorm.crawl.settings import CRAWL_LOG, REPORT
-from scrapy_urlnorm.exceptions import ConfigError, LogFormatError, StoreError, UrlNormError
-from scrapy_urlnorm.logs import read_log
-from scrapy_urlnorm.logs.mask_key import mask_key
-from scrapy_urlnorm.logs.response_row import redirect_row, row_of
-from scrapy_urlnorm.logs.writer import LogWriter
-from scrapy_urlnorm.masking import mask_url
+from scrapy_urlnorm.crawl.settings import (
+    CRAWL_LOG,
+    FALLBACK_FINGERPRINTER,
+    PROFILE,
+    REPORT,
+    SETTINGS,
+    STORE,
+    STORE_OPTIONS,
+    bad_setting,
+)
+from scrapy_urlnorm.exceptions import LogFormatError, StoreError, UrlNormError
+from scrapy_urlnorm.logs.page_identity import redirect_row, row_of
+from scrapy_urlnorm.logs.writer import LogWriter, mask_key
+from scrapy_urlnorm.masking import mask_url, placeholders
 from scrapy_urlnorm.report.filtered import FilteredRecord
-from scrapy_urlnorm.report.gather import from_crawl
-from scrapy_urlnorm.report.job import Job
-from scrapy_urlnorm.report.page import page
 from scrapy_urlnorm.stores import ROWS_NAME
+from scrapy_urlnorm.text import counted, own_version, replace_file, shortened, try_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,13 +54,16 @@ logger = logging.getLogger(__name__)
 
 _URLS = ("url", "location", "canonical", "shortlink")
 _ROUTES = ("#!", "#/")
+#: Settings that a report does not tell: they are shown elsewhere, are of no interest, or are secret.
+_NOT_SHOWN = (CRAWL_LOG, FALLBACK_FINGERPRINTER, PROFILE, REPORT, STORE, STORE_OPTIONS)
 
 
 class CrawlLog:
     """Writes a row for every response to a GET, redirects included, as JSON lines.
 
     The setting names the file. It is gzipped if its name ends in ``.gz``. An existing log is
-    continued, so that a resumed crawl has one log. Two signals together tell of all responses:
+    continued, by a resumed crawl and by any other: each row names its crawl, as *recording* knows
+    it, so that a report finds the rows of one. Two signals together tell of all responses:
     ``response_downloaded`` of the redirects, which the redirect middleware turns into requests,
     and ``response_received`` of the rest, decompressed, with a parsed tree that the spider uses
     again.
@@ -61,12 +73,16 @@ class CrawlLog:
     so that redirects and twins still match; *secrets* leaves the secrets in.
     """
 
-    def __init__(self, path: str, *, secrets: bool = False) -> None:
+    def __init__(
+        self, path: str, *, secrets: bool = False, recording: Recording | None = None
+    ) -> None:
+        self._recording = recording
+        self._crawl = token_hex(8)
         try:
             self._key = None if secrets else mask_key(path)
             self._writer: LogWriter | None = LogWriter(path)
         except (OSError, LogFormatError) as error:
-            raise ConfigError(f"{CRAWL_LOG} = {path!r} cannot be written: {error}") from error
+            raise bad_setting(REPORT if secrets else CRAWL_LOG, path, str(error)) from error
         if self._writer.cut:
             logger.warning(
                 "%(path)s ended in half a row: its %(bytes)d bytes were cut off",
@@ -81,13 +97,12 @@ class CrawlLog:
         only its owner may read it.
         """
         settings = crawler.settings
-        recording = recording_of(crawler) if settings.get(REPORT) else None
-        if path := settings.get(CRAWL_LOG):
-            extension = cls(str(path))
-        elif recording is not None:
-            extension = cls(recording.rows, secrets=True)
-        else:
+        if not settings.get(CRAWL_LOG) and not settings.get(REPORT):
             raise NotConfigured(f"{CRAWL_LOG} names no file")
+        recording = recording_of(crawler)
+        path = recording.rows if recording is not None else path_of(crawler, CRAWL_LOG)
+        extension = cls(path, secrets=not settings.get(CRAWL_LOG), recording=recording)
+        components_of(crawler).has_crawl_log = True
         connect = crawler.signals.connect
         connect(extension.response_downloaded, signals.response_downloaded)
         connect(extension.response_received, signals.response_received)
@@ -96,7 +111,9 @@ class CrawlLog:
 
     def response_downloaded(self, response: Response, request: Request, spider: Spider) -> None:
         """Write a redirect before it is followed."""
-        if request.method == "GET" and (location := target_of(response, request.url)):
+        if request.method != "GET" or PAIR_META in request.meta:
+            return
+        if location := target_of(response, request.url):
             self._write(redirect_row(request.url, response.status, location), spider)
 
     def response_received(self, response: Response, request: Request, spider: Spider) -> None:
@@ -107,7 +124,11 @@ class CrawlLog:
         if cached:
             self._write_cached_redirects(request, spider)
         location = target_of(response, request.url)
-        if location is None:
+        if PAIR_META in request.meta:  # it tells what changes by itself, if it is a page
+            row = row_of(response, request.url)
+            if row.get("blocks"):
+                self._write({**row, "pair": request.meta[PAIR_META]}, spider)
+        elif location is None:
             self._write(row_of(response, request.url), spider)
         elif cached:
             self._write(redirect_row(request.url, response.status, location), spider)
@@ -143,6 +164,7 @@ class CrawlLog:
                 row[name] = self._as_kept(url)
         if links := row.get("self_links"):
             row["self_links"] = [f"{self._as_kept(url)}#{name}" for url, name in links]
+        row["crawl"] = (self._recording and self._recording.crawl) or self._crawl
         try:
             self._writer.write(row)
         except OSError as error:
@@ -172,14 +194,21 @@ class Recording:
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
-        self._report = config.report
+        self._report = Path(path_of(crawler, REPORT)) if config.report else None
         self._record: FilteredRecord | None = None
         self._at_end = ExitStack()
+        #: The name of the crawl in its rows, once this is open.
+        self.crawl: str | None = None
         #: The crawl log that the report is made from.
-        self.rows = config.crawl_log or ""
+        self.rows = path_of(crawler, CRAWL_LOG)
         if not self.rows:
             folder = config.jobdir or self._at_end.enter_context(TemporaryDirectory())
             self.rows = str(Path(folder, ROWS_NAME))
+        if self._report is not None:
+            try:
+                try_file(self._report)
+            except OSError as error:
+                raise bad_setting(REPORT, str(self._report), str(error)) from error
         crawler.signals.connect(self.close, signals.engine_stopped)
 
     def open(self) -> None:
@@ -194,8 +223,11 @@ class Recording:
         # Used until the report is made, whoever hears first that the engine has stopped.
         database.open()
         self._at_end.callback(database.close)
-        self._record = FilteredRecord(database)
-        self._crawler.signals.connect(self._record.answered, signals.response_received)
+        log, about = str(Path(self.rows).absolute()), _about(self._crawler)
+        self._record = FilteredRecord(database, log, about)
+        self.crawl = self._record.crawl
+        with suppress(StoreError):  # at once: rows of a crawl that is killed have its name
+            database.commit()
 
     def dropped(
         self, key: bytes, url: str, first: str | None, rules: Iterable[object], *, saves: bool
@@ -210,21 +242,27 @@ class Recording:
             if self._record is not None:
                 self._record.close()
                 self._record = None
-                if self._report is not None:
+                if self._report is not None and components_of(self._crawler).has_crawl_log:
                     self._write(self._report)
 
     def _write(self, report: Path) -> None:
+        # Most crawls have no report, and need nothing of what makes one.
+        from scrapy_urlnorm.report.figures import from_crawl
+        from scrapy_urlnorm.report.filtered import Job
+        from scrapy_urlnorm.report.page import page
+
         spider = self._crawler.spider
         extra = {"spider": spider}
         try:
             database = database_of(self._crawler)
-            figures = from_crawl(
-                read_log(self.rows, format="jsonl"),
-                Job(database.connection, database.name),
-                title=f"Crawl of the spider {spider.name if spider else ''}",
-            )
-            report.parent.mkdir(parents=True, exist_ok=True)
-            report.write_text(page(figures), encoding="utf-8")
+            job = Job(database.connection, database.name)
+            title = f"Crawl of the spider {spider.name if spider else ''}"
+            figures = from_crawl(job.logged(), job, title=title)
+            stats = self._crawler.stats
+            if stats and (again := stats.get_value("urlnorm/learned/second_fetches")):
+                said = f"Besides, this run fetched {counted(again, 'page')} again"
+                figures.notes.append(f"{said}, to know what changes by itself.")
+            replace_file(report, page(figures))
         except (UrlNormError, OSError) as error:
             message = "%(setting)s = %(path)s cannot be written: %(error)s"
             arguments = {"setting": REPORT, "path": str(report), "error": error}
@@ -233,10 +271,51 @@ class Recording:
             logger.info("Wrote the report %(path)s", {"path": str(report)}, extra=extra)
 
 
+def _about(crawler: Crawler) -> list[tuple[str, str]]:
+    """Return versions, profile and those of our settings that are not at their default."""
+    given = {
+        name: value
+        for name, setting in SETTINGS.items()
+        if (value := crawler.settings.get(name)) not in (None, setting.default)
+        and name not in _NOT_SHOWN
+    }
+    if store := crawler.settings.get(STORE):
+        given[STORE] = str(store).partition(":")[0]  # the rest may have a password
+    shown = [shortened(f"{name} = {value!r}", 300) for name, value in given.items()]
+    return [
+        ("scrapy-urlnorm", own_version()),
+        ("Scrapy", scrapy.__version__),
+        ("Profile", config_of(crawler).normalizer.profile),
+        ("Settings", ", ".join(placeholders(shown)) or "all at their default"),
+    ]
+
+
+class _Names(dict[str, object]):
+    """What ``%(name)s`` and the like stand for, as in Scrapy's FEEDS: the time, and the spider."""
+
+    def __init__(self, spider: object) -> None:
+        now = datetime.now(tz=timezone.utc).replace(microsecond=0, tzinfo=None)
+        super().__init__(time=now.isoformat().replace(":", "-"))
+        self._spider = spider
+
+    def __missing__(self, name: str) -> object:
+        return getattr(self._spider, name)
+
+
+def path_of(crawler: Crawler, setting: str) -> str:
+    """Return the path that *setting* names, "" for none. Raises `ConfigError` for a bad name in it."""
+    path = str(crawler.settings.get(setting) or "")
+    try:
+        return path % _Names(crawler.spider or crawler.spidercls) if "%" in path else path
+    except (AttributeError, TypeError, ValueError) as error:
+        raise bad_setting(setting, path, str(error)) from error
+
+
 def recording_of(crawler: Crawler) -> Recording | None:
     """Return the recording of a crawl, made when first asked for.
 
-    ``None`` for a crawl that has neither a job directory nor a report to write.
+    ``None`` for a crawl that has neither a job directory nor a report to write. Raises
+    `ConfigError` where the report cannot be written.
     """
     components, config = components_of(crawler), config_of(crawler)
     recording = components.find(Recording)

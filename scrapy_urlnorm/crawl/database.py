@@ -1,4 +1,4 @@
-"""RequestQueue: the requests that a crawl still has to send, in its database. They survive a kill."""
+"""RequestQueue: the requests that a crawl still has to send. In its database they survive a kill."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy.utils.request import request_from_dict
+
+from scrapy_urlnorm.exceptions import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -27,14 +29,8 @@ CREATE TABLE IF NOT EXISTS request (
   id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, request BLOB NOT NULL,
   checksum INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS request_of_queue ON request (queue);
-CREATE TABLE IF NOT EXISTS announced (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, request BLOB NOT NULL, checksum INTEGER NOT NULL);
 """
-
-
-def checksum(data: bytes) -> int:
-    """Return the number that a row keeps beside its request, to notice damage."""
-    return zlib.crc32(data)
+ANNOUNCED = ""  #: the queue of requests of which a shared store may not know yet
 
 
 def encoded(request: Request, spider: Spider | None) -> bytes:
@@ -55,6 +51,20 @@ def decoded(data: bytes, spider: Spider | None) -> Request | None:
         return None
 
 
+def plain(data: bytes) -> Request:
+    """Return the request that was `encoded`, without callbacks, which may have gone since.
+
+    Raises `StoreError` for a request that cannot be read.
+    """
+    try:
+        return request_from_dict({**pickle.loads(data), "callback": None, "errback": None})
+    except Exception as error:
+        raise StoreError(
+            f"a request in the queue cannot be read ({error!r}): restore the classes that it is "
+            "made of, or name another JOBDIR"
+        ) from error
+
+
 class RequestQueue:
     """Requests in queues by name, in an open *database*.
 
@@ -62,49 +72,62 @@ class RequestQueue:
     this says when a transaction ends. Raises `StoreError` for what the database cannot do.
     """
 
+    most_changes = 1_000  #: in a transaction of which nobody says when it ends
+
     def __init__(self, database: Database) -> None:
         self.database = database
         database.ensure(_TABLES)
         #: How many requests were damaged. They are deleted.
-        self.damaged = self._drop_damaged("request") + self._drop_damaged("announced")
-        counts = database.read("SELECT queue, count(*) FROM request GROUP BY 1")
-        self._waiting = Counter(dict(counts))
+        self.damaged = self._drop_damaged()
+        counts = "SELECT queue, count(*) FROM request WHERE queue != ? GROUP BY 1"
+        self._waiting = Counter(dict(database.read(counts, ANNOUNCED)))
         self.handed_out: dict[Hashable, int] = {}  #: requests, with the ids of their rows
         self._ids_out: set[int] = set()
 
     @staticmethod
     def is_in(database: Database) -> bool:
-        """Return whether *database* has the tables of a queue."""
         return bool(database.read("SELECT 1 FROM sqlite_master WHERE name = 'request'"))
 
-    def _drop_damaged(self, table: str) -> int:
-        rows = self.database.each(f"SELECT id, request, checksum FROM {table}")
-        damaged = [(number,) for number, data, wanted in rows if checksum(data) != wanted]
-        return self.database.write_many(f"DELETE FROM {table} WHERE id = ?", damaged)
+    def _drop_damaged(self) -> int:
+        rows = self.database.each("SELECT id, request, checksum FROM request")
+        return self._delete([id_ for id_, data, wanted in rows if zlib.crc32(data) != wanted])
+
+    def _delete(self, ids: Iterable[int]) -> int:
+        return self.database.write_many("DELETE FROM request WHERE id = ?", [(id_,) for id_ in ids])
+
+    def _insert(self, queue: str, request: bytes) -> None:
+        insert = "INSERT INTO request (queue, request, checksum) VALUES (?, ?, ?)"
+        self.database.write(insert, queue, request, zlib.crc32(request))
 
     def __len__(self) -> int:
-        """Return how many requests wait, in all queues."""
         return self._waiting.total()
 
     def waiting(self, queue: str) -> int:
-        """Return how many requests wait in *queue*."""
         return self._waiting[queue]
 
     def one_of_each(self) -> Iterator[bytes]:
-        """Return one request of each queue."""
         select = "SELECT request FROM request WHERE queue = ? LIMIT 1"
         for queue in list(self._waiting):
             yield self.database.read(select, queue)[0][0]
 
     def all(self) -> Iterator[bytes]:
-        """Return all requests."""
         return (data for (data,) in self.database.each("SELECT request FROM request"))
 
     def push(self, queue: str, request: bytes) -> None:
-        """Put *request* into *queue*."""
-        insert = "INSERT INTO request (queue, request, checksum) VALUES (?, ?, ?)"
-        self.database.write(insert, queue, request, checksum(request))
+        self._insert(queue, request)
         self._waiting[queue] += 1
+        if self.database.changes >= self.most_changes:
+            self.commit()
+
+    def commit(self) -> None:
+        self.database.commit()
+
+    def give_up(self, error: Exception) -> None:
+        self.database.give_up(error)
+
+    def close(self) -> None:
+        self.database.commits_itself = True
+        self.database.close()
 
     def pop(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
         """Hand out the newest or the oldest request of *queue*; ``None`` if there is none.
@@ -124,16 +147,10 @@ class RequestQueue:
                 return request
         return None
 
-    def peek(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
-        """Return the request that is next, if *decode* can make it."""
-        found = self._next(queue, newest)
-        return None if found is None else decode(found[1])
-
     def _next(self, queue: str, newest: bool) -> tuple[int, bytes] | None:
         if queue not in self._waiting:
             return None
-        order = "DESC" if newest else "ASC"
-        ids = f"SELECT id FROM request WHERE queue = ? ORDER BY id {order}"
+        ids = f"SELECT id FROM request WHERE queue = ? ORDER BY id {'DESC' if newest else 'ASC'}"
         # Few are handed out: to skip them here is faster than to mark them in the database.
         for (number,) in self.database.each(ids, queue):
             if number not in self._ids_out:
@@ -143,23 +160,20 @@ class RequestQueue:
 
     def done(self, requests: Iterable[Hashable]) -> None:
         """Delete requests that were handed out and need not be sent again."""
-        rows = [(self.handed_out.pop(request),) for request in requests]
-        self.database.write_many("DELETE FROM request WHERE id = ?", rows)
-        self._ids_out.difference_update(number for (number,) in rows)
-
-    # --- requests whose keys a shared store is about to be told of --------------------------------
+        ids = [self.handed_out.pop(request) for request in requests]
+        self._delete(ids)
+        self._ids_out.difference_update(ids)
 
     def announce(self, request: bytes) -> int:
-        """Write *request* down at once, before the store is told of its key; return its id."""
-        insert = "INSERT INTO announced (request, checksum) VALUES (?, ?)"
-        self.database.write(insert, request, checksum(request))
+        """Write *request* down at once, before a shared store is told of its key; return its id."""
+        self._insert(ANNOUNCED, request)
         self.database.commit()
-        return int(self.database.read("SELECT max(id) FROM announced")[0][0])
+        return int(self.database.read("SELECT max(id) FROM request")[0][0])
 
     def announced(self) -> list[tuple[int, bytes]]:
-        """Return the requests that are announced, and their ids."""
-        return self.database.read("SELECT id, request FROM announced ORDER BY id")
+        select = "SELECT id, request FROM request WHERE queue = ? ORDER BY id"
+        return self.database.read(select, ANNOUNCED)
 
     def settle(self, number: int) -> None:
         """Forget a request that was announced: it is in the queue, or was seen."""
-        self.database.write("DELETE FROM announced WHERE id = ?", number)
+        self._delete([number])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -18,13 +18,14 @@ from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.components import components_of, config_of
 from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES
+from scrapy_urlnorm.url import get_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
@@ -38,9 +39,8 @@ KNOWN_LENGTH = 1_024
 
 # The class of most requests, if its parts can be read past its properties, which cost more than all
 # the rest of a look-up. A subclass may have properties that say something else.
-_WITH_SLOTS = (
-    Request if all(hasattr(Request, name) for name in ("_url", "_body", "_meta")) else None
-)
+_SLOTS = ("_url", "_body", "_meta")
+_WITH_SLOTS = Request if all(hasattr(Request, name) for name in _SLOTS) else None
 
 
 class UrlNormRequestFingerprinter:
@@ -67,18 +67,17 @@ class UrlNormRequestFingerprinter:
         self._fallback = RequestFingerprinter() if fallback is None else fallback
         #: Whether the fallback is Scrapy's own: then a GET is known by its URL alone.
         self.is_direct = type(self._fallback) is RequestFingerprinter
-        self._digest: Callable[[Request, str], bytes] = (
-            _scrapy_digest if self.is_direct else self._fallback_digest
-        )
-        self._memo: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
         self._apart: WeakSet[Request] = WeakSet()
-        self._by_url = self.is_direct  # no living request was set apart from its URL
         self._of_profiles: dict[str, Normalizer] = {}  # for requests that name one in their meta
         self._warned: set[str] = set()
         self._stats: StatsCollector | None = None
         self._processed = self._changed = 0
         self._rare = dict.fromkeys(("left_alone", "bad_meta", "fallback_errors"), 0)
+        #: Makes the keys.
         self.normalizer = normalizer
+        self._memo: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
+        self._known = BoundedCache(self._known_get, most=KNOWN_URLS, longest=KNOWN_LENGTH)
+        self._find_known_class()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -99,47 +98,45 @@ class UrlNormRequestFingerprinter:
         fingerprinter = cls(config.normalizer, built, media=config.media)
         components.put(fingerprinter)
         fingerprinter._stats = crawler.stats
+        crawler.signals.connect(fingerprinter.spider_opened, signals.spider_opened)
         crawler.signals.connect(fingerprinter.spider_closed, signals.spider_closed)
         return fingerprinter
 
-    @property
-    def normalizer(self) -> Normalizer:
-        """The normalizer that makes the keys. Setting another one forgets all fingerprints."""
-        return self._normalizer
+    def _find_known_class(self) -> None:
+        """Find the class of the requests that are known by their URL; ``None`` for no request.
 
-    @normalizer.setter
-    def normalizer(self, normalizer: Normalizer) -> None:
-        self._normalizer = normalizer
-        self._normalize: Callable[[str], str] = normalizer.normalize
-        self._memo = WeakKeyDictionary()
-        self._known = BoundedCache(self._known_get, most=KNOWN_URLS, longest=KNOWN_LENGTH)
+        As long as a request lives that was set apart from its URL, each may be one.
+        """
+        self._known_class = _WITH_SLOTS if self.is_direct and not self._apart else None
 
     def fingerprint(self, request: Request) -> bytes:
         """Return the fingerprint of *request*; see the class."""
-        if self._by_url and type(request) is _WITH_SLOTS:
-            meta = request._meta
-            if (
-                request.method == "GET"
-                and not request._body
-                and not (
-                    meta and ("urlnorm" in meta or "urlnorm_key" in meta or "verbatim_url" in meta)
-                )
-                and (self._media or request.callback is not NO_CALLBACK)
-            ):
-                digest, is_changed = self._known[request._url]
-                self._processed += 1
-                if is_changed:
-                    self._changed += 1
-                return digest
-        return self._remembered(request)
-
-    def _remembered(self, request: Request) -> bytes:
-        self._by_url = self.is_direct and not self._apart
-        digest = self._memo.get(request)
-        if digest is None:
+        if (
+            type(request) is self._known_class
+            and request.method == "GET"
+            and not request._body
+            and not (
+                (meta := request._meta)
+                and ("urlnorm" in meta or "urlnorm_key" in meta or "verbatim_url" in meta)
+            )
+            and (self._media or request.callback is not NO_CALLBACK)
+        ):
             self._processed += 1
-            digest = self._memo[request] = self._fingerprint(request)
-        return digest
+            digest, is_changed = self._known[request._url]
+            if is_changed:
+                self._changed += 1
+            return digest
+        self._find_known_class()
+        found = self._memo.get(request)
+        if found is None:
+            self._processed += 1
+            found = self._memo[request] = self._fingerprint(request)
+        return found
+
+    def _known_get(self, url: str) -> tuple[bytes, bool]:
+        """Return the fingerprint of a GET that is *url* alone, and whether its key is another."""
+        key = self.normalizer.normalize(url)
+        return get_fingerprint(key), key is not url and key != url
 
     def _fingerprint(self, request: Request) -> bytes:
         given = self.given_key(request)
@@ -151,21 +148,18 @@ class UrlNormRequestFingerprinter:
         normalizer = self.normalizer_for(request)
         if normalizer is None:
             self._rare["left_alone"] += 1
-            return self._stock(request)
-        url = request.url
-        is_url_alone = self.is_direct and request.method == "GET" and not request.body
-        if is_url_alone and normalizer is self._normalizer:
-            digest, is_changed = self._known[url]
-        else:
-            key = normalizer.normalize(url)
-            digest, is_changed = self._digest(request, key), key != url
-        self._changed += is_changed
-        return digest
+            if self.is_direct and request.meta.get("verbatim_url"):
+                return _scrapy_digest(request, request.url)  # Scrapy < 2.17 ignores verbatim_url
+            return self._ask_fallback(request, request.url)
+        key = normalizer.normalize(request.url)
+        self._changed += key != request.url
+        return self._digest(request, key)
 
-    def _known_get(self, url: str) -> tuple[bytes, bool]:
-        """Return the fingerprint of a GET that is *url* alone, and whether its key is another."""
-        key = self._normalize(url)
-        return get_fingerprint(key), key is not url and key != url
+    def _digest(self, request: Request, key: str) -> bytes:
+        if self.is_direct:
+            return _scrapy_digest(request, key)
+        copy = request.replace(url=key, meta={**request.meta, "verbatim_url": True})
+        return self._ask_fallback(copy, key)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -182,50 +176,36 @@ class UrlNormRequestFingerprinter:
         given = request.meta.get("urlnorm_key")
         if given is None or (isinstance(given, str) and given):
             return given
-        self._rare["bad_meta"] += 1
-        self._warn_once(
-            "bad_key",
-            "Ignored urlnorm_key=%(value)r in the meta of %(request)s; accepted: any text but ''",
-            value=given,
-            request=request,
-        )
+        self._refuse("urlnorm_key", given, request, "any text but ''")
         return None
 
     def normalizer_for(self, request: Request) -> Normalizer | None:
         """Return the normalizer that makes the key of *request*; ``None`` leaves it alone."""
         meta = request.meta
-        if meta.get("verbatim_url") or (not self._media and request.callback is NO_CALLBACK):
-            return None
         choice = meta.get("urlnorm", True)
-        if choice is True or choice is None:
-            return self._normalizer
-        if choice is False:
+        if (
+            choice is False
+            or meta.get("verbatim_url")
+            or (not self._media and request.callback is NO_CALLBACK)
+        ):
             return None
         if isinstance(choice, str) and choice in PROFILES:
             if choice not in self._of_profiles:
                 self._of_profiles[choice] = Normalizer(choice)
             return self._of_profiles[choice]
+        if choice is not True and choice is not None:
+            self._refuse("urlnorm", choice, request, f"True, False, {', '.join(PROFILES)}")
+        return self.normalizer
+
+    def _refuse(self, key: str, value: object, request: Request, accepted: str) -> None:
         self._rare["bad_meta"] += 1
         self._warn_once(
-            "bad_meta",
-            "Ignored urlnorm=%(value)r in the meta of %(request)s; accepted: True, False, "
-            + ", ".join(PROFILES),
-            value=choice,
-            request=request,
+            key, "Ignored %s=%r in the meta of %s; accepted: %s", key, value, request, accepted
         )
-        return self._normalizer
-
-    def key(self, request: Request) -> str:
-        """Return the normalized URL, or other text, that the fingerprint of *request* is made from."""
-        given = self.given_key(request)
-        if given is not None:
-            return given
-        normalizer = self.normalizer_for(request)
-        return request.url if normalizer is None else normalizer.normalize(request.url)
 
     def fingerprint_with(self, request: Request, normalize: Callable[[str], str]) -> bytes:
         """Return the fingerprint that *request* would have if *normalize* made its key."""
-        if "urlnorm_key" in request.meta or self.normalizer_for(request) is not self._normalizer:
+        if "urlnorm_key" in request.meta or self.normalizer_for(request) is not self.normalizer:
             return self.fingerprint(request)
         return self._digest(request, normalize(request.url))
 
@@ -239,17 +219,7 @@ class UrlNormRequestFingerprinter:
             self.fingerprint(request) + b"redirect %d" % hop, usedforsecurity=False
         ).digest()
         self._apart.add(request)
-        self._by_url = False
-
-    def _fallback_digest(self, request: Request, key: str) -> bytes:
-        copy = request.replace(url=key, meta={**request.meta, "verbatim_url": True})
-        return self._ask_fallback(copy, key)
-
-    def _stock(self, request: Request) -> bytes:
-        """Return the fingerprint of a request that is left alone."""
-        if self.is_direct and request.meta.get("verbatim_url"):
-            return _scrapy_digest(request, request.url)  # Scrapy < 2.17 ignores verbatim_url
-        return self._ask_fallback(request, request.url)
+        self._find_known_class()
 
     def _ask_fallback(self, request: Request, key: str) -> bytes:
         try:
@@ -257,19 +227,29 @@ class UrlNormRequestFingerprinter:
         except Exception as error:  # noqa: BLE001 - an error raised from here would end the crawl
             self._rare["fallback_errors"] += 1
             self._warn_once(
-                "fallback_errors",
-                "%(fallback)s raised %(error)r on %(request)s; its URL is taken as it stands. "
-                "Further failures are only counted.",
-                fallback=type(self._fallback).__name__,
-                error=error,
-                request=request,
+                "fallback",
+                "%s raised %r on %s; its URL is taken as it stands. Further failures are only counted.",
+                type(self._fallback).__name__,
+                error,
+                request,
             )
             return _scrapy_digest(request, key)
 
-    def _warn_once(self, problem: str, message: str, **arguments: Any) -> None:
+    def _warn_once(self, problem: str, message: str, *arguments: object) -> None:
         if problem not in self._warned:
             self._warned.add(problem)
-            logger.warning(message, arguments)
+            logger.warning(message, *arguments)
+
+    def spider_opened(self, spider: Spider) -> None:
+        """Warn if nothing else of ours, or only the dupefilter, is in its place."""
+        if not components_of(spider.crawler).has_middleware:
+            logger.warning(
+                "Keys are normalized, and that is all: scrapy_urlnorm.UrlNormDownloaderMiddleware is "
+                "not in DOWNLOADER_MIDDLEWARES. Nothing is learned, what is saved is not told, and "
+                "with a dupefilter other than scrapy_urlnorm.UrlNormDupeFilter a redirect onto an "
+                "equal URL may lose its page. ADDONS = {'scrapy_urlnorm.Addon': 900} sets them all.",
+                extra={"spider": spider},
+            )
 
     def spider_closed(self) -> None:
         """Write the counts to the statistics: to add each at once would cost more than the work."""

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from w3lib.url import canonicalize_url
 
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.masking import placeholders
-from scrapy_urlnorm.report.credit import rules_between
+from scrapy_urlnorm.rules import RULE_NAMES
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.normalizer import Normalizer
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +41,8 @@ class Merge(NamedTuple):
 class Merges:
     """Remembers the first URL of each of the latest keys, and counts merges by rule.
 
+    Duplicates that stock Scrapy would have fetched are told from those that it filters itself.
+
     *explainer* names the rules; without one nothing is explained. *count* adds one to a statistic.
     """
 
@@ -47,7 +52,7 @@ class Merges:
         self._explainer = explainer
         self._count = count
         self._first_urls: OrderedDict[bytes, tuple[str, bool]] = OrderedDict()
-        self._beyond_scrapy = BeyondScrapy()
+        self._stock_keys: OrderedDict[int, None] = OrderedDict()  # of what it would have fetched
         self._told: set[str] = set()  # rules; their number is that of the catalogue
 
     def remember(self, key: bytes, url: str, *, is_queued: bool) -> None:
@@ -73,7 +78,7 @@ class Merges:
         normalizer = self._explainer.normalizer_for(request)
         if normalizer is None:
             return Merge(first, [])
-        is_beyond = self._beyond_scrapy.is_beyond(first, request.url)
+        is_beyond = self.is_beyond(first, request.url)
         self._count("urlnorm/merged" if is_beyond else "urlnorm/merged_by_scrapy_too")
         if not is_beyond and not needs_rules:
             return Merge(first, [])
@@ -82,45 +87,62 @@ class Merges:
         else:
             rules = rules_between(normalizer, first, request.url)
         if is_beyond:
-            self._count_rules(first, request.url, rules)
+            for rule in rules:
+                self._count(f"urlnorm/merged/{rule}")
+            self._tell(first, request.url, [rule for rule in rules if rule not in self._told])
         return Merge(first, rules, is_beyond)
 
-    def _count_rules(self, first: str, url: str, rules: Iterable[str]) -> None:
-        """Count, and say what a rule does where it saves a request for the first time in a run."""
-        for rule in rules:
-            self._count(f"urlnorm/merged/{rule}")
-        new = [rule for rule in rules if rule not in self._told]
-        if new:
-            self._told.update(new)
+    def is_beyond(self, first: str, url: str) -> bool:
+        """Return whether stock Scrapy would have fetched *url* after *first* with the same key.
+
+        Of several URLs that stock Scrapy takes for one, it would have fetched the first.
+        """
+        key = stock_key(url)
+        number = hash(key)
+        if key == stock_key(first) or number in self._stock_keys:
+            return False
+        self._stock_keys[number] = None
+        if len(self._stock_keys) > _REMEMBERED:
+            self._stock_keys.popitem(last=False)
+        return True
+
+    def _tell(self, first: str, url: str, rules: list[str]) -> None:
+        """Say what rules do that save a request for the first time in a run."""
+        if rules:
+            self._told.update(rules)
             first, url = placeholders((first, url))
             logger.info(
                 "First request saved by %(rules)s: %(url)s counts as %(first)s, which was asked "
                 "for before",
-                {"rules": ", ".join(new), "url": url, "first": first},
+                {"rules": ", ".join(rules), "url": url, "first": first},
             )
 
 
-class BeyondScrapy:
-    """Tells duplicates that stock Scrapy would have fetched from those it filters itself.
+def rules_between(normalizer: Normalizer, first: str, url: str) -> list[str]:
+    """Return the names of the rules without which the two URLs would have different keys.
 
-    Of several URLs that stock Scrapy takes for one, it would have fetched the first.
+    Where no rule is needed by itself, because another rule does the same, return all that acted.
     """
+    if normalizer.site_rules:  # only those of this site: to make a normalizer takes a while
+        normalizer = normalizer.for_site(domain_or_host((split(url).host or "").lower()), ())
+    acted = dict.fromkeys(
+        step.rule for each in (first, url) for step in normalizer.explain(each).steps
+    )
+    needed = []
+    for name in acted:
+        if name in normalizer.rules:
+            without = _without(normalizer, name)
+        else:  # a site rule, or a change that is no rule
+            without = normalizer.replace_site_rules(())
+        if without.normalize(first) != without.normalize(url):
+            needed.append(name)
+    return needed or list(acted)
 
-    def __init__(self) -> None:
-        self._counted: OrderedDict[int, None] = OrderedDict()
 
-    def is_beyond(self, first: str, url: str) -> bool:
-        """Return whether stock Scrapy would have fetched *url* after *first* with the same key."""
-        key = stock_key(url)
-        if key == stock_key(first):
-            return False
-        number = hash(key)
-        if number in self._counted:
-            return False
-        self._counted[number] = None
-        if len(self._counted) > _REMEMBERED:
-            self._counted.popitem(last=False)
-        return True
+@lru_cache(maxsize=256)
+def _without(normalizer: Normalizer, name: str) -> Normalizer:
+    options = {each: normalizer.rules.get(each, False) for each in RULE_NAMES}
+    return normalizer.replace_rules(options | {name: False})
 
 
 @lru_cache(maxsize=10_000)

@@ -1,41 +1,45 @@
-"""The middlewares: they see requests leave, redirects come back, and pages reach the spider."""
+"""The middlewares: they see requests leave, redirects come back, and pages reach the spider.
+
+They also begin and end what is learned, and say where a part of ours is missing.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
 
 from scrapy_urlnorm.crawl.components import (
-    REDIRECTS,
-    Components,
     components_of,
     config_of,
+    count,
     database_of,
     target_of,
 )
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from scrapy_urlnorm.crawl.online.learner import Learner
 from scrapy_urlnorm.crawl.online.summary import summary
-from scrapy_urlnorm.crawl.settings import HELD, LEARN
+from scrapy_urlnorm.crawl.settings import CRAWL_LOG, HELD, REPORT
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
 from scrapy_urlnorm.report.filtered import HeldFigures
 from scrapy_urlnorm.url import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
-    from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-    from scrapy_urlnorm.crawl.settings import Config
+    from scrapy_urlnorm.crawl.online.learner import Learner
 
 #: Just inside RedirectMiddleware (600). So every 3xx passes here before it becomes a request. And
 #: a request that is dropped or rewritten here has no cookies yet (700), no proxy (750), no place
@@ -47,18 +51,9 @@ SPIDER_PRIORITY = 1_000
 #: Statuses that ask to try again later: request timeout, too early, too many requests.
 _NOT_NOW = (408, 425, 429)
 
+_NOT_LEARNED = "Nothing is learned in this crawl"
+
 logger = logging.getLogger(__name__)
-
-
-def _refuse_foreign_scheduler(settings: BaseSettings) -> None:
-    """Raise `ConfigError` for a scheduler that cannot send what is held."""
-    name = settings["SCHEDULER"]
-    if not getattr(load_object(name), "sends_what_is_held", False):
-        raise ConfigError(
-            f"{HELD} = 'last' needs scrapy_urlnorm.Scheduler or SharedScheduler, and SCHEDULER is "
-            f"{name!r}: what is held would pass through a queue that other crawlers may share. "
-            f"Accepted with it: {HELD} = 'drop'"
-        )
 
 
 class UrlNormDownloaderMiddleware:
@@ -67,30 +62,21 @@ class UrlNormDownloaderMiddleware:
     It never drops a request with ``dont_filter``, a retry, or a redirect in progress.
     """
 
-    def __init__(
-        self,
-        fingerprinter: UrlNormRequestFingerprinter | None,
-        config: Config,
-        *,
-        stats: StatsCollector | None = None,
-    ) -> None:
-        self._config = config
-        self._rewriter = config.rewriter
-        self._fingerprinter = fingerprinter
+    def __init__(self, crawler: Crawler) -> None:
+        components = components_of(crawler)
+        self._crawler, self._config = crawler, config_of(crawler)
+        self._fingerprinter = components.find(UrlNormRequestFingerprinter)
         self._dupefilter: UrlNormDupeFilter | None = None
         self._learner: Learner | None = None
-        self._spider: Spider | None = None
-        self._redirects_are_followed = True
-        self._stats = stats
+        self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
+        components.has_middleware = True
+        # The dupefilter does not exist before the spider is opened.
+        crawler.signals.connect(self.spider_opened, signals.spider_opened)
+        components.at_close.append(self.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        fingerprinter = components_of(crawler).find(UrlNormRequestFingerprinter)
-        middleware = cls(fingerprinter, config_of(crawler), stats=crawler.stats)
-        # The dupefilter does not exist before the spider is opened.
-        crawler.signals.connect(middleware.spider_opened, signals.spider_opened)
-        crawler.signals.connect(middleware.spider_closed, signals.spider_closed)
-        return middleware
+        return cls(crawler)
 
     def spider_opened(self, spider: Spider) -> None:
         """Find the dupefilter of this crawl and begin to learn.
@@ -98,39 +84,30 @@ class UrlNormDownloaderMiddleware:
         Learning needs our dupefilter, and our fingerprinter as that of the crawl. Without either,
         a learned rule could lose a page.
         """
-        crawler = spider.crawler
-        self._spider = spider
-        self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
-        components, config = components_of(crawler), self._config
+        crawler, config = self._crawler, self._config
+        components, fingerprinter = components_of(crawler), self._fingerprinter
         self._dupefilter = dupefilter = components.find(UrlNormDupeFilter)
-        fingerprinter = self._fingerprinter
-        if fingerprinter is not crawler.request_fingerprinter:
-            fingerprinter = None
         learns = config.learn != "off"
-        if fingerprinter is None or dupefilter is None:
-            if learns and (fingerprinter or dupefilter):  # one of the two is ours
-                name = "DUPEFILTER_CLASS" if fingerprinter else "REQUEST_FINGERPRINTER_CLASS"
-                logger.warning(
-                    "Nothing is learned in this crawl: %(setting)s is %(value)s, and learning "
-                    "needs that of scrapy_urlnorm. %(learn)s = 'off' ends this warning",
-                    {"setting": name, "value": crawler.settings.get(name), "learn": LEARN},
-                )
+        for warning in missing_parts(crawler):
+            logger.warning("%(warning)s", {"warning": warning}, extra={"spider": spider})
+        if fingerprinter is not crawler.request_fingerprinter or fingerprinter is None:
             return
-        if not learns and config.database is None:
+        if dupefilter is None or not (learns or config.database):
             return
         if learns and config.held == "last":
             _refuse_foreign_scheduler(crawler.settings)
+        from scrapy_urlnorm.crawl.online.learner import Learner  # a crawl may learn nothing
+
         try:
             learner = Learner(crawler, config, fingerprinter, dupefilter, database_of(crawler))
         except StoreError as error:
-            logger.error("Nothing is learned in this crawl: %(error)s", {"error": error})
+            logger.error(f"{_NOT_LEARNED}: %(error)s", {"error": error})
             return
         if not learns:
             learner.release_all()  # an earlier run may have learned
             return
-        self._learner = learner
-        components.put(learner)
-        dupefilter.consult(learner)
+        self._learner = components.learner = learner
+        dupefilter.on_arrival = learner.on_arrival
         crawler.signals.connect(self._idle, signals.spider_idle)
         crawler.signals.connect(self._answer_received, signals.response_received)
         if components.find(UrlNormSpiderMiddleware) is None:
@@ -138,25 +115,28 @@ class UrlNormDownloaderMiddleware:
 
     def spider_closed(self) -> None:
         """Write the file of learned rules, and say what was saved."""
-        saved, learner, stats = HeldFigures(), self._learner, self._stats
-        moving: dict[str, list[str]] = {}
+        learner, stats = self._learner, self._crawler.stats
+        assert stats is not None
+        learned: tuple[Any, ...] = (HeldFigures(), {}, [])
         if learner is not None:
-            saved, moving = learner.saved(), learner.moving
+            learned = learner.saved(), learner.moving, learner.endless
             learner.close()
-            if stats is not None:
-                stats.set_value("urlnorm/learned/active", learner.active)
-                if bound := learner.bound:
-                    stats.set_value("urlnorm/learned/held_at_end", bound.held)
-                    stats.set_value("urlnorm/learned/wrong_at_most", bound.wrong)
-                    stats.set_value("urlnorm/learned/tested_at_end", bound.tested)
-        if stats is None:
-            return
-        again = stats.get_value("urlnorm/learned/second_fetches", 0)
-        merged = stats.get_value("urlnorm/merged", 0)
-        stats.set_value("urlnorm/saved", merged + saved.total - again)
-        extra = {"spider": self._spider}
-        said = summary(stats.get_stats(), saved, moving)
-        logger.info("%(summary)s", {"summary": said}, extra=extra)
+            stats.set_value("urlnorm/learned/active", learner.active)
+            if bound := learner.bound:
+                stats.set_value("urlnorm/learned/held_at_end", bound.held)
+                stats.set_value("urlnorm/learned/wrong_at_most", bound.wrong)
+                stats.set_value("urlnorm/learned/tested_at_end", bound.tested)
+        if self._dupefilter is None:
+            said = (
+                "What this crawl saved is not known: it is counted by "
+                "scrapy_urlnorm.UrlNormDupeFilter, and DUPEFILTER_CLASS is another one."
+            )
+        else:
+            again = stats.get_value("urlnorm/learned/second_fetches", 0)
+            merged = stats.get_value("urlnorm/merged", 0)
+            stats.set_value("urlnorm/saved", merged + learned[0].total - again)
+            said = summary(stats.get_stats(), *learned)
+        logger.info("%(summary)s", {"summary": said}, extra={"spider": self._crawler.spider})
 
     def _idle(self) -> None:
         assert self._learner is not None
@@ -195,8 +175,8 @@ class UrlNormDownloaderMiddleware:
             return rewritten
         if self._is_held(request):
             raise IgnoreRequest("A learned rule makes it equal to a page that has arrived")
-        if parse(request.url) is None and self._stats is not None:
-            self._stats.inc_value("urlnorm/requests/unparsable")
+        if parse(request.url) is None:
+            count(self._crawler, "urlnorm/requests/unparsable")
         return None
 
     def _is_held(self, request: Request) -> bool:
@@ -214,7 +194,6 @@ class UrlNormDownloaderMiddleware:
         """Tell the learner of a redirect that Scrapy will follow."""
         if (
             self._learner is not None
-            and response.status in REDIRECTS
             and self._is_followed(request, response.status)
             and (target := target_of(response, request.url))
             and target.startswith(("http://", "https://"))
@@ -223,14 +202,13 @@ class UrlNormDownloaderMiddleware:
         return response
 
     def _is_followed(self, request: Request, status: int) -> bool:
-        """Return whether Scrapy's redirect middleware follows a redirect, and not the spider."""
         meta = request.meta
         return (
             self._redirects_are_followed
             and not meta.get("dont_redirect")
             and not meta.get("handle_httpstatus_all")
             and status not in meta.get("handle_httpstatus_list", ())
-            and status not in getattr(self._spider, "handle_httpstatus_list", ())
+            and status not in getattr(self._crawler.spider, "handle_httpstatus_list", ())
         )
 
     def _rewritten(self, request: Request) -> Request | None:
@@ -242,7 +220,7 @@ class UrlNormDownloaderMiddleware:
         """
         meta = request.meta
         if (
-            self._rewriter is None
+            self._config.rewriter is None
             or request.method not in ("GET", "HEAD")
             or request.callback is NO_CALLBACK  # robots.txt, images: a component wants this URL
             or meta.get("verbatim_url")
@@ -250,19 +228,18 @@ class UrlNormDownloaderMiddleware:
             or "urlnorm_key" in meta  # with another URL it would still have that key
         ):
             return None
-        url = self._rewriter.normalize(request.url)
+        url = self._config.rewriter.normalize(request.url)
         if url == request.url:
             return None
         new = request.replace(url=url)
         # Request may encode a URL its own way; one that would be rewritten again stays as it is.
-        if new.url == request.url or self._rewriter.normalize(new.url) != new.url:
+        if new.url == request.url or self._config.rewriter.normalize(new.url) != new.url:
             return None
         if self._dupefilter is not None:
             self._dupefilter.let_pass(new)
         else:
             new.dont_filter = True
-        if self._stats is not None:
-            self._stats.inc_value("urlnorm/requests/rewritten")
+        count(self._crawler, "urlnorm/requests/rewritten")
         return new
 
 
@@ -272,18 +249,81 @@ class UrlNormSpiderMiddleware:
     Other requests are suppressed behind no other page.
     """
 
-    def __init__(self, components: Components) -> None:
-        self._components = components
+    def __init__(self, crawler: Crawler) -> None:
+        self._components = components_of(crawler)
+        self._components.put(self)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        components = components_of(crawler)
-        middleware = cls(components)
-        components.put(middleware)
-        return middleware
+        return cls(crawler)
 
     def process_spider_input(self, response: Response) -> None:
-        """Tell of the page in *response*."""
-        learner = self._components.find(Learner)
+        learner = self._components.learner
         if learner is not None and response.request is not None and 200 <= response.status < 300:
             learner.page(response.request, response)
+
+
+# --- what a crawl goes without ------------------------------------------------------------------
+
+
+def _refuse_foreign_scheduler(settings: BaseSettings) -> None:
+    """Raise `ConfigError` for a scheduler that cannot send what is held."""
+    name = settings["SCHEDULER"]
+    if not getattr(load_object(name), "sends_what_is_held", False):
+        raise ConfigError(
+            f"{HELD} = 'last' needs scrapy_urlnorm.Scheduler or SharedScheduler, and SCHEDULER is "
+            f"{name!r}: what is held would pass through a queue that other crawlers may share. "
+            f"Accepted with it: {HELD} = 'drop'"
+        )
+
+
+def missing_parts(crawler: Crawler) -> Iterator[str]:
+    """Yield a warning for each part of ours that is missing: what is lost, and the cure."""
+    components = components_of(crawler)
+    if components.find(UrlNormRequestFingerprinter) is not crawler.request_fingerprinter:
+        yield from _without_fingerprinter(crawler)
+    if components.find(UrlNormDupeFilter) is None:
+        yield from _without_dupefilter(crawler)
+    elif not components.has_crawl_log:
+        for name in (CRAWL_LOG, REPORT):
+            if path := crawler.settings.get(name):
+                remedy = 'EXTENSIONS = {"scrapy_urlnorm.CrawlLog": 500} writes it.'
+                yield f"{name} = {str(path)!r} is not written. {remedy}"
+
+
+def _without_fingerprinter(crawler: Crawler) -> Iterator[str]:
+    components, name = components_of(crawler), "REQUEST_FINGERPRINTER_CLASS"
+    is_wrapped = components.find(UrlNormRequestFingerprinter) is not None
+    has_dupefilter = components.find(UrlNormDupeFilter) is not None
+    if components.is_addon_used and not is_wrapped:
+        lost = "URL normalization has no effect on fingerprints, and nothing is learned"
+    elif config_of(crawler).learn != "off" and (is_wrapped or has_dupefilter):
+        lost = _NOT_LEARNED
+    else:
+        return
+    remedy = (
+        "It is set by an add-on that runs after ours: "
+        "Give scrapy_urlnorm.Addon a higher number in ADDONS."
+        if components.is_addon_used
+        else f"{name} = 'scrapy_urlnorm.UrlNormRequestFingerprinter' ends this."
+    )
+    kind = global_object_name(load_object(crawler.settings[name]))
+    yield f"{lost}: {name} is {kind}. {remedy}"
+
+
+def _without_dupefilter(crawler: Crawler) -> Iterator[str]:
+    config, kind = config_of(crawler), load_object(crawler.settings["DUPEFILTER_CLASS"])
+    filters = kind is not BaseDupeFilter
+    is_of_redis = any(base.__module__.startswith("scrapy_redis.") for base in kind.__mro__)
+    may_ask = filters and not (is_of_redis or issubclass(kind, RFPDupeFilter))
+    lost = {
+        "Nothing is normalized: it does not ask the request fingerprinter": is_of_redis,
+        "Nothing is normalized, unless it asks the request fingerprinter": may_ask,
+        "A redirect onto an equal URL may lose its page": filters,
+        _NOT_LEARNED: config.learn != "off",
+        f"{REPORT} = {str(config.report)!r} is not written": bool(config.report),
+    }
+    if any(lost.values()):
+        said = ". ".join(text for text, is_lost in lost.items() if is_lost)
+        ends = "scrapy_urlnorm.UrlNormDupeFilter ends this."
+        yield f"DUPEFILTER_CLASS is {global_object_name(kind)}. {said}. {ends}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,10 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.components import domain_of
-from scrapy_urlnorm.crawl.online.comparison import Shown, Verdict, same_content, verdict
+from scrapy_urlnorm.crawl.online.verdicts import Shown, Verdict, same_content, verdict
 from scrapy_urlnorm.crawl.settings import ENABLED
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.logs.page import visible_lines
+from scrapy_urlnorm.logs.blocks import blocks_of
 from scrapy_urlnorm.logs.page_identity import identity_of
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
 #: Requests to one registrable domain, at most.
 MOST_REQUESTS = 500
-
 #: Words besides URLs that a page must have to be known by them.
 _WORDS = 20
-
 #: What a crawl of pairs must not have of a project: what stores or filters what it fetches, and
 #: what might answer a request without asking the site. Without cookies every fetch is a visitor's
 #: first: what one of two twins remembers of a visit would tell them apart.
@@ -55,19 +53,16 @@ _OVERRIDES: dict[str, Any] = {
 
 
 class ProbeSpider(Spider):
-    """Fetches the pairs of some probes, one pair after the other for each site."""
-
     name = "urlnorm-probe"
 
     def __init__(self, probes: Iterable[Probe] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._probes: dict[str, list[Probe]] = {}
+        self._probes: defaultdict[str, list[Probe]] = defaultdict(list)
         for probe in probes:
-            self._probes.setdefault(domain_of(probe.rule.site), []).append(probe)
+            self._probes[domain_of(probe.rule.site)].append(probe)
         self._requests: Counter[str] = Counter()
 
     async def start(self) -> AsyncIterator[Request]:
-        """Yield the first request of each site."""
         for site in self._probes:
             for request in self._next_pair(site):
                 yield request
@@ -101,21 +96,21 @@ class ProbeSpider(Spider):
         said: Verdict | None = Verdict.UNSTABLE
         if content is not None and content.text_digest is not None and content.kind is None:
             shown.append(Shown(response.url, _without_urls(response, content)))
-            said = _verdict(shown, needs_control=probe.wants_control)
+            said = _verdict(shown)
         if said is None:
             yield self._next_page(site, pair, shown)
             return
         if said is Verdict.AGREES and shown[0].content is not None:
             probe.agree(shown[0].content.name)
         elif said is Verdict.DIFFERS:
-            probe.differ(pair)
+            probe.differed.append(pair)
         else:
-            probe.say_nothing()
+            probe.silent += 1
         yield from self._next_pair(site)
 
     def _failed(self, failure: Failure) -> Iterator[Request]:
         site = failure.request.cb_kwargs["site"]  # type: ignore[attr-defined]  # Scrapy sets it
-        self._probes[site][0].say_nothing()
+        self._probes[site][0].silent += 1
         yield from self._next_pair(site)
 
 
@@ -127,35 +122,28 @@ def _without_urls(response: Response, content: Identity) -> Identity:
     if not isinstance(response, HtmlResponse):
         return content
     try:
-        lines = visible_lines(response.selector.root, response.url)
+        blocks = blocks_of(response.selector.root, response.url)
     except (ValueError, etree.LxmlError):  # a bad host in <base>
         return content
-    words = sorted(word for line in lines for word in line.split() if "://" not in word)
+    words = sorted(word for _, line in blocks for word in line.split() if "://" not in word)
     if len(words) < _WORDS:
         return content
     digest = blake2b(" ".join(words).encode("utf-8", "surrogatepass"), digest_size=16)
     return content._replace(bag_digest=digest.hexdigest())
 
 
-def _verdict(shown: list[Shown], *, needs_control: bool) -> Verdict | None:
+def _verdict(shown: list[Shown]) -> Verdict | None:
     """Return what the pages of a pair say, in the order of their fetches; ``None`` for one more.
 
-    Where they differ, or as a control, the first is fetched again; where they differ and it does
-    not change, so is the second: one bad answer refutes no rule.
+    Where they differ the first is fetched again, and if it does not change, so is the second: one
+    bad answer refutes no rule.
     """
-    if len(shown) == 1 or (len(shown) == 2 and needs_control):
-        return None
-    said = verdict(shown[0], shown[1])
-    if len(shown) == 2:
-        return said
-    if not same_content(shown[0].content, shown[2].content):
+    if len(shown) <= 2:
+        return verdict(shown[0], shown[1]) if len(shown) == 2 else None
+    contents = [page.content for page in shown]
+    if not all(map(same_content, contents, contents[2:])):
         return Verdict.UNSTABLE
-    if said is Verdict.AGREES:
-        return said
-    if len(shown) == 3:
-        return None
-    is_steady = same_content(shown[1].content, shown[3].content)
-    return Verdict.DIFFERS if is_steady else Verdict.UNSTABLE
+    return Verdict.DIFFERS if len(shown) == 4 else None
 
 
 def run(settings: Settings, probes: Iterable[Probe]) -> None:

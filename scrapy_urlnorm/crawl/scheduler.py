@@ -22,8 +22,8 @@ So after a kill at any moment the next run finds every request that was not done
 downloaded or handled is fetched again.
 
 A store in Redis is not part of the transaction. There a request whose key is new is first written
-into `announced` and committed, then Redis is told of the key, and the row goes in the transaction
-that has the request in the queue. What a kill leaves in `announced` is queued by the next run.
+down as announced and committed, then Redis is told of the key, and the row goes in the transaction
+that has the request in its queue. What a kill leaves announced is queued by the next run.
 
 Without JOBDIR the queue is Scrapy's own, in memory. Many crawlers on one queue in Redis use
 `shared_scheduler`, where the same holds for each crawler that dies.
@@ -33,7 +33,8 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -42,11 +43,11 @@ from scrapy.core.scheduler import Scheduler as ScrapyScheduler
 from scrapy.exceptions import CloseSpider
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.utils.misc import build_from_crawler, load_object
-from scrapy.utils.request import request_from_dict
 
 from scrapy_urlnorm.crawl.components import (
     ERROR_REASON,
     SAVED_QUEUE,
+    SLICE_SECONDS,
     ask_again,
     components_of,
     count,
@@ -54,20 +55,19 @@ from scrapy_urlnorm.crawl.components import (
     stop_crawl,
     unopened_database,
 )
-from scrapy_urlnorm.crawl.database import RequestQueue, decoded, encoded
-from scrapy_urlnorm.crawl.dupefilter import SeenKeys, UrlNormDupeFilter
-from scrapy_urlnorm.crawl.online.learner import SLICE_SECONDS, Learner
+from scrapy_urlnorm.crawl.database import RequestQueue, decoded, encoded, plain
+from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
-    from scrapy_urlnorm.stores import Database
+    from scrapy_urlnorm.stores import Database, Seen
 
 logger = logging.getLogger(__name__)
 
@@ -83,53 +83,61 @@ class Scheduler(ScrapyScheduler):
     ends: when the engine asks for a request.
 
     Requests that cannot be serialized wait in memory, as with Scrapy's own scheduler, and a kill
-    loses them. A database that fails ends the crawl with the reason ``urlnorm_store_error``. The
-    next run begins with the last commit.
+    loses them.
+
+    A store that fails ends the crawl with the reason ``urlnorm_store_error``. After that nothing is
+    queued or given out: the page that a request came from is not done then, and will be fetched
+    again. The next run begins with the last commit.
     """
 
     sends_what_is_held = True  #: asks the learner before it gives a request out
+    is_shared = False  #: whether other crawlers take requests from the queue too
     crawler: Any  # Scrapy's: never ``None`` in a crawl
     dqs: Any
     pqclass: Any
-    _requests_a_transaction = 1_000  #: at most
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.dqs = None  # for `close`, which Scrapy calls even if `open` has failed
-        self._queue: RequestQueue | None = None
+        self._queue: Any = None  # `RequestQueue`, or the `SharedQueue` of a subclass
         self._has_failed = False
 
     @property
-    def _keys(self) -> SeenKeys | None:
-        return self.df.keys if isinstance(self.df, UrlNormDupeFilter) else None
+    def _ours(self) -> UrlNormDupeFilter | None:
+        return self.df if isinstance(self.df, UrlNormDupeFilter) else None
 
     def _fingerprint(self, request: Request) -> bytes:
         found: bytes = self.crawler.request_fingerprinter.fingerprint(request)
         return found
 
     def open(self, spider: Spider) -> Deferred[None] | None:
-        """Open the database, and then what Scrapy's scheduler opens.
+        """Open the queue, and then what Scrapy's scheduler opens.
 
-        Raises `CloseSpider` when the database or the queue in it cannot be used.
+        Raises `CloseSpider` when one of them cannot be used.
         """
+        try:
+            return self._open(spider)
+        except BaseException as error:
+            self._queue = None
+            if not isinstance(error, (StoreError, ConfigError)):
+                raise
+            logger.critical("The crawl ends here: %(error)s", {"error": error})
+            # Scrapy logs this one with its cause; the line above says all that the user can act on.
+            raise CloseSpider(ERROR_REASON) from None
+
+    def _open(self, spider: Spider) -> Deferred[None] | None:
         if self.dqdir is None:
             return super().open(spider)
         database = unopened_database(self.crawler)
         try:
-            return self._open(spider, database, Path(self.dqdir) / SAVED_QUEUE)
-        except BaseException as error:
-            self._queue = None
-            if isinstance(error, Exception):
-                database.give_up(error)
-            if not isinstance(error, (StoreError, ConfigError)):
-                raise
-            logger.critical("The crawl ends here: %(error)s", {"error": error})
-            raise CloseSpider(ERROR_REASON) from error
+            return self._resume(spider, database, Path(self.dqdir) / SAVED_QUEUE)
+        except Exception as error:
+            database.give_up(error)
+            raise
 
-    def _open(self, spider: Spider, database: Database, state: Path) -> Deferred[None] | None:
+    def _resume(self, spider: Spider, database: Database, state: Path) -> Deferred[None] | None:
         _require_our_queues(self.crawler)
-        assert database.path is not None
-        _refuse_emptied(database.path, state)
+        _require_requests(database, state)
         database.open()
         database.commits_itself = False
         is_taken_over = not state.exists() or RequestQueue.is_in(database)
@@ -139,8 +147,13 @@ class Scheduler(ScrapyScheduler):
         if queue.damaged:
             message = "%(count)d requests in %(queue)s are damaged and lost; all others are whole"
             logger.error(message, {"count": queue.damaged, "queue": database.name})
-            self._set_stat("urlnorm/requests/damaged", queue.damaged)
-        state.write_text(json.dumps(self._state(queue)), encoding="utf-8")
+            count(self.crawler, "urlnorm/requests/damaged", queue.damaged)
+        # What Scrapy's priority queue would have saved at a clean close: a killed crawl never wrote
+        # it, and without it Scrapy finds no request.
+        probe = self._priority_queue(_StoresNothing, None)
+        for data in queue.one_of_each():
+            probe.push(plain(data))
+        state.write_text(json.dumps(probe.close()), encoding="utf-8")
         opened = super().open(spider)  # reads the state
         if len(self.dqs) != len(queue):
             raise StoreError(
@@ -149,38 +162,53 @@ class Scheduler(ScrapyScheduler):
                 "there, or name another JOBDIR"
             )
         if before is not None:
-            # In the order in which they come out.
-            for request in filter(None, (_next_of(before) for _ in range(len(before)))):
-                self.dqs.push(request)
-            before.close()
-        if self._keys is not None:
-            self._queue_announced(queue, self._keys)
-            self._tell_of_waiting(queue, self._keys)
+            self._take_over(before)
+        if self._ours is not None:
+            self._queue_announced(queue, self._ours.store)
+            self._tell_of_waiting(queue, self._ours)
         database.commit()
         if len(queue):
             arguments = {"count": len(queue), "queue": database.name}
             logger.info("Resuming: %(count)d requests wait in %(queue)s", arguments)
-        self._set_stat("urlnorm/requests/resumed", len(queue))
+        count(self.crawler, "urlnorm/requests/resumed", len(queue))
         return opened
 
-    def _set_stat(self, name: str, value: int) -> None:
-        if self.stats is not None:
-            self.stats.set_value(name, value)
-
-    def _state(self, queue: RequestQueue) -> Any:
-        """Return the state that Scrapy's priority queue would have saved at a clean close.
-
-        A killed crawl never wrote it, and without it Scrapy finds no request. It is computed by
-        putting one request of each of our queues into a priority queue whose queues store nothing.
-        """
-        stores_nothing = build_from_crawler(
-            self.pqclass, self.crawler, downstream_queue_cls=_StoresNothing, key=self.dqdir
+    def _priority_queue(self, queue: Any, start_queue: Any, state: Any = ()) -> Any:
+        return build_from_crawler(
+            self.pqclass,
+            self.crawler,
+            downstream_queue_cls=queue,
+            key=self.dqdir,
+            startprios=state,
+            start_queue_cls=start_queue,
         )
-        for data in queue.one_of_each():
-            stores_nothing.push(_plain(data))
-        return stores_nothing.close()
 
-    def _queue_announced(self, queue: RequestQueue, keys: SeenKeys) -> None:
+    def _stock_queue(self, state: Path) -> Any:
+        """Return the queue that an earlier run with Scrapy's own scheduler left in JOBDIR."""
+        names = (self.crawler.settings[name] for name in DISK_QUEUES)
+        queue, start_queue = (load_object(name).stock if name else None for name in names)
+        try:
+            saved = json.loads(state.read_text(encoding="utf-8"))
+            return self._priority_queue(queue, start_queue, saved)
+        except Exception as error:
+            raise StoreError(
+                f"the queue that Scrapy left with {str(state)!r} cannot be read ({error!r}): name "
+                "another JOBDIR, or delete that file and with it the requests"
+            ) from error
+
+    def _take_over(self, before: Any) -> None:
+        for _ in range(len(before)):  # in the order in which they come out
+            try:
+                request = before.pop()
+            except Exception as error:  # noqa: BLE001, PERF203 - what its pickled objects raise
+                message = "A request that Scrapy left in its queue is lost: %(error)r"
+                logger.error(message, {"error": error})
+            else:
+                if request is not None:
+                    self.dqs.push(request)
+        before.close()
+
+    def _queue_announced(self, queue: RequestQueue, store: Seen) -> None:
         """Queue what a kill left announced. Perhaps the store was not told of its key either."""
         for number, data in queue.announced():
             request = decoded(data, self.crawler.spider)
@@ -188,220 +216,143 @@ class Scheduler(ScrapyScheduler):
                 self.dqs.push(request)
                 queue.settle(number)
                 queue.database.commit()
-                keys.store.add(self._fingerprint(request))
+                store.add(self._fingerprint(request))
 
-    def _tell_of_waiting(self, queue: RequestQueue, keys: SeenKeys) -> None:
+    def _tell_of_waiting(self, queue: RequestQueue, keys: UrlNormDupeFilter) -> None:
         """If the store has lost its keys, or is another one, add those of the queued requests."""
 
         def keys_of(requests: Iterable[bytes]) -> Iterator[bytes]:
-            return (
-                self._fingerprint(request)
-                for request in map(_plain, requests)
-                if not request.dont_filter
-            )
+            found = map(plain, requests)
+            return (self._fingerprint(request) for request in found if not request.dont_filter)
 
         if not all(map(keys.knows, keys_of(queue.one_of_each()))):
             keys.store.add_many(keys_of(queue.all()))
 
-    def _stock_queue(self, state: Path) -> Any:
-        """Return the queue that an earlier run with Scrapy's own scheduler left in JOBDIR."""
-        settings = self.crawler.settings
-        start_queue = settings["SCHEDULER_START_DISK_QUEUE"]
-        try:
-            return build_from_crawler(
-                self.pqclass,
-                self.crawler,
-                downstream_queue_cls=load_object(settings["SCHEDULER_DISK_QUEUE"]).stock,
-                key=self.dqdir,
-                startprios=json.loads(state.read_text(encoding="utf-8")),
-                start_queue_cls=load_object(start_queue).stock if start_queue else None,
-            )
-        except Exception as error:
-            raise StoreError(
-                f"the queue that Scrapy left with {str(state)!r} cannot be read ({error!r}): name "
-                "another JOBDIR, or delete that file and with it the requests"
-            ) from error
-
     # --- a crawl that runs ------------------------------------------------------------------
 
     def enqueue_request(self, request: Request) -> bool:
-        """Do as Scrapy's scheduler does. After a failure of the database, do nothing."""
-        queue = self._queue
-        if queue is None:
-            return super().enqueue_request(request)
+        """Queue *request* if it is new."""
         if self._has_failed:
-            return False  # the page that it came from is not done, and will be fetched again
+            return False
         try:
-            announced = self._announce(request, queue)
-            accepted = super().enqueue_request(request)
-            if announced is not None:
-                queue.settle(announced)
-            if queue.database.changes >= self._requests_a_transaction:
-                queue.database.commit()
+            return self._enqueue(request)
         except StoreError as error:
             self._fail(error)
             return False
-        return accepted
 
-    def _announce(self, request: Request, queue: RequestQueue) -> int | None:
-        """Write a request down before a shared store is told of its key."""
-        keys = self._keys
-        if keys is None or not keys.store.is_shared or keys.has_failed or request.dont_filter:
-            return None
-        if keys.knows(self._fingerprint(request)):
-            return None
-        try:
-            return queue.announce(encoded(request, self.crawler.spider))
-        except ValueError:
-            return None  # it waits in memory
+    def _enqueue(self, request: Request) -> bool:
+        queue = self._queue
+        if queue is None:
+            return super().enqueue_request(request)
+        announced, ours = None, self._ours
+        if (
+            ours is not None
+            and ours.store.is_shared
+            and not (ours.has_failed or request.dont_filter)
+            and not ours.knows(self._fingerprint(request))
+        ):
+            with suppress(ValueError):  # it waits in memory
+                # Written down before a shared store is told of its key.
+                announced = self._announce(request)
+        is_queued = super().enqueue_request(request)
+        if announced is not None:
+            queue.settle(announced)
+        return is_queued
+
+    def _announce(self, request: Request) -> Any:
+        return self._queue.announce(encoded(request, self.crawler.spider))
 
     def next_request(self) -> Request | None:
-        """Delete the requests that have ended, and return the next one to send."""
+        """Tell the queue which requests have ended, and return the next one to send.
+
+        Those that a learned rule makes equal to a page that has arrived are held. After
+        `SLICE_SECONDS` the event loop has its turn, even if there are more of them.
+        """
         if self._has_failed:
             return None
-        learner = components_of(self.crawler).find(Learner)
+        learner = components_of(self.crawler).learner
         try:
+            self._tell_of_ended()
             if self._queue is not None:
-                self._commit_done(self._queue)
+                self._queue.commit()
             if learner is None:
                 return super().next_request()
-            learner.attach_scheduler()
-            return first_to_send(self.crawler, learner, super().next_request, self._hold)
+            learner.attach_scheduler(is_shared=self.is_shared)
+            learner.work()
+            deadline = monotonic() + SLICE_SECONDS
+            while (request := super().next_request()) is not None:
+                if learner.on_leaving(request):
+                    return request
+                self._hold(request)
+                if monotonic() > deadline:
+                    ask_again(self.crawler)
+                    break
         except StoreError as error:
             self._fail(error)
-            return None
+        return None
 
     def _hold(self, request: Request) -> None:
         if self._queue is not None and request in self._queue.handed_out:
             self._queue.done([request])  # in the transaction that wrote it down as held
 
-    def _commit_done(self, queue: RequestQueue) -> None:
-        """Delete the requests that the engine is done with, callback, retries and all."""
-        if queue.handed_out:
+    def _tell_of_ended(self) -> None:
+        """Tell the queue of the requests that the engine is done with, callback, retries and all."""
+        if self._queue is not None and (handed_out := self._queue.handed_out):
             under_way = in_progress(self.crawler)
-            done = [request for request in queue.handed_out if request not in under_way]
-            if done:
-                queue.done(done)
-        queue.database.commit()
+            self._queue.done([each for each in handed_out if each not in under_way])
 
     def close(self, reason: str) -> Deferred[None] | None:
-        """Commit, and close what Scrapy's scheduler closes."""
-        queue = self._queue
-        if queue is None:
-            return super().close(reason)
-        try:
-            if not self._has_failed:
-                self._commit_done(queue)
-        except StoreError as error:
-            self._has_failed = True
-            queue.database.give_up(error)
-            logger.critical("The next run will fetch some pages again: %(error)s", {"error": error})
-        try:
-            return super().close(reason)
-        finally:
-            queue.database.commits_itself = True
-            queue.database.close()
+        if self._queue is not None and not self._has_failed:
+            try:
+                self._end(reason)
+            except StoreError as error:
+                self._has_failed = True
+                self._queue.give_up(error)
+                logger.critical("Some pages will be fetched again: %(error)s", {"error": error})
+        return super().close(reason)
+
+    def _end(self, reason: str) -> None:
+        self._tell_of_ended()
+        self._queue.close()
 
     def _fail(self, error: StoreError) -> None:
-        assert self._queue is not None
         self._has_failed = True
-        self._queue.database.give_up(error)
-        if self._keys is not None and self._keys.has_failed:
-            return  # the keys are in the same database, and the dupefilter has said all this
+        if self._queue is not None:
+            self._queue.give_up(error)
+            if self._ours is not None and self._ours.has_failed:
+                return  # the keys are in the same place, and the dupefilter has said all this
         logger.critical("The crawl ends here: %(error)s", {"error": error})
         count(self.crawler, "urlnorm/store/errors")
         stop_crawl(self.crawler)
 
 
-def first_to_send(
-    crawler: Crawler,
-    learner: Learner,
-    take: Callable[[], Request | None],
-    hold: Callable[[Request], None],
-) -> Request | None:
-    """Take requests out of a queue until there is one to send; *hold* the others.
-
-    After `SLICE_SECONDS` the event loop has its turn, even if all of them were held.
-    """
-    learner.work()
-    deadline = monotonic() + SLICE_SECONDS
-    while (request := take()) is not None:
-        if learner.on_leaving(request):
-            return request
-        hold(request)
-        if monotonic() > deadline:
-            ask_again(crawler)
-            break
-    return None
-
-
-def _refuse_emptied(path: Path, state: Path) -> None:
-    """Raise `StoreError` for an empty database file that once had requests.
-
-    A run that is killed before its first write also leaves an empty file. Then there is either
-    nothing beside it, or the files of Scrapy's own queue, which that run was to take over.
-    """
-    is_empty = path.exists() and not path.stat().st_size
-    if is_empty and state.exists() and not any(file != state for file in state.parent.iterdir()):
-        raise StoreError(
-            f"the database {str(path)!r} is an empty file: the requests that waited there are "
-            "lost; restore the file, or name another JOBDIR"
-        )
-
-
-def _next_of(queue: Any) -> Request | None:
-    """Take a request out of a queue of Scrapy's. Return ``None`` for one that cannot be read."""
-    try:
-        request: Request | None = queue.pop()
-    except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
-        logger.error("A request that Scrapy left in its queue is lost: %(error)r", {"error": error})
-        return None
-    return request
-
-
-def _plain(data: bytes) -> Request:
-    """Return the request that was `encoded`, without callbacks, which may have gone since.
-
-    Raises `StoreError` for a request that cannot be read.
-    """
-    try:
-        return request_from_dict({**pickle.loads(data), "callback": None, "errback": None})
-    except Exception as error:
-        raise StoreError(
-            f"a request in the queue cannot be read ({error!r}): restore the classes that it is "
-            "made of, or name another JOBDIR"
-        ) from error
-
-
 class _StoresNothing:
-    """A queue that forgets every request, and says that it has one: see `Scheduler._state`."""
+    """A queue that forgets every request, and says that it has one."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, key: str) -> Self:
         return cls()
 
     def push(self, request: Request) -> None: ...
-
     def pop(self) -> None: ...
-
     def close(self) -> None: ...
 
     def __len__(self) -> int:
         return 1
 
 
-# --- the queues ---------------------------------------------------------------------------------
-
-
 class DiskQueue:
-    """One of the queues that Scrapy's priority queue makes, for one priority and one host."""
+    """One of the queues that Scrapy's priority queue makes, for one priority and one host.
+
+    `push` raises `ValueError` for a request that cannot be serialized. `pop` leaves a request whose
+    callback this spider does not have to another run.
+    """
 
     newest: ClassVar[bool]  #: whether the newest request is the first one out
     stock: ClassVar[type]  #: Scrapy's own queue of that order
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, key: str) -> Self:
-        """Make the queue whose path, as Scrapy has it, is *key*."""
         queue = components_of(crawler).find(RequestQueue)
         if queue is None:
             # No ValueError: Scrapy's scheduler takes that for a request it cannot serialize.
@@ -412,27 +363,14 @@ class DiskQueue:
         return cls(queue, key.rpartition(f"{FOLDER}/")[2], crawler.spider)
 
     def __init__(self, queue: RequestQueue, name: str, spider: Spider | None) -> None:
-        self._queue = queue
-        self._name = name
-        self._spider = spider
+        self._queue, self._name, self._spider = queue, name, spider
+        self._decode = partial(decoded, spider=spider)
 
     def push(self, request: Request) -> None:
-        """Put *request* into the queue. Raises `ValueError` for one that cannot be serialized."""
         self._queue.push(self._name, encoded(request, self._spider))
 
     def pop(self) -> Request | None:
-        """Take out the next request; ``None`` when there is none.
-
-        A request whose callback this spider does not have is left to another run.
-        """
         return self._queue.pop(self._name, self._decode, newest=self.newest)
-
-    def peek(self) -> Request | None:
-        """Return the request that `pop` would return, and leave it there."""
-        return self._queue.peek(self._name, self._decode, newest=self.newest)
-
-    def _decode(self, data: bytes) -> Request | None:
-        return decoded(data, self._spider)
 
     def close(self) -> None:
         """Do nothing: the scheduler closes the database."""
@@ -455,8 +393,19 @@ class FifoDiskQueue(DiskQueue):
     stock = PickleFifoDiskQueue
 
 
+def _require_requests(database: Database, state: Path) -> None:
+    assert database.path is not None
+    is_empty = database.path.exists() and not database.path.stat().st_size
+    if is_empty and set(state.parent.iterdir()) == {state}:
+        # A run that is killed before its first write leaves an empty file too, and either nothing
+        # beside it, or the files of Scrapy's own queue, which it was to take over.
+        raise StoreError(
+            f"the database {str(database.path)!r} is an empty file: the requests that waited there "
+            "are lost; restore the file, or name another JOBDIR"
+        )
+
+
 def _require_our_queues(crawler: Crawler) -> None:
-    """Raise `ConfigError` for a queue on disk that would lose requests."""
     for name in DISK_QUEUES:
         queue = crawler.settings[name]
         if queue and not issubclass(load_object(queue), DiskQueue):

@@ -1,26 +1,10 @@
 """SharedScheduler: many crawlers, one queue and one set of seen keys, both in one Redis.
 
-The life of one request. The right column is what Redis holds at each step, in `SharedQueue` (Q)
-and in the store (S)::
-
-    spider yields a link
-        |
-    dupefilter: seen?           S is asked; seen: dropped
-        |
-    announced                   Q: held by this crawler
-        |
-    dupefilter: new?            S: the key. Seen by now: another crawler took it, Q forgets it
-        |
-    freed                       Q: waits, for any crawler
-        |
-    taken, downloaded,          Q: held by the crawler that took it
-    its callback run
-        |
-    done                        Q: forgotten, in the same step that frees the last links of the
-                                page, or a later one
-
-So a crawler may die at any moment: what it held waits again. That its key is in S before it waits
-costs nobody a page, because it is in Q before its key is in S.
+A request goes the way that `scheduler` shows, with Redis in place of the database. `SharedQueue`
+holds it for this crawler before the store is told of its key. Then it waits, for any crawler, and is
+held by the one that took it, until its callback has run: what that queues is told in the same step,
+or in an earlier one. So a crawler may die at any moment: what it held waits again. That its key is in
+the store before it waits costs nobody a page.
 """
 
 from __future__ import annotations
@@ -28,45 +12,254 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from scrapy import signals
-from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import create_looping_call
-from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_urlnorm.crawl.components import (
-    ERROR_REASON,
-    components_of,
-    config_of,
-    count,
-    in_progress,
-    stop_crawl,
-)
+from scrapy_urlnorm.crawl.components import components_of, config_of, count
 from scrapy_urlnorm.crawl.database import decoded, encoded
-from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
-from scrapy_urlnorm.crawl.online.learner import Learner
-from scrapy_urlnorm.crawl.scheduler import first_to_send
-from scrapy_urlnorm.crawl.settings import STORE
+from scrapy_urlnorm.crawl.scheduler import Scheduler
 from scrapy_urlnorm.exceptions import ConfigError, MissingExtraError, StoreError
-from scrapy_urlnorm.stores import REDIS_SCHEMES
 
 try:
-    from scrapy_urlnorm.crawl.shared_queue import SharedQueue
-    from scrapy_urlnorm.stores.redis_connection import parse_redis
+    from scrapy_urlnorm.stores.redis_connection import RedisConnection, Script, parse_redis
 except ImportError as error:
     raise MissingExtraError("redis", "redis", "SharedScheduler") from error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from scrapy import Request, Spider
-    from scrapy.crawler import Crawler
-    from typing_extensions import Self
+    from twisted.internet.defer import Deferred
+
+    from scrapy_urlnorm.stores.redis_connection import Place
 
 logger = logging.getLogger(__name__)
 
+JOURNAL = 32_000_000  #: bytes of the steps that a crawler can repeat when Redis has lost them
+_CHANGES = 1_000  # that are said at once, without waiting for a question
+_A_STEP = 500  # bytes, about, without its requests
 
-class SharedScheduler(BaseScheduler):
+#: Statistics, with what the log says of them.
+REPEATED, TAKEN_BACK = "urlnorm/requests/repeated", "urlnorm/requests/taken_back"
+_EVENTS = {
+    REPEATED: (
+        logging.WARNING,
+        (
+            "Redis had lost the last %(count)d things that this crawler told its queue (it failed "
+            "over, or was restarted); it was told again, and no request is lost"
+        ),
+    ),
+    TAKEN_BACK: (
+        logging.INFO,
+        "%(count)d requests of a crawler that gave no sign of life are back in the queue",
+    ),
+}
+
+_STEP = Script.load(__package__, "shared_queue.lua", answers=(list,))
+
+
+class SharedQueue:
+    """The queue in Redis, as one crawler sees it. *encode* makes an entry of a request: its score, a
+    line feed, and bytes that *decode* reads.
+
+    A request is in Redis until it is done: it waits, is held by a crawler, or is withheld by one.
+    If a crawler gives no sign of life for *dead_seconds*, all that it held waits again.
+
+    A promoted replica, or a Redis restarted from its file, may not know the last things it was
+    told. So the steps of a crawler are numbered, Redis keeps the number of the last one, and the
+    crawler keeps its last steps, `JOURNAL` bytes of them. If Redis names an older one, the crawler
+    repeats what came after it. Every change says what is to be, so it may be made twice.
+
+    All its keys lie in one slot of a cluster. Every failure is a `StoreError`. After it nobody
+    knows what Redis was told last, and the queue refuses to go on.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        dead_seconds: float,
+        encode: Callable[[Any], bytes],
+        decode: Callable[[bytes], Any],
+    ) -> None:
+        self.name = f"the queue at {place.name} (prefix {place.prefix!r})"
+        #: Requests that wait, or are held by any crawler; counted by the last step.
+        self.waiting = self.held = 0
+        self.handed_out: dict[Any, str] = {}  #: requests, with the tokens that stand for them
+        self._withheld: set[str] = set()  # tokens
+        self._announced: tuple[Any, str] = (None, "")
+        self._encode, self._decode = encode, decode
+        self._connection = RedisConnection(place, self.name)
+        parts = ("waiting", "held", "withheld", "crawlers", "steps")
+        self._keys = [f"{place.prefix}:{{{place.prefix}:queue}}:{part}" for part in parts]
+        self._crawler = uuid4().hex
+        self._patience = int(dead_seconds * 1000)
+        #: Told of a key of `_EVENTS`, and how many.
+        self.on_event: Callable[[str, int], None] = lambda event, number: None
+        self._number = 0  # of the last step that changed something
+        self._tokens = 0
+        #: Operation, token and entry of what Redis was not told of yet: see ``shared_queue.lua``.
+        self._changes: list[tuple[str, str, bytes]] = []
+        self._journal: deque[tuple[int, list[tuple[str, str, bytes]]]] = deque()
+        self._journal_bytes = 0
+
+    def open(self) -> None:
+        """Connect. Raises `StoreError` for a Redis that would throw waiting requests away."""
+        self._connection.open()
+        try:
+            policy = self._connection.eviction()
+            if policy.startswith("allkeys"):
+                raise StoreError(
+                    f"{self.name}: Redis is set to throw away keys when memory is short "
+                    f"(maxmemory-policy {policy}), and waiting requests with them: set noeviction"
+                )
+            self.tell()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def push(self, request: Any) -> None:
+        """Let a request wait. Redis is told with the next step; before that it may be lost.
+
+        Raises `ValueError` for one that cannot be serialized.
+        """
+        announced, token = self._announced
+        if announced is request:
+            self._change("free", token)
+        else:
+            self._change("wait", "", self._encode(request))
+
+    def announce(self, request: Any) -> str:
+        """Hold a request of which it is not decided yet whether it is to wait; return its token.
+
+        Redis knows it when this returns: if this crawler dies undecided, the request waits.
+        """
+        token = self._new_token()
+        self._changes.append(("hold", token, self._encode(request)))
+        self.tell()
+        self._announced = request, token
+        return token
+
+    def settle(self, token: str) -> None:
+        """Forget what was announced or is withheld."""
+        self._announced = None, ""
+        self._withheld.discard(token)
+        self._change("done", token)
+
+    def pop(self) -> Any:
+        """Take the next request that waits and that this run can read; ``None`` when none does."""
+        while (entry := self._step(token := self._new_token())) is not None:
+            request = self._decode(entry.partition(b"\n")[2])
+            if request is not None:
+                self.handed_out[request] = token
+                return request
+            self._withhold(token)
+        return None
+
+    def done(self, requests: Iterable[Any]) -> None:
+        for request in requests:
+            self.settle(self.handed_out.pop(request))
+
+    def hold(self, request: Any) -> str:
+        """Withhold a request that was handed out; return its token."""
+        token = self.handed_out.pop(request)
+        self._withhold(token)
+        return token
+
+    def _withhold(self, token: str) -> None:
+        self._withheld.add(token)
+        self._change("keep", token)
+
+    def __len__(self) -> int:
+        return self.waiting
+
+    def commit(self) -> None:
+        """Do nothing: `pop` and `tell` say all that was not said yet."""
+
+    def tell(self) -> None:
+        """Give a sign of life, and tell Redis of all changes."""
+        self._step("")
+
+    def give_up(self, error: Exception) -> None:
+        """Say nothing more because of *error*; what this crawler holds waits when it is dead."""
+        self._connection.close()
+
+    def close(self) -> None:
+        """End; what this crawler still holds waits again when it counts as dead."""
+        *_, crawlers, steps = self._keys
+        try:
+            self.tell()
+            if not self.handed_out and not self._withheld:
+                self._connection.do(lambda client: client.zrem(crawlers, self._crawler))
+                self._connection.do(lambda client: client.hdel(steps, self._crawler))
+        finally:
+            self._connection.close()
+
+    def _new_token(self) -> str:
+        self._tokens += 1
+        return f"{self._crawler}:{self._tokens}"
+
+    def _change(self, operation: str, token: str, entry: bytes = b"") -> None:
+        self._changes.append((operation, token, entry))
+        if len(self._changes) >= _CHANGES:
+            self.tell()
+
+    def _step(self, token: str) -> Any:
+        """Tell Redis of all changes, and take a request if there is a *token* for it."""
+        number = self._number + 1
+        answer = self._say(number, token, self._changes)
+        while answer[0] not in (number - 1, number):
+            self._repeat(answer[0])
+            answer = self._say(number, token, self._changes)
+        _, taken_back, self.waiting, self.held, entry = answer
+        changes = self._changes if entry is None else [*self._changes, ("take", token, entry)]
+        if changes:
+            self._number = number
+            self._changes = []
+            self._journal.append((number, changes))
+            self._journal_bytes += _size(changes)
+            while self._journal_bytes > JOURNAL:
+                self._journal_bytes -= _size(self._journal.popleft()[1])
+        if taken_back:
+            self.on_event(TAKEN_BACK, taken_back)
+        return entry
+
+    def _repeat(self, last: int) -> None:
+        """Say all steps again that came after the step *last*, which Redis knows."""
+        lost = [step for step in self._journal if step[0] > last]
+        if not lost or lost[0][0] != last + 1:
+            raise StoreError(
+                f"{self.name} has lost requests (was Redis restarted without persistence, its "
+                "database flushed, or a replica promoted that was far behind?): restore it from a "
+                "backup, or delete what is left and start the crawl anew"
+            )
+        for number, changes in lost:
+            if self._say(number, "", changes)[0] not in (number - 1, number):
+                return  # another server answers now: the caller finds out what that one knows
+        self.on_event(REPEATED, len(lost))
+
+    def _say(self, number: int, token: str, changes: list[tuple[str, str, bytes]]) -> list[Any]:
+        flat = [part for change in changes for part in change]
+        arguments = (len(self._keys), *self._keys, self._crawler, number, self._patience, token)
+        try:
+            answer, _ = self._connection.do(lambda client: _STEP.run(client, *arguments, *flat))
+        except StoreError:
+            # Perhaps Redis did this step. Another one with its number would not be done.
+            self._connection.close()
+            raise
+        if not isinstance(answer, list) or len(answer) != 5:
+            raise StoreError(f"{self.name} answers {answer!r}, as no Redis does: is it one?")
+        return answer
+
+
+def _size(changes: list[tuple[str, str, bytes]]) -> int:
+    return _A_STEP + sum(len(entry) for _, _, entry in changes)
+
+
+class SharedScheduler(Scheduler):
     """For ``SCHEDULER`` where the store of the keys is in Redis: all requests wait there too.
 
     Crawlers whose store has one URL and one prefix share the queue. Requests of higher priority
@@ -80,242 +273,98 @@ class SharedScheduler(BaseScheduler):
     Raises `ConfigError` for a store elsewhere, and for another dupefilter.
     """
 
-    sends_what_is_held = True  #: asks the learner before it gives a request out
+    needs_redis = True  #: the add-on checks the setting of the store before the crawl
+    is_shared = True
     #: A crawler counts as dead after so long without a sign of life, and the time to wait for
     #: Redis. It gives five signs in that time.
     dead_seconds = 60.0
+    df: Any  # UrlNormDupeFilter, since `open`
 
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-        self._under_way: dict[Request, str] = {}  # and their tokens
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.dqdir = None  # nothing of the queue is in JOBDIR
         self._kept: dict[bytes, str] = {}  # tokens of held requests, by fingerprint
-        self._unreadable = 0
-        self._in_memory: deque[Request] = deque()
-        self._opened: SharedQueue | None = None
-        self._has_failed = False
         self._signs: Any = None
-        self._dupefilter = build_from_crawler(
-            load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler
-        )
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
-
-    @property
-    def _queue(self) -> SharedQueue:
-        assert self._opened is not None
-        return self._opened
-
-    def open(self, spider: Spider) -> None:
-        """Open the store and the queue. Raises `CloseSpider` when one of them cannot be used."""
-        try:
-            self.df = _require_ours(self._dupefilter)
-            self._opened = queue = self._new_queue(spider)
-            self.df.open()
-            queue.open()
-        except (StoreError, ConfigError) as error:
-            logger.critical("The crawl ends here: %(error)s", {"error": error})
-            self._has_failed = True
-            raise CloseSpider(ERROR_REASON) from error
+    def _open(self, spider: Spider) -> None:
+        if self._ours is None:
+            raise ConfigError(
+                "SCHEDULER = SharedScheduler with DUPEFILTER_CLASS = "
+                f"{type(self.df).__qualname__}; accepted: scrapy_urlnorm.UrlNormDupeFilter"
+            )
+        config = config_of(self.crawler)
+        config.require_redis()
+        place = parse_redis(config.store, config.store_options, spider.name)
+        self._patience = self.dead_seconds + place.wait
+        queue = SharedQueue(place, self._patience, self._entry, partial(decoded, spider=spider))
+        queue.on_event = self._tell_of
+        super()._open(spider)
+        queue.open()
+        self._queue = self.dqs = queue
         if queue.waiting or queue.held:
             message = "%(waiting)d requests wait in %(queue)s, other crawlers hold %(held)d"
             arguments = {"waiting": queue.waiting, "queue": queue.name, "held": queue.held}
             logger.info(message, arguments, extra={"spider": spider})
         self.crawler.signals.connect(self._spider_opened, signals.spider_opened)
 
-    def _new_queue(self, spider: Spider) -> SharedQueue:
-        config = config_of(self.crawler)
-        if config.store.partition(":")[0] not in REDIS_SCHEMES:
-            raise ConfigError(
-                f"SCHEDULER = SharedScheduler with {STORE} = {config.store!r}; accepted: a store "
-                "in Redis"
-            )
-        place, options = parse_redis(config.store, config.store_options, spider.name)
-        self._patience = self.dead_seconds + options.wait
-        return SharedQueue(
-            place,
-            prefix=options.prefix,
-            wait=options.wait,
-            dead_seconds=self._patience,
-            on_repeated=self._on_repeated,
-            on_taken_back=self._on_taken_back,
-        )
+    def _entry(self, request: Request) -> bytes:
+        return b"%d\n%b" % (-request.priority, encoded(request, self.crawler.spider))
 
     def _spider_opened(self) -> None:
-        if (learner := components_of(self.crawler).find(Learner)) is not None:
-            learner.attach_scheduler(is_shared=True)
+        if (learner := components_of(self.crawler).learner) is not None:
+            learner.attach_scheduler(is_shared=True)  # the first requests come before it is asked
         self._signs = create_looping_call(self._give_sign)
         self._signs.start(self._patience / 5, now=False)
 
-    # --- into the queue ---------------------------------------------------------------------
-
-    def enqueue_request(self, request: Request) -> bool:
-        """Queue *request* if it is new. After a failure, do nothing.
-
-        The page that it came from is not done then, and will be fetched again.
-        """
-        if self._has_failed:
-            return False
-        try:
-            is_queued = self._enqueue(request)
-        except StoreError as error:
-            self._fail(error)
-            return False
-        if is_queued:
-            count(self.crawler, "scheduler/enqueued")
-        return is_queued
+    def _announce(self, request: Request) -> str:
+        token: str = self._queue.announce(request)
+        return token
 
     def _enqueue(self, request: Request) -> bool:
-        entry = self._entry(request)
-        key = self.crawler.request_fingerprinter.fingerprint(request)
-        token = None
-        if not request.dont_filter:
-            if entry is not None and not self.df.keys.knows(key):
-                token = self._queue.announce(entry)
-            if self.df.request_seen(request):
-                if token is not None:
-                    self._queue.done(token)
-                self.df.log(request, self.crawler.spider)  # type: ignore[arg-type]
-                return False
-        if token is not None:
-            self._queue.free(token)
-        elif entry is not None:
-            self._queue.push(entry)
-        else:
-            self._in_memory.append(request)
-        kept = self._kept.pop(key, None)  # it is sent after all
-        if kept is not None:
-            self._queue.done(kept)
-        return True
-
-    def _entry(self, request: Request) -> bytes | None:
-        """Return *request* as the queue has it; ``None`` if it cannot be serialized."""
-        try:
-            return b"%d\n%b" % (-request.priority, encoded(request, self.crawler.spider))
-        except ValueError as error:
-            logger.warning(
-                "%(request)s waits in memory, and is lost when this crawler dies, because it "
-                "cannot be serialized: %(error)s",
-                {"request": request, "error": error},
-            )
-            count(self.crawler, "scheduler/unserializable")
-            return None
-
-    # --- out of the queue -------------------------------------------------------------------
-
-    def next_request(self) -> Request | None:
-        """Tell the queue which requests have ended, and return the next one to send."""
-        if self._has_failed:
-            return None
-        learner = components_of(self.crawler).find(Learner)
-        try:
-            if learner is None:
-                request = self._take()
-            else:
-                request = first_to_send(self.crawler, learner, self._take, self._hold)
-        except StoreError as error:
-            self._fail(error)
-            return None
-        if request is not None:
-            count(self.crawler, "scheduler/dequeued")
-        return request
-
-    def _take(self) -> Request | None:
-        if self._in_memory:
-            return self._in_memory.popleft()
-        self._tell_of_ended()
-        while (taken := self._queue.take()) is not None:
-            request = decoded(taken.data, self.crawler.spider)
-            if request is not None:
-                self._under_way[request] = taken.token
-                return request
-            self._unreadable += 1
-            self._queue.keep(taken.token)
-        return None
-
-    def _tell_of_ended(self) -> None:
-        under_way = in_progress(self.crawler)
-        for request in [each for each in self._under_way if each not in under_way]:
-            self._queue.done(self._under_way.pop(request))
+        is_queued = super()._enqueue(request)
+        if is_queued and (kept := self._kept.pop(self._fingerprint(request), None)) is not None:
+            self._queue.settle(kept)  # it is sent after all
+        return is_queued
 
     def _hold(self, request: Request) -> None:
-        token = self._under_way.pop(request, None)
-        if token is not None:
-            self._kept[self.crawler.request_fingerprinter.fingerprint(request)] = token
-            self._queue.keep(token)
+        if request in self._queue.handed_out:
+            self._kept[self._fingerprint(request)] = self._queue.hold(request)
 
     def has_pending_requests(self) -> bool:
-        """Return whether requests wait, or are held by other crawlers."""
-        if self._has_failed or self._opened is None:
-            return False
-        if self._in_memory:
+        if not self._has_failed and len(self.mqs):
             return True
         self._give_sign()
+        if self._has_failed:
+            return False
+        queue = self._queue
         # A spider of scrapy-redis looks for start URLs in Redis when nothing is pending.
         mixin = getattr(sys.modules.get("scrapy_redis.spiders"), "RedisMixin", None)
         if mixin is not None and isinstance(self.crawler.spider, mixin):
-            return self._queue.waiting > 0
-        return self._queue.waiting + self._queue.held > len(self._under_way)
+            return bool(queue.waiting)
+        return bool(queue.waiting + queue.held > len(queue.handed_out))
 
     def _give_sign(self) -> None:
-        if self._has_failed or self._opened is None:
-            return
-        try:
-            self._tell_of_ended()
-            self._queue.tell()
-        except StoreError as error:
-            self._fail(error)
+        if not self._has_failed:
+            try:
+                self._tell_of_ended()
+                self._queue.tell()
+            except StoreError as error:
+                self._fail(error)
 
-    # --- the end ----------------------------------------------------------------------------
-
-    def close(self, reason: str) -> None:
+    def close(self, reason: str) -> Deferred[None] | None:
         """Tell the queue what has ended. What was not done waits for others, or the next run."""
         if self._signs is not None and self._signs.running:
             self._signs.stop()
-        if self._opened is None or self._has_failed:
-            return
-        try:
-            self._tell_of_ended()
-            if reason == "finished":  # each is held behind a page that arrived
-                for token in self._kept.values():
-                    self._queue.done(token)
-                self._kept.clear()
-            holds_nothing = not (self._under_way or self._kept or self._unreadable)
-            self._queue.close(holds_nothing=holds_nothing)
-        except StoreError as error:
-            self._has_failed = True
-            logger.critical("Some pages will be fetched again: %(error)s", {"error": error})
-        self.df.close(reason)
+        self.dqs = None  # Scrapy's scheduler would write down where to find it
+        return super().close(reason)
 
-    def _fail(self, error: StoreError) -> None:
-        self._has_failed = True
-        logger.critical("The crawl ends here: %(error)s", {"error": error})
-        count(self.crawler, "urlnorm/store/errors")
-        stop_crawl(self.crawler)
+    def _end(self, reason: str) -> None:
+        if reason == "finished":
+            for token in self._kept.values():  # each is held behind a page that arrived
+                self._queue.settle(token)
+        super()._end(reason)
 
-    def _on_repeated(self, steps: int) -> None:
-        logger.warning(
-            "Redis had lost the last %(steps)d things that this crawler told its queue (it failed "
-            "over, or was restarted); it was told again, and no request is lost",
-            {"steps": steps},
-            extra={"spider": self.crawler.spider},
-        )
-        count(self.crawler, "urlnorm/requests/repeated", steps)
-
-    def _on_taken_back(self, requests: int) -> None:
-        logger.info(
-            "%(count)d requests of a crawler that gave no sign of life are back in the queue",
-            {"count": requests},
-            extra={"spider": self.crawler.spider},
-        )
-        count(self.crawler, "urlnorm/requests/taken_back", requests)
-
-
-def _require_ours(dupefilter: object) -> UrlNormDupeFilter:
-    if not isinstance(dupefilter, UrlNormDupeFilter):
-        raise ConfigError(
-            f"SCHEDULER = SharedScheduler with DUPEFILTER_CLASS = {type(dupefilter).__qualname__}; "
-            "accepted: scrapy_urlnorm.UrlNormDupeFilter"
-        )
-    return dupefilter
+    def _tell_of(self, event: str, number: int) -> None:
+        level, message = _EVENTS[event]
+        logger.log(level, message, {"count": number}, extra={"spider": self.crawler.spider})
+        count(self.crawler, event, number)

@@ -11,18 +11,24 @@ fetched in any case.
 An *alias* is one exact pair: the key of U, and that of the page which named it. It holds while its
 pattern does and no page of other content claims the same U (then U is *contested*).
 
-Everything here is about one site and knows URLs by their keys. There is no Scrapy in it.
+Everything here is about one site and knows URLs by their keys. There is no Scrapy in it. A rule file
+cannot hold aliases, so of a log it is only said which ones its sites would offer (`offered`).
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from scrapy_urlnorm.learning.alias_links import Link
+from scrapy_urlnorm.learning.evidence import site_of
+from scrapy_urlnorm.url import Url, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from scrapy_urlnorm.logs import Observation
 
 #: Contents that have to agree before a pattern is accepted.
 VOTES = 5
@@ -38,10 +44,81 @@ MAX_PLACES = 30_000
 MAX_CLAIMS = 8
 _MAX_EXAMPLES = 2
 _MAX_VOTES = 500
-
-
 #: Where pages change by themselves, one vote against a pattern is tolerated for so many for it.
 _TOLERATED = 5
+
+_HEX = re.compile(r"[0-9a-f]{12,}")
+_DIGITS = re.compile(r"\d+")
+_SHORT_NAME = re.compile(r"[A-Za-z:_-]{0,20}(?:#|<hash>)?[a-z]?")
+_PAGE_NUMBER = re.compile(
+    r"(?:^|[/&?])(?:comment-)?(?:page|paged|cpage|start|offset|pg|p)[=/-]?(\d+)(?=/|&|$)",
+    re.IGNORECASE,
+)
+
+
+class Link(NamedTuple):
+    """A link by which a page claims another name, and what it looks like."""
+
+    url: str
+    look: tuple[str, ...]  #: the same for all links of one pattern and of its sibling
+    place: str | None  #: the name of the element it leads to; ``None`` for a short link
+
+
+def permalink(page: str, url: str, name: str) -> Link:
+    """Return the link ``url#name`` of *page*, an element of which has the name."""
+    of_page, of_link = split(page), split(url)
+    folder, other = (each.path[1:].partition("/")[0] for each in (of_page, of_link))
+    fragment = _DIGITS.sub("#", _HEX.sub("<hash>", name))
+    look = (
+        "permalink",
+        of_link.host or "",
+        "same path" if of_page.path == of_link.path else "other path",
+        "same folder" if folder == other else "other folder",
+        "same host" if of_page[:4] == of_link[:4] else "other host",
+        _shape(of_link.path, keeps_first=True),
+        _names(set(_params(of_link)).difference(_params(of_page))),
+        "#" + fragment if _SHORT_NAME.fullmatch(fragment) else "#text",
+    )
+    return Link(url, look, name)
+
+
+def shortlink(page: str, url: str) -> Link | None:
+    """Return the short link *url* of *page*; ``None`` if it says nothing about the page.
+
+    It has to have the host of the page. A page with a number, ``/comment-page-2/``, often has the
+    short link of the first page.
+    """
+    of_page, of_link = split(page), split(url)
+    if of_page.host != of_link.host or _page_numbers(of_page) - _page_numbers(of_link):
+        return None
+    shapes = (_shape(each.path, keeps_first=False) for each in (of_page, of_link))
+    return Link(url, ("shortlink", of_link.host or "", *shapes, _names(_params(of_link))), None)
+
+
+def _params(url: Url) -> list[str]:
+    return [each for each in (url.query or "").replace(";", "&").split("&") if each]
+
+
+def _names(params: Iterable[str]) -> str:
+    return "?" + "&".join(sorted({each.partition("=")[0] for each in params}))
+
+
+def _page_numbers(url: Url) -> set[str]:
+    return set(_PAGE_NUMBER.findall(f"{url.path}?{url.query or ''}"))
+
+
+def _shape(path: str, *, keeps_first: bool) -> str:
+    """Return a path with ``#`` for segments with digits and ``w`` for others.
+
+    The first of several segments stays as it is: it may be one of many applications on a host.
+    """
+    *folders, last = path.split("/")
+    shape = ["#" if _DIGITS.search(segment) else "w" if segment else "" for segment in folders]
+    if keeps_first and len(shape) > 1 and shape[1] == "w" and (last or len(shape) > 2):
+        shape[1] = folders[1]
+    name, dot, extension = last.rpartition(".")
+    end = "#" if _DIGITS.search(name or last) else "w" if last else ""
+    return "/".join((*shape, end + dot + extension if dot and len(extension) <= 5 else end))
 
 
 class Pattern:
@@ -72,13 +149,11 @@ class Pattern:
 
     @property
     def support(self) -> int:
-        """How many contents agreed."""
         return len(self.agreed)
 
     @property
     def is_accepted(self) -> bool:
-        """Whether aliases of this pattern hold."""
-        return not self.is_dead and len(self.agreed) >= VOTES
+        return not self.is_dead and self.support >= VOTES
 
     def __str__(self) -> str:
         if self.look[0] == "shortlink":
@@ -99,8 +174,6 @@ class Claim(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """The page that a name stands for, and the pattern by which it does."""
-
     page: bytes
     pattern: Pattern
 
@@ -131,16 +204,14 @@ class SiteAliases:
     def from_state(cls, site: str, state: dict[str, Any]) -> SiteAliases:
         """Return what had this `state`. Raises `LookupError`, `TypeError` or `ValueError` for others."""
         made = cls(site)
-        patterns = []
         for look, is_single, agreed, is_dead, note, examples in state["patterns"]:
             pattern = Pattern(site, tuple(look), is_single=is_single)
             pattern.agreed, pattern.is_dead, pattern.note = set(agreed), is_dead, note
             pattern.examples = [(name, page) for name, page in examples]
             made._patterns[pattern.look, is_single] = pattern
-            patterns.append(pattern)
+        looks = [look for look, _ in made._patterns]
         for key, page, content, url, number, place in state["claims"]:
-            link = Link(url, patterns[number].look, place)
-            claim = Claim(bytes.fromhex(page), content, link)
+            claim = Claim(bytes.fromhex(page), content, Link(url, looks[number], place))
             name = bytes.fromhex(key)
             made._claims[name] = (*made._claims.get(name, ()), claim)
         made._places.update(state["places"])
@@ -149,20 +220,16 @@ class SiteAliases:
     @property
     def state(self) -> dict[str, Any]:
         """All that is known, as JSON can hold it: for a later run of the same crawl."""
-        numbers = {pattern: number for number, pattern in enumerate(self._patterns.values())}
-        of_look = {pattern.look: number for pattern, number in numbers.items()}
+        numbers = {look: number for number, (look, _) in enumerate(self._patterns)}
         return {
             "patterns": [
                 (p.look, p.is_single, sorted(p.agreed), p.is_dead, p.note, p.examples)
-                for p in numbers
+                for p in self._patterns.values()
             ],
             "claims": [
-                (
-                    *(key.hex(), claim.page.hex(), claim.content, claim.link.url),
-                    *(of_look[claim.link.look], claim.link.place),
-                )
+                (key.hex(), page.hex(), content, link.url, numbers[link.look], link.place)
                 for key, claims in self._claims.items()
-                for claim in claims
+                for page, content, link in claims
             ],
             "places": self._places,
         }
@@ -171,27 +238,16 @@ class SiteAliases:
         return len(self._claims)
 
     def accepted(self) -> Iterator[Pattern]:
-        """Yield the patterns whose aliases hold."""
         return (pattern for pattern in self._patterns.values() if pattern.is_accepted)
 
     # --- what to read of a page -------------------------------------------------------------
 
     def is_open(self, look: tuple[str, ...]) -> bool:
-        """Return whether a link of this look may still become an alias."""
-        both = [self._patterns.get((look, is_single)) for is_single in (True, False)]
-        if None in both and len(self._patterns) >= MAX_PATTERNS:
-            return any(each is not None and not each.is_dead for each in both)
-        return any(each is None or not each.is_dead for each in both)
-
-    def has_open_place(self, look: tuple[str, ...]) -> bool:
-        """Return whether links to such a place, whatever their URL, may still become aliases."""
-        return any(
-            not pattern.is_dead and pattern.look[-1] == look[-1]
-            for pattern in self._patterns.values()
-        )
+        known = [self._patterns.get((look, is_single)) for is_single in (True, False)]
+        has_room = None in known and len(self._patterns) < MAX_PATTERNS
+        return has_room or any(pattern and not pattern.is_dead for pattern in known)
 
     def is_named(self, key: bytes) -> bool:
-        """Return whether a page named this key."""
         return key in self._claims
 
     # --- claims and votes -------------------------------------------------------------------
@@ -213,7 +269,10 @@ class SiteAliases:
         contested: list[str] = []
         links = list(links)
         for _, link in links:
-            self._meet(link.place, content)
+            if link.place is not None and self._places.setdefault(link.place, content) != content:
+                self._places[link.place] = None
+            if len(self._places) > MAX_PLACES:
+                del self._places[next(iter(self._places))]
         for key, link in links:
             pattern = self._pattern(link)
             if pattern is None or pattern.is_dead:
@@ -221,8 +280,7 @@ class SiteAliases:
             if len(pattern.examples) < _MAX_EXAMPLES:
                 pattern.examples.append((link.url, page[1]))
             # Links of one pattern share one tuple.
-            link = link._replace(look=pattern.look)
-            claim = Claim(page[0], content, link)
+            claim = Claim(page[0], content, link._replace(look=pattern.look))
             found = content_of(key)
             if found is not None:
                 doubts += self._vote(claim, key, found)
@@ -240,12 +298,9 @@ class SiteAliases:
 
     def alias(self, key: bytes) -> Alias | None:
         """Return which page *key* stands for, if one is known and nobody contests it."""
-        claims = self._claims.get(key)
-        if not claims:
-            return None
         live = [
             (claim, pattern)
-            for claim in claims
+            for claim in self._claims.get(key, ())
             if (pattern := self._pattern(claim.link)) is not None and not pattern.is_dead
         ]
         if len({claim.content for claim, _ in live}) != 1:
@@ -253,24 +308,9 @@ class SiteAliases:
         claim, pattern = max(live, key=lambda each: each[1].support)
         return Alias(claim.page, pattern) if pattern.is_accepted and claim.page != key else None
 
-    def _meet(self, place: str | None, content: str) -> None:
-        """Remember on which content a place was met."""
-        if place is None:
-            return
-        if place in self._places:
-            if self._places[place] != content:
-                self._places[place] = None
-            return
-        self._places[place] = content
-        if len(self._places) > MAX_PLACES:
-            del self._places[next(iter(self._places))]
-
     def _add(self, key: bytes, claim: Claim) -> bool:
-        """Remember a claim. Return whether *key* is contested by it."""
         before = self._claims.get(key, ())
-        if any(
-            (each.content, each.link.look) == (claim.content, claim.link.look) for each in before
-        ):
+        if any((c.content, c.link.look) == (claim.content, claim.link.look) for c in before):
             return False
         if len(before) < MAX_CLAIMS:
             self._claims[key] = (*before, claim)
@@ -291,15 +331,15 @@ class SiteAliases:
         pattern = self._pattern(claim.link)
         if pattern is None or pattern.is_dead:
             return []
+        was_accepted = pattern.is_accepted
         if found == claim.content:
-            if len(pattern.agreed) < _MAX_VOTES:
-                was_accepted = pattern.is_accepted
+            if pattern.support < _MAX_VOTES:
                 pattern.agreed.add(_vote_of(found))
-                if pattern.is_accepted and not was_accepted:
-                    self.news.append(pattern)
+            if pattern.is_accepted and not was_accepted:
+                self.news.append(pattern)
             return []
         pattern.differed += 1
-        if pattern.is_accepted:
+        if was_accepted:
             return [Doubt(pattern, key, claim.link.url, claim.page)]
         if not self.is_restless or _TOLERATED * pattern.differed > pattern.support + _TOLERATED:
             self.kill(pattern, f"other content than the page that named it: {claim.link.url}")
@@ -336,3 +376,83 @@ class SiteAliases:
 def _vote_of(content: str) -> int:
     """Return a number for *content* that is the same in every process, and small to keep."""
     return crc32(content.encode("utf-8", "surrogatepass"))
+
+
+# --- what a log offers --------------------------------------------------------------------------
+
+
+class Offer(NamedTuple):
+    """One accepted pattern, and what a crawl in the order of the log would have had of it.
+
+    ``merged`` URLs would have been suppressed behind the page that named them. ``wrong`` of them
+    have other content than that page.
+    """
+
+    pattern: str
+    support: int
+    merged: int
+    wrong: int
+    examples: tuple[tuple[str, str], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All values, for JSON."""
+        return {**self._asdict(), "examples": [list(pair) for pair in self.examples]}
+
+
+def offered(site: str, rows: Iterable[Observation], key: Callable[[str], str]) -> tuple[Offer, ...]:
+    """Replay the rows of *site* in their order; return the patterns of which none was refuted.
+
+    *key* normalizes a URL. Pages vote as in a crawl, but all are fetched, so that what aliases
+    would have suppressed can be compared.
+    """
+    rows = list(rows)
+    if not any(row.self_links or row.shortlink for row in rows):
+        return ()
+    aliases = SiteAliases(site)
+    merged: Counter[Pattern] = Counter()
+    wrong: Counter[Pattern] = Counter()
+    contents: dict[bytes, str] = {}  # of pages, and of what redirects led to
+
+    def own(url: str) -> bytes:
+        return key(url).encode("utf-8", "surrogatepass")
+
+    for row in rows:
+        name = own(row.url)
+        content = row.content if row.is_page else None
+        if row.location is not None:
+            content = contents.get(own(row.location))
+            if content is None:
+                continue  # what it leads to has not arrived
+        elif content is None and not (row.status and 400 <= row.status < 500):
+            continue  # an error of the server, a file: nothing is known about the page
+        if name not in contents and (alias := aliases.alias(name)) is not None:
+            merged[alias.pattern] += 1
+            wrong[alias.pattern] += contents[alias.page] != content
+        if content is not None:
+            contents.setdefault(name, content)
+        doubts = aliases.arrives(name, content)
+        if content is not None and row.is_page:
+            links = [(own(link.url), link) for link in _links(row) if site_of(link.url) == site]
+            others = [(other, link) for other, link in links if other != name]
+            doubts += aliases.names((name, row.url), content, others, contents.get)[0]
+        for doubt in doubts:
+            aliases.kill(doubt.pattern, f"other content: {doubt.url}")
+    return tuple(
+        Offer(str(each), each.support, merged[each], wrong[each], tuple(each.examples))
+        for each in sorted(aliases.accepted(), key=lambda pattern: -merged[pattern])
+    )
+
+
+def _links(row: Observation) -> Iterator[Link]:
+    for url, _, name in (each.partition("#") for each in row.self_links):
+        yield permalink(row.url, url, name)
+    if row.shortlink is not None and (short := shortlink(row.url, row.shortlink)):
+        yield short
+
+
+def offered_by_all(rows: Iterable[Observation], key: Callable[[str], str]) -> tuple[Offer, ...]:
+    """Return what `offered` returns, for all sites of a log."""
+    by_site: defaultdict[str, list[Observation]] = defaultdict(list)
+    for row in rows:
+        by_site[site_of(row.url)].append(row)
+    return tuple(offer for site in sorted(by_site) for offer in offered(site, by_site[site], key))

@@ -6,20 +6,25 @@ every URL of the log whose content is known, and takes back, one by one, the rul
 share of wrong merges. It knows the log only: what is wrong elsewhere it cannot see. Files that
 differ from each other alone take back nothing that pages proved: a style sheet may name its host.
 
-Needed by test_the_audit_takes_back_what_merges_different_pages, test_learning_audit and
+What no log can show: a rule merges rightly what it merges in the log. Where the URLs that it changes
+stand alone under their keys, the log says nothing about it (`untested`); that is told beside what
+was measured, so that nobody takes silence for a proof.
+
+Needed by test_the_audit_takes_back_what_merges_different_pages, test_learning_miner and
 test_names_without_end_do_not_hide_what_is_redundant.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.exceptions import ConfigError, UrlNormError
+from scrapy_urlnorm.exceptions import UrlNormError
 from scrapy_urlnorm.learning.corpus import most_common
-from scrapy_urlnorm.learning.files import FIRST_FILE
-from scrapy_urlnorm.learning.in_force import reaches
+from scrapy_urlnorm.learning.media import FIRST_FILE
 from scrapy_urlnorm.learning.risk import expected_noise
+from scrapy_urlnorm.learning.rules import reaches
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules.rule_set import is_switch, reason
 from scrapy_urlnorm.url import split
@@ -28,14 +33,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.learning.risk import Limits
+    from scrapy_urlnorm.learning.rows_by_site import Sites
     from scrapy_urlnorm.site_rules import SiteRule
-    from scrapy_urlnorm.trace import Trace
 
 #: A rule may put this share of the URLs that it changes beside other contents: twice the rate of
 #: accidents that `risk` expects (a choice).
 _TOLERATED = 0.004
 #: A URL that does not come to rest weighs more than all wrong merges.
 _RESTLESS = 1_000_000
+#: Contents with a pair of URLs from which on a rule counts as tested (a choice).
+_ENOUGH = 3
+#: Of more URLs that the rules change, an even sample is explained; of the sites that come when so
+#: many are, a sample of this size (choices, for time).
+_MAX_EXPLAINED, _MIN_EXPLAINED = 20_000, 100
 #: The normalizer without rules, which says once for all sites what the catalogue does.
 _PLAIN = Normalizer("default")
 
@@ -46,14 +56,12 @@ def compiled(
     """Compile as many rules as go together, in the order in which they were learned."""
     try:
         return _PLAIN.replace_site_rules([*base, *rules]), list(rules)
-    except (ConfigError, UrlNormError):
+    except UrlNormError:
         kept: list[SiteRule] = []
     for rule in rules:
-        try:
+        with suppress(UrlNormError):
             _PLAIN.replace_site_rules([*base, *kept, rule])
-        except (ConfigError, UrlNormError):
-            continue
-        kept.append(rule)
+            kept.append(rule)
     return _PLAIN.replace_site_rules([*base, *kept]), kept
 
 
@@ -71,15 +79,19 @@ def audited(
     """
     kept = list(rules)
     contents = {url: content for url, of in urls.items() if (content := most_common(of)) >= 0}
-    asked = {url: min(content, FIRST_FILE) for url, content in contents.items()}
+    contents = {url: min(content, FIRST_FILE) for url, content in contents.items()}
     while True:
         normalizer, kept = compiled(base, kept)
         if not kept:
             return kept, len({key(url) for url in contents})
         groups: defaultdict[str, list[str]] = defaultdict(list)
+        known: dict[str, str] = {}  # many URLs have one key without the rules
         for url in contents:
-            groups[normalizer.normalize(key(url))].append(url)
-        worst = _worst(normalizer, kept, groups, asked, key, limits)
+            plain = key(url)
+            if plain not in known:
+                known[plain] = normalizer.normalize(plain)
+            groups[known[plain]].append(url)
+        worst = _worst(normalizer, kept, groups, contents, key, limits)
         if worst is None:
             return kept, len(groups)
         kept.remove(worst)
@@ -93,19 +105,17 @@ def _worst(
     plain: Callable[[str], str],
     limits: Limits,
 ) -> SiteRule | None:
-    changed = {
-        key: urls
-        for key, members in groups.items()
-        if (urls := [url for url in members if plain(url) != key])
-    }
+    changed = {key: [url for url in urls if plain(url) != key] for key, urls in groups.items()}
     restless = {
         key
         for key, urls in changed.items()
         # Where a URL has it without any rule, it is known to come to rest.
-        if len(urls) == len(groups[key]) and normalizer.normalize(key) != key
+        if urls and len(urls) == len(groups[key]) and normalizer.normalize(key) != key
     }
-    mixed = {key for key in changed if len({contents[url] for url in groups[key]}) > 1}
-    if not restless and not mixed:
+    is_mixed = any(
+        urls and len({contents[url] for url in groups[key]}) > 1 for key, urls in changed.items()
+    )
+    if not restless and not is_mixed:
         return None  # to explain all that the rules did takes longer than all else
     blame = Blame(rules)
     used: Counter[int] = Counter()
@@ -116,14 +126,14 @@ def _worst(
         fired_here: set[int] = set()
         for url in urls:
             fired = blame.of(url, normalizer)
-            fired_here.update(fired)
+            fired_here |= fired
             used.update(fired)
             if contents[url] != majority:
                 bad.update(fired)
             if key in restless:
                 bad.update(dict.fromkeys(fired, _RESTLESS))
         # A rule that moves the majority onto an odd one out is to blame as well.
-        odd = sum(n for content, n in counts.items() if content != majority)
+        odd = counts.total() - counts[majority]
         if odd:
             bad.update({rule: odd for rule in fired_here if not bad[rule]})
     failing = [
@@ -154,18 +164,69 @@ class Blame:
 
     def of(self, url: str, normalizer: Normalizer) -> set[int]:
         """Return the numbers of the rules with which *normalizer* acts on *url*."""
-        if not self._switches:  # to explain a URL takes long
-            acting = normalizer.site_rules_on(url)
-            if acting is not None:
-                return {n for r in acting if (n := self._numbers.get(r.identity)) is not None}
-        return self._explained(normalizer.explain(url))
-
-    def _explained(self, trace: Trace) -> set[int]:
+        acting = None if self._switches else normalizer.site_rules_on(url)
+        if acting is not None:  # to explain a URL takes long
+            return {n for rule in acting if (n := self._numbers.get(rule.identity)) is not None}
         found = set()
-        for step in trace.steps:
+        for step in normalizer.explain(url).steps:
             if step.reason in self._reasons:
                 found.add(self._reasons[step.reason])
             elif step.rule in self._switches:
                 host = split(step.before).host or ""
                 found.update(n for site, n in self._switches[step.rule] if reaches(site, host))
         return found
+
+
+class Untested(NamedTuple):
+    """A rule with the number of URLs that it changes and that stand alone under their keys."""
+
+    rule: SiteRule
+    alone: int
+    tested: int
+
+    def __str__(self) -> str:
+        urls = "1 URL" if self.alone == 1 else f"{self.alone:,} URLs"
+        pairs = f"only {self.tested}" if self.tested else "none"
+        return f"{urls} that this rule changes ({pairs} could be compared): {self.rule}"
+
+
+def untested(
+    normalizer: Normalizer, plain: Normalizer, parts: Sites, rules: Sequence[SiteRule]
+) -> list[Untested]:
+    """Return those of *rules* that act on pages, but on too few pairs of URLs of one key.
+
+    *plain* is the normalizer without them. A page counts if its content is known. The log comes in
+    *parts*: no key of *normalizer* is in two of them.
+    """
+    active = [rule for rule in rules if rule.active]
+    blame = Blame(active)
+    alone: Counter[int] = Counter()
+    tested: defaultdict[int, set[int]] = defaultdict(set)
+    left = _MAX_EXPLAINED
+    for _, rows in parts:
+        groups: defaultdict[str, set[str]] = defaultdict(set)
+        contents: dict[str, str] = {}
+        for row in rows:
+            if row.is_page and row.content is not None:
+                groups[normalizer.normalize(row.url)].add(row.url)
+                contents.setdefault(row.url, row.content)
+        changed = [
+            (url, urls)
+            for key, urls in groups.items()
+            for url in urls
+            if plain.normalize(url) != key
+        ]
+        changed.sort(key=lambda pair: pair[0])
+        sample = changed[:: -(-len(changed) // max(left, _MIN_EXPLAINED)) or 1]
+        left -= len(sample)
+        for url, urls in sample:
+            for number in blame.of(url, normalizer):
+                if len(urls) == 1:
+                    alone[number] += 1
+                else:
+                    tested[number].add(hash(contents[url]))
+    return [
+        Untested(active[number], count, len(tested[number]))
+        for number, count in sorted(alone.items(), key=lambda pair: (-pair[1], pair[0]))
+        if len(tested[number]) < _ENOUGH
+    ]

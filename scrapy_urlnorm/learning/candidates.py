@@ -2,24 +2,33 @@
 
 Big contents are sampled, never skipped: one content under many URLs is where the login pages and
 the calendars are.
+
+*Symbols*: ``idx=a:b`` on ``/doku.php/a/b/page`` is ``{namespace}``. With a symbol in place of text of
+the path, an exchange that differs from page to page becomes one and the same for all. Needed by
+app_doku (0.972 with this, 0.951 without).
+
+*Constants*: ``limit=50&start=0&from=X`` is none of them. No single parameter means nothing here, and
+no exchange of values says it, as one of them has another value each time. Where some parameters
+have the same values in many pairs of URLs of one content, and the others stand beside them, all of
+them together are "as usual".
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from functools import lru_cache
+from contextlib import suppress
+from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.learning.files import voices
-from scrapy_urlnorm.learning.slots import OTHER
-from scrapy_urlnorm.learning.symbols import directed, symbolic
-from scrapy_urlnorm.site_rules.form import Slots, is_param, is_segment, segments
+from scrapy_urlnorm.learning.corpus import OTHER, equals, has
+from scrapy_urlnorm.learning.media import voices
+from scrapy_urlnorm.site_rules.context import SYMBOLS, PathText
+from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_path, is_segment, segments
 from scrapy_urlnorm.site_rules.operations import (
     KINDS,
     DropParam,
-    HostAlias,
     IgnoreValue,
     Operation,
     Replace,
@@ -29,10 +38,14 @@ from scrapy_urlnorm.site_rules.operations.base import Twins
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from scrapy_urlnorm.learning.constants import Together
-    from scrapy_urlnorm.learning.contexts import Vocabulary
-    from scrapy_urlnorm.learning.corpus import Corpus, Item
-    from scrapy_urlnorm.learning.symbols import Exchange
+    from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary
+    from scrapy_urlnorm.site_rules.context import Context, Pair
+
+    Pairs = tuple[Pair, ...]
+    #: Old pairs, new pairs, and what symbols among them stand for: the fields of `Replace`.
+    Exchange = tuple[Pairs, Pairs, PathText | None]
+    #: Parameters, and URLs that have them where another URL of their content has none.
+    Together = dict[tuple[str, ...], list[tuple[int, Slots]]]
 
 _Key = TypeVar("_Key")
 
@@ -44,67 +57,100 @@ _MAX_SLOTS, _MAX_SIDE = 5, 3
 _MAX_NAMED = 2
 #: Candidates tried in a round, those that most contents support (a choice, for the time it takes).
 _CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "named": 12}
+#: Segments before the text of a symbol, and constants tried in a round, at most (choices).
+_MAX_PREFIX, _MAX_CONSTANTS = 2, 60
 #: A content with so many URLs is evidence alone, if so many pairs of them differ in a set.
 _BIG, _BIG_PAIRS = 20, 5
 _NEVER = {"port", "userinfo", OTHER}
 _SERVER = {"host", "scheme"}
 
 
-class Candidates(NamedTuple):
-    """What is worth a trial this round.
+class Candidates:
+    """What is worth a trial this round: what two contents (or many URLs of one) differ in.
 
     ``sets`` are names of slots, to be dropped or ignored together; ``together`` are URLs with
-    several parameters that another URL of their content has none of. ``named`` are one or two
-    slots, in the path too, in which URLs of one content have other values.
+    several parameters that another URL of their content has none of. Most rounds end before they
+    ask for the rest.
     """
 
-    sets: list[tuple[str, ...]]
-    exchanges: list[HostAlias | Replace]
-    structure: list[Operation]
-    together: Together
-    named: list[tuple[str, ...]]
-
-
-def candidates(corpus: Corpus, vocabulary: Vocabulary) -> Candidates:
-    """Collect what at least two contents (or many URLs of one) differ in."""
-    sets: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
-    in_big: Counter[tuple[str, ...]] = Counter()
-    exchanges: defaultdict[Exchange, set[int]] = defaultdict(set)
-    structure: defaultdict[Operation, set[int]] = defaultdict(set)
-    together: Together = {}
-    named: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
-    for content, items in corpus.by_content.items():
-        if len(items) < 2:
-            continue
-        for one, other in combinations(_sampled(items), 2):
-            names = _difference(one.slots, other.slots)
-            if not names or names & _NEVER:
+    def __init__(self, corpus: Corpus, vocabulary: Vocabulary) -> None:
+        sets: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
+        in_big: Counter[tuple[str, ...]] = Counter()
+        self._vocabulary = vocabulary
+        self._pairs: list[tuple[int, Slots, Slots, set[str]]] = []
+        self.together: Together = {}
+        for content, items in corpus.by_content.items():
+            if len(items) < 2:
                 continue
-            in_path = any(map(is_segment, names))
-            if len(names) == 1 or (len(names) <= _MAX_SLOTS and not in_path):
-                key = tuple(sorted(names))
-                sets[key].add(content)
-                in_big[key] += len(items) >= _BIG
+            for first, second in combinations(_sampled(items), 2):
+                one, other = first.slots, second.slots
+                names = _difference(one, other)
+                if not names or names & _NEVER:
+                    continue
+                self._pairs.append((content, one, other, names))
+                in_path = any(map(is_segment, names))
+                if len(names) == 1 or (len(names) <= _MAX_SLOTS and not in_path):
+                    key = tuple(sorted(names))
+                    sets[key].add(content)
+                    in_big[key] += len(items) >= _BIG
+                full = _with_all(names, one, other)
+                if full is not None:
+                    self.together.setdefault(tuple(sorted(names)), []).append((content, full))
+        kept = [key for key in sets if len(sets[key]) >= 2 or in_big[key] >= _BIG_PAIRS]
+        kept.sort(key=lambda key: (len(key), -voices(sets[key]), key))
+        self.sets = kept[: _CAPS["sets"]]
+
+    @property
+    def drops(self) -> list[DropParam]:
+        """What drops a set of slots, where that is possible."""
+        return [
+            DropParam(n) for n in self.sets if not any(map(is_segment, n)) and not _SERVER & {*n}
+        ]
+
+    @property
+    def wilds(self) -> list[IgnoreValue]:
+        """What ignores the value of a slot. Those of several together only `forms` ignores."""
+        return [IgnoreValue(names) for names in self.sets if len(names) == 1 and has_values(*names)]
+
+    @property
+    def servers(self) -> list[Replace]:
+        """Those of `exchanges` that are about hosts and schemes alone."""
+        if not any(names <= _SERVER for *_, names in self._pairs):
+            return []
+        return [op for op in self.exchanges if of_server(op)]
+
+    @cached_property
+    def exchanges(self) -> list[Replace]:
+        """What makes one value another, or none."""
+        found: defaultdict[Exchange, set[int]] = defaultdict(set)
+        for content, one, other, names in self._pairs:
+            for exchange in _exchanges(one, other, names, self._vocabulary):
+                found[exchange].add(content)
+        made: list[Replace] = []
+        for exchange in _best(found, _CAPS["exchanges"]):
+            with suppress(SiteRuleError):  # a host with odd characters
+                made.append(Replace(*exchange))
+        return made
+
+    @property
+    def structure(self) -> list[Operation]:
+        """What a kind of rule thinks may make one of two URLs."""
+        found: defaultdict[Operation, set[int]] = defaultdict(set)
+        for content, one, other, names in self._pairs:
+            is_one = len(names) == 1 or any(map(is_segment, names))
+            if is_one and names != {"sep"} and not names & _SERVER:
+                for op in _structural(one, other, names):
+                    found[op].add(content)
+        return _best(found, _CAPS["structure"])
+
+    @property
+    def named(self) -> list[tuple[str, ...]]:
+        """One or two slots with values, in which URLs of one content differ."""
+        found: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
+        for content, _, _, names in self._pairs:
             if len(names) <= _MAX_NAMED and all(map(has_values, names)):
-                named[tuple(sorted(names))].add(content)
-            full = _with_all(names, one.slots, other.slots)
-            if full is not None:
-                together.setdefault(tuple(sorted(names)), []).append((content, full))
-            for exchange in _exchanges(one.slots, other.slots, names, vocabulary):
-                exchanges[exchange].add(content)
-            if (in_path or len(names) == 1) and names != {"sep"} and not names & _SERVER:
-                for op in _structural(one.slots, other.slots, names):
-                    structure[op].add(content)
-    kept = [key for key in sets if len(sets[key]) >= 2 or in_big[key] >= _BIG_PAIRS]
-    kept.sort(key=lambda key: (len(key), -voices(sets[key]), key))
-    best = _best(exchanges, _CAPS["exchanges"])
-    return Candidates(
-        kept[: _CAPS["sets"]],
-        [made for exchange in best if (made := operation_of(exchange)) is not None],
-        _best(structure, _CAPS["structure"]),
-        together,
-        _best(named, _CAPS["named"]),
-    )
+                found[tuple(sorted(names))].add(content)
+        return _best(found, _CAPS["named"])
 
 
 def _structural(one: Slots, other: Slots, names: set[str]) -> Iterable[Operation]:
@@ -128,9 +174,10 @@ def _with_all(names: set[str], one: Slots, other: Slots) -> Slots | None:
     """Return the URL with all these parameters, if the other one has none of them."""
     if not 2 <= len(names) <= _MAX_SLOTS or not all(name[:2] == "q:" for name in names):
         return None
-    if one.keys() & names == names:
-        return None if other.keys() & names else one
-    return other if other.keys() & names == names and not one.keys() & names else None
+    for full, bare in ((one, other), (other, one)):
+        if names <= full.keys():
+            return None if names & bare.keys() else full
+    return None
 
 
 def _best(found: Mapping[_Key, set[int]], cap: int) -> list[_Key]:
@@ -180,39 +227,68 @@ def _exchanges(
     for name in names:
         if (is_segment(name) or name in _SERVER) and not (name in one and name in other):
             return
-    yield directed(left, right)
+    yield _directed(left, right)
     path = segments(one)
     if any(value in path or ":" in value or "/" in value for _, value in left + right):
-        yield from symbolic(one, left, right, vocabulary)  # a value may repeat text of the path
+        yield from _symbolic(one, left, right, vocabulary)  # a value may repeat text of the path
 
 
-def operation_of(exchange: Exchange) -> HostAlias | Replace | None:
-    """Return the operation that makes an exchange; None if no rule may hold it."""
-    old, new, path_text = exchange
-    try:
-        if len(old) == 1 and old[0][0] == "host":
-            return HostAlias((old[0][1],), new[0][1])
-        return Replace(old, new, path_text)
-    except SiteRuleError:  # a host with odd characters
-        return None
+def _directed(left: Pairs, right: Pairs, path_text: PathText | None = None) -> Exchange:
+    """Return the exchange of the larger side for the smaller."""
+    right, left = sorted((left, right), key=lambda p: (len(p), sum(len(v) for _, v in p), p))
+    return left, right, path_text
+
+
+def _symbolic(
+    slots: Slots, left: Pairs, right: Pairs, vocabulary: Vocabulary
+) -> Iterator[Exchange]:
+    """Yield the exchanges of *left* and *right* with symbols for text of the path."""
+    path = segments(slots)
+    pairs = left + right
+    if not path or any(is_path(name) for name, _ in pairs):
+        return
+    texts = {value for name, value in pairs if is_param(name) and value and REPEAT not in value}
+    separators = sorted({vocabulary.separator(name) for name, _ in pairs if is_param(name)})
+    for start in range(min(_MAX_PREFIX + 1, len(path))):
+        if start and (start - 1, path[start - 1]) not in vocabulary.directories:
+            return
+        for separator in separators:
+            path_text = PathText(tuple(path[:start]), separator)
+            for symbol in SYMBOLS:
+                text = path_text.of(slots, symbol)
+                if text in texts:
+                    one, other = (
+                        tuple((name, symbol if value == text else value) for name, value in side)
+                        for side in (left, right)
+                    )
+                    yield _directed(one, other, path_text)
 
 
 def of_server(op: Operation) -> bool:
     """Whether the operation exchanges hosts or schemes, and nothing else."""
-    if isinstance(op, Replace):
-        return all(name in _SERVER for name, _ in op.old)
-    return isinstance(op, HostAlias)
+    return isinstance(op, Replace) and all(name in _SERVER for name, _ in op.old)
 
 
-def drops(names: tuple[str, ...]) -> list[DropParam]:
-    """Return what drops these slots, where that is possible."""
-    if any(is_segment(name) or name in _SERVER for name in names):
-        return []
-    return [DropParam(names)]
-
-
-def wilds(names: tuple[str, ...]) -> list[IgnoreValue]:
-    """Return what ignores the value of a slot. Those of several together only `forms` ignores."""
-    if len(names) > 1 or not (is_segment(names[0]) or names[0][:2] == "q:"):
-        return []
-    return [IgnoreValue(names)]
+def constants(together: Together) -> list[tuple[DropParam, Context]]:
+    """Return drops of parameters where some have one value and the others have any."""
+    found: defaultdict[tuple[DropParam, Context], set[int]] = defaultdict(set)
+    for names, rows in together.items():
+        if len({content for content, _ in rows}) < 2:
+            continue
+        values = {name: Counter(slots[name] for _, slots in rows) for name in names}
+        varying = sorted(names, key=lambda name: (len(values[name]), name))
+        for size in range(1, len(varying)):
+            fixed, free = varying[:size], varying[size:]
+            if any(len(values[name]) < 2 for name in free):
+                continue
+            for content, slots in rows:
+                if any(REPEAT in slots[name] for name in fixed):
+                    continue
+                context: Context = (
+                    *(equals(name, slots[name]) for name in sorted(fixed)),
+                    *(has(name) for name in sorted(free)),
+                )
+                found[DropParam(names), context].add(content)
+    kept = [each for each, contents in found.items() if len(contents) >= 2]
+    kept.sort(key=lambda each: (-len(each[1]), -len(found[each]), repr(each)))
+    return kept[:_MAX_CONSTANTS]

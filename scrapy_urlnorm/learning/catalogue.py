@@ -9,11 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning.corpus import Corpus
+from scrapy_urlnorm.learning.corpus import Corpus, Hasher, slots_of
 from scrapy_urlnorm.learning.evidence import gather, items_of
-from scrapy_urlnorm.learning.priors import is_listed
+from scrapy_urlnorm.learning.priors import is_listed, is_session
 from scrapy_urlnorm.learning.risk import wrong
-from scrapy_urlnorm.learning.slots import Hasher, slots_of
 from scrapy_urlnorm.learning.trials import count, trials_of
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -21,7 +20,7 @@ from scrapy_urlnorm.site_rules.form import is_param
 from scrapy_urlnorm.site_rules.operations import DropParam
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scrapy_urlnorm.learning.risk import Limits
     from scrapy_urlnorm.learning.trials import Count
@@ -41,11 +40,11 @@ def exceptions(
     *key* is that of the plain catalogue. Needed by
     test_a_parameter_that_the_catalogue_drops_wrongly_is_kept.
     """
-    suspects = [row for row in rows if is_suspect(row.url)]
-    dropped = _dropped({row.url for row in suspects}, key)
+    suspects = {row.url for row in rows if is_suspect(row.url)}
+    dropped = _dropped(suspects, key)
     if not dropped:
         return []
-    keys = {key(row.url) for row in suspects}
+    keys = {key(url) for url in suspects}
     hasher = Hasher()
     concerned = [row for row in rows if key(row.url) in keys]
     items = items_of(gather(concerned, _BARE.normalize), _BARE.normalize, hasher)
@@ -56,31 +55,21 @@ def exceptions(
         tolerated = limits.tolerates(counted.conflicts, counted.compared)
         if not tolerated and wrong(counted.support, counted.conflicts, _LISTED) > 0.5:
             refuted[name] = counted
-    hosts = {item.slots["host"] for item in items}
-    return _switches(next(iter(hosts)) if len(hosts) == 1 else f"*.{site}", refuted, dropped)
-
-
-def _switches(
-    scope: str, refuted: Mapping[str, Count], by_list: Mapping[str, bool]
-) -> list[SiteRule]:
-    """Return rules that keep the parameters *refuted*; *by_list* says which a list drops."""
-    listed = [name[2:] for name in refuted if by_list[name]]
-    sessions = [name[2:] for name in refuted if not by_list[name]]
-    options: dict[str, object] = {}
-    if listed:
-        options["drop-params"] = {"except": listed}
+    listed = [name[2:] for name in refuted if dropped[name]]
+    sessions = [name[2:] for name in refuted if not dropped[name]]
+    options: dict[str, object] = {"drop-params": {"except": listed}} if listed else {}
     if sessions:
         options["remove-session-ids"] = False
-    alone = ", ".join(listed + sessions)
+    hosts = {item.slots["host"] for item in items}
     return [
         SiteRule(
-            site=scope,
+            site=next(iter(hosts)) if len(hosts) == 1 else f"*.{site}",
             kind=kind,
             option=option,
             source="content",
             support=sum(counted.conflicts for counted in refuted.values()),
             conflicts=sum(int(counted.support) for counted in refuted.values()),
-            note=f"different pages differ in these alone: {alone}",
+            note=f"different pages differ in these alone: {', '.join(listed + sessions)}",
         )
         for kind, option in options.items()
     ]
@@ -93,30 +82,33 @@ def is_exception(rule: SiteRule) -> bool:
 
 def is_suspect(url: str) -> bool:
     """Whether the query has a parameter that the catalogue may drop."""
+    return bool(_suspects(url))
+
+
+def _suspects(url: str) -> list[str]:
     query = url.partition("?")[2]
-    return bool(query) and any(
-        _may_be_dropped(piece.partition("=")[0]) for piece in query.split("&")
-    )
+    names = (piece.partition("=")[0] for piece in query.split("&")) if query else ()
+    return [name for name in names if _may_be_dropped(name)]
 
 
 @lru_cache(maxsize=65_536)
 def _may_be_dropped(name: str) -> bool:
-    # A name that is written with escapes is rare, one letter says little: looked at anyway.
-    return "%" in name or len(name) == 1 or is_listed(name)
+    # A name that is written with escapes is rare: looked at anyway.
+    return "%" in name or is_session(name) or is_listed(name)
 
 
 def _dropped(urls: Iterable[str], key: Callable[[str], str]) -> dict[str, bool]:
     """Return the parameters that the catalogue drops, and whether its list of names does it."""
     found: dict[str, bool] = {}
     for url in sorted(urls):
+        if all(f"q:{name}" in found for name in _suspects(url)):
+            continue  # most URLs of a site have the same few
         bare = _BARE.normalize(url)
-        if bare == key(url):
-            continue
         before, after = slots_of(bare), slots_of(key(url))
-        if before is None or after is None:
+        if bare == key(url) or before is None or after is None:
             continue
         names = [n for n in before if is_param(n) and n != "?" and n not in after]
-        if any(name not in found for name in names):
+        if not found.keys() >= set(names):
             kept = slots_of(_WITHOUT_LIST.normalize(url)) or {}
             for name in names:
                 found.setdefault(name, name in kept)

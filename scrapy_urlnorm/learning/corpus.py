@@ -1,19 +1,116 @@
-"""The URLs of one site as items, with the indexes that trials need."""
+"""The URLs of one site as slots, hashes and items, with the indexes that trials need.
+
+Slots are those of :mod:`scrapy_urlnorm.site_rules.form`; here the values of a repeated parameter
+are in order, since their order never tells two pages apart. What of them a condition may name is
+the `Vocabulary` of the site. A path template holds literal segments, ``#`` (digits) and ``*`` (any),
+each with an extension perhaps.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.site_rules.form import parts
+from scrapy_urlnorm.site_rules.context import Has, Is, Path, Starts, heads_of
+from scrapy_urlnorm.site_rules.form import (
+    REPEAT,
+    Form,
+    Slots,
+    count_params,
+    is_param,
+    is_segment,
+    parts,
+    segments,
+)
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from scrapy_urlnorm.learning.slots import Hasher
-    from scrapy_urlnorm.site_rules.form import Slots
+    from scrapy_urlnorm.site_rules.context import Condition
+
+#: The slot of parameters that are too rare to have one each; no rule ever touches it.
+OTHER = "other"
+#: A URL with more than this is not learned from (a choice: no page of the logs has as much).
+MAX_SEGMENTS, MAX_PARAMS, MAX_LENGTH = 24, 40, 2_048
+#: Hashes are numbers of 64 bits.
+MASK = (1 << 64) - 1
+_DIGIT = re.compile("[0-9]")
+_EXTENSION = re.compile(r"(?<=.)\.[A-Za-z]\w{0,4}$", re.ASCII)
+#: Parameters that conditions may name: the most frequent (a choice, for time).
+_MAX_NAMES = 48
+#: Values counted of one parameter, and queries noted of one path (choices, for memory).
+_MAX_VALUES, _MAX_QUERIES = 5_000, 10
+#: A parameter with no more values than this selects among kinds; others may be named only at
+#: values that stand on a share of the URLs (choices).
+_FEW_VALUES, _OFTEN, _SHARE = 40, 5, 0.005
+#: A directory is a segment on this share of the different paths, among so many neighbours. Paths
+#: are counted, not URLs (measured: a slug with many queries was taken for a directory, and hid
+#: nine pages that refute a rule).
+_DIRECTORY_SHARE, _SURROUNDINGS = 0.003, 5
+#: Which condition is the most general, for equal support.
+_GENERALITY = {"has": 0, "is": 1, "starts": 1, "no": 2, "slash": 2, "path": 3}
+
+
+def slots_of(key: str) -> Slots | None:
+    """Take a normalized URL apart; None for what is too long, or no URL with a host."""
+    if len(key) > MAX_LENGTH:
+        return None
+    url = split(key)
+    if url.host is None:
+        return None
+    slots = Form(url).slots
+    if len(slots) < MAX_SEGMENTS and REPEAT not in "".join(slots.values()):
+        return slots  # most have few slots, and no parameter twice
+    if count_params(slots) > MAX_PARAMS or sum(map(is_segment, slots)) > MAX_SEGMENTS:
+        return None
+    return in_order(slots)
+
+
+def in_order(slots: Slots) -> Slots:
+    """Return the slots with the values of each repeated parameter in order."""
+    repeated = [slot for slot, value in slots.items() if REPEAT in value]
+    if not repeated:
+        return slots
+    return slots | {slot: REPEAT.join(sorted(slots[slot].split(REPEAT))) for slot in repeated}
+
+
+class Hasher(dict[tuple[str, str], int]):
+    """64-bit hashes of (slot, value), remembered; that of a URL is their sum.
+
+    A sum, so that taking a slot away or exchanging it costs one operation, whatever the length
+    of the URL. The order of the values of a repeated parameter does not count.
+    """
+
+    def __missing__(self, pair: tuple[str, str]) -> int:
+        name, value = pair
+        if REPEAT in value:
+            value = "\1".join(sorted(value.split(REPEAT)))
+        text = f"{name}\0{value}".encode("utf-8", "surrogatepass")
+        found = self[pair] = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+        return found
+
+    def of(self, slots: Slots) -> int:
+        """Return the hash of all slots."""
+        return sum(map(self.__getitem__, slots.items())) & MASK
+
+    def moved(self, form: int, old: Slots, names: Iterable[str]) -> int:
+        """Return the hash *form* of *old* without the slots named."""
+        for name in names:
+            if name in old:
+                form -= self[name, old[name]]
+        return form & MASK
+
+    def exchanged(
+        self, form: int, taken: Iterable[tuple[str, str]], put: Iterable[tuple[str, str]]
+    ) -> int:
+        """Return *form* with the pairs *put* in place of those *taken*."""
+        form += sum(map(self.__getitem__, put)) - sum(map(self.__getitem__, taken))
+        return form & MASK
 
 
 @dataclass(slots=True)
@@ -44,49 +141,250 @@ class Corpus:
     """Items of different forms, in the order of their URLs, and where to find them."""
 
     def __init__(self, items: Iterable[Item], hasher: Hasher) -> None:
-        by_form: dict[int, Item] = {}
+        self.by_form: dict[int, Item] = {}
         for item in items:
-            known = by_form.get(item.form)
-            if known is None:
-                by_form[item.form] = item
-            else:
+            known = self.by_form.setdefault(item.form, item)
+            if known is not item:
                 known.absorb(item)
-        self.by_form = by_form
-        self.items = list(by_form.values())
+        self.items = list(self.by_form.values())
         self.hasher = hasher
+        self._pairs: dict[str, dict[str, list[Item]]] = {}
         #: By the hash of slots: that of what the rules make of them. The miner fills it.
         self.settled: dict[int, int] = {}
 
     @cached_property
     def by_slot(self) -> dict[str, list[Item]]:
-        """The items that have a slot."""
-        found: dict[str, list[Item]] = {}
+        found: defaultdict[str, list[Item]] = defaultdict(list)
         for item in self.items:
             for slot in item.slots:
-                found.setdefault(slot, []).append(item)
-        return found
+                found[slot].append(item)
+        return dict(found)
 
     @cached_property
     def by_content(self) -> dict[int, list[Item]]:
-        """The items of each content."""
-        found: dict[int, list[Item]] = {}
+        found: defaultdict[int, list[Item]] = defaultdict(list)
         for item in self.items:
-            found.setdefault(item.content, []).append(item)
-        return found
+            found[item.content].append(item)
+        return dict(found)
 
     def with_pair(self, slot: str, value: str) -> list[Item]:
         """The items that have a slot at a value, or this value among several of the slot."""
-        return self._by_pair(slot).get(value, [])
-
-    def _by_pair(self, slot: str) -> dict[str, list[Item]]:
         found = self._pairs.get(slot)
         if found is None:
             found = self._pairs[slot] = {}
             for item in self.by_slot.get(slot, []):
-                for value in sorted(set(parts(item.slots[slot]))):
-                    found.setdefault(value, []).append(item)
-        return found
+                for each in sorted(set(parts(item.slots[slot]))):
+                    found.setdefault(each, []).append(item)
+        return found.get(value, [])
+
+
+# --- what is worth naming: candidates for the conditions of a rule ----------------------------
+
+
+def generality(condition: Condition) -> int:
+    """Rank a condition: the lower, the more general."""
+    return _GENERALITY[condition.kind]
+
+
+# The same object each time: conditions are looked up by the thousand.
+has = lru_cache(maxsize=4096)(Has)
+
+
+@lru_cache(maxsize=65_536)
+def equals(slot: str, value: str) -> Is:
+    """Return the condition that *slot* has this value."""
+    return Is(slot, (value,))
+
+
+@lru_cache(maxsize=65_536)
+def starts(slot: str, head: str) -> Starts:
+    """Return the condition that *slot* begins like this."""
+    return Starts(slot, (head,))
+
+
+class Vocabulary:
+    """What is worth naming in the URLs of one site: its names, directories and values.
+
+    What not every round of learning asks for is looked for when it is asked for.
+    """
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        #: The values of each parameter where it stands once, of hosts and of schemes.
+        self._values: defaultdict[str, list[str]] = defaultdict(list)
+        for item in items:
+            for slot, value in item.slots.items():
+                if slot in ("host", "scheme") or (slot[:2] == "q:" and REPEAT not in value):
+                    self._values[slot].append(value)
+        self._counted = {slot: _counted(slot, found) for slot, found in self._values.items()}
+        params = (slot for slot in self._counted if is_param(slot))
+        ranked = sorted(params, key=lambda slot: (-len(self._values[slot]), slot))
+        self.names = frozenset(ranked[:_MAX_NAMES])
+        often = max(_OFTEN, _SHARE * len(items))
+        self.values = {
+            slot: frozenset(
+                value
+                for value, count in counted.items()
+                if slot == "host"
+                or (count >= 3 and (len(counted) <= _FEW_VALUES or count >= often))
+            )
+            for slot, counted in self._counted.items()
+            if slot in self.names or slot in ("host", "scheme")
+        }
+        self._separators: dict[str, str] = {}
+        self._patterns: dict[tuple[int, str], tuple[str, str]] = {}  # of positions and segments
 
     @cached_property
-    def _pairs(self) -> dict[str, dict[str, list[Item]]]:
-        return {}
+    def directories(self) -> frozenset[tuple[int, str]]:
+        """The (position, segment) that many different paths share."""
+        return _directories(self._items)
+
+    @cached_property
+    def heads(self) -> dict[str, frozenset[str]]:
+        """What enough different values of each slot begin with."""
+        return _heads(self._items)
+
+    @cached_property
+    def dispatch(self) -> frozenset[str]:
+        """The parameters that say which kind of page it is."""
+        return _dispatching(self._items, self._counted)
+
+    def separator(self, slot: str) -> str:
+        """Return what separates the parts of a parameter's values: ``:``, or ``/``."""
+        if slot not in self._separators:
+            values = self._values.get(slot, ())
+            slashes, colons = (sum(sign in value for value in values) for sign in "/:")
+            self._separators[slot] = "/" if slashes > colons else ":"
+        return self._separators[slot]
+
+    def template(self, slots: Slots, ignored: frozenset[str]) -> Path:
+        """Return the template of a path; segments of the rule itself are ``*``."""
+        found = [
+            ("*", "") if f"s{at[0]}" in ignored else self._patterns.get(at) or self._pattern(at)
+            for at in enumerate(segments(slots))
+        ]
+        return Path(tuple(found), None, "slash" in slots if "slash" not in ignored else None)
+
+    def _pattern(self, at: tuple[int, str]) -> tuple[str, str]:
+        """Return how a template has a segment; operation after operation asks for it."""
+        segment = at[1]
+        match = _EXTENSION.search(segment)
+        extension = match[0] if match else ""
+        body = segment[: -len(extension)] if extension else segment
+        kind = "#" if body.isascii() and body.isdigit() else "*"
+        found = self._patterns[at] = ("=", segment) if at in self.directories else (kind, extension)
+        return found
+
+    def starts(self, slots: Slots, ignored: frozenset[str]) -> list[Starts]:
+        """Return what values of *slots*, those *ignored* apart, begin with."""
+        return [
+            starts(slot, head)
+            for slot in sorted(self.heads.keys() & slots.keys() - ignored)
+            for head in heads_of(slots[slot])
+            if head in self.heads[slot]
+        ]
+
+    def conditions(
+        self, slots: Slots, ignored: frozenset[str], headless: frozenset[str]
+    ) -> list[Condition]:
+        """Return the conditions that hold on *slots* and say nothing of those *ignored*.
+
+        Without those about what a URL does not have. Of the slots *headless* it is not said what
+        their values begin with.
+        """
+        found: list[Condition] = [self.template(slots, ignored), *self.starts(slots, headless)]
+        last = f"s{len(segments(slots)) - 1}" if "s-1" in ignored else ""
+        for slot, value in slots.items():
+            if slot in ignored or slot == last:
+                continue
+            if is_segment(slot):
+                if (int(slot[1:]), value) in self.directories:
+                    found.append(equals(slot, value))
+                continue
+            if slot in self.names:
+                found.append(has(slot))
+            if value in self.values.get(slot, ()):
+                found.append(equals(slot, value))
+        return found
+
+
+def _counted(slot: str, values: Sequence[str]) -> Counter[str]:
+    """Count values; of a parameter, no more different ones than `_MAX_VALUES` and one."""
+    counted = Counter(values)
+    if len(counted) <= _MAX_VALUES + 1 or not is_param(slot):
+        return counted
+    first = frozenset(list(counted)[: _MAX_VALUES + 1])
+    return Counter({value: count for value, count in counted.items() if value in first})
+
+
+def _heads(items: Sequence[Item]) -> dict[str, frozenset[str]]:
+    """Return what enough different values of each slot begin with."""
+    counted: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for item in items:
+        for slot, value in item.slots.items():
+            if not (":" in value or "/" in value or "," in value):
+                continue  # most values: there is no head without one of these
+            if REPEAT not in value and slot != "?" and (is_param(slot) or is_segment(slot)):
+                for head in heads_of(value):
+                    counted[slot][head].add(value)
+    often = max(_OFTEN, _DIRECTORY_SHARE * len(items))
+    kept = {
+        slot: frozenset(head for head, values in heads.items() if len(values) >= often)
+        for slot, heads in counted.items()
+    }
+    return {slot: heads for slot, heads in kept.items() if heads}
+
+
+def _dispatching(items: Sequence[Item], values: dict[str, Counter[str]]) -> frozenset[str]:
+    """Return the parameters that say which kind of page it is: ``route``, ``action``, ``mode``.
+
+    Their values are words, and decide which other parameters there always are.
+    """
+    few = {
+        slot
+        for slot, counted in values.items()
+        if is_param(slot)
+        and 2 <= len(counted) <= _FEW_VALUES
+        and not any(map(_DIGIT.search, counted))
+    }
+    always: dict[str, dict[str, set[str]]] = {slot: {} for slot in few}
+    for item in items:
+        slots = item.slots
+        for slot in few & slots.keys():
+            core = always[slot].setdefault(slots[slot], set(filter(is_param, slots)))
+            core.intersection_update(slots)
+    return frozenset(
+        slot for slot, cores in always.items() if len(set(map(frozenset, cores.values()))) > 1
+    )
+
+
+def _directories(items: Sequence[Item]) -> frozenset[tuple[int, str]]:
+    """Return the (position, segment) that many different paths share.
+
+    Paths are counted, not URLs: a slug with many queries is no directory.
+    """
+    paths: dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]] = {}
+    for item in items:
+        slots = item.slots
+        queries = paths.setdefault(tuple(segments(slots)), set())
+        if len(queries) < _MAX_QUERIES:
+            queries.add(tuple([pair for pair in slots.items() if pair[0][0] in "q?"]))
+    counted: Counter[tuple[int, str]] = Counter()
+    around: defaultdict[tuple[int, str], set[Any]] = defaultdict(set)
+    found = set()
+    for path, queries in paths.items():
+        for i, segment in enumerate(path):
+            if segment.isdigit():
+                continue
+            place = (i, segment)
+            counted[place] += 1
+            surroundings = around[place]
+            if len(surroundings) < _SURROUNDINGS:
+                surroundings.add((path[i - 1] if i else "", path[i + 1 : i + 3]))
+        if path and len(queries) >= _MAX_QUERIES and "." in path[-1].strip("."):
+            found.add((len(path) - 1, path[-1]))
+    often = max(_OFTEN, _DIRECTORY_SHARE * len(paths))
+    found.update(
+        p for p, count in counted.items() if count >= often and len(around[p]) >= _SURROUNDINGS
+    )
+    return frozenset(found)

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.normalizer import Normalizer
 
+#: As they stand in JSON.
+_FIGURES = (
+    *("urls", "contents", "keys", "merges", "redundant", "found", "false_merges"),
+    *("false_merge_rate", "false_merge_upper", "lost", "reduction", "ceiling"),
+)
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -46,9 +52,7 @@ class Evaluation:
     @property
     def found(self) -> float:
         """Share of the redundant URLs found: (L - U - F) / (L - D); 0 where there are none."""
-        if not self.redundant:
-            return 0.0
-        return (self.merges - self.false_merges) / self.redundant
+        return (self.merges - self.false_merges) / self.redundant if self.redundant else 0.0
 
     @property
     def false_merge_rate(self) -> float:
@@ -71,22 +75,8 @@ class Evaluation:
         return self.redundant / self.urls if self.urls else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """All numbers, for JSON."""
-        return {
-            "urls": self.urls,
-            "contents": self.contents,
-            "keys": self.keys,
-            "merges": self.merges,
-            "redundant": self.redundant,
-            "found": self.found,
-            "false_merges": self.false_merges,
-            "false_merge_rate": self.false_merge_rate,
-            "false_merge_upper": self.false_merge_upper,
-            "lost": self.lost,
-            "reduction": self.reduction,
-            "ceiling": self.ceiling,
-            "examples": [list(pair) for pair in self.examples],
-        }
+        found = {name: getattr(self, name) for name in _FIGURES}
+        return found | {"examples": [list(pair) for pair in self.examples]}
 
 
 def evaluate(
@@ -120,40 +110,32 @@ def measured(
     if ignore_from is not None:
         for _, rows in parts:
             sizes.update(map(hash, _contents(rows).values()))
-    urls = key_count = false_merges = 0
+    urls = key_count = 0
     # Of all contents of a log only the hashes are kept. A content may be in several parts.
     distinct: set[int] = set()
     kept: set[int] = set()
     wrong: list[tuple[str, str]] = []
+    false_merges = 0
     for _, rows in parts:
-        contents = _contents(rows)
-        if ignore_from is not None:
-            contents = {url: c for url, c in contents.items() if sizes[hash(c)] < ignore_from}
         keys: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for url, content in contents.items():
-            keys[normalizer.normalize(url)].setdefault(content, url)
-        urls += len(contents)
+        for url, content in _contents(rows).items():
+            if ignore_from is None or sizes[hash(content)] < ignore_from:
+                keys[normalizer.normalize(url)].setdefault(content, url)
+                distinct.add(hash(content))
+                urls += 1
         key_count += len(keys)
-        distinct.update(map(hash, contents.values()))
-        kept.update(hash(next(iter(of))) for of in keys.values())
         for of in keys.values():
-            if len(of) > 1:
-                false_merges += len(of) - 1
-                if len(wrong) < examples:
-                    first, second, *_ = of.values()
-                    wrong.append((first, second))
+            kept.add(hash(next(iter(of))))
+            false_merges += len(of) - 1
+            if len(of) > 1 and len(wrong) < examples:
+                first, second, *_ = of.values()
+                wrong.append((first, second))
     return Evaluation(
-        urls=urls,
-        contents=len(distinct),
-        keys=key_count,
-        false_merges=false_merges,
-        lost=len(distinct - kept),
-        examples=tuple(wrong),
+        urls, len(distinct), key_count, false_merges, len(distinct - kept), tuple(wrong)
     )
 
 
 def _contents(rows: Iterable[Observation]) -> dict[str, str]:
-    """Return the first content of each URL."""
     contents: dict[str, str] = {}
     for row in rows:
         if row.is_page and row.content is not None:

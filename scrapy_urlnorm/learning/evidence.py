@@ -1,4 +1,10 @@
-"""From the rows of a log to the items of a site."""
+"""From the rows of a log to the items of a site.
+
+Of a large site a sample is looked at, and the URLs that could teach something. All samples are by
+path, all URLs of a path or none. Most pages of a large site are seen once, under one URL, and there
+are more of them than it takes to refute a wrong rule. What a rule does to the others, the audit
+finds out, which looks at all.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +14,18 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from scrapy_urlnorm.domains import registrable_domain
-from scrapy_urlnorm.learning.corpus import Item, most_common
-from scrapy_urlnorm.learning.doors import is_wall
-from scrapy_urlnorm.learning.files import FIRST_FILE
-from scrapy_urlnorm.learning.slots import OTHER, slots_of
+from scrapy_urlnorm.learning.corpus import OTHER, Item, most_common, slots_of
+from scrapy_urlnorm.learning.media import FIRST_FILE, OF_WALL, doors
 from scrapy_urlnorm.site_rules.form import is_param
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
-    from scrapy_urlnorm.learning.slots import Hasher
+    from scrapy_urlnorm.learning.corpus import Hasher
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules.form import Slots
 
@@ -38,6 +43,11 @@ _MIN_REVISITS, _MAX_NOISE = 100, 0.03
 _MAX_NAMES = 2_000
 #: Characters of scheme and authority whose site is remembered (a choice, for memory).
 _LONGEST_HEAD = 256
+#: Of a site with more rows than this, a sample is looked at (a choice, for memory).
+MAX_ROWS = 300_000
+#: Of a site with no more URLs than this, all are looked at; of a larger one, so many of those that
+#: share no content (a choice: more than the largest log has that the learner was built with).
+MOST = 50_000
 
 
 @dataclass
@@ -51,7 +61,9 @@ class Evidence:
     urls: dict[str, Counter[int]]
     pages: int
     redirects: int
-    walls: frozenset[int] = frozenset()  #: contents that ask for a password
+    walls: frozenset[int] = (
+        frozenset()
+    )  #: contents that ask for a password, or stand at every URL of several forms
 
     def noise(self, told: float) -> float:
         """Return the share of pages that change by themselves, from those fetched twice.
@@ -102,7 +114,8 @@ def gather(
     followed = _follow(redirects, urls, sites, key) if redirects else []
     for url, shared in followed:
         urls[url][shared] += 1
-    walls = frozenset(numbers[name] for name in names if is_wall(name))
+    closed = doors([page for page in pages if page[1] in of_html])
+    walls = frozenset(numbers[n] for n in names if n.startswith(OF_WALL) or n in closed)
     return Evidence(dict(urls), count, sum(url in redirects for url, _ in followed), walls)
 
 
@@ -172,12 +185,10 @@ def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> l
         ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
         kept = {name for name, _ in ranked[:_MAX_NAMES]}
         parsed = [(url, _folded(slots, kept)) for url, slots in parsed]
-    items = []
-    for url, slots in parsed:
-        contents = evidence.urls[url]
-        form = hasher.of(slots)
-        items.append(Item(slots, form, contents, most_common(contents), url))
-    return items
+    return [
+        Item(slots, hasher.of(slots), evidence.urls[url], most_common(evidence.urls[url]), url)
+        for url, slots in parsed
+    ]
 
 
 def _folded(slots: Slots, kept: Container[str]) -> Slots:
@@ -187,3 +198,38 @@ def _folded(slots: Slots, kept: Container[str]) -> Slots:
         others = sorted(pair for pair in slots.items() if pair[0] not in new)
         new[OTHER] = blake2b(repr(others).encode(), digest_size=16).hexdigest()
     return new
+
+
+# --- samples of a large site ------------------------------------------------------------------
+
+
+def parts(count: int) -> int:
+    """Return into how many parts the paths of a site with *count* rows fall; one is looked at."""
+    return -(-count // MAX_ROWS)
+
+
+def path_hash(url: str) -> int:
+    """Return the 32 bits by which a path is in the sample, all its URLs or none.
+
+    Sampled by URL, the pairs that refute a rule would be torn apart.
+    """
+    path = url.partition("://")[2].partition("?")[0].partition("/")[2]
+    return crc32(path.rstrip("/").encode("utf-8", "surrogatepass"))
+
+
+def selected(items: Sequence[Item]) -> Sequence[Item]:
+    """Return the items with a content of several URLs, all others of their paths, and a sample.
+
+    A parameter that selects pages is refuted by
+    URLs of one path, and where it does so beside others that it does not, none of them is missing.
+    """
+    if len(items) <= MOST:
+        return items
+    sizes = Counter(item.content for item in items)
+    paths = [path_hash(item.url) for item in items]
+    shared = {path for item, path in zip(items, paths, strict=True) if sizes[item.content] > 1}
+    alone = sum(path not in shared for path in paths)
+    parts = max(1, -(-alone // MOST))
+    return [
+        item for item, path in zip(items, paths, strict=True) if path in shared or path % parts == 0
+    ]

@@ -1,4 +1,8 @@
-"""Mining: from a log with many sites to rules, site by site."""
+"""Mining: from a log with many sites to rules, site by site.
+
+Whatever holds the rows of a log, memory, a table on disk or a cluster, gives those of one site to
+`report_on`; so the rules do not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -6,64 +10,86 @@ import os
 import signal
 import sys
 from collections import defaultdict, deque
+from dataclasses import dataclass, replace
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.learning.evidence import site_of_host
-from scrapy_urlnorm.learning.one_site import Job, SiteReport, report_on
+from scrapy_urlnorm.caches import no_collection
+from scrapy_urlnorm.learning import catalogue, proposals
+from scrapy_urlnorm.learning.aliases import offered
+from scrapy_urlnorm.learning.audit import audited
+from scrapy_urlnorm.learning.candidates import of_server
+from scrapy_urlnorm.learning.corpus import Hasher, most_common
+from scrapy_urlnorm.learning.evidence import gather, items_of, selected, site_of_host
+from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.rows_by_site import by_site
+from scrapy_urlnorm.learning.rules import joined, said, settle
+from scrapy_urlnorm.learning.trials import trials_of
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules.context import Is
+from scrapy_urlnorm.site_rules.operations import DropParam, Replace, StripTail
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
+    from scrapy_urlnorm.learning.aliases import Offer
+    from scrapy_urlnorm.learning.evidence import Evidence
+    from scrapy_urlnorm.learning.rows_by_site import Rows
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
 #: Rows that go to another process at once, and rows under way (choices: a small site is not worth
 #: the way, and what waits for a giant one is held in memory).
 _CHUNK, _UNDER_WAY = 5_000, 300_000
+#: A rule that was tried on more hosts than this names none of them (a choice).
+_MAX_HOSTS = 100
+_PLAIN = Normalizer("default")
+#: Two observations that agree are the least that could prove anything.
+_MIN_ROWS = 2
+#: Canonical links that say more than the contents: of fewer nothing is proposed (a choice).
+_MIN_DECLARED = 10
+_TOO_FEW = "the log has one row only"
+_NO_CONTENTS = "the log has canonical links, but no contents to confirm them"
+_REDIRECTS_ONLY = "the log has redirects, but no contents: other rules need them"
+_NOTHING = "the log has neither contents nor redirect targets: nothing can be proven"
 
 
-def mine(
-    observations: Iterable[Observation],
-    *,
-    risk: float = 0.02,
-    noise: float = 0.001,
-    processes: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-    accepted: Iterable[SiteRule] = (),
-    banned: Mapping[str, int] | None = None,
-    wary: bool = False,
-    after: str = "",
-) -> list[SiteRule]:
-    """Learn the rules of every site of a log.
+@dataclass(frozen=True)
+class SiteReport:
+    """What mining found out about one site.
 
-    *risk* is the expected share of wrong merges that a rule may have (0.006 is strict, 0.03 the
-    edge). *noise* is the share of pages whose content changes from one fetch to the next; a site
-    of which a hundred URLs were fetched twice tells it itself, if it is more.
-    *processes* share the sites out (a script that asks for several begins its work below
-    ``if __name__ == "__main__"``, as :mod:`multiprocessing` wants it). *progress* is called with sites done and sites in all.
-
-    *accepted* are rules in force already: they stay, unless the log speaks against them. *banned*
-    says, by the identity of a rule that was refuted, how many witnesses it needs now. *wary* asks
-    for more evidence, as a log needs that a crawl is still writing: its rows are no fair sample.
-    Sites whose names come *after* this one are learned from, in the order of their characters: the
-    others were done by a run that was interrupted.
+    ``redundant`` are its URLs beyond one for each content, ``merged`` those of them that the
+    active rules (and the catalogue) find on the log itself. ``missing`` says in words what the
+    log lacks; what a proposed rule lacks, its note says. ``aliases`` are what the pages of the site
+    rightly say about their other names: a crawl uses them, a rule file cannot hold them.
     """
-    reports = survey(
-        observations,
-        risk=risk,
-        noise=noise,
-        processes=processes,
-        progress=progress,
-        accepted=accepted,
-        banned=banned,
-        wary=wary,
-        after=after,
-    )
-    return [rule for report in reports for rule in report.rules]
+
+    site: str
+    urls: int
+    contents: int
+    redundant: int
+    merged: int
+    rules: tuple[SiteRule, ...]
+    missing: tuple[str, ...] = ()
+    aliases: tuple[Offer, ...] = ()
+
+    @property
+    def active(self) -> tuple[SiteRule, ...]:
+        """The rules that change keys."""
+        return tuple(rule for rule in self.rules if rule.active)
+
+    @property
+    def proposed(self) -> tuple[SiteRule, ...]:
+        """The rules that wait for more evidence, or for a person."""
+        return tuple(rule for rule in self.rules if rule.status == "proposed")
+
+
+def mine(observations: Iterable[Observation], **options: Any) -> list[SiteRule]:
+    """Learn the rules of every site of a log: those of all reports of `survey`, of its *options*."""
+    return [rule for report in survey(observations, **options) for rule in report.rules]
 
 
 def survey(
@@ -78,9 +104,22 @@ def survey(
     wary: bool = False,
     after: str = "",
 ) -> Iterator[SiteReport]:
-    """Learn as `mine` does; yield a report for each site, in the order of their names.
+    """Learn the rules of every site of a log; yield a report for each, in the order of their names.
 
     All *observations* are read before the first report. Many of them leave memory: `rows_by_site`.
+
+    *risk* is the expected share of wrong merges that a rule may have (0.006 is strict, 0.03 the
+    edge). *noise* is the share of pages whose content changes from one fetch to the next; a site
+    of which a hundred URLs were fetched twice tells it itself, if it is more.
+    *processes* share the sites out (a script that asks for several begins its work below
+    ``if __name__ == "__main__"``, as :mod:`multiprocessing` wants it). *progress* is called with
+    sites done and sites in all.
+
+    *accepted* are rules in force already: they stay, unless the log speaks against them. *banned*
+    says, by the identity of a rule that was refuted, how many witnesses it needs now. *wary* asks
+    for more evidence, as a log needs that a crawl is still writing: its rows are no fair sample.
+    Sites whose names come *after* this one are learned from, in the order of their characters: the
+    others were done by a run that was interrupted.
     """
     limits = Limits(risk, noise, wary)
     known: defaultdict[str, tuple[SiteRule, ...]] = defaultdict(tuple)
@@ -88,14 +127,17 @@ def survey(
         known[site_of_host(rule.site.removeprefix("*."))] += (rule,)
     with by_site(observations, after) as sites:
         count = len(sites)
-        jobs = (Job(site, rows, limits, known[site], banned or {}) for site, rows in sites)
+        jobs = (SiteJob(site, rows, limits, known[site], banned or {}) for site, rows in sites)
         for done, report in enumerate(_run(jobs, min(processes, count)), 1):
             if progress is not None:
                 progress(done, count)
             yield report
 
 
-def _run(jobs: Iterable[Job], processes: int) -> Iterator[SiteReport]:
+# --- in several processes ---------------------------------------------------------------------
+
+
+def _run(jobs: Iterable[SiteJob], processes: int) -> Iterator[SiteReport]:
     if processes <= 1:
         yield from map(report_on, jobs)
         return
@@ -135,9 +177,8 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _chunks(jobs: Iterable[Job]) -> Iterator[list[Job]]:
-    """Yield a few small sites together, or a large one."""
-    chunk: list[Job] = []
+def _chunks(jobs: Iterable[SiteJob]) -> Iterator[list[SiteJob]]:
+    chunk: list[SiteJob] = []
     for job in jobs:
         chunk.append(job)
         if _size(chunk) >= _CHUNK:
@@ -147,9 +188,173 @@ def _chunks(jobs: Iterable[Job]) -> Iterator[list[Job]]:
         yield chunk
 
 
-def _size(jobs: Iterable[Job]) -> int:
+def _size(jobs: Iterable[SiteJob]) -> int:
     return sum(len(job.rows) for job in jobs)
 
 
-def _reports_on(jobs: Iterable[Job]) -> list[SiteReport]:
+def _reports_on(jobs: Iterable[SiteJob]) -> list[SiteReport]:
     return [report_on(job) for job in jobs]
+
+
+# --- one site ---------------------------------------------------------------------------------
+
+
+class SiteJob(NamedTuple):
+    """The rows of one site, and the rules that are in force or refuted there."""
+
+    site: str
+    rows: Rows
+    limits: Limits = Limits()
+    accepted: tuple[SiteRule, ...] = ()
+    banned: Mapping[str, int] = {}
+
+    @property
+    def alone(self) -> SiteJob:
+        """This one without rules in force: its evidence proves nothing against them."""
+        return self._replace(accepted=(), banned={})
+
+    def beside(self, rules: Iterable[SiteRule]) -> tuple[SiteRule, ...]:
+        """Return the rules in force and, after them, *rules* that are not."""
+        rules = list(rules)
+        found = joined(self.accepted, (rule for rule in rules if rule.active), self.banned)
+        known = {rule.identity for rule in found}
+        return (*found, *(r for r in rules if not r.active and r.identity not in known))
+
+
+def report_on(job: SiteJob) -> SiteReport:
+    with no_collection():
+        rows = list(job.rows)
+        aliases = offered(job.site, rows, _PLAIN.normalize)
+        return replace(_report(job, rows), aliases=aliases)
+
+
+def _report(job: SiteJob, rows: Sequence[Observation]) -> SiteReport:
+    site, limits = job.site, job.limits
+    urls = {row.url for row in rows}
+    if len(rows) < _MIN_ROWS:
+        return SiteReport(site, len(urls), len(urls), 0, 0, job.beside(()), (_TOO_FEW,))
+    key = _Keys(_PLAIN).__getitem__
+    exceptions = catalogue.exceptions(site, rows, key, limits)
+    if exceptions:
+        keys = _Keys(Normalizer("default", site_rules=exceptions))
+        keys.update((url, key(url)) for url in urls if not catalogue.is_suspect(url))
+        key = keys.__getitem__
+    evidence = gather(rows, key)
+    job = job._replace(limits=limits._replace(noise=evidence.noise(limits.noise)))
+    if evidence.pages or (limits.wary and evidence.redirects):
+        report = _learn(job, evidence, key, exceptions, "content")
+        return report if limits.wary else _beside_declared(report, job, rows, key)
+    declared = gather(rows, key, canonical=True)
+    if declared.pages:
+        report = _learn(job.alone, declared, key, [], "canonical")
+        proposed = map(_proposed, report.rules)
+        return replace(report, rules=job.beside(proposed), missing=(_NO_CONTENTS,))
+    if evidence.redirects:
+        report = _learn(job.alone, evidence, key, [], "redirect")
+        rules = (
+            rule if are_proof(rule) and rule.kind != "drop-param" else _proposed(rule)
+            for rule in report.rules
+        )
+        return replace(report, rules=job.beside(rules), missing=(_REDIRECTS_ONLY,))
+    scope = _scope(site, {(split(url).host or "").lower() for url in urls})
+    found = job.beside(proposals.from_urls(urls, key, scope))
+    return SiteReport(site, len(urls), 0, 0, 0, found, (_NOTHING,))
+
+
+def _beside_declared(
+    report: SiteReport, job: SiteJob, rows: Sequence[Observation], key: Callable[[str], str]
+) -> SiteReport:
+    """Add as proposals what canonical links say and contents do not.
+
+    Pages that differ a little, in a box of related ones, have one canonical URL and two contents.
+    """
+    known = Normalizer("default", site_rules=report.active).normalize
+    said = sum(row.canonical is not None and known(row.url) != known(row.canonical) for row in rows)
+    if said < _MIN_DECLARED:
+        return report
+    found = _learn(job.alone, gather(rows, key, canonical=True), key, [], "canonical").active
+    identities = {rule.identity for rule in report.rules}
+    new = (_proposed(rule) for rule in found if rule.identity not in identities)
+    return replace(report, rules=(*report.rules, *new))
+
+
+class _Keys(dict[str, str]):
+    """Remember the keys of URLs: each is asked for several times.
+
+    Those of one site, of which a sample of bounded size is looked at.
+    """
+
+    def __init__(self, normalizer: Normalizer) -> None:
+        super().__init__()
+        self._normalize = normalizer.normalize
+
+    def __missing__(self, url: str) -> str:
+        found = self[url] = self._normalize(url)
+        return found
+
+
+def _learn(
+    job: SiteJob,
+    evidence: Evidence,
+    key: Callable[[str], str],
+    exceptions: Sequence[SiteRule],
+    source: str,
+) -> SiteReport:
+    hasher = Hasher()
+    items = items_of(evidence, key, hasher)
+    scope = _scope(job.site, {item.slots["host"] for item in items})
+    miner = Miner(selected(items), hasher, job.limits, scope, walls=evidence.walls)
+    learned = (_on_its_hosts(rule.replace(source=source), miner) for rule in miner.run())
+    kept = joined(job.accepted, filter(None, learned), job.banned)
+    kept, keys = audited(exceptions, kept, evidence.urls, key, job.limits)
+    known = {rule.identity for rule in kept}
+    proposed = [r for r in proposals.unproven(miner) if r.identity not in known]
+    contents = [content for of in evidence.urls.values() if (content := most_common(of)) >= 0]
+    return SiteReport(
+        site=job.site,
+        urls=len(contents),
+        contents=len(set(contents)),
+        redundant=len(contents) - len(set(contents)),
+        merged=len(contents) - keys,
+        rules=(*exceptions, *kept, *proposed),
+    )
+
+
+def are_proof(rule: SiteRule) -> bool:
+    """Whether redirects alone prove *rule*: hosts, schemes, final slashes and index files."""
+    op = rule.operation
+    return isinstance(op, StripTail) or (
+        isinstance(op, (Replace, DropParam)) and op.slots <= {"scheme", "host", "slash"}
+    )
+
+
+def _scope(site: str, hosts: Collection[str]) -> str:
+    return next(iter(hosts)) if len(hosts) == 1 else f"*.{site}"
+
+
+def _on_its_hosts(rule: SiteRule, miner: Miner) -> SiteRule | None:
+    """Return *rule* for the hosts on which it was tried, where these are not all."""
+    hosts = _hosts_of(rule, miner)
+    if not hosts or any(isinstance(c, Is) and c.slot == "host" for c in rule.context):
+        return rule
+    return said(rule.site, rule.operation, (*rule.context, Is("host", hosts)), rule.evidence)
+
+
+def _hosts_of(rule: SiteRule, miner: Miner) -> tuple[str, ...]:
+    hosts = {item.slots["host"] for item in miner.corpus.items}
+    if len(hosts) < 2 or of_server(rule.operation):
+        return ()
+    everywhere = {item.slots["host"] for item in miner.first.items}
+    trials = trials_of(rule.operation, miner.first, rule.context)
+    agreeing = [trial.slots for trial in trials if trial.content is not None]
+    if not agreeing:  # it builds on other rules: where it acts has to do
+        agreeing = [i.slots for i in miner.first.items if rule.image(i.slots) is not None]
+    servers = [{"host": slots["host"], "scheme": slots["scheme"]} for slots in agreeing]
+    tried = {each["host"] for server in servers for each in (server, settle(server, miner.rules))}
+    if not tried or everywhere <= tried or len(tried) > _MAX_HOSTS:
+        return ()
+    return tuple(sorted(tried))
+
+
+def _proposed(rule: SiteRule) -> SiteRule:
+    return rule.replace(status="proposed") if rule.active else rule

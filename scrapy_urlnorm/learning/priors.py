@@ -20,24 +20,21 @@ from urllib.parse import quote_plus
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules.data import session_params
 from scrapy_urlnorm.site_rules.context import Has, Is
-from scrapy_urlnorm.site_rules.form import is_segment
+from scrapy_urlnorm.site_rules.form import is_param, is_segment
 from scrapy_urlnorm.site_rules.operations import (
     CatalogueRule,
     DropParam,
     EditValue,
-    HostAlias,
     IgnoreValue,
     Operation,
     ParamToPath,
     PrefixAlias,
     Replace,
-    SplitSegment,
     StripSegment,
     StripTail,
 )
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.site_rules.context import Context
 
 
@@ -72,6 +69,9 @@ _SELECTING = _words(
     t f f1 name file path mode type year month day date cmd task op module tag topic
     """
 )
+#: Values that say "the first", "none" or "as usual" in any application. Others are pooled by
+#: chance only: two release tags have nothing in common.
+NEUTRAL = frozenset(("", "0", "1", "-1", "all", "any", "none", "default", "null", "*"))
 _FIRST = frozenset(("", "0", "1"))
 _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
 #: How likely a parameter is noise: one that selects a page by its name, one of which nothing is
@@ -80,9 +80,18 @@ _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
 _SELECTS, _OTHER, _LISTED, _DRESSED = 0.15, 0.4, 0.95, 0.6
 _SEGMENT = 0.08
 _OF_EDITS = {"lowercase-first": 0.5}
+_PATH_KINDS = (StripSegment, ParamToPath, PrefixAlias)
 _OF_OTHERS = _OF_CONSTANTS = 0.3
+_OF_SLOTS = {"scheme": 0.8, "host": 0.7, "slash": 0.5, "?": _OTHER, "sep": _OTHER}
 #: Of parameters that, by their names or their values, say where to go after a form.
 RETURNS = _DRESSED
+
+
+def exchanges_values(op: Operation) -> bool:
+    """Whether one value of a parameter is taken for another, or for none; not "as usual"."""
+    if not isinstance(op, Replace) or not any(is_param(name) for name, _ in op.old + op.new):
+        return False
+    return not (op.is_default and all(value in NEUTRAL for _, value in op.old))
 
 
 def returns(name: str) -> bool:
@@ -111,32 +120,22 @@ def prior(op: Operation, context: Context = ()) -> float:
     return likely / (1 + 0.5 * (len(context) - own))
 
 
-def prior_of(rule: SiteRule) -> float:
-    """Return the probability that *rule* is right, whatever its source, before its evidence."""
-    return prior(rule.operation)
-
-
 @lru_cache(maxsize=65_536)
 def _of_operation(op: Operation) -> float:
     if isinstance(op, DropParam):
         return min(_of_slot(name) for name in op.names)
     if isinstance(op, IgnoreValue):
         return min(_of_slot(name) for name in op.names) / 2
-    if isinstance(op, HostAlias):
-        return 0.8
     if isinstance(op, Replace):
         return _of_exchange(op)
     if isinstance(op, StripTail):
-        name = op.tail[-1].lower()
-        index = len(op.tail) == 1 and name.partition(".")[0] in _INDEX
-        return 0.7 if index else 0.4
+        is_index = len(op.last) == 1 and op.last[0].lower().partition(".")[0] in _INDEX
+        return 0.7 if is_index else 0.4
     if isinstance(op, EditValue):
         return _OF_EDITS.get(op.edit, _OF_OTHERS)
     if isinstance(op, CatalogueRule):
         return 0.5 if op.name == "lowercase-path" else 0.4
-    if isinstance(op, (StripSegment, SplitSegment, ParamToPath, PrefixAlias)):
-        return 0.4
-    return _OF_OTHERS
+    return 0.4 if isinstance(op, _PATH_KINDS) else _OF_OTHERS
 
 
 def _of_exchange(op: Replace) -> float:
@@ -151,17 +150,9 @@ def _of_exchange(op: Replace) -> float:
 
 
 def _of_slot(name: str) -> float:
-    if name == "scheme":
-        return 0.8
-    if name == "host":
-        return 0.7
-    if name == "slash":
-        return 0.5
     if is_segment(name):
         return _SEGMENT
-    if name in ("?", "sep"):
-        return _OTHER
-    return _of_name(name[2:])
+    return _OF_SLOTS.get(name) or _of_name(name[2:])
 
 
 @lru_cache(maxsize=65_536)
@@ -177,22 +168,25 @@ def _of_name(name: str) -> float:
 @lru_cache(maxsize=65_536)
 def is_listed(name: str) -> bool:
     """Whether the catalogue has the name among its tracking and session parameters."""
-    lowered = name.lower()
     # One letter is a session only by its value: "s" is a search nearly everywhere else.
-    if (len(name) > 1 and lowered in _session_names()) or lowered.startswith(_session_stems()):
+    if len(name) > 1 and is_session(name):
         return True
     probe = f"http://h.example/?{quote_plus(name, errors='surrogateescape')}=1"
     return _catalogue().normalize(probe) == "http://h.example/"
 
 
-@lru_cache(maxsize=1)
-def _session_names() -> frozenset[str]:
-    return frozenset(row.name.lower() for row in session_params() if row.name[-1:] != "*")
+def is_session(name: str) -> bool:
+    """Whether the catalogue may take a parameter for a session, by its name and its value."""
+    lowered, (names, stems) = name.lower(), _session_names()
+    return lowered in names or lowered.startswith(stems)
 
 
 @lru_cache(maxsize=1)
-def _session_stems() -> tuple[str, ...]:
-    return tuple(row.name.lower()[:-1] for row in session_params() if row.name[-1:] == "*")
+def _session_names() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the names of the list, and what names of sessions begin with."""
+    names = [row.name.lower() for row in session_params()]
+    stems = tuple(name[:-1] for name in names if name[-1:] == "*")
+    return frozenset(name for name in names if name[-1:] != "*"), stems
 
 
 @lru_cache(maxsize=1)

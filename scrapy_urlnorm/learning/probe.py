@@ -1,16 +1,12 @@
 """Probing: decides a proposed rule by pages that are fetched for it, and only beyond doubt.
 
 A pair are two URLs that the rule makes one. Both are fetched, one right after the other. Where
-they differ, and now and then where they agree, the first is fetched again (A/A): pages that change
-by themselves say nothing. Where they differ and the first does not change, the second is fetched
-again as well, so that one bad answer refutes no rule.
+they differ, the first is fetched again: pages that change by themselves say nothing. If it does not
+change, the second is fetched again as well, so that one bad answer refutes no rule.
 
-The test is sequential (Wald, "Sequential Tests of Statistical Hypotheses", 1945). It ends as soon
-as the pairs decide between `_RIGHT` and `_WRONG`, the shares of pairs that differ under a rule that
-holds and under one that does not. A rule that is wrong for `_WRONG` of its pairs or more becomes
-active with a probability of at most `_ERROR`, and so does a rule that holds become rejected. That
-takes 31 pairs that agree, or two early ones that differ. Where fewer differ than `_WRONG`, a rule is
-not rejected: it may be right but for a few pages.
+A rule becomes active when `_ENOUGH` contents agree and no pair differs. One that is wrong for a tenth
+of its pairs or more gets there with a probability of 4 % at most. It becomes rejected when two pairs
+differ, and a tenth of all at least: where fewer do, it may be right but for a few pages.
 
 A rule may have fewer pairs. When all of them agree, and bear the rule by the miner's own test
 without anything that the log said (`risk.accepted`), it becomes active too. In every other case it
@@ -19,9 +15,9 @@ stays proposed.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.exceptions import ConfigError
@@ -36,18 +32,12 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
-_RIGHT, _WRONG = 0.01, 0.10
-_ERROR = 0.05
-_AGREES = log((1 - _RIGHT) / (1 - _WRONG))
-_DIFFERS = log(_RIGHT / _WRONG)
-_ENOUGH = log((1 - _ERROR) / _ERROR)
-
+#: Contents that make a rule active if they agree and no pair differs: 0.9 ** 31 is 0.04.
+_ENOUGH = 31
 #: Pairs of one rule, at most.
 MOST_PAIRS = 80
-#: Contents that must agree where the pairs run out before the sequential test ends.
+#: Contents that must agree where there are fewer pairs than that.
 _FEWEST = 6
-#: One pair in so many is fetched again although it agrees.
-_CONTROL_EVERY = 5
 #: Pairs that say nothing (errors, pages that change), before the rule is given up; where fewer
 #: than as many said something.
 _HOPELESS = 10
@@ -64,7 +54,7 @@ class Pair(NamedTuple):
 
 @dataclass
 class Probe:
-    """The sequential test of one proposed rule.
+    """The test of one proposed rule. Who fetches the pairs writes down what they say.
 
     *limit* is the expected share of wrong merges that a rule may have.
     """
@@ -74,75 +64,49 @@ class Probe:
     limit: float = 0.02
     is_complete: bool = True  #: whether *pairs* are all that the log has for this rule
     agreed: set[Any] = field(default_factory=set)  #: names of contents: one content, one vote
-    differed: list[Pair] = field(default_factory=list)
-    silent: int = 0  #: pairs that said nothing
+    differed: list[Pair] = field(default_factory=list)  #: where neither page changes by itself
+    silent: int = 0  #: pairs of which a page could not be fetched, is no page, or changes
     fetches: int = 0
-    _evidence: float = 0.0
-    _asked: int = 0
+    asked: int = 0
 
     def next_pair(self) -> Pair | None:
         """Return the next pair to fetch; ``None`` when the rule is decided, or cannot be."""
-        if self._asked >= len(self.pairs) or abs(self._evidence) >= _ENOUGH:
+        agreed, differed = len(self.agreed), len(self.differed)
+        is_decided = agreed >= _ENOUGH or differed >= 2
+        is_hopeless = self.silent >= max(_HOPELESS, agreed + differed)
+        if is_decided or is_hopeless or self.asked >= len(self.pairs):
             return None
-        said = len(self.agreed) + len(self.differed)
-        if self.silent >= max(_HOPELESS, said):
-            return None
-        self._asked += 1
-        return self.pairs[self._asked - 1]
-
-    @property
-    def wants_control(self) -> bool:
-        """Whether the pair that was handed out last is to be fetched again even if it agrees."""
-        return self._asked % _CONTROL_EVERY == 1
+        self.asked += 1
+        return self.pairs[self.asked - 1]
 
     def agree(self, content: Any) -> None:
-        """The pages of a pair agree; *content* names what they show."""
         if content in self.agreed:  # a login page for all of them, say
             self.silent += 1
-            return
         self.agreed.add(content)
-        self._evidence += _AGREES
-
-    def differ(self, pair: Pair) -> None:
-        """The pages of a pair differ, and neither changes by itself."""
-        self.differed.append(pair)
-        self._evidence += _DIFFERS
-
-    def say_nothing(self) -> None:
-        """A page of a pair could not be fetched, is no page, or changes with each fetch."""
-        self.silent += 1
 
     @property
-    def status(self) -> str:
-        """What the rule is now: active, rejected or still proposed."""
-        compared = len(self.agreed) + len(self.differed)
-        if self._evidence <= -_ENOUGH and len(self.differed) >= _WRONG * compared:
-            return "rejected"
-        if self._evidence >= _ENOUGH or self._all_agree():
-            return "active"
-        return "proposed"
-
-    def _all_agree(self) -> bool:
-        """Whether all pairs that there are were fetched, and bear the rule by themselves."""
-        return (
-            self.is_complete
-            and self._asked == len(self.pairs)
-            and not self.differed
-            and self.silent < len(self.agreed)
-            and len(self.agreed) >= _FEWEST
-            and accepted(len(self.agreed), 0, self._prior(), self.limit)
-        )
-
     def _prior(self) -> float:
         return prior(self.rule.operation, self.rule.context)
 
+    @property
+    def status(self) -> str:
+        agreed, differed = len(self.agreed), len(self.differed)
+        if differed:
+            return "rejected" if differed > 1 and 10 * differed >= agreed + differed else "proposed"
+        all_agree = (
+            self.is_complete
+            and self.asked == len(self.pairs)
+            and agreed >= max(_FEWEST, self.silent + 1)
+            and accepted(agreed, 0, self._prior, self.limit)
+        )
+        return "active" if agreed >= _ENOUGH or all_agree else "proposed"
+
     def decided(self) -> SiteRule:
         """Return the rule with its new status, and what was found as its evidence."""
-        agreed, differed = len(self.agreed), len(self.differed)
+        agreed, differed, status = len(self.agreed), len(self.differed), self.status
         note = (
             f"probed: {agreed} contents agree, {differed} pairs differ, {self.silent} say nothing"
         )
-        status = self.status
         if status == "proposed":
             return self.rule.replace(note=f"{note}; {self.rule.note}" if self.rule.note else note)
         examples = self.differed[:3] if status == "rejected" else self.rule.examples
@@ -151,7 +115,7 @@ class Probe:
             source="content",
             support=agreed,
             conflicts=differed,
-            false_merge_upper=round(risk(agreed, differed, self._prior()), 4),
+            false_merge_upper=round(risk(agreed, differed, self._prior), 4),
             examples=tuple(map(tuple, examples)),
             note=note,
         )
@@ -166,22 +130,20 @@ def fitted(
     takes from other rules the URLs that they know. So it must not add keys on the log, nor keys
     with several contents.
     """
-    rules = list(active)
+    rules, result = list(active), []
     keys, wrong = _keys_and_wrong(rules, rows)
-    result = []
     for rule in decided:
-        if rule.status == "active":
+        if rule.active:
+            objection = "but the rules that are active find less beside it"
             try:
-                now = _keys_and_wrong([*rules, rule], rows)
+                more = _keys_and_wrong([*rules, rule], rows)
             except ConfigError as error:
-                result.append(rule.replace(status="proposed", note=f"{rule.note}; {error}"))
-                continue
-            if now[0] > keys or now[1] > wrong:
-                note = f"{rule.note}; but the rules that are active find less beside it"
-                result.append(rule.replace(status="proposed", note=note))
-                continue
-            rules.append(rule)
-            keys, wrong = now
+                objection, more = str(error), (keys + 1, wrong)
+            if more[0] <= keys and more[1] <= wrong:
+                rules.append(rule)
+                keys, wrong = more
+            else:
+                rule = rule.replace(status="proposed", note=f"{rule.note}; {objection}")
         result.append(rule)
     return result
 
@@ -189,11 +151,9 @@ def fitted(
 def _keys_and_wrong(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> tuple[int, int]:
     """Return how many keys *rows* have under *rules*, and how many keys have several contents."""
     normalize = Normalizer("default", site_rules=rules).normalize
-    contents: dict[str, set[str | None]] = {}
+    contents: defaultdict[str, set[str | None]] = defaultdict(set)
     for row in rows:
-        found = contents.setdefault(normalize(row.url), set())
-        if row.is_page:
-            found.add(row.content)
+        contents[normalize(row.url)].update([row.content] if row.is_page else [])
     return len(contents), sum(len(found) > 1 for found in contents.values())
 
 
@@ -209,34 +169,13 @@ def probes_for(
     were pages that changed, the rule goes on.
     """
     finders = [_PairFinder(rule) for rule in rules if rule.status == "proposed"]
-    by_site: dict[str, list[_PairFinder]] = {}
+    by_site: defaultdict[str, list[_PairFinder]] = defaultdict(list)
     for finder in finders:
-        site = site_of_host(finder.rule.site.removeprefix("*."))
-        by_site.setdefault(site, []).append(finder)
+        by_site[site_of_host(finder.rule.site.removeprefix("*."))].append(finder)
     for row in rows:
-        if row.status in (200, None):
-            for finder in by_site.get(site_of(row.url) or "", ()):
-                finder.see(row)
+        for finder in by_site.get(site_of(row.url), ()) if row.status in (200, None) else ():
+            finder.see(row)
     return [finder.probe(limit) for finder in finders]
-
-
-class _Group:
-    """URLs of a log that a rule makes one: two of them at most, of different contents if it can."""
-
-    def __init__(self) -> None:
-        self.members: list[tuple[str, str | None]] = []
-
-    def add(self, url: str, content: str | None) -> None:
-        if len(self.members) < 2:
-            if not self.members or self.members[0][0] != url:
-                self.members.append((url, content))
-        elif not self.differs and content not in (None, self.members[0][1]):
-            self.members[1] = (url, content)
-
-    @property
-    def differs(self) -> bool:
-        contents = {content for _, content in self.members}
-        return len(contents) > 1 and None not in contents
 
 
 class _PairFinder:
@@ -244,10 +183,10 @@ class _PairFinder:
 
     def __init__(self, rule: SiteRule) -> None:
         self.rule = rule
-        self._groups: dict[bytes, _Group] = {}
-        self._images: dict[bytes, str] = {}
-        self._most = b"\xff" * 9  # groups from this hash on are not kept
-        self._is_complete = True
+        #: By hash and image, URLs that the rule makes one, with contents: two at most, of different
+        #: contents if the log has them.
+        self._groups: dict[tuple[bytes, str], list[tuple[str, str | None]]] = {}
+        self._end: tuple[bytes, str] | None = None  # groups from here on are not kept
         self._plain = Normalizer("safe")
         try:
             self._ruled = Normalizer("safe", site_rules=[rule.replace(status="active")])
@@ -255,37 +194,41 @@ class _PairFinder:
             self._ruled = self._plain
 
     def see(self, row: Observation) -> None:
-        plain, image = self._plain.normalize(row.url), self._ruled.normalize(row.url)
-        if plain == image:
+        image = self._ruled.normalize(row.url)
+        name = blake2b(image.encode("utf-8", "surrogatepass"), digest_size=8).digest(), image
+        if image == self._plain.normalize(row.url) or (self._end and name >= self._end):
             return
-        name = blake2b(image.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        if name >= self._most:
-            return
-        self._groups.setdefault(name, _Group()).add(row.url, row.content)
-        self._images[name] = image
+        group = self._groups.setdefault(name, [])
+        if len(group) < 2:
+            if not group or group[0][0] != row.url:
+                group.append((row.url, row.content))
+        elif not _differs(group) and row.content not in (None, group[0][1]):
+            group[1] = row.url, row.content
         if len(self._groups) > 2 * _GROUPS:
             self._cut()
 
     def _cut(self) -> None:
-        self._most = sorted(self._groups)[_GROUPS]
-        self._groups = {n: g for n, g in self._groups.items() if n < self._most}
-        self._images = {name: self._images[name] for name in self._groups}
-        self._is_complete = False
+        kept = sorted(self._groups)[: _GROUPS + 1]
+        if len(kept) > _GROUPS:
+            self._end = kept.pop()
+        self._groups = {name: self._groups[name] for name in kept}
 
     def probe(self, limit: float) -> Probe:
-        if len(self._groups) > _GROUPS:
-            self._cut()
+        self._cut()
         pairs = list(dict.fromkeys(self._pairs()))
-        is_complete = self._is_complete and len(pairs) <= MOST_PAIRS
+        is_complete = self._end is None and len(pairs) <= MOST_PAIRS
         return Probe(self.rule, pairs[:MOST_PAIRS], limit, is_complete)
 
     def _pairs(self) -> Iterator[Pair]:
-        groups = [self._groups[name] for name in sorted(self._groups)]
-        twins = [group for group in groups if len(group.members) == 2]
-        for group in sorted(twins, key=lambda group: not group.differs):
-            yield Pair(group.members[0][0], group.members[1][0])
+        for group in sorted(self._groups.values(), key=_differs, reverse=True):
+            if len(group) == 2:
+                yield Pair(group[0][0], group[1][0])
         if not self.rule.operation.key_only:  # or nobody can fetch the image
-            for name in sorted(self._groups):
-                url, image = self._groups[name].members[0][0], self._images[name]
-                if all(url != image for url, _ in self._groups[name].members):
-                    yield Pair(url, image)
+            for (_, image), group in self._groups.items():
+                if image not in (url for url, _ in group):
+                    yield Pair(group[0][0], image)
+
+
+def _differs(group: list[tuple[str, str | None]]) -> bool:
+    contents = {content for _, content in group}
+    return len(contents) > 1 and None not in contents

@@ -8,26 +8,24 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import tenants
+from scrapy_urlnorm.learning import coverage
 from scrapy_urlnorm.learning.candidates import order
-from scrapy_urlnorm.learning.corpus import Corpus, Item
+from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, slots_of
 from scrapy_urlnorm.learning.cover import risk_of
-from scrapy_urlnorm.learning.files import ENOUGH_FILES
+from scrapy_urlnorm.learning.media import ENOUGH_FILES
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import support_needed
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said
-from scrapy_urlnorm.learning.slots import Hasher, slots_of
 from scrapy_urlnorm.learning.trials import Count, sources, trials_of
 from scrapy_urlnorm.site_rules.operations import (
     DropParam,
-    HostAlias,
     Operation,
     Replace,
     StripTail,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from scrapy_urlnorm.learning.miner import Miner
     from scrapy_urlnorm.site_rules import SiteRule
@@ -47,8 +45,7 @@ def unproven(miner: Miner) -> list[SiteRule]:
     """Return rules for what no URL refutes and too few prove; their notes say what they lack."""
     done = {rule.operation for rule in miner.rules}
     rules: list[SiteRule] = []
-    ranked = sorted(miner.open.items(), key=lambda pair: (-pair[1].support, order(pair[0])))
-    for op, counted in ranked:
+    for op, counted in _ranked(miner.open):
         if op in done or len(rules) >= _MAX:
             continue
         needed = support_needed(prior(op), miner.limits.risk)
@@ -62,36 +59,36 @@ def unproven(miner: Miner) -> list[SiteRule]:
             counted = counted._replace(support=counted.support + counted.files)
         else:
             continue  # hardly begun; or refused for another reason: siblings, too few values
-        rule = _proposal(miner, op, counted, note)
-        if rule is not None:
-            rules.append(rule)
-    fenced = sorted(miner.fenced.items(), key=lambda pair: (-pair[1].support, order(pair[0])))
-    for op, counted in fenced[: _MAX - len(rules)]:
+        rules += _proposal(miner, op, counted, note)
+    for op, counted in _ranked(miner.fenced)[: _MAX - len(rules)]:
         note = (
             f"{int(counted.support)} contents agree and {counted.conflicts} differ; if these are "
             "pages that change, the rule holds"
         )
-        rule = _proposal(miner, op, counted, note)
-        if rule is not None:
-            rules.append(rule)
+        rules += _proposal(miner, op, counted, note)
     return rules
 
 
-def _proposal(miner: Miner, op: Operation, counted: Count, note: str) -> SiteRule | None:
+def _ranked(counts: Mapping[Operation, Count]) -> list[tuple[Operation, Count]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1].support, order(pair[0])))
+
+
+def _proposal(miner: Miner, op: Operation, counted: Count, note: str) -> list[SiteRule]:
     """Return the rule for an operation on this evidence, in the sections it was seen in.
 
     None where the accepted rules leave nothing to do for it.
     """
     items = sources(op, miner.corpus)
     if not any(op.image(item.slots) is not None for item in items):
-        return None
-    agreeing = (trial.slots for trial in miner.all_trials(op) if trial.content is not None)
-    kept = tenants.sections(op, (), agreeing)
-    context = () if kept is None else tenants.narrowed((), kept)
+        return []
+    agreeing = [trial.slots for trial in miner.all_trials(op) if trial.content is not None]
+    kept = coverage.sections(op, (), agreeing)
+    context = () if kept is None else coverage.narrowed((), kept)
     risk = risk_of(op, (), counted, miner.limits)
-    evidence = evidence_of(counted, risk, status="proposed", note=note)
-    rule = said(miner.site, op, context, evidence)
-    return rule and rule.replace(examples=examples_of(rule, items, miner.corpus, miner.rules))
+    rule = said(miner.site, op, context, evidence_of(counted, risk, status="proposed", note=note))
+    if rule is None:
+        return []
+    return [rule.replace(examples=examples_of(rule, items, miner.corpus, miner.rules))]
 
 
 def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list[SiteRule]:
@@ -101,14 +98,12 @@ def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list
     (``id``, ``page``, ``q``…) is never proposed.
     """
     hasher = Hasher()
-    items = []
-    for url in sorted(set(urls)):
-        slots = slots_of(key(url))
+    parsed = ((slots_of(key(url)), url) for url in sorted(set(urls)))
+    corpus = Corpus((), hasher)
+    for slots, url in parsed:
         if slots is not None:
-            items.append(Item(slots, hasher.of(slots), _NONE, _UNSEEN, url))
-    corpus = Corpus([], hasher)
-    for item in items:
-        corpus.by_form.setdefault(item.form, item)
+            item = Item(slots, hasher.of(slots), _NONE, _UNSEEN, url)
+            corpus.by_form.setdefault(item.form, item)
     corpus.items = list(corpus.by_form.values())
     rules = []
     for op in _likely(corpus):
@@ -122,8 +117,7 @@ def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list
         evidence = evidence_of(counted, None, status="proposed", source="url-list", note=note)
         rule = said(site, op, (), evidence)
         if rule is not None:
-            examples = examples_of(rule, sources(op, corpus), corpus)
-            rules.append(rule.replace(examples=examples))
+            rules.append(rule.replace(examples=examples_of(rule, sources(op, corpus), corpus)))
     return rules[:_MAX]
 
 
@@ -135,7 +129,11 @@ def _likely(corpus: Corpus) -> list[Operation]:
         if name[:2] == "q:" and prior(DropParam((name,))) >= _LIKELY
     ]
     hosts = {item.slots["host"] for item in corpus.items}
-    ops += [HostAlias((f"www.{host}",), host) for host in sorted(hosts) if f"www.{host}" in hosts]
+    ops += [
+        Replace((("host", f"www.{host}"),), (("host", host),))
+        for host in sorted(hosts)
+        if f"www.{host}" in hosts
+    ]
     ops.append(Replace((("scheme", "https"),), (("scheme", "http"),)))
-    ops += [StripTail((name,), False, True) for name in _INDEX]
+    ops += [StripTail(f"/{name}", "/") for name in _INDEX]
     return ops

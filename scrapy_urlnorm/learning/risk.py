@@ -10,6 +10,7 @@ two per cent, which a single site rarely has.)
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import lru_cache
 from math import exp, lgamma, log, log1p, sqrt
 from typing import NamedTuple
@@ -23,7 +24,7 @@ _CALM = 1 / _ACCIDENT - 1
 class Limits(NamedTuple):
     """The two knobs: the risk accepted, and how many contents change by themselves.
 
-    ``wary`` is for the log of a crawl that still runs: see `scrapy_urlnorm.learning.wary`.
+    ``wary`` is for the log of a crawl that still runs: see `scrapy_urlnorm.learning.coverage`.
     """
 
     risk: float = 0.02
@@ -55,7 +56,6 @@ def risk(support: float, conflicts: int, prior: float) -> float:
 
 
 def accepted(support: float, conflicts: int, prior: float, limit: float) -> bool:
-    """Whether the evidence carries a rule."""
     return (
         support >= 2
         and wrong(support, conflicts, prior) < 0.5
@@ -96,26 +96,13 @@ def at_most(held: int, agreed: int, error: float) -> int:
     The largest D with C(held - D, agreed) / C(held, agreed) >= *error*: with more wrong ones, so
     many draws without a wrong one are less likely than that (hypergeometric distribution).
     """
-    low, high = 0, held - agreed
-    while low < high:
-        middle = (low + high + 1) // 2
-        if by_chance(held, middle, agreed) >= error:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    wrong = range(1, held - agreed + 1)
+    return bisect_left(wrong, True, key=lambda each: by_chance(held, each, agreed) < error)
 
 
 def draws_for(held: int, wrong: float, error: float) -> int:
     """Return how many of *held* requests to draw so that at most *wrong* may be wrong if all agree."""
-    low, high = 0, held
-    while low < high:
-        middle = (low + high) // 2
-        if at_most(held, middle, error) <= wrong:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return bisect_left(range(held), True, key=lambda draws: at_most(held, draws, error) <= wrong)
 
 
 def upper_bound(failures: int, trials: int, confidence: float = 0.95) -> float:
@@ -132,17 +119,10 @@ def upper_bound(failures: int, trials: int, confidence: float = 0.95) -> float:
     low, high = failures / trials, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        if _tail(failures, trials, middle) > target:
+        yes, no = log(middle), log1p(-middle)
+        terms = (_log_choose(trials, i) + i * yes + (trials - i) * no for i in range(failures + 1))
+        if sum(map(exp, terms)) > target:
             low = middle
         else:
             high = middle
     return high
-
-
-def _tail(failures: int, trials: int, p: float) -> float:
-    if p >= 1:
-        return 0.0
-    yes, no = log(p), log1p(-p)
-    return sum(
-        exp(_log_choose(trials, i) + i * yes + (trials - i) * no) for i in range(failures + 1)
-    )

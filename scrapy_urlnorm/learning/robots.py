@@ -6,7 +6,8 @@ The syntax is that of Yandex (https://yandex.com/support/webmaster/robot-working
 
 The parameters are joined by ``&``. The prefix of a path may follow, in which ``*`` is any text and
 ``$`` the end. The line holds for the whole file, in whatever group of a User-agent it stands. A
-site may say what is wrong, so each parameter is only a candidate for a rule: a few contents must agree (`proven`).
+site may say what is wrong, so each parameter is only a candidate for a rule: a few contents must
+agree (`proven`).
 """
 
 from __future__ import annotations
@@ -17,31 +18,28 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.learning.in_force import reaches
-from scrapy_urlnorm.learning.rules import settle
-from scrapy_urlnorm.learning.slots import slots_of
+from scrapy_urlnorm.learning.corpus import slots_of
+from scrapy_urlnorm.learning.rules import reaches, settle
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from scrapy_urlnorm.logs.observation import Observation
     from scrapy_urlnorm.site_rules.form import Slots
 
 #: Contents that must agree with a candidate (a choice: the site says that it is right).
 NEEDED = 3
-_EXAMPLES = 3
-_PLAIN = Normalizer("default")
-
 #: What is read of a file, in bytes; Yandex takes files of 500 KB.
 MAX_BYTES = 512_000
 #: Characters of one line; Yandex reads as many. A longer line is left out.
 MAX_LINE = 500
 #: Candidates of one file; further ones are left out.
 MAX_CANDIDATES = 100
-
-_LINE = re.compile(r"[ \t]*clean-param[ \t]*:(.*)", re.IGNORECASE)
+_EXAMPLES = 3
+_PLAIN = Normalizer("default")
+_LINE = re.compile(r"[ \t]*clean-param[ \t]*:([^#]*)", re.IGNORECASE)
 _LINE_END = re.compile(r"[\r\n]+")
 #: The wildcards that a segment of a rule's path may hold.
 _ANY_SEGMENT = re.compile(r"\*(\.[^*#]+)?")
@@ -54,40 +52,34 @@ def clean_params(robots_txt: bytes, host: str) -> list[SiteRule]:
     out. Never raises.
     """
     found: dict[str, SiteRule] = {}
-    for names, prefix in _lines(robots_txt):
-        path = path_of(prefix)
-        if path is None:
+    for name, path in _params(robots_txt):
+        if len(found) >= MAX_CANDIDATES:
+            break
+        try:
+            rule = SiteRule(
+                site=host,
+                kind="drop-param",
+                param=unquote(name),
+                path=path or None,
+                status="proposed",
+                source="robots",
+            )
+        except SiteRuleError:
             continue
-        for name in names:
-            if len(found) >= MAX_CANDIDATES:
-                return list(found.values())
-            try:
-                rule = SiteRule(
-                    site=host,
-                    kind="drop-param",
-                    param=unquote(name),
-                    path=path or None,
-                    status="proposed",
-                    source="robots",
-                )
-            except SiteRuleError:
-                continue
-            found[rule.identity] = rule
+        found[rule.identity] = rule
     return list(found.values())
 
 
-def _lines(robots_txt: bytes) -> Iterator[tuple[list[str], str]]:
-    """Return the parameters and the prefix of each line that can be read."""
+def _params(robots_txt: bytes) -> Iterator[tuple[str, str]]:
     text = robots_txt[:MAX_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
     for line in _LINE_END.split(text):
         match = _LINE.match(line) if len(line) <= MAX_LINE else None
-        if match is None:
-            continue
-        words = match[1].partition("#")[0].split()
-        if len(words) in (1, 2):
+        words = match[1].split() if match else []
+        path = path_of(words[1] if len(words) == 2 else "")
+        if len(words) in (1, 2) and path is not None:
             # A name with a value or a wildcard is nothing that the syntax knows.
-            names = [name for name in words[0].split("&") if name and not set(name) & set("=*?")]
-            yield names, words[1] if len(words) == 2 else ""
+            names = (name for name in words[0].split("&") if name and not set(name) & set("=*?"))
+            yield from ((name, path) for name in names)
 
 
 def path_of(prefix: str) -> str | None:
@@ -136,32 +128,29 @@ def proven(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> list[SiteR
     found = {rule.identity: rule for rule in rules}
     if not found:
         return []
-    pages: list[_Page] = []
-    for row in rows:
-        if row.is_page and row.content is not None and not row.is_file:
-            slots = slots_of(_PLAIN.normalize(row.url))
-            if slots is not None:
-                pages.append((slots, row.content, row.url))
-    agree: dict[str, dict[str, tuple[str, str]]] = {}
-    wrong = {""}
-    while wrong:
-        agree, wrong = _compared(list(found.values()), pages)
-        found = {identity: rule for identity, rule in found.items() if identity not in wrong}
-    return [
-        rule if rule.active else _as_proven(rule, agree[identity])
-        for identity, rule in found.items()
-        if rule.active or len(agree[identity]) >= NEEDED
+    pages: list[_Page] = [
+        (slots, row.content, row.url)
+        for row in rows
+        if row.is_page and row.content is not None and not row.is_file
+        if (slots := slots_of(_PLAIN.normalize(row.url))) is not None
     ]
-
-
-def _as_proven(rule: SiteRule, pairs: dict[str, tuple[str, str]]) -> SiteRule:
-    examples = tuple(pairs.values())[:_EXAMPLES]
-    return rule.replace(status="active", support=len(pairs), conflicts=0, examples=examples)
+    while True:
+        agree, wrong = _compared(found.values(), pages)
+        if not wrong:
+            break
+        found = {identity: rule for identity, rule in found.items() if identity not in wrong}
+    for identity, rule in found.items():
+        pairs = tuple(agree[identity].values())
+        if not rule.active and len(pairs) >= NEEDED:
+            found[identity] = rule.replace(
+                status="active", support=len(pairs), conflicts=0, examples=pairs[:_EXAMPLES]
+            )
+    return [rule for rule in found.values() if rule.active]
 
 
 def _compared(
-    rules: Sequence[SiteRule], pages: Sequence[_Page]
-) -> tuple[dict[str, dict[str, tuple[str, str]]], set[str]]:
+    rules: Iterable[SiteRule], pages: Iterable[_Page]
+) -> tuple[defaultdict[str, dict[str, tuple[str, str]]], set[str]]:
     """Return by rule a pair of URLs for each content that agrees, and the rules that are wrong."""
     names = {name for rule in rules for name in rule.operation.slots}
     by_host: dict[str, list[SiteRule]] = {}

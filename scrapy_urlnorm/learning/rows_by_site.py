@@ -1,54 +1,46 @@
 """The rows of a log, site by site: in memory while they are few, on disk when they are many.
 
-On disk they are in a table of DuckDB (extra ``learn``), which puts them in order by site in a
-bounded memory. Where that is missing, all stay in memory. Of a giant site a sample is given, the
-same from memory, from disk and from a cluster.
+Of a giant site a sample is given, the same from memory, from disk and from a cluster.
 """
 
 from __future__ import annotations
 
 import errno
 import json
+import sqlite3
 from collections import defaultdict
-from contextlib import contextmanager
-from itertools import chain, groupby, islice
-from operator import itemgetter
-from pathlib import Path
+from collections.abc import Iterable, Sized
+from contextlib import closing, contextmanager
+from itertools import chain, islice
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
-from scrapy_urlnorm.exceptions import naming
-from scrapy_urlnorm.learning import selected
+from scrapy_urlnorm.learning import evidence
 from scrapy_urlnorm.learning.evidence import site_of
 from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from scrapy_urlnorm.learning.one_site import Rows
+    from collections.abc import Callable, Iterator
 
 #: A log with fewer rows stays in memory, where these take some 120 MB (a choice).
 _IN_MEMORY = 250_000
-#: What DuckDB may hold in memory, rows written at once, and packs read at once (choices).
-_MEMORY, _BATCH, _PACKS = "512MB", 50_000, 1_000
-#: Characters of a pack of rows, if it has more than one (a choice, for memory).
-_PACK = 1024 * 1024
-#: A line of a log may have 16 MiB; as JSON in ASCII it may be six times as long.
-_MAX_LINE = 128 * 1024 * 1024
-
-
-_Item = TypeVar("_Item")
+#: Rows written at once (a choice: those of one site among them are one pack).
+_BATCH = 20_000
 _Located = tuple[str, Observation]
+_Pack = tuple[int, str]  # how many rows, and these as JSON
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_URL, _LINKS = map(Observation._fields.index, ("url", "self_links"))
 
 
-class Sites(Protocol):
-    """The rows of all sites, in the order of their names, as often as they are asked for."""
+class Rows(Sized, Iterable[Observation], Protocol):
+    """The rows of one site. Their order decides nothing but which page aliases are offered."""
 
-    def __len__(self) -> int:
-        """How many sites there are."""
 
-    def __iter__(self) -> Iterator[tuple[str, Rows]]:
-        """Give the name of each site, and its rows in the order of the log, or a sample."""
+class Sites(Sized, Iterable[tuple[str, Rows]], Protocol):
+    """The rows of each site in the order of the log, or a sample, as often as they are asked for.
+
+    Sites come in the order of their names.
+    """
 
 
 @contextmanager
@@ -59,11 +51,11 @@ def by_site(rows: Iterable[Observation], after: str = "") -> Iterator[Sites]:
     *rows* raises; OSError, which names the folder, if the disk cannot hold them.
     """
     located = ((site, row) for row in rows if (site := site_of(row.url)) > after)
-    few, rest = _peeked(located)
-    if few:
-        yield _InMemory(rest)
+    first = list(islice(located, _IN_MEMORY))
+    if len(first) < _IN_MEMORY:
+        yield _in_memory(first)
         return
-    with _on_disk(rest, sampled=True) as table:
+    with _on_disk(chain(first, located), sampled=True) as table:
         yield table
 
 
@@ -73,160 +65,91 @@ def by_key(rows: Iterable[Observation], key: Callable[[str], str]) -> Iterator[S
 
     A log that stays in memory is one part, in its order. Every row is given. Raises as `by_site`.
     """
-    few, rest = _peeked(rows)
-    if few:
-        yield [("", list(rest))]
+    rows = iter(rows)
+    first = list(islice(rows, _IN_MEMORY))
+    if len(first) < _IN_MEMORY:
+        yield [("", first)]
         return
-    # A URL without a host has no site, and the database takes no empty name.
-    with _on_disk(((site_of(key(row.url)) or " ", row) for row in rest), sampled=False) as table:
+    located = ((site_of(key(row.url)), row) for row in chain(first, rows))
+    with _on_disk(located, sampled=False) as table:
         yield table
 
 
-def _peeked(items: Iterable[_Item]) -> tuple[bool, Iterator[_Item]]:
-    """Return whether *items* stay in memory, and all of them."""
-    rest = iter(items)
-    first = list(islice(rest, _IN_MEMORY))
-    return len(first) < _IN_MEMORY or not _can_leave_memory(), chain(first, rest)
+def _in_memory(located: Iterable[_Located]) -> Sites:
+    found: defaultdict[str, list[Observation]] = defaultdict(list)
+    for site, row in located:
+        found[site].append(row)
+    for site, rows in found.items():
+        of = evidence.parts(len(rows))
+        if of > 1:
+            found[site] = [row for row in rows if evidence.path_hash(row.url) % of == 0]
+    return sorted(found.items())
 
 
 @contextmanager
 def _on_disk(located: Iterator[_Located], *, sampled: bool) -> Iterator[_OnDisk]:
-    import duckdb
-
-    with (
-        TemporaryDirectory(prefix="urlnorm-mine-") as folder,
-        duckdb.connect(f"{folder}/rows.duckdb") as connection,
-    ):
+    with TemporaryDirectory(prefix="urlnorm-mine-") as folder:
         try:
-            table = _OnDisk(connection, Path(folder), sampled=sampled)
-            for batch in iter(lambda: list(islice(located, _BATCH)), []):
-                table.add(batch)
-            yield table
-        except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
-            raise OSError(errno.EIO, f"the rows of the log: {reason}", folder) from error
-
-
-def _can_leave_memory() -> bool:
-    try:
-        import duckdb  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-class _InMemory:
-    def __init__(self, located: Iterable[tuple[str, Observation]]) -> None:
-        self._rows: defaultdict[str, list[Observation]] = defaultdict(list)
-        for site, row in located:
-            self._rows[site].append(row)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[tuple[str, list[Observation]]]:
-        for site in sorted(self._rows):
-            rows = self._rows[site]
-            of = selected.parts(len(rows))
-            yield site, rows if of < 2 else [r for r in rows if selected.path_hash(r.url) % of == 0]
+            with closing(sqlite3.connect(f"{folder}/rows.sqlite")) as connection:
+                yield _OnDisk(connection, located, sampled=sampled)
+        except sqlite3.Error as error:
+            raise OSError(errno.EIO, f"the rows of the log: {error}", folder) from error
 
 
 class _OnDisk:
-    """A table of (site, number, how many rows, these rows).
+    """A table of packs: rows of one site that come near each other in the log, as JSON."""
 
-    The rows of a site that come near each other in the log are one pack, as the database takes as
-    long for each as JSON does. A pack is JSON, and the name of a site hexadecimal: so every text is
-    ASCII without separators, and the order of the database is that of Python.
-    """
-
-    _COLUMNS = "site VARCHAR, number BIGINT, size INTEGER, rows VARCHAR"
-
-    def __init__(self, connection: Any, folder: Path, *, sampled: bool) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, located: Iterator[_Located], *, sampled: bool
+    ) -> None:
         self._connection = connection
         self._sampled = sampled
-        self._batch = folder / "batch.tsv"
-        self._count = 0
-        connection.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 2")
-        connection.execute("SET temp_directory = $folder", {"folder": str(folder)})
-        connection.execute(f"CREATE TABLE rows ({self._COLUMNS})")
-
-    def add(self, batch: Iterable[tuple[str, Observation]]) -> None:
-        """Append rows. DuckDB reads a file faster than it takes values, one by one."""
-        found: defaultdict[str, list[Observation]] = defaultdict(list)
-        for site, row in batch:
-            found[site].append(row)
-        with naming(str(self._batch)), self._batch.open("w", encoding="ascii") as lines:
-            for site, rows in found.items():
-                name = site.encode("utf-8", "surrogatepass").hex()
-                for size, pack in _packs(rows):
-                    self._count += 1
-                    lines.write(f"{name}\t{self._count}\t{size}\t{pack}\n")
-        columns = dict(column.split() for column in self._COLUMNS.split(", "))
-        self._connection.execute(
-            "INSERT INTO rows SELECT * FROM read_csv(?, columns = ?, auto_detect = false, "
-            "header = false, delim = '\t', quote = '', escape = '', max_line_size = ?)",
-            [str(self._batch), columns, _MAX_LINE],
-        )
-        self._batch.unlink()
+        connection.execute("PRAGMA journal_mode = OFF")  # what a crash leaves is of no use
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("CREATE TABLE pack (site BLOB, size INTEGER, rows TEXT)")
+        while batch := list(islice(located, _BATCH)):
+            found: defaultdict[str, list[Observation]] = defaultdict(list)
+            for site, row in batch:
+                found[site].append(row)
+            packs = (
+                (site.encode("utf-8", "surrogatepass"), len(rows), _encode(rows))
+                for site, rows in found.items()
+            )
+            connection.executemany("INSERT INTO pack VALUES (?, ?, ?)", packs)
+        connection.execute("CREATE INDEX in_order ON pack (site)")
+        connection.execute("CREATE INDEX sizes ON pack (site, size)")
 
     def __len__(self) -> int:
-        (count,) = self._connection.execute("SELECT count(DISTINCT site) FROM rows").fetchone()
+        (count,) = self._connection.execute("SELECT count(DISTINCT site) FROM pack").fetchone()
         return int(count)
 
     def __iter__(self) -> Iterator[tuple[str, Packed]]:
-        found = self._connection.cursor().execute(
-            "SELECT site, all_rows, size, rows FROM rows JOIN "
-            "(SELECT site, sum(size)::BIGINT AS all_rows FROM rows GROUP BY site) AS sizes "
-            "USING (site) ORDER BY site, number"
-        )
-        batches = iter(lambda: found.fetchmany(_PACKS), [])
-        for (name, count), packs in groupby(chain.from_iterable(batches), itemgetter(0, 1)):
-            site = bytes.fromhex(name).decode("utf-8", "surrogatepass")
-            sized = ((size, pack) for _, _, size, pack in packs)
-            of = selected.parts(count) if self._sampled else 1
-            yield site, Packed(sized if of < 2 else _sampled(sized, of))
-
-
-_Pack = tuple[int, str]  # how many rows, and these as JSON
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-
-
-def _packs(rows: list[Observation]) -> Iterator[_Pack]:
-    """Yield rows as JSON, in as many packs as their length asks for."""
-    pack = _encode(rows)
-    if len(pack) <= _PACK or len(rows) == 1:
-        yield len(rows), pack
-        return
-    half = len(rows) // 2
-    yield from _packs(rows[:half])
-    yield from _packs(rows[half:])
+        read = self._connection.execute
+        for name, count in read("SELECT site, sum(size) FROM pack GROUP BY site ORDER BY site"):
+            packs = read("SELECT size, rows FROM pack WHERE site = ? ORDER BY rowid", [name])
+            of = evidence.parts(count) if self._sampled else 1
+            site = name.decode("utf-8", "surrogatepass")
+            yield site, Packed(packs if of < 2 else _sampled(packs, of))
 
 
 def _sampled(packs: Iterable[_Pack], of: int) -> Iterator[_Pack]:
     """Yield the rows whose paths are in one of so many parts."""
     for _, pack in packs:
-        rows = [row for row in json.loads(pack) if selected.path_hash(row[_URL]) % of == 0]
-        if rows:
-            yield len(rows), _encode(rows)
+        rows = [row for row in json.loads(pack) if evidence.path_hash(row[_URL]) % of == 0]
+        yield len(rows), _encode(rows)
 
 
 class Packed:
     """Rows of a site as JSON, which costs less than objects to keep and to hand on."""
 
     def __init__(self, packs: Iterable[_Pack]) -> None:
-        self._packs: list[str] = []
-        self._size = 0
-        for size, pack in packs:
-            self._size += size
-            self._packs.append(pack)
+        self._packs = list(packs)
 
     def __len__(self) -> int:
-        return self._size
+        return sum(size for size, _ in self._packs)
 
     def __iter__(self) -> Iterator[Observation]:
-        for row in chain.from_iterable(map(json.loads, self._packs)):
-            row[_LINKS] = tuple(row[_LINKS])
-            yield Observation(*row)
-
-
-_URL, _LINKS = map(Observation._fields.index, ("url", "self_links"))
+        for _, pack in self._packs:
+            for row in json.loads(pack):
+                row[_LINKS] = tuple(row[_LINKS])
+                yield Observation(*row)

@@ -7,27 +7,38 @@ these together:
 - the section of the site, the shape of the rest of the path, and the names of the parameters;
 - for each slot that the rule is about, the class of its value: small numbers one by one, larger
   ones by their size, words one by one, all else by what it looks like;
-- the same for the values of all other parameters, in coarser classes.
+- the same for the values of all other parameters, in coarser classes;
+- the parameters of the links by which the page that stands for it leads to further pages of it: of
+  a list with one page every order shows the same.
 
 A value that was tested in one section and another section that was tested with another value say
-nothing of the two together.
+nothing of the two together. Two pages of one kind that the rule makes one, and that are equal in
+the log, are the same test: it was made before the rule was known (`shown`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache, partial
+from itertools import islice
 from math import log
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from scrapy_urlnorm.learning.audit import Blame, compiled
 from scrapy_urlnorm.site_rules.form import REPEAT, Form, is_param, place
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from scrapy_urlnorm.logs import Observation
+    from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.site_rules.form import Slots
+
+#: Two URLs of equal pages: the one that would be suppressed behind the other comes first.
+Pair = tuple[str, str]
 
 #: Kinds of one rule that are told apart, and words of one slot. Further ones are sampled, or like
 #: each other (choices: each is an audit; where a value is the title of a page, every request brings
@@ -38,6 +49,9 @@ MAX_KINDS, MAX_WORDS = 200, 8
 _ONE_BY_ONE, _STEP, _LARGE, _WIDE_STEP = 4, 1.5, 1_000, 8.0
 #: A number with more digits than this is a token, and so is a longer word.
 _MAX_DIGITS, _MAX_WORD = 15, 12
+#: Pairs of one site that are looked at, for time: to say which rules act on a URL is slow (a
+#: choice: a rule that is found anew has a few dozen).
+_MOST_PAIRS = 500
 
 _DIGITS = re.compile(r"\d+")
 _LETTERS = re.compile(r"[^\W\d_]+(?:[-_+ .%][^\W\d_]+)*")
@@ -47,10 +61,11 @@ _FIRST_WORD = re.compile(r"[^\W\d_]*")
 class Place:
     """Where a request stands: its URL, and that of the page it would be suppressed behind."""
 
-    __slots__ = ("slots", "twin", "url")
+    __slots__ = ("slots", "twin", "url", "ways")
 
-    def __init__(self, url: str, twin: str = "") -> None:
+    def __init__(self, url: str, twin: str = "", ways: str = "") -> None:
         self.url = url
+        self.ways = ways
         self.slots = slots_of(url)
         self.twin = slots_of(twin) if twin else {}
 
@@ -63,9 +78,13 @@ class Place:
         parts = split(self.url)
         folders = parts.path.split("/")
         section = section_of(self.url)
+        if len(folders) == 2 and "." not in folders[1] and not is_told("page", _number(section)):
+            section = section[: section.index("/") + 1]
         if "host" not in about and self.twin:  # another rule makes that host of this one
             section = self.twin["host"] + section[section.index("/") :]
-        words = [section, *(_shape(folder) for folder in folders[2:])]
+        # However often a folder stands after itself, the kind is the same.
+        rest = [f for at, f in enumerate(folders[2:]) if folders[at : at + 3] != [f] * 3]
+        words = [section, self.ways, *map(_shape, rest)]
         others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
         words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
         for slot in sorted(about):
@@ -109,10 +128,10 @@ class Kinds:
 
     def _add(self, what: str, value: int, most: int) -> bool:
         known = self._known[what]
-        if value in known or len(known) >= most:
-            return False
-        known.add(value)
-        return True
+        is_new = value not in known and len(known) < most
+        if is_new:
+            known.add(value)
+        return is_new
 
 
 def _number(*texts: str) -> int:
@@ -176,3 +195,40 @@ def section_of(url: str) -> str:
     if slash and rest:
         return f"{parts.host}/{_DIGITS.sub('#', first)}/"
     return f"{parts.host}/{_FIRST_WORD.match(first).group()}"  # type: ignore[union-attr]
+
+
+def shown(
+    rules: Sequence[SiteRule], rows: Iterable[Observation], without: Collection[str] = ()
+) -> dict[str, tuple[Pair, ...]]:
+    """Return, by the identity of a rule, pairs of equal pages that it makes one.
+
+    Of each kind of requests there is one. *rules* are in force together; a pair that needs several
+    of them is told of each. Those *without*, by their identities, are told of none. Files say
+    nothing of pages, so they are left out.
+    """
+    if all(rule.identity in without for rule in rules):
+        return {}  # to normalize all rows takes long
+    contents = {row.url: row.content for row in rows if row.is_page and not row.is_file}
+    normalizer, rules = compiled((), rules)
+    blame = Blame(rules)
+    known = [Kinds(rule.operation.slots) for rule in rules]
+    found: defaultdict[str, list[Pair]] = defaultdict(list)
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for url in contents:
+        groups[normalizer.normalize(url)].append(url)
+    acting = cache(partial(blame.of, normalizer=normalizer))
+    for url, twin in islice(_pairs(groups.values(), contents), _MOST_PAIRS):
+        place = Place(url, twin)
+        for number in (acting(url) ^ acting(twin)) or acting(url):
+            rule = rules[number]
+            if rule.identity not in without and known[number].add(place):
+                found[rule.identity].append((url, twin))
+    return {identity: tuple(pairs) for identity, pairs in found.items()}
+
+
+def _pairs(groups: Iterable[Sequence[str]], contents: dict[str, str | None]) -> Iterator[Pair]:
+    """Yield each URL with the first of its group, where all of the group are equal."""
+    for urls in groups:
+        if len(urls) > 1 and len({contents[url] for url in urls}) == 1:
+            for url in urls[1:]:
+                yield url, urls[0]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.learning.files import ENOUGH_FILES, is_file, support_of
-from scrapy_urlnorm.learning.slots import MASK
-from scrapy_urlnorm.site_rules.context import Is, Rest, all_hold
+from scrapy_urlnorm.learning.corpus import MASK
+from scrapy_urlnorm.learning.media import ENOUGH_FILES, is_file, support_of
+from scrapy_urlnorm.site_rules.context import Is, Rest, all_hold, pairs_of
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, count_params
 from scrapy_urlnorm.site_rules.operations import ANY, DropParam, IgnoreValue, Replace
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item
-    from scrapy_urlnorm.learning.slots import Hasher
     from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.operations import Operation
 
@@ -120,49 +119,79 @@ def trials_of(
     accepted so far make of it.
     """
     if isinstance(op, (DropParam, IgnoreValue)):
-        return _bucket_trials(op, corpus, context, noisy=noisy, sample=sample)
-    return _image_trials(op, corpus, context, form_of or corpus.hasher.of, noisy=noisy)
+        groups = _buckets(op, corpus, context, sample)
+    else:
+        groups = _by_image(op, corpus, context, form_of or corpus.hasher.of)
+    compare_with = {} if isinstance(op, IgnoreValue) else corpus.by_form
+    joint = op.names if isinstance(op, (DropParam, IgnoreValue)) and len(op.names) > 1 else ()
+    trials: list[Trial] = []
+    for form, items in groups.items():
+        if len(items) > 1:
+            trials.append(_told(_agreement(items, noisy=noisy), op, items, joint))
+        other = compare_with.get(form)
+        if other is not None and all(other is not item for item in items):
+            trials.append(_told(_against(other, items), op, [other, *items], joint))
+    return trials
+
+
+def made_one(op: Operation, corpus: Corpus, context: Context) -> list[list[Item]]:
+    """Return the items that the operation makes one; a drop, with the URL that it makes."""
+    buckets = _by_image(op, corpus, context, corpus.hasher.of)
+    if isinstance(op, DropParam):
+        for form, items in buckets.items():
+            other = corpus.by_form.get(form)
+            if other is not None and all(other is not item for item in items):
+                items.append(other)
+    return [items for items in buckets.values() if len(items) > 1]
+
+
+def sources(op: Operation, corpus: Corpus, context: Context = ()) -> list[Item]:
+    """Return the items that *op* may act on in *context* (others it certainly does not)."""
+    pairs = [pair for pair in op.pairs() if pair[0] != "s-1"]
+    for condition in context:
+        if isinstance(condition, Rest):
+            pairs += pairs_of(condition)
+        elif isinstance(condition, Is) and len(condition.values) == 1 and not condition.symbols:
+            pairs.append((condition.slot, condition.values[0]))
+    slots = op.any_of() or tuple(sorted(op.slots - {"s-1", "slash"}))
+    if not pairs:
+        return _with_any(corpus, slots) if slots else corpus.items
+    narrow = min((corpus.with_pair(*pair) for pair in pairs), key=len)
+    if isinstance(op, Replace) or not slots:
+        return narrow
+    return [item for item in narrow if any(slot in item.slots for slot in slots)]
 
 
 def _with_any(corpus: Corpus, names: tuple[str, ...]) -> list[Item]:
     if len(names) == 1:
         return corpus.by_slot.get(names[0], [])
-    found: dict[int, Item] = {}
-    for name in names:
-        for item in corpus.by_slot.get(name, ()):
-            found[item.form] = item
+    found = {item.form: item for name in names for item in corpus.by_slot.get(name, ())}
     return list(found.values())
 
 
-def _bucket_trials(
-    op: DropParam | IgnoreValue, corpus: Corpus, context: Context, *, noisy: bool, sample: int
-) -> list[Trial]:
-    """Compare URLs that are equal without the slots; no image is made, hashes are subtracted."""
-    names, wild = op.names, isinstance(op, IgnoreValue)
-    buckets = _buckets(op, sources(op, corpus, context), context, corpus.hasher, sample)
-    by_form = corpus.by_form
-    trials = []
-    joint = names if len(names) > 1 else ()
-    for form, items in buckets.items():
-        if len(items) > 1:
-            trials.append(_with_varied(_agreement(items, noisy=noisy), items, joint))
-        if not wild:
-            other = by_form.get(form)
-            if other is not None:
-                trials.append(_with_varied(_against(other, items), [other, *items], joint))
-    return trials
+def _by_image(
+    op: Operation, corpus: Corpus, context: Context, form_of: Callable[[Slots], int]
+) -> dict[int, list[Item]]:
+    """Return the items by the hash of what the operation makes of them."""
+    found: dict[int, list[Item]] = {}
+    for item in sources(op, corpus, context):
+        if not context or all_hold(context, item.slots):
+            image = op.image(item.slots)
+            if image is not None:
+                found.setdefault(form_of(image), []).append(item)
+    return found
 
 
 def _buckets(
-    op: DropParam | IgnoreValue, items: list[Item], context: Context, hasher: Hasher, sample: int
+    op: DropParam | IgnoreValue, corpus: Corpus, context: Context, sample: int
 ) -> dict[int, list[Item]]:
-    """Return the items by the hash of what the operation makes of them."""
-    names, wild = op.names, isinstance(op, IgnoreValue)
-    keeps_separator = "sep" not in names
+    """Return the items by their hashes without the slots. No image is made: hashes are subtracted."""
+    names, wild, hasher = op.names, isinstance(op, IgnoreValue), corpus.hasher
+    keeps_separator = not wild and "sep" not in names
     buckets: dict[int, list[Item]] = {}
     single = names[0] if len(names) == 1 else None
     star = hasher[names[0], ANY] if wild else 0
-    for item in items:
+    for item in sources(op, corpus, context):
         slots = item.slots
         if context and not all_hold(context, slots):
             continue
@@ -172,7 +201,7 @@ def _buckets(
             form = hasher.moved(item.form, slots, names)
             if wild:
                 form = hasher.exchanged(form, (), [(n, ANY) for n in names if n in slots])
-        if not wild and keeps_separator and "sep" in slots:
+        if keeps_separator and "sep" in slots:
             gone = sum(slots[n].count(REPEAT) + 1 for n in names if n in slots)
             if count_params(slots) - gone < 2:
                 form = hasher.exchanged(form, [("sep", ";")], ())
@@ -181,13 +210,20 @@ def _buckets(
     return buckets
 
 
-def _with_varied(trial: Trial, items: list[Item], joint: tuple[str, ...]) -> Trial:
-    """Note in which of the *joint* slots the items that agree differ."""
-    if not joint or trial.content is None:
+def _told(trial: Trial, op: Operation, items: list[Item], joint: tuple[str, ...]) -> Trial:
+    """Note in which of the *joint* slots the items that agree differ.
+
+    Where they say nothing of all that *op* does, they have no vote.
+    """
+    content = trial.content
+    if content is None or (not joint and isinstance(op, (DropParam, IgnoreValue))):
         return trial
-    first, *others = [item.slots for item in items if item.content == trial.content]
+    agreeing = [item.slots for item in items if item.content == content]
+    if not op.told_by(agreeing):
+        return trial._replace(content=None, weight=0.0)
+    first, *others = agreeing
     varied = {name for name in joint for slots in others if slots.get(name) != first.get(name)}
-    return trial._replace(varied=frozenset(varied))
+    return trial._replace(varied=frozenset(varied)) if joint else trial
 
 
 def _agreement(items: list[Item], *, noisy: bool) -> Trial:
@@ -199,86 +235,25 @@ def _agreement(items: list[Item], *, noisy: bool) -> Trial:
     bad = max(0, len(real) - 1)
     best = max(counts, key=lambda content: (counts[content], -content))
     agreeing = counts[best]
-    voting = agreeing > 1 and (not bad or (noisy and agreeing >= _MAJORITY * len(items)))
-    return Trial(
-        best if voting else None,
-        bad,
-        items[0].slots,
-        _weight(agreeing) if voting else 0.0,
-        len(items),
-        is_file=is_file(min(real, default=0)),
-    )
+    if bad and not (noisy and agreeing >= _MAJORITY * len(items)):
+        agreeing = 0
+    return _vote(best, bad, items, agreeing, len(items), is_file=is_file(min(real, default=0)))
 
 
 def _against(other: Item, items: list[Item]) -> Trial:
     """Compare the items of one bucket with the URL that has none of the slots."""
     content = other.content
     contents = {item.content for item in items}
-    real = {c for c in contents if c >= 0 and c != content} if content >= 0 else set()
-    agreeing = 1 + sum(item.content == content for item in items)
-    voting = agreeing > 1 and not real
-    return Trial(
-        content if voting else None,
-        len(real),
-        items[0].slots,
-        _weight(agreeing) if voting else 0.0,
-        len(items) + 1,
-        absent=True,
-        is_file=is_file(min(contents | {content})),
-    )
+    bad = sum(c >= 0 and c != content for c in contents) if content >= 0 else 0
+    agreeing = 0 if bad else 1 + sum(item.content == content for item in items)
+    of_files = is_file(min(contents | {content}))
+    trial = _vote(content, bad, items, agreeing, len(items) + 1, is_file=of_files)
+    return trial._replace(absent=True)
 
 
-def _weight(agreeing: int) -> float:
-    return min(_MAX_WEIGHT, log2(agreeing))
-
-
-def _image_trials(
-    op: Operation,
-    corpus: Corpus,
-    context: Context,
-    form_of: Callable[[Slots], int],
-    *,
-    noisy: bool,
-) -> list[Trial]:
-    by_form = corpus.by_form
-    images: dict[int, list[Item]] = {}
-    for item in sources(op, corpus, context):
-        if context and not all_hold(context, item.slots):
-            continue
-        image = op.image(item.slots)
-        if image is not None:
-            images.setdefault(form_of(image), []).append(item)
-    trials = []
-    for form, items in images.items():
-        other = by_form.get(form)
-        if other is not None and other not in items:
-            trials.append(_if_told(_against(other, items), op, [other, *items]))
-        if len(items) > 1:
-            trials.append(_if_told(_agreement(items, noisy=noisy), op, items))
-    return trials
-
-
-def _if_told(trial: Trial, op: Operation, items: list[Item]) -> Trial:
-    """Take the vote from URLs that agree, but say nothing of all that *op* does."""
-    if trial.content is None:
-        return trial
-    if op.told_by([item.slots for item in items if item.content == trial.content]):
-        return trial
-    return trial._replace(content=None, weight=0.0)
-
-
-def sources(op: Operation, corpus: Corpus, context: Context = ()) -> list[Item]:
-    """Return the items that *op* may act on in *context* (others it certainly does not)."""
-    pairs = [pair for pair in op.pairs() if pair[0] != "s-1"]
-    for condition in context:
-        if isinstance(condition, Rest):
-            pairs += condition.pairs()
-        elif isinstance(condition, Is) and len(condition.values) == 1 and not condition.symbols:
-            pairs.append((condition.slot, condition.values[0]))
-    slots = op.any_of() or tuple(sorted(op.slots - {"s-1", "slash"}))
-    if not pairs:
-        return _with_any(corpus, slots) if slots else corpus.items
-    narrow = min((corpus.with_pair(*pair) for pair in pairs), key=len)
-    if isinstance(op, Replace) or not slots:
-        return narrow
-    return [item for item in narrow if any(slot in item.slots for slot in slots)]
+def _vote(
+    content: int, bad: int, items: list[Item], agreeing: int, compared: int, *, is_file: bool
+) -> Trial:
+    """Return a trial; one URL agrees with none."""
+    vote, weight = (content, min(_MAX_WEIGHT, log2(agreeing))) if agreeing > 1 else (None, 0.0)
+    return Trial(vote, bad, items[0].slots, weight, compared, is_file=is_file)

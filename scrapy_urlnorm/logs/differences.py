@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.logs.blocks import Block, without_digits
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["Unit", "changes_in_lines", "family_of", "place_of", "without_span"]
 
 _PARAM = re.compile(r"[^&;]+")
 _DEEP = 4  #: paths that are deeper are of one family
 _SHOWN = 40  #: characters of a line that messages show
+#: To match more lines takes seconds, by the square of their number: they are compared in order.
+_MOST_LINES = 500
 
 
 class Unit(NamedTuple):
@@ -28,7 +30,6 @@ class Unit(NamedTuple):
     end: str = ""  #: the word after a span, or ``$``; the line of a heading
 
     def __str__(self) -> str:
-        """Return the unit in words."""
         where = self.path.rpartition("/")[2]
         if self.kind == "path":
             return f"{where}: another text"
@@ -68,20 +69,26 @@ def place_of(blocks: Iterable[Block]) -> str:
 def changes_in_lines(path: str, before: list[str], after: list[str]) -> set[Unit] | None:
     """Return how lines changed within; ``None`` if lines came, went or became others."""
     found = set()
+    for one, two in _changed(before, after):
+        if one is None or two is None:
+            return None
+        if without_digits(one) == without_digits(two):
+            found.add(Unit("shape", path, without_digits(one)))
+        elif (span := _span(one, two)) is None:
+            return None
+        else:
+            found.add(Unit("span", path, *span))
+    return found
+
+
+def _changed(before: list[str], after: list[str]) -> Iterator[tuple[str | None, str | None]]:
+    if max(len(before), len(after)) > _MOST_LINES:
+        yield from (pair for pair in zip_longest(before, after) if pair[0] != pair[1])
+        return
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "equal":
-            continue
-        if i2 - i1 != j2 - j1:
-            return None
-        for one, two in zip(before[i1:i2], after[j1:j2], strict=True):
-            if without_digits(one) == without_digits(two):
-                found.add(Unit("shape", path, without_digits(one)))
-            elif (span := _span(one, two)) is None:
-                return None
-            else:
-                found.add(Unit("span", path, *span))
-    return found
+        if tag != "equal":
+            yield from zip_longest(before[i1:i2], after[j1:j2])
 
 
 def _span(one: str, two: str) -> tuple[str, str] | None:

@@ -15,6 +15,28 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 #: Bytes. In logs, equal bodies under different names that are no HTML and smaller than this are
 #: empty ones: they say nothing about what was asked for (`benchmarks/learning.py files`).
 LEAST_FILE = 128
+#: The keys of a row, and what each says. The page of the documentation is made of it.
+COLUMNS = {
+    "url": "what was fetched, without its fragment unless that begins with `#!` or `#/`",
+    "status": "the HTTP status",
+    "mime": "the media type",
+    "len": "the length of the body, in bytes",
+    "location": "the target of a redirect",
+    "canonical": "what the page declares as its `rel=canonical`",
+    "shortlink": "what the page declares as its `rel=shortlink`",
+    "self_links": "links of the page to its own elements under another URL, such as `?post=9#p9`",
+    "digest": "a digest of the bytes",
+    "text_digest": "a digest of what the page shows: its visible text, the addresses of its pictures, "
+    "data blocks, values of fields",
+    "bag_digest": "a digest of the sorted words of that",
+    "blocks": "what the page shows, hashed word by word, each line with a hash of the elements that it "
+    "stands in; null where there is nothing to show, or too much",
+    "lines": "in older logs, hashes of the lines of the visible text",
+    "pair": "`at once` or `late` in a row for a second fetch, which tells only what changes by itself",
+    "kind": "`wall` for a short page that asks for a login, `missing` for one that says that it is not "
+    "there; else null",
+    "crawl": "which crawl wrote the row: a name made by chance, the same for all runs with one JOBDIR",
+}
 _DIGESTS = ("bag_digest", "text_digest", "digest")  # the one nearest to the visible text first
 
 
@@ -26,7 +48,6 @@ class Observation(NamedTuple):
     url: as it was requested.
     status: of the HTTP response; None where the log does not say.
     content: names the content; equal names, same content. None: unknown.
-    sketch: 64 bit simhash of the text, or None.
     location: absolute target of a redirect, or None.
     canonical: absolute ``rel=canonical`` of the page, or None.
     mime: media type in lower case, without parameters; "" when the response had none;
@@ -39,7 +60,6 @@ class Observation(NamedTuple):
     url: str
     status: int | None = None
     content: str | None = None
-    sketch: int | None = None
     location: str | None = None
     canonical: str | None = None
     mime: str | None = None
@@ -66,53 +86,36 @@ def from_row(row: Mapping[str, Any]) -> Observation:
     url = row.get("url")
     if not url or not isinstance(url, str):
         raise ValueError(f"a row needs an absolute 'url', not {url!r}")
-    content = None
-    for key in _DIGESTS:
-        content = row.get(key)
-        if content:
-            content = content if isinstance(content, str) else str(content)
-            break
-    status: int | None
-    given = row.get("status")
-    if type(given) is int:
-        status = given
-    elif given is None or given == "":
+    content = next((str(row[key]) for key in _DIGESTS if row.get(key)), None)
+    status = row.get("status")
+    if status is None or status == "":
         status = 200 if content else None
-    else:
+    elif type(status) is not int:
         try:
-            status = int(given)
+            status = int(status)
         except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"'status' must be a number, not {given!r}") from None
-    sketch = row.get("simhash")
-    if sketch is not None:
-        sketch = _sketch(sketch)
-    mime = None
-    if "mime" in row:
-        mime = _mime(row["mime"])
+            raise ValueError(f"'status' must be a number, not {status!r}") from None
+    mime = _mime(row["mime"]) if "mime" in row else None
     size = row.get("len")
     if size not in (None, "") and mime is not None and mime not in _HTML:
-        content = content if _bytes(size) >= LEAST_FILE else None
-    location, canonical = row.get("location"), row.get("canonical")
-    shortlink = row.get("shortlink")
+        try:
+            is_small = float(str(size)) < LEAST_FILE  # a data frame may have made it a fraction
+        except ValueError:
+            raise ValueError(f"'len' must be a number of bytes, not {size!r}") from None
+        content = None if is_small else content
+    links = row.get("self_links") or ()
+    if not isinstance(links, (list, tuple)):
+        raise ValueError(f"'self_links' must be a list, not {links!r}")  # noqa: TRY004
     return Observation(
         url_of(url),
         status,
-        content or None,
-        sketch,
-        url_of(absolute(url, location)) if location else None,
-        url_of(absolute(url, canonical)) if canonical else None,
+        content,
+        _link(url, row.get("location")),
+        _link(url, row.get("canonical")),
         mime,
-        _links(url, row.get("self_links")),
-        url_of(absolute(url, shortlink)) if shortlink else None,
+        tuple(url_of(absolute(url, link)) for link in links[:MAX_NAMES]),
+        _link(url, row.get("shortlink")),
     )
-
-
-def _links(url: str, value: object) -> tuple[str, ...]:
-    if not value:
-        return ()
-    if not isinstance(value, list):
-        raise ValueError(f"'self_links' must be a list, not {value!r}")  # noqa: TRY004
-    return tuple(url_of(absolute(url, link)) for link in value[:MAX_NAMES])
 
 
 def absolute(base: str, reference: object) -> str:
@@ -130,22 +133,8 @@ def absolute(base: str, reference: object) -> str:
         return reference
 
 
-def _bytes(value: object) -> float:
-    try:
-        return float(str(value))  # a data frame with missing values has no whole numbers
-    except ValueError:
-        raise ValueError(f"'len' must be a number of bytes, not {value!r}") from None
-
-
-def _sketch(value: object) -> int | None:
-    if isinstance(value, int):
-        return value
-    if value == "":
-        return None
-    try:
-        return int(str(value), 16)
-    except ValueError:
-        raise ValueError(f"'simhash' must be 16 hexadecimal digits, not {value!r}") from None
+def _link(base: str, reference: object) -> str | None:
+    return url_of(absolute(base, reference)) if reference else None
 
 
 def _mime(value: object) -> str:

@@ -1,52 +1,58 @@
-"""The identity of a response: whether two responses of a crawl have the same content."""
+"""The identity of a response: whether two responses of a crawl have the same content.
+
+A page is named by all that it shows (`blocks`), a file by its bytes. What changes by itself on the
+pages of a site is learned from pairs of fetches (`units`), and never left out before.
+"""
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
+from weakref import WeakKeyDictionary
 
-from lxml import etree  # type: ignore[import-untyped]  # ships no types
+from lxml import etree, html  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 
-from scrapy_urlnorm.logs.blocks import Block, blocks_of
-from scrapy_urlnorm.logs.page import NO_WORDS, identify, kind_of, names_of
+from scrapy_urlnorm.logs.blocks import Block, blocks_of, digest_of, hashed
+from scrapy_urlnorm.logs.self_links import names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.http import Response
 
-__all__ = [
-    "FILE",
-    "MAX_BYTES",
-    "WALL",
-    "Identity",
-    "PageText",
-    "body_digest",
-    "identity_of",
-    "read_text",
-]
 
-_Named = TypeVar("_Named")
-
+#: Bytes. The text of a larger page is not read, which would take long: its bytes name it.
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes. The text of a larger page is not read, which would take long: its bytes name it."""
+FILE = "file"  #: the kind of a content that is no HTML
+WALL = "wall"  #: the kind of a short page that asks for a login
+#: A page with fewer words than this may be a login wall or an error.
+_SHORT = 100
+#: Text nodes, and characters, of a heading that are read: one that is never closed is the page.
+_HEAD_TEXTS, _HEAD = 50, 300
+#: Characters of the blocks in a row. A page with more is known by its digests.
+_MOST_BLOCKS = 64_000
 
-FILE = "file"
-"""The kind of a content that is no HTML."""
-
-WALL = "wall"
-"""The kind of a short page that asks for a login."""
-
+#: Flags that Scrapy puts on a response whose body did not arrive whole.
 _CUT_OFF = frozenset(("dataloss", "download_stopped"))
-"""Flags that Scrapy puts on a response whose body did not arrive whole."""
-
+_HEADS = etree.XPath("(//head//title)[1] | //h1 | (//h2)[1]")
 _CANONICAL = etree.XPath(
     "(/html/head//link[contains(concat(' ', normalize-space("
     "translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href)[1]"
+)
+_LOGIN = re.compile(
+    r"log ?[io]n\b|sign ?in\b|anmeld|einloggen|connexion|identifi|iniciar ses|acceder|accedi|entrar"
+    r"|вход|войти|登录|ログイン|inloggen|logga in|zaloguj",
+    re.IGNORECASE,
+)
+_MISSING = re.compile(
+    r"\b404\b.*(?:error|not found)|error 404|\bnot found\W*$|page not found"
+    r"|(?:does not|doesn.t|no longer) exists?\b|nicht gefunden|introuvable|no encontrad"
+    r"|não encontrad|non trovat|niet gevonden|не найден",
+    re.IGNORECASE,
 )
 
 
@@ -56,8 +62,8 @@ class Identity(NamedTuple):
     Attributes
     ----------
     digest: of the bytes of the body, 32 hexadecimal digits like the others.
-    text_digest: of the visible text in its order; None where only the bytes count.
-    bag_digest: of the sorted words of the visible text; None where only the bytes count.
+    text_digest: of what a page shows, in its order; None where only the bytes count.
+    bag_digest: of the sorted words of that; None where only the bytes count.
     kind: "wall" for a short page that asks for a login, "missing" for one that says under status
         200 that there is no page, `FILE` for what is no HTML, else None.
     """
@@ -80,39 +86,32 @@ class Identity(NamedTuple):
         )
 
 
-class PageText(NamedTuple):
-    """The text of an HTML page, hashed, and the URL that it declares.
+class _Page(NamedTuple):
+    """What was read of a page."""
 
-    Attributes
-    ----------
-    text_digest, bag_digest, kind, lines: see `page.Page`.
-    canonical: the absolute URL that the page declares as its own (RFC 6596), or None.
-    """
-
-    text_digest: str
-    bag_digest: str
+    blocks: list[Block]
     kind: str | None
-    lines: str
-    canonical: str | None
+    canonical: str | None  #: the absolute URL that it declares as its own (RFC 6596)
+
+
+def _digests(blocks: list[Block]) -> dict[str, str]:
+    lines = [line for _, line in blocks]
+    words = sorted(" ".join(lines).split(" "))
+    return {"text_digest": digest_of(lines), "bag_digest": digest_of(words)}
 
 
 def identity_of(response: Response, most: int = MAX_BYTES) -> Identity | None:
     """Name the content of a response; None when it has none or did not arrive whole.
 
-    Every body is named by its bytes, HTML of at most *most* bytes by its text as well. The tree
-    that is parsed for this is the one that the spider uses: see `read_text`. Nothing is raised.
+    Every body is named by its bytes, HTML of at most *most* bytes by what it shows as well. The
+    tree that is parsed for this is the one that the spider uses. Nothing is raised.
 
     Two pages without a word may be two pictures. So the bytes of such a page name it alone.
     """
-    digest = body_digest(response)
-    if digest is None or not response.body:
-        return None
-    if not isinstance(response, HtmlResponse):
-        return Identity(digest, kind=FILE)
-    read = _parsed(response, names_of) if len(response.body) <= most else None
-    if read is None or read[0].bag_digest == NO_WORDS:
-        return Identity(digest)
-    return Identity(digest, *read[0])
+    identity, blocks = shown_by(response, most)
+    if identity is None or not blocks or not any(block.is_text for block in blocks):
+        return identity
+    return identity._replace(**_digests(blocks))
 
 
 def shown_by(
@@ -123,56 +122,47 @@ def shown_by(
     The identity is ``None``, as from `identity_of`, for what did not arrive whole. The blocks are
     ``None`` for what is no HTML, longer than *most* bytes, or cannot be parsed.
     """
-    digest = body_digest(response)
+    digest = _body_digest(response)
     if digest is None or not response.body:
         return None, None
     if not isinstance(response, HtmlResponse):
         return Identity(digest, kind=FILE), None
-    read = _parsed(response, _blocks_and_kind) if len(response.body) <= most else None
-    if read is None:
+    page = _page(response) if len(response.body) <= most else None
+    if page is None:
         return Identity(digest), None
-    blocks, kind = read[0]
-    return Identity(digest, kind=kind), blocks
+    return Identity(digest, kind=page.kind), page.blocks
 
 
-def _blocks_and_kind(
-    root: Any, url: str, canonical: str | None, raw: str | None
-) -> tuple[list[Block], str | None]:
-    blocks = blocks_of(root, url, canonical, raw)
-    return blocks, kind_of(root, sum(1 + b.line.count(" ") for b in blocks if b.is_text))
-
-
-def body_digest(response: Response) -> str | None:
+def _body_digest(response: Response) -> str | None:
     """Name the bytes of a body; None for one that was cut off."""
     if not _CUT_OFF.isdisjoint(response.flags):
         return None
     return blake2b(response.body, digest_size=16).hexdigest()
 
 
-def read_text(response: Response) -> PageText | None:
-    """Read the text of a page; None if it is no HTML, too large, or cannot be parsed.
-
-    The response's own selector parses it, so that the spider need not parse it again.
-    """
-    read = _parsed(response, identify)
-    return PageText(*read[0], read[1]) if read else None
+#: What was read of responses that somebody still holds: a crawl that learns may have a log, too.
+_READ: WeakKeyDictionary[Response, _Page | None] = WeakKeyDictionary()
 
 
-def _parsed(
-    response: Response, name: Callable[[Any, str, str | None, str | None], _Named]
-) -> tuple[_Named, str | None] | None:
-    """Return what *name* says of a page, and the URL that the page declares; see `read_text`."""
-    if not isinstance(response, HtmlResponse) or len(response.body) > MAX_BYTES:
+def _page(response: HtmlResponse) -> _Page | None:
+    if len(response.body) > MAX_BYTES:
         return None
+    if response not in _READ:
+        with suppress(ValueError, LookupError, etree.LxmlError, RecursionError):
+            _READ[response] = _read(response)
+    return _READ.setdefault(response, None)
+
+
+def _read(response: HtmlResponse) -> _Page:
     try:
-        try:
-            root = response.selector.root
-            canonical = _canonical(root, get_base_url(response))
-        except ValueError:  # Scrapy's own selector fails for a bad host in <base>
-            root, canonical = response.text, None
-        return name(root, response.url, canonical, response.text), canonical
-    except (ValueError, LookupError, etree.LxmlError, RecursionError):
-        return None
+        root = response.selector.root
+        canonical = _canonical(root, get_base_url(response))
+    except ValueError:  # Scrapy's own selector fails for a bad host in <base>
+        parser, text = html.HTMLParser(encoding="utf-8"), response.text.encode("utf-8", "replace")
+        root, canonical = html.document_fromstring(text, parser), None
+    blocks = blocks_of(root, response.url, canonical, response.text)
+    words = sum(1 + block.line.count(" ") for block in blocks if block.is_text)
+    return _Page(blocks, _kind(root) if words < _SHORT else None, canonical)
 
 
 def _canonical(root: Any, base: str) -> str | None:
@@ -180,3 +170,47 @@ def _canonical(root: Any, base: str) -> str | None:
         with suppress(ValueError):  # a bad host in the link
             return urljoin(base, str(href).strip())
     return None
+
+
+def _kind(root: html.HtmlElement) -> str | None:
+    """Return "wall" or "missing" for a page of few words, by title and headings, else None."""
+    texts = ("".join(islice(head.itertext(), _HEAD_TEXTS)) for head in _HEADS(root))
+    heads = [" ".join(text.split())[:_HEAD] for text in texts]
+    if any(map(_LOGIN.search, heads)) and root.xpath("boolean(//input[@type='password'])"):
+        return WALL
+    return "missing" if any(map(_MISSING.search, heads)) else None
+
+
+# --- rows of a crawl log --------------------------------------------------------------------------
+
+
+def row_of(response: Response, url: str) -> dict[str, Any]:
+    """Return the row of a *response* to a GET of *url* that is no redirect.
+
+    Links stand in it as pairs of a URL and the name of an element (`self_links`).
+    """
+    mime = response.headers.get(b"Content-Type", b"") or b""
+    row: dict[str, Any] = {
+        "url": url,
+        "status": response.status,
+        "mime": mime.decode("latin-1").split(";")[0].strip().lower() or None,
+        "len": len(response.body),
+        "digest": _body_digest(response),
+        "blocks": None,
+    }
+    if response.status != 200 or row["digest"] is None or not isinstance(response, HtmlResponse):
+        return row
+    if (page := _page(response)) is not None:
+        row |= {**_digests(page.blocks), "kind": page.kind, "canonical": page.canonical}
+        blocks = hashed(page.blocks)
+        row["blocks"] = blocks if len(blocks) <= _MOST_BLOCKS else None
+        links, shortlink = names_of(response)
+        others = [link for link in links if link.url != url.partition("#")[0]]
+        found = {"self_links": others, "shortlink": shortlink}
+        row |= {name: value for name, value in found.items() if value}
+    return row
+
+
+def redirect_row(url: str, status: int, location: str) -> dict[str, Any]:
+    """Return the row of a redirect to *location*."""
+    return {"url": url, "status": status, "location": location, "blocks": None}

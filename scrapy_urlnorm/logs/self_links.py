@@ -5,40 +5,40 @@ same page. So ``?post=9`` may be another name of the page. Whether it is, other 
 see `scrapy_urlnorm.learning.aliases`.
 
 Most pages have no such link, so the search begins with the rarest thing, the ``#`` in front of a
-name. Only where there is one are the elements of the page looked up, in the tree that the spider
-uses too.
+name. Only where there is one is the tree of the page asked, which the spider uses too.
 """
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
-from html import unescape
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
+from scrapy.http import HtmlResponse
 from w3lib.html import get_base_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy.http import HtmlResponse
+    from scrapy.http import Response
 
-__all__ = ["MAX_NAMES", "SelfLink", "links_with_names", "names_of", "on_page", "shortlink_of"]
 
 #: Permalinks of a page that are read.
 MAX_NAMES = 60
 #: Links with a name that are looked at: a listing of source code has one on each line.
-_MAX_LINKS = 300
-_LONGEST_URL = 2_000
+_MAX_LINKS = 1_000
+_LONGEST_URL, _LONGEST_NAME = 2_000, 60
+#: Links of which it is asked whether they lead to another version of the page.
+_MAX_WAYS = 500
+_BELOW = re.compile(r"/\d{1,4}/?\Z")
 
 #: A link to ``#name`` alone, within the page, is passed over. The look back comes behind the ``#``
 #: because an expression that begins with a plain character is searched for much faster.
-_NAME = re.compile(r"""#(?<!["'= ]#)([A-Za-z0-9_:.\-]{1,60})["'\s>]""")
-#: To fold the case of the text would mean to copy it.
-_SPELLINGS = ("href", "HREF", "Href")
-_HREF = re.compile(r"""href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
+_NAME = re.compile(r"""#(?<!["'= ]#)[A-Za-z0-9_:.\-]{1,60}["'\s>]""")
+_LINKS = etree.XPath("//@href[contains(., '#')][not(starts-with(., '#'))]", smart_strings=False)
 _RELS = "concat(' ', normalize-space(translate(@rel, 'SHORTLINK', 'shortlink')), ' ')"
 _SHORTLINK = f"(/html/head//link[contains({_RELS}, ' shortlink ')]/@href)[1]"
 _IN_HEADER = re.compile(
@@ -62,72 +62,68 @@ def names_of(response: HtmlResponse) -> tuple[list[SelfLink], str | None]:
         text = response.text
         headers = response.headers.getlist(b"Link")
         has_shortlink = bool(headers) or "shortlink" in text
-        if not has_shortlink and _NAME.search(text) is None:
+        has_links = _NAME.search(text) is not None
+        if not (has_shortlink or has_links):
             return [], None
         base = get_base_url(text[:4096], response.url, response.encoding)
-        links = links_with_names(text, base)
-        if links:
-            links = on_page(links, response.selector.root)
-        if not has_shortlink:
-            return links, None
-        return links, shortlink_of(text, response.selector.root, base, headers)
+        root = response.selector.root
+        links = _links(root, base) if has_links else []
+        return links, _shortlink(text, root, base, headers) if has_shortlink else None
     except (ValueError, LookupError, etree.LxmlError, RecursionError):  # no page that can be read
         return [], None
 
 
-def links_with_names(text: str, base: str) -> list[SelfLink]:
-    """Return the links of a page to places with a name, each once; not those to ``#name`` alone.
-
-    *base* is the URL that relative links start from.
-    """
+def _links(root: Any, base: str) -> list[SelfLink]:
+    """Return the links of a page to its own elements, each once; not those to ``#name`` alone."""
     found: dict[SelfLink, None] = {}
-    spellings = [name for name in _SPELLINGS if name in text]
-    if not spellings:
-        return []
-    for match in _NAME.finditer(text):
-        if len(found) >= _MAX_LINKS:
-            break
-        at = match.start()
-        first = max(0, at - _LONGEST_URL)
-        start = max(text.rfind(name, first, at) for name in spellings)
-        href = _HREF.fullmatch(text, start, at) if start >= 0 else None
-        if href is None:
-            continue
-        with suppress(ValueError):  # a bad host in the link
-            url = urljoin(base, unescape(href[1]))
-            if url.startswith(("http://", "https://")):
-                found[SelfLink(url, match[1])] = None
-    return list(found)
+    hrefs = _LINKS(root)[:_MAX_LINKS]
+    names = set(root.xpath("//@id | //a/@name", smart_strings=False)) if hrefs else ()
+    for href in hrefs:
+        address, _, name = href.strip().rpartition("#")
+        is_short = len(name) <= _LONGEST_NAME and len(address) <= _LONGEST_URL
+        if address and name in names and is_short:
+            with suppress(ValueError):  # a bad host in the link
+                url = urljoin(base, address)
+                if url.startswith(("http://", "https://")):
+                    found[SelfLink(url, name)] = None
+    return list(found)[:MAX_NAMES]
 
 
-def on_page(links: Iterable[SelfLink], root: Any) -> list[SelfLink]:
-    """Return those of *links* whose name an element of the page has, at most `MAX_NAMES`.
-
-    *root* is the parsed page. A name is an ``id``, or the ``name`` of an ``a``.
-    """
-    links = list(links)
-    if not links:
-        return []
-    names = set(root.xpath("//@id | //a/@name", smart_strings=False))
-    return [link for link in links if link.name in names][:MAX_NAMES]
-
-
-def shortlink_of(text: str, root: Any, base: str, headers: Iterable[bytes]) -> str | None:
-    """Return the absolute URL that a page declares with ``rel=shortlink``, or None.
-
-    *headers* are the values of its ``Link`` headers; the head of the page comes first.
-    """
-    found = None
-    if "shortlink" in text:
-        found = next(iter(root.xpath(_SHORTLINK, smart_strings=False)), None)
-    for value in headers if found is None else ():
-        if match := _IN_HEADER.search(value.decode("latin-1")):
-            found = match[1]
-            break
-    if found is None or len(found) > _LONGEST_URL:
-        return None
-    try:
-        url = urljoin(base, found.strip())
-    except ValueError:  # a bad host in the link
-        return None
+def _shortlink(text: str, root: Any, base: str, headers: Iterable[bytes]) -> str | None:
+    declared = root.xpath(_SHORTLINK, smart_strings=False) if "shortlink" in text else []
+    matches = (_IN_HEADER.search(value.decode("latin-1")) for value in headers)
+    found = next(chain(declared, (match[1] for match in matches if match)), "")
+    url = ""
+    with suppress(ValueError):  # a bad host in the link
+        url = urljoin(base, found.strip()) if 0 < len(found) <= _LONGEST_URL else ""
     return url if url.startswith(("http://", "https://")) else None
+
+
+def ways_of(response: Response) -> str:
+    """Return which of a page's links lead to further pages of it: ``page``, say.
+
+    Those are the names of parameters, each of which alone gets another number by some link, and
+    ``/`` for a link to a number below its path. A list with further pages is of another kind than
+    one without: sorting changes what stands on its first page. Nothing is raised.
+    """
+    if not isinstance(response, HtmlResponse):
+        return ""
+    path, _, query = response.url.partition("#")[0].partition("://")[2].partition("?")
+    path, own = path.partition("/")[2], _pairs(query)
+    ways = set()
+    with suppress(ValueError, etree.LxmlError):
+        for href in response.selector.root.xpath("//a/@href")[:_MAX_WAYS]:
+            below, mark, query = href.partition("#")[0].partition("?")
+            last = path.rpartition("/")[2]
+            if mark and (not below or below.endswith(last)):
+                changed = {pair.partition("=")[0] for pair in _pairs(query) ^ own}
+                added = "".join(_pairs(query) - own)
+                if len(changed) == 1 and added[-1:].isdecimal():
+                    ways |= changed
+            elif _BELOW.search(below) and path.rstrip("/") in below:
+                ways.add("/")
+    return ",".join(sorted(ways))
+
+
+def _pairs(query: str) -> set[str]:
+    return set(re.split("[&;]", query)) - {""}

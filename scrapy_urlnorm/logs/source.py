@@ -11,36 +11,38 @@ import zlib
 from codecs import BOM_UTF8
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.exceptions import naming
+from scrapy_urlnorm.exceptions import LogFormatError, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedReader
 
 
-class Log(Protocol):
+class Log:
     """A log as the reader of a format knows it."""
 
-    path: str
-    """Of the log; ``-`` is standard input."""
+    #: Whether the same lines can be read a second time from ``path``.
+    can_be_reopened = False
 
-    @property
-    def can_be_reopened(self) -> bool:
-        """Whether the same lines can be read a second time from ``path``."""
-
-    site: str | None
-    """Scheme and host for rows that name none, such as ``https://shop.example``."""
+    def __init__(self, path: str = "-", site: str | None = None, crawl: str | None = None) -> None:
+        self.path = path  #: ``-`` is standard input
+        self.site = (
+            site  #: scheme and host for rows that name none, such as ``https://shop.example``
+        )
+        self.crawl = crawl  #: the crawl whose lines are wanted, of a log that several wrote
 
     def bad(self, line: int, reason: str) -> None:
-        """Raise LogFormatError for a row that cannot be read, or count it."""
+        """Raise LogFormatError for a row that cannot be read."""
+        name = "standard input" if self.path == "-" else self.path
+        raise LogFormatError(f"{name}, line {line}: {reason}")
 
 
+#: Bytes of the longest line that is a row. A line without an end must not fill the memory.
 MAX_LINE = 16 * 1024 * 1024
-"""Bytes of the longest line that is a row. A line without an end must not fill the memory."""
-
-_GZIP_MAGIC = b"\x1f\x8b"
+SAMPLE = 20  #: lines that decide on the format of a log
+GZIP_MAGIC = b"\x1f\x8b"
 _PIECE = 256 * 1024  # bytes that are read at once
 _BLANKS = " \t\r\n"  # no part of a line, at both of its ends
 _BLANK_BYTES = _BLANKS.encode()
@@ -63,16 +65,21 @@ def open_log(path: str) -> Iterator[BufferedReader]:
 
 
 def _unpacked(stream: BufferedReader) -> BufferedReader:
-    if stream.peek(2)[:2] == _GZIP_MAGIC:
+    if stream.peek(2)[:2] == GZIP_MAGIC:
         return gzip.open(stream)  # type: ignore[return-value]  # a GzipFile reads like one
     return stream
 
 
 def numbered_lines(stream: BufferedReader, log: Log) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) without line ends, and without empty lines; see `blocks`."""
+    """Yield (number, line) without line ends, and without empty lines; see `blocks`.
+
+    Lines of another crawl than that of *log* are passed over before they are read.
+    """
+    # Only they have this mark: in a JSON text the quotes would be escaped.
+    mark = b"" if log.crawl is None else b'"crawl":"%s"' % log.crawl.encode()
     for before, block in blocks(stream, log):
         for number, line in enumerate(block.split(b"\n"), before + 1):
-            if stripped := line.strip(_BLANK_BYTES):
+            if (stripped := line.strip(_BLANK_BYTES)) and mark in stripped:
                 yield number, text_of(stripped)
 
 
@@ -105,10 +112,7 @@ def blocks(stream: BufferedReader, log: Log) -> Iterator[tuple[int, bytes]]:
 
 
 def text_of(data: bytes) -> str:
-    """Return lines as text. Bytes that are no UTF-8 become lone surrogates, which `url_of` encodes.
-
-    So a list of URLs can be written again byte for byte.
-    """
+    """Return lines as text. Bytes that are no UTF-8 become lone surrogates, which `url_of` encodes."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -139,7 +143,6 @@ def url_of(text: str) -> str:
 
 
 def with_bytes_escaped(text: str) -> str:
-    """Return *text* with a percent-encoded byte for each byte that is no UTF-8."""
     return text if text.isascii() else _SURROGATE.sub(_percent_encode, text)
 
 

@@ -21,16 +21,14 @@ the same there (the latest news), or else of names alone (view counts of the pag
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from hashlib import blake2b
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.logs.blocks import Block, without_digits
+from scrapy_urlnorm.logs.blocks import SHOWN, Block, digest_of, without_digits
 from scrapy_urlnorm.logs.differences import Unit, changes_in_lines, place_of, without_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-
-__all__ = ["Units"]
 
 #: Lines that come and go at one path, and lines that many pages have, that are remembered.
 _MAX_POOL, _MAX_LINES = 500, 4_000
@@ -41,18 +39,17 @@ _LEAST_COMMON, _COMMON = 5, 0.1
 _MAX_UNITS = 300
 #: A name needs words that are left: a share of those that are not on many pages.
 _LEAST_KEPT = 0.1
+#: Pages around one that are asked whether a unit tells the time, and how many have to agree.
+AROUND, LEAST_BESIDE = 12, 2
 
 
+@dataclass(slots=True)
 class _Tally:
     """How often a unit changed, and held, in the pairs of a family; what each pair kept of it."""
 
-    __slots__ = ("changed", "held", "kept")
-
-    def __init__(
-        self, changed: int = 0, held: int = 0, kept: Iterable[Collection[str]] = ()
-    ) -> None:
-        self.changed, self.held = changed, held
-        self.kept = [frozenset(lines) for lines in kept]
+    changed: int = 0
+    held: int = 0
+    kept: list[Collection[str]] = field(default_factory=list)
 
 
 class _Blocks:
@@ -95,7 +92,7 @@ class Units:
         if place in self._places or len(self._places) >= _MAX_PLACES:
             return
         self._places.add(place)
-        self._lines.update(set(map(hash, blocks)))
+        self._lines.update(map(hash, dict.fromkeys(blocks)))
         if len(self._lines) > _MAX_LINES:
             often = {line: n for line, n in self._lines.items() if n > 1}
             self._lines = Counter(dict(Counter(often).most_common(_MAX_LINES // 2)))
@@ -111,32 +108,20 @@ class Units:
 
     # --- how two fetches differ ---------------------------------------------------------------
 
-    def differences(self, one: list[Block], two: list[Block]) -> set[Unit]:
-        """Return the units in which two fetches of one URL differ."""
-        return self._differences(_Blocks(one), _Blocks(two))
-
     def _differences(self, one: _Blocks, two: _Blocks) -> set[Unit]:
         found: set[Unit] = set()
         for path in {*one.at, *two.at}:
             before, after = one.at.get(path, []), two.at.get(path, [])
-            if before == after:
+            units = changes_in_lines(path, before, after) if before != after else set()
+            if units is not None:
+                found |= units
                 continue
-            units = changes_in_lines(path, before, after)
-            if units is None:
-                units = {Unit("path", path)}
-                if set(before) & set(after):
-                    units |= self._parts(path, one, two)
-            found |= units
+            found.add(Unit("path", path))
+            if set(before) & set(after):
+                below, then = self._below(path, one), self._below(path, two)
+                changed = (each for each in {*below, *then} if below.get(each) != then.get(each))
+                found |= {Unit("part", path, *heading) for heading in changed}
         return found
-
-    def _parts(self, path: str, one: _Blocks, two: _Blocks) -> set[Unit]:
-        """Return the units at a path below lines that many pages have."""
-        before, after = self._below(path, one), self._below(path, two)
-        return {
-            Unit("part", path, *heading)
-            for heading in {*before, *after}
-            if before.get(heading) != after.get(heading)
-        }
 
     def _below(self, path: str, fetch: _Blocks) -> dict[Block, list[str]]:
         found: defaultdict[Block, list[str]] = defaultdict(list)
@@ -152,14 +137,14 @@ class Units:
         """Return what a page shows in the place of a unit; () where it has none."""
         fetch = fetch if isinstance(fetch, _Blocks) else _Blocks(fetch)
         lines = fetch.at.get(unit.path, [])
-        if unit.kind == "path" or not lines:
-            return tuple(lines)
         if unit.kind == "shape":
-            return tuple(line for line in lines if without_digits(line) == unit.start)
-        if unit.kind == "span":
+            lines = [line for line in lines if without_digits(line) == unit.start]
+        elif unit.kind == "span":
             cuts = (without_span(line, unit, self._most(unit)) for line in lines)
-            return tuple(cut[1] for cut in cuts if cut is not None)
-        return tuple(self._below(unit.path, fetch).get(Block(unit.start, unit.end), ()))
+            lines = [cut[1] for cut in cuts if cut is not None]
+        elif unit.kind == "part" and lines:
+            lines = self._below(unit.path, fetch).get(Block(unit.start, unit.end), [])
+        return tuple(lines)
 
     def _most(self, unit: Unit) -> int:
         return 2 * self._longest[unit] + 4
@@ -179,7 +164,7 @@ class Units:
             pool = self._pool[path]
             if len(pool) < _MAX_POOL:
                 pool |= set(one.at.get(path, ())) ^ set(two.at.get(path, ()))
-        for unit in self._differences(one, two):
+        for unit in sorted(self._differences(one, two)):  # in every process the same
             self._add(unit)
         for unit, tallies in self._tallies.items():
             before, after = self.value(unit, one), self.value(unit, two)
@@ -191,7 +176,7 @@ class Units:
                 continue
             tally.changed += 1
             if kept := self._kept(unit, before, after):
-                tally.kept.append(frozenset(kept))
+                tally.kept.append(kept)
             self._note_length(unit, before, after)
         for unit in list(self._aged):
             if self.value(unit, one) != self.value(unit, two):
@@ -201,8 +186,7 @@ class Units:
         return first != second
 
     def _changed(self) -> None:
-        before = {family: self._left_out[family] for family in self._left_out}
-        self._left_out.clear()
+        before, self._left_out = self._left_out, {}
         self.version += any(self.left_out(family) != out for family, out in before.items())
 
     def _is_pair(self, first: list[Block], second: list[Block]) -> bool:
@@ -323,15 +307,26 @@ class Units:
         """Return the units that change with time on pages of a family: names leave them out."""
         return {unit for unit, of in self._aged.items() if family in of or len(of) >= 3}
 
-    def name(self, blocks: list[Block], out: Collection[Unit]) -> str | None:
-        """Return the name of a page without the units *out*; ``None`` if too little is left."""
-        if not out and not self.decoration:  # so on most sites, and this is fast
-            if not any(block.is_text for block in blocks):
-                return None
-            return _digest(" ".join([line for _, line in blocks]).split(" "))
+    def name(
+        self, blocks: list[Block], out: Collection[Unit], common: Collection[str] = ()
+    ) -> str | None:
+        """Return the name of a page without the units *out*; ``None`` if too little is left.
+
+        Lines that are *common* are no part of it either.
+        """
+        if out or self.decoration:
+            return self._name_without(blocks, out, common)
+        lines = [line for _, line in blocks if line not in common]  # so on most sites: it is fast
+        if all(line.startswith(SHOWN) for line in lines):
+            return None
+        return digest_of(sorted(" ".join(lines).split(" ")))
+
+    def _name_without(
+        self, blocks: list[Block], out: Collection[Unit], common: Collection[str]
+    ) -> str | None:
         paths = {unit.path for unit in out if unit.kind == "path"}
         inner: defaultdict[str, list[Unit]] = defaultdict(list)
-        for unit in out:
+        for unit in sorted(out):  # what one takes from a line may matter to the next
             if unit.kind != "path":
                 inner[unit.path].append(unit)
         words: list[str] = []
@@ -343,25 +338,25 @@ class Units:
             path, line = block
             if block in self.decoration:
                 continue
-            common = self.is_common(block)
-            if common:
+            if is_common := self.is_common(block):
                 heading = block
-            size = 1 + line.count(" ")
-            own += 0 if common else size
+            if line in common:
+                continue
+            own += 0 if is_common else 1 + line.count(" ")
             if path in paths:
                 is_whole = False
                 continue
             for unit in inner.get(path, ()):
-                rest = self._without(unit, line, None if common else heading)
+                rest = self._without(unit, line, None if is_common else heading)
                 is_whole &= rest == line
                 line = rest
             if line:
                 shows_text |= block.is_text
                 words += line.split(" ")
-                kept += 0 if common else 1 + line.count(" ")
+                kept += 0 if is_common else 1 + line.count(" ")
         if not shows_text or (kept <= _LEAST_KEPT * own and not is_whole):
             return None
-        return _digest(words)
+        return digest_of(sorted(words))
 
     def _without(self, unit: Unit, line: str, heading: Block | None) -> str:
         if unit.kind == "shape":
@@ -383,7 +378,7 @@ class Units:
         What stands behind a word moves as a whole: a third fetch may show more words there.
         """
         found = set()
-        for unit in self.differences(first, second):
+        for unit in self._differences(_Blocks(first), _Blocks(second)):
             if unit.kind == "span" and unit.start != "^":
                 unit = unit._replace(end="$")
             if unit.kind == "span":
@@ -396,14 +391,12 @@ class Units:
     @property
     def state(self) -> dict[str, Any]:
         """What the next run of a crawl goes on with, for JSON."""
+
+        def counts(of: dict[str, _Tally]) -> dict[str, object]:
+            return {f: [t.changed, t.held, [sorted(k) for k in t.kept]] for f, t in of.items()}
+
         return {
-            "units": [
-                [
-                    *unit,
-                    {f: [t.changed, t.held, [sorted(k) for k in t.kept]] for f, t in of.items()},
-                ]
-                for unit, of in self._tallies.items()
-            ],
+            "units": [[*unit, counts(of)] for unit, of in self._tallies.items()],
             "timed": sorted(self.timed),
             "aged": [[*unit, sorted(of)] for unit, of in self._aged.items()],
             "longest": [[*unit, number] for unit, number in self._longest.items()],
@@ -429,6 +422,26 @@ class Units:
         return self
 
 
-def _digest(words: Iterable[str]) -> str:
-    text = "\n".join(sorted(words))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def count_beside(
+    value: object, shown: Iterable[tuple[object, str]], place: str = ""
+) -> tuple[int, int]:
+    """Return how many of the nearest pages show *value*, and how many another one.
+
+    *shown* are the values and places of pages, the nearest first; each place counts once, and that
+    of the page itself, *place*, does not.
+    """
+    seen, same, other = {place}, 0, 0
+    for found, where in shown:
+        if found and where not in seen:
+            seen.add(where)
+            same += found == value
+            other += found != value
+        if same + other >= AROUND:
+            break
+    return same, other
+
+
+def tells_time(value: object, shown: Iterable[tuple[object, str]]) -> bool:
+    """Whether nearly all of the pages that arrived last show *value*; see `count_beside`."""
+    same, other = count_beside(value, shown)
+    return same >= 3 and same >= 0.8 * (same + other)

@@ -1,7 +1,5 @@
-"""What a crawl saved, and what became of each request: rows in its database, and the report.
+"""What a crawl saved, and what became of each request.
 
-`filtered` is written by a running crawl, `job` answers questions from the database, `credit` names
-the rules between two URLs. A report is made in two steps that know nothing of one another: `gather`
-turns a crawl log (counted by `rows`) or a job into `figures`, and `page` turns these into HTML, with
-`plots`.
+`filtered` writes rows in the database of a running crawl, and answers questions from them.
+`figures` counts what a crawl log or a database has, and `page` shows it as HTML, with `plots`.
 """

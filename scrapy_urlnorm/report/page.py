@@ -1,114 +1,51 @@
-"""Page: figures as one HTML file that asks no server for anything.
+"""Page: figures as one HTML file that asks no server for anything, and needs no script to be read.
 
-What a site wrote (URLs, hosts, titles) stands in a block of JSON, from which the script puts it into
-the tables as text; in the few other places it is escaped. A policy in the head of the page forbids
-every script but ours, and every request.
+A policy in the head of the page forbids every script but ours, and every request. Whatever a site
+wrote is escaped. Secrets in URLs are masked; a URL that is http or https and has none is a link.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
+import re
 from html import escape
 from importlib import resources
+from operator import attrgetter
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.exceptions import UrlNormError
+from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.report import plots
-from scrapy_urlnorm.text import counted
+from scrapy_urlnorm.text import counted, percent, shortened
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.report.figures import Figures
+    from collections.abc import Callable, Sequence
 
-#: Columns of each table: the field, its heading, and how it is shown.
-_COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
-    "suspicious": (
-        "Merges to look at first",
-        (
-            ("reason", "why", "text"),
-            ("one", "URL", "text"),
-            ("other", "counts as the same", "text"),
-            ("rules", "by", "text"),
-        ),
-    ),
-    "rules": (
-        "Rules, those that spared most first",
-        (
-            ("rule", "rule", "text"),
-            ("spared", "spared", "number"),
-            ("status", "status", "short"),
-            ("source", "learned from", "short"),
-            ("support", "for it", "number"),
-            ("conflicts", "against", "number"),
-            ("upper", "may be wrong", "number"),
-            ("tested", "tests passed", "number"),
-            ("one", "example", "text"),
-            ("other", "counts as the same", "text"),
-            ("note", "note", "text"),
-        ),
-    ),
-    "hosts": (
-        "Hosts, those with most requests first",
-        (
-            ("host", "host", "text"),
-            ("requests", "requests", "number"),
-            ("pages", "pages", "number"),
-            ("distinct", "distinct", "number"),
-            ("spared", "spared", "number"),
-            ("left", "left", "number"),
-        ),
-    ),
-    "patterns": (
-        "Looks of pages with contents that came before",
-        (
-            ("pattern", "look", "text"),
-            ("redundant", "left", "number"),
-            ("pages", "of pages", "number"),
-            ("one", "example", "text"),
-            ("other", "has the same content", "text"),
-        ),
-    ),
-    "groups": (
-        "Contents, those with most URLs first",
-        (
-            ("pages", "URLs", "number"),
-            ("hosts", "hosts of these", "number"),
-            ("examples", "the first of them", "text"),
-        ),
-    ),
-}
+    from scrapy_urlnorm.report.figures import Figures
 
 
 def page(figures: Figures) -> str:
-    """Return the report as HTML. Without the package that draws, it says so in place of plots."""
+    """Return the report as HTML."""
     script = _part("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    would = "would be" if figures.is_forecast else "were"
-    course, hosts = _plots(figures)
+    tables = {name: _table(name, getattr(figures, name)) for name in _TABLES}
+    abouts = ((plain(term), plain(text)) for term, text in figures.about)
     return Template(_part("page.html")).substitute(
-        title=_plain(figures.title),
-        lead=_plain(_lead(figures)),
+        tables,
+        title=plain(figures.title),
+        about="\n".join(f"<div><dt>{term}</dt><dd>{text}</dd></div>" for term, text in abouts),
+        lead=plain(_lead(figures)),
         tiles="\n".join(_tiles(figures)),
-        notes="\n".join(f'<p class="note">{_plain(note)}</p>' for note in figures.notes),
-        course_text=_plain(_course_text(figures)),
-        course_plot=course,
-        suspicious_text=_plain(_suspicious_text(figures)),
-        rules_text=_plain(
-            f"What each rule spared, and what it stands on. Requests that several rules {would} needed "
-            "for count for each of them; where a host has many, the numbers are estimates from a "
-            "sample. A rule that was retracted says why in its note."
-        ),
-        hosts_text=_plain(
-            f"Requests that {would} spared, and pages that were fetched although their content had "
-            "come before (left). A content counts as distinct at the host where it came first."
-        ),
-        hosts_plot=hosts,
+        notes="\n".join(f'<p class="note">{plain(note)}</p>' for note in figures.notes),
+        course_text=plain(_course_text(figures)),
+        course_plot=_plot(plots.course(figures.course), plots.COURSE),
+        suspicious_text=plain(_suspicious_text(figures)),
+        would="would be" if figures.is_forecast else "were",
+        hosts_plot=_plot(plots.hosts(figures.hosts), plots.HOSTS),
         style=_part("page.css"),
         script=script,
         script_hash=f"sha256-{digest}",
-        data=_data(figures),
     )
 
 
@@ -116,27 +53,20 @@ def _part(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _plain(text: str) -> str:
-    """Return *text* for a place between tags; what is no character becomes a mark."""
-    return escape(text.encode("utf-8", "replace").decode("utf-8"))
-
-
-def _plots(figures: Figures) -> list[str]:
-    """Return the plot of the course and that of the hosts, or for each a line that says why not."""
-    words = ("Distinct pages against requests", "Requests spared and left, by host")
-    try:
-        drawn = plots.drawn([plots.course(figures.course), plots.hosts(figures.hosts)])
-    except UrlNormError as error:
-        return [f'<p class="note">There is no plot here: {_plain(str(error))}</p>' for _ in words]
-    return [
-        f'<figure role="img" aria-label="{label}">{svg}</figure>'
-        for label, svg in zip(words, drawn, strict=True)
-    ]
+def _plot(drawing: str, label: str) -> str:
+    """Return *drawing* as a figure that scrolls by itself on a small screen."""
+    if not drawing:
+        return ""
+    return (
+        '<figure><figcaption class="hint">Wider than this screen: scroll it.</figcaption>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="Plot: {label}">{drawing}</div>'
+        "</figure>"
+    )
 
 
 def _lead(figures: Figures) -> str:
-    share = f"{figures.spared / figures.requests:.1%}" if figures.requests else "none"
     if figures.is_forecast:
+        share = percent(figures.spared / figures.requests) if figures.requests else "none"
         return (
             f"Of {counted(figures.requests, 'request')} in this log, a crawl with these rules would "
             f"not have sent {figures.spared:,} ({share})."
@@ -148,28 +78,24 @@ def _lead(figures: Figures) -> str:
 
 
 def _tiles(figures: Figures) -> list[str]:
-    spared = "would be spared" if figures.is_forecast else "spared"
     values = {
         "requests": figures.requests,
         "pages": figures.pages,
         "distinct pages": figures.distinct,
-        spared: figures.spared,
+        "would be spared" if figures.is_forecast else "spared": figures.spared,
         "still fetched twice": figures.left,
-        "rules": len(figures.rules),
+        "rules in force": sum(rule.status == "active" for rule in figures.rules),
         "suspicious": figures.suspicions,
     }
     return [f"<div><dt>{name}</dt><dd>{number:,}</dd></div>" for name, number in values.items()]
 
 
 def _course_text(figures: Figures) -> str:
-    lines = list(dict.fromkeys(point.line for point in figures.course))
-    if len(lines) < 2:
+    if len(figures.course) < 2:
         return "How many distinct pages the crawl had after so many requests."
-    ends = {point.line: point for point in figures.course}
-    words = [
-        f"{name}: {end.distinct:,} after {end.requests:,} requests" for name, end in ends.items()
-    ]
-    return f"Distinct pages against requests. {'; '.join(words)}. The steeper line wastes less."
+    ends = {name: points[-1] for name, points in figures.course.items()}
+    words = [f"{name}, {pages:,} after {at:,} requests" for name, (at, pages) in ends.items()]
+    return f"Distinct pages against requests: {'; '.join(words)}. The steeper line wastes less."
 
 
 def _suspicious_text(figures: Figures) -> str:
@@ -184,24 +110,123 @@ def _suspicious_text(figures: Figures) -> str:
             "cannot be compared: the tests of learned rules stand for it."
         )
     shown = len(figures.suspicious)
-    first = f" The first {shown:,} of them are shown." if shown < figures.suspicions else ""
+    first = f" The first {shown:,} of them are kept." if shown < figures.suspicions else ""
     return (
-        f"{counted(figures.suspicions, 'merge')} to look at: different contents under one key, or a rule "
-        f"with evidence against it. A page may also have changed between two fetches.{first}"
+        f"{counted(figures.suspicions, 'merge')} to look at: different contents under one key, or "
+        "a rule with evidence against it. A page may also have changed between two fetches."
+        f"{first}"
     )
 
 
-def _data(figures: Figures) -> str:
-    """Return the tables as JSON that cannot end the element it stands in."""
-    tables = {
-        name: {
-            "caption": caption,
-            "columns": [{"name": heading, "kind": kind} for _, heading, kind in columns],
-            "rows": [
-                [getattr(row, field) for field, _, _ in columns] for row in getattr(figures, name)
-            ],
-        }
-        for name, (caption, columns) in _COLUMNS.items()
-    }
-    text = json.dumps(tables, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
+# --- tables ---------------------------------------------------------------------------------
+
+#: Rows of a table that are shown. Nobody reads more, and a browser stays quick.
+MAX_ROWS = 1_000
+_LONGEST_URL = 160
+_NO_CHARACTER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_WEB = re.compile(r"https?://[^\s\"<>\\]+", re.IGNORECASE)
+
+
+def plain(text: str) -> str:
+    """Return *text* for a place in HTML; what is no character there becomes a mark."""
+    return escape(_NO_CHARACTER.sub("?", text))
+
+
+def _words(text: str) -> str:
+    return plain(" ".join(shortened(word, _LONGEST_URL) for word in placeholders(text.split(" "))))
+
+
+def _urls(urls: Sequence[str]) -> str:
+    return "<br>".join(map(_link, urls, placeholders(urls)))
+
+
+def _link(url: str, masked: str) -> str:
+    shown = plain(shortened(masked, _LONGEST_URL))
+    if url != masked or not url.isprintable() or not _WEB.fullmatch(url):
+        return shown
+    return f'<a href="{plain(url)}" rel="noopener noreferrer" target="_blank">{shown}</a>'
+
+
+def _rule(texts: tuple[str, str, str]) -> str:
+    sentence, name, note = texts
+    details = filter(None, (name.partition(" [")[0], note))
+    return _words(sentence) + "".join(f"<small>{_words(text)}</small>" for text in details)
+
+
+#: How the cells of a column are written, by its kind, which is also their class.
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "text": _words,
+    "urls": _urls,
+    "rule": _rule,
+    "number": lambda number: "" if number is None else f"{number:,}",
+    "share": lambda share: "" if share is None else percent(share),
+}
+_PAIR = ("two URLs that count as one", "urls", "one other")
+#: The caption of each table, and its columns: heading, kind, and what of a row they show.
+_TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
+    "suspicious": (
+        "Merges to look at first",
+        (("why", "text", "reason"), _PAIR, ("by", "text", "rules")),
+    ),
+    "rules": (
+        "Rules, those that spared most first",
+        (
+            ("rule", "rule", "sentence rule note"),
+            ("spared", "number", "spared"),
+            ("status", "text", "status"),
+            ("learned from", "text", "source"),
+            ("for it", "number", "support"),
+            ("against", "number", "conflicts"),
+            ("may be wrong", "share", "upper"),
+            ("tests passed", "number", "tested"),
+            _PAIR,
+        ),
+    ),
+    "hosts": (
+        "Hosts, those with most requests first",
+        (
+            ("host", "text", "host"),
+            *(
+                (name, "number", name)
+                for name in ("requests", "pages", "distinct", "spared", "left")
+            ),
+        ),
+    ),
+    "patterns": (
+        "Looks of pages with contents that came before",
+        (
+            ("look", "text", "pattern"),
+            ("left", "number", "redundant"),
+            ("of pages", "number", "pages"),
+            ("two URLs with one content", "urls", "one other"),
+        ),
+    ),
+    "groups": (
+        "Contents, those with most URLs first",
+        (
+            ("URLs", "number", "pages"),
+            ("hosts of these", "number", "hosts"),
+            ("the first of them", "urls", "examples"),
+        ),
+    ),
+}
+
+
+def _table(name: str, rows: Sequence[Any]) -> str:
+    if not rows:
+        return '<p class="note">There is nothing to show.</p>'
+    caption, columns = _TABLES[name]
+    if len(rows) > MAX_ROWS:
+        caption += f": the first {MAX_ROWS:,} of {len(rows):,}"
+    heads = "".join(f'<th scope="col" class="{kind}">{head}</th>' for head, kind, _ in columns)
+    cells = [(kind, _WRITERS[kind], attrgetter(*names.split())) for _, kind, names in columns]
+    body = []
+    for row in rows[:MAX_ROWS]:
+        written = (f'<td class="{kind}">{write(of(row))}</td>' for kind, write, of in cells)
+        body.append(f"<tr>{''.join(written)}</tr>\n")
+    return (
+        f'<div class="table" data-table="{name}">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
+        f"<table><caption>{caption}</caption><thead><tr>{heads}</tr></thead>"
+        f"<tbody>\n{''.join(body)}</tbody></table></div></div>"
+    )

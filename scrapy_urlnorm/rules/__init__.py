@@ -1,56 +1,89 @@
 """The catalogue: every normalization rule, once, in the order in which they run.
 
-A rule is a pure function ``(Url, option) -> Url`` that returns its argument itself when there is
-nothing to do. The names and classes are those of the article "URI normalization": a rule is
+The names and classes of the rules are those of the article "URI normalization": a rule is
 ``preserving`` (RFC 3986 proves the two URLs equivalent), ``usually`` preserving, or ``changing``.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from scrapy_urlnorm.rules import host, options, path, plain, query, sessions, syntax
+from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.rules import escapes, host, options, path, query, sessions
+from scrapy_urlnorm.rules.data import IndexNames
+from scrapy_urlnorm.rules.options import one_of, switch
+from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy_urlnorm.url import Url
+
+    Recorder = Callable[[str, Url, Url, str], None]
+    #: Tells, by the name of a parameter, the tests of its value on which a rule depends; name and
+    #: value as they are written. There are none for most names.
+    ValueTests = Callable[[str], Sequence[Callable[[str], bool]]]
 
 PROFILES = ("safe", "default", "aggressive")
 
-Need = Literal["untidy escape", "query", "fragment"]
-NEEDS: tuple[Need, ...] = ("untidy escape", "query", "fragment")
+Part = Literal["url", "head", "path", "query", "fragment"]
+_PROVED, _CHANGING = "preserving", "changing"
+_NOT_SAFE, _STRENGTHS = (False, True, True), (False, "sure", "likely")
+
+
+def _every_end(_: object) -> Iterable[str]:
+    return ("",)
+
+
+def _no_end(_: object) -> Iterable[str]:
+    return ()
+
+
+def _no_values(_: object) -> ValueTests:
+    return lambda name: ()
 
 
 @dataclass(frozen=True)
 class Rule:
     """One row of the catalogue: all that the package knows about a rule.
 
-    ``compile`` turns an option as people write it into what ``apply`` takes. It raises
-    ``ConfigError`` for an option that it does not know. ``safe``, ``default`` and ``aggressive``
-    hold the option that each profile uses, ``False`` where the profile leaves the rule out.
+    ``change`` is the rule, a pure function of a part of a URL and of the option. It returns the
+    part as it should be: of ``path`` a text; of ``query`` and ``fragment``, which it gets where
+    they are there, a text or ``None``; of ``head`` (scheme and authority) and of ``url`` (all of
+    it) a `Url`, itself where there is nothing to do.
 
-    ``plain_when`` says which URLs the fast path may answer without running the rule, in a word of
-    :mod:`~scrapy_urlnorm.rules.plain`. A rule without a word switches the fast path off.
+    ``compile`` turns an option as people write it into the one that ``change`` takes. It raises
+    ``ConfigError`` for an option that it does not know. ``profiles`` holds the options that the
+    :data:`PROFILES` use, ``False`` where a profile leaves the rule out. Without it, every profile
+    uses a ``preserving`` rule, and none another.
 
-    ``needs`` names a part without which a URL gives the rule nothing to do. ``settles`` is true
-    if earlier rules need not run again after this one changed the URL. A ``key_only`` rule makes
-    keys equal but may spoil a URL that is then fetched.
+    A ``key_only`` rule makes keys equal but may spoil a URL that is then fetched.
+
+    The fast path (:mod:`~scrapy_urlnorm.fast_key`) has the rules run on heads, paths and sets of
+    names, and keeps the answers. What it may assume of a plain URL:
+
+    - ``ends`` tells, by the option, how the paths end on which a rule on paths may act, besides
+      those that are empty, or have an escape or two slashes in a row; without it, on none;
+    - ``values`` tells, by the option, which values of parameters a rule looks at, where not all is
+      decided by their names. A rule on queries or on whole URLs without it switches the fast path
+      off: so a new rule is right, and fast as soon as it has them;
+    - ``edit`` is what a rule on whole URLs does to a path without ``;``.
     """
 
     name: str
     semantics: str
-    apply: Callable[[Url, Any], Url]
-    compile: options.Compiler
+    part: Part
+    change: Callable[[Any, Any], Any]
+    compile: options.Compiler = switch
+    profiles: tuple[object, object, object] | None = None
     _: KW_ONLY
-    safe: object = False
-    default: object = False
-    aggressive: object = False
-    plain_when: plain.Word | None = None
-    needs: Need | None = None
-    settles: bool = False
     key_only: bool = False
+    ends: Callable[[Any], Iterable[str]] | None = _every_end
+    values: Callable[[Any], ValueTests] | None = None
+    edit: Callable[[str, Any], str] | None = None
 
     @property
     def summary(self) -> str:
@@ -60,240 +93,215 @@ class Rule:
     @property
     def documentation(self) -> str:
         """The docstring of the rule: what it does, before -> after, semantics, source."""
-        return (self.apply.__doc__ or "").strip()
+        return (self.change.__doc__ or "").strip()
 
     def option(self, profile: str) -> object:
         """Return the option that *profile* uses for this rule."""
-        return {"safe": self.safe, "default": self.default, "aggressive": self.aggressive}[profile]
+        if self.profiles is None:
+            return self.semantics == _PROVED
+        return self.profiles[PROFILES.index(profile)]
+
+    @cached_property
+    def apply(self) -> Callable[[Url, Any], Url]:
+        """The rule as a function of a URL and the option; returns the URL itself to leave it."""
+        change = self.change
+
+        def on_path(url: Url, option: Any) -> Url:
+            path = change(url.path, option)
+            return url if path == url.path else url.with_path(path)
+
+        def on_query(url: Url, option: Any) -> Url:
+            query = url.query
+            if query is None or (new := change(query, option)) == query:
+                return url
+            return url.with_query(new)
+
+        def on_fragment(url: Url, option: Any) -> Url:
+            fragment = url.fragment
+            if fragment is None or (new := change(fragment, option)) == fragment:
+                return url
+            return url._replace(fragment=new)
+
+        parts = {"path": on_path, "query": on_query, "fragment": on_fragment}
+        return parts.get(self.part, change)
 
 
-def _everywhere(
-    name: str,
-    apply: Callable[[Url, Any], Url],
-    plain_when: plain.Word,
-    needs: Need | None = None,
-) -> Rule:
-    """Return the row of a rule that RFC 3986 proves: every profile uses it."""
-    return Rule(
-        name,
-        "preserving",
-        apply,
-        options.switch,
-        safe=True,
-        default=True,
-        aggressive=True,
-        plain_when=plain_when,
-        needs=needs,
-    )
+def _aggressive(option: object) -> tuple[object, object, object]:
+    return False, False, option
 
 
 RULES: tuple[Rule, ...] = (
     # Before all rules on single parameters: this one decides where parameters begin.
-    Rule(
-        "decode-html-amp",
-        "changing",
-        query.decode_html_amp,
-        options.switch,
-        plain_when=plain.no_entity,
-        needs="query",
-    ),
+    Rule("decode-html-amp", _CHANGING, "query", query.decode_html_amp, values=_no_values),
     # Escapes first, so that every later rule meets one spelling of a character ("%2e%2e").
-    _everywhere("uppercase-escapes", syntax.uppercase_escapes, plain.always, needs="untidy escape"),
-    _everywhere("decode-unreserved", syntax.decode_unreserved, plain.always, needs="untidy escape"),
+    Rule("uppercase-escapes", _PROVED, "url", escapes.uppercase_escapes, values=_no_values),
+    Rule("decode-unreserved", _PROVED, "url", escapes.decode_unreserved, values=_no_values),
     # After decoding: an escaped letter in a host may be a capital.
-    _everywhere("lowercase-scheme-host", host.lowercase_scheme_host, plain.always),
-    Rule(
-        "remove-host-dot",
-        "changing",
-        host.remove_host_dot,
-        options.switch,
-        plain_when=plain.always,
-    ),
+    Rule("lowercase-scheme-host", _PROVED, "head", host.lowercase_scheme_host),
+    Rule("remove-host-dot", _CHANGING, "head", host.remove_host_dot),
     # After the case mapping: UTS 46 maps other scripts' digits to ASCII ones.
-    _everywhere("normalize-ip-host", host.normalize_ip_host, plain.always),
+    Rule("normalize-ip-host", _PROVED, "head", host.normalize_ip_host),
     # After the address has its one form, the one that the mapping lists.
     Rule(
-        "replace-ip-with-domain",
-        "changing",
-        host.replace_ip_with_domain,
-        options.ip_domains,
-        plain_when=plain.always,
+        "replace-ip-with-domain", _CHANGING, "head", host.replace_ip_with_domain, options.ip_domains
     ),
     # Before www: "m.www.example.com" loses both labels.
-    Rule(
-        "strip-mobile-host",
-        "changing",
-        host.strip_mobile_host,
-        options.switch,
-        plain_when=plain.always,
-    ),
-    Rule(
-        "www",
-        "changing",
-        host.www,
-        options.one_of("remove", "add"),
-        aggressive="remove",
-        plain_when=plain.always,
-    ),
-    _everywhere("remove-default-port", host.remove_default_port, plain.always),
+    Rule("strip-mobile-host", _CHANGING, "head", host.strip_mobile_host),
+    Rule("www", _CHANGING, "head", host.www, one_of("remove", "add"), _aggressive("remove")),
+    Rule("remove-default-port", _PROVED, "head", host.remove_default_port),
     # After the default port: a port that is still there names one of two servers.
     Rule(
-        "force-scheme",
-        "changing",
-        host.force_scheme,
-        options.one_of("http", "https"),
-        aggressive="http",
-        plain_when=plain.always,
+        "force-scheme", _CHANGING, "head", host.force_scheme, one_of("http", "https"),
+        _aggressive("http"),
     ),
+    Rule("remove-userinfo", _CHANGING, "head", host.remove_userinfo),
+    Rule("add-root-slash", _PROVED, "path", path.add_root_slash, ends=_no_end),
+    Rule("remove-dot-segments", _PROVED, "path", path.remove_dot_segments, ends=None),
     Rule(
-        "remove-userinfo",
-        "changing",
-        host.remove_userinfo,
-        options.switch,
-        plain_when=plain.always,
-    ),
-    _everywhere("add-root-slash", syntax.add_root_slash, plain.root_slash_is_added),
-    _everywhere("remove-dot-segments", syntax.remove_dot_segments, plain.always),
-    Rule(
-        "decode-path-reserved",
-        "changing",
-        path.decode_path_reserved,
-        options.switch,
-        default=True,
-        aggressive=True,
-        key_only=True,
-        plain_when=plain.escapes_are_decoded(path.decode_reserved),
+        "decode-path-reserved", _CHANGING, "url", path.decode_path_reserved, switch, _NOT_SAFE,
+        key_only=True, ends=_no_end, values=_no_values, edit=path.decode_reserved,
     ),
     # After all rules that merge what stock Scrapy merges: "/(S(...))/.." has to be "/" first.
     # Before the index: "index.jsp;jsessionid=...".
     Rule(
-        "remove-session-ids",
-        "changing",
-        sessions.remove_session_ids,
-        options.session_ids,
-        default="sure",
-        aggressive="likely",
-        plain_when=plain.session_ids,
+        "remove-session-ids", _CHANGING, "url", sessions.remove_session_ids, options.session_ids,
+        _STRENGTHS, values=lambda sessions: sessions.value_tests,
     ),
     # After the dot segments: "/a//../b" is "/a/b", not "/b".
     Rule(
-        "remove-duplicate-slashes",
-        "changing",
-        path.remove_duplicate_slashes,
-        options.switch,
-        aggressive=True,
-        plain_when=plain.path_is_edited(path.with_single_slashes, ends=lambda _: ()),
+        "remove-duplicate-slashes", _CHANGING, "path", path.remove_duplicate_slashes, switch,
+        _aggressive(True), ends=_no_end,
     ),
-    Rule(
-        "lowercase-path",
-        "changing",
-        path.lowercase_path,
-        options.switch,
-        plain_when=plain.path_is_edited(path.in_lower_case),
-    ),
-    # No word for plain URLs: a path or a query may bear its marks in too many ways.
-    Rule("strip-amp", "changing", path.strip_amp, options.switch),
+    Rule("lowercase-path", _CHANGING, "path", path.lowercase_path),
+    # A path or a query may bear its marks in too many ways for the fast path.
+    Rule("strip-amp", _CHANGING, "url", path.strip_amp),
     # After lower-casing: index names are compared letter by letter.
     Rule(
-        "remove-directory-index",
-        "changing",
-        path.remove_directory_index,
-        options.index_names,
-        aggressive=True,
-        plain_when=plain.path_is_edited(
-            path.without_index, ends=lambda names: (f"/{name}" for name in names)
-        ),
+        "remove-directory-index", _CHANGING, "path", path.remove_directory_index,
+        options.index_names, _aggressive(True), ends=IndexNames.endings,
     ),
     # After the index, which leaves a slash behind.
     Rule(
-        "trailing-slash",
-        "usually",
-        path.trailing_slash,
-        options.one_of("remove", "add"),
-        aggressive="remove",
-        plain_when=plain.path_is_edited(
-            path.with_last_slash, ends=lambda mode: ["/" if mode == "remove" else ""]
-        ),
+        "trailing-slash", "usually", "path", path.trailing_slash, one_of("remove", "add"),
+        _aggressive("remove"), ends=lambda mode: ("/",) if mode == "remove" else ("",),
     ),
     Rule(
-        "keep-params",
-        "changing",
-        query.keep_params,
-        options.names,
-        plain_when=plain.names_decide,
-        needs="query",
-        settles=True,
+        "keep-params", _CHANGING, "query", query.keep_params, options.names, values=_no_values
     ),
     Rule(
-        "drop-params",
-        "changing",
-        query.drop_params,
-        options.dropped_params,
-        default="sure",
-        aggressive="likely",
-        plain_when=plain.names_decide,
-        needs="query",
-        settles=True,
+        "drop-params", _CHANGING, "query", query.drop_params, options.dropped_params, _STRENGTHS,
+        values=_no_values,
     ),
     Rule(
-        "drop-default-params",
-        "changing",
-        query.drop_default_params,
-        options.default_values,
-        plain_when=plain.default_values,
-        needs="query",
-        settles=True,
+        "drop-default-params", _CHANGING, "query", query.drop_default_params,
+        options.default_values, values=query.default_value_tests,
     ),
     # After dropping: there is less to encode and to sort.
     Rule(
-        "form-encode-query",
-        "changing",
-        query.form_encode_query,
-        options.switch,
-        default=True,
-        aggressive=True,
-        key_only=True,
-        plain_when=plain.query_is_form_encoded,
-        needs="query",
-        settles=True,
+        "form-encode-query", _CHANGING, "query", query.form_encode_query, switch, _NOT_SAFE,
+        key_only=True, values=_no_values,
     ),
     # After encoding: equal pairs have equal text by now.
     Rule(
-        "sort-query",
-        "changing",
-        query.sort_query,
-        options.sort_mode,
-        default="pairs",
-        aggressive="pairs",
-        plain_when=plain.names_decide,
-        needs="query",
-        settles=True,
+        "sort-query", _CHANGING, "query", query.sort_query, one_of("pairs", "stable"),
+        (False, "pairs", "pairs"), values=_no_values,
     ),
     # After all rules that may empty the query.
     Rule(
-        "remove-empty-query",
-        "changing",
-        query.remove_empty_query,
-        options.switch,
-        default=True,
-        aggressive=True,
-        plain_when=plain.empty_query_is_removed,
-        needs="query",
-        settles=True,
+        "remove-empty-query", _CHANGING, "query", query.remove_empty_query, switch, _NOT_SAFE,
+        values=_no_values,
     ),
     Rule(
-        "remove-fragment",
-        "changing",
-        syntax.remove_fragment,
-        options.kept_fragments,
-        default=True,
-        aggressive=True,
-        plain_when=plain.fragment_is_removed,
-        needs="fragment",
+        "remove-fragment", _CHANGING, "fragment", query.remove_fragment, options.kept_fragments,
+        _NOT_SAFE,
     ),
-)
+)  # fmt: skip
 
 RULE_NAMES = tuple(rule.name for rule in RULES)
 """The names of the catalogue, in the order of :data:`RULES`."""
 
-__all__ = ["NEEDS", "PROFILES", "RULES", "RULE_NAMES", "Rule"]
+_MOST_SITES = 1_024  # sites whose own catalogue is kept
+_LONGEST_OPTIONS = 65_536  # characters of JSON
+
+
+class Catalogue:
+    """The rules that are on with their options, compiled once and shared by normalizers.
+
+    ``options`` holds the options as JSON has them, ``compiled`` as the rules take them, both by
+    the names of the rules that are on. Raises ``ConfigError``, naming the rule, for an option that
+    it does not take, for a profile or a rule that does not exist.
+    """
+
+    __slots__ = ("_of_sites", "_steps", "compiled", "options")
+
+    def __init__(self, profile: str, rules: Mapping[str, object]) -> None:
+        """Take the options of *rules*, for other rules those of *profile*."""
+        if profile not in PROFILES:
+            raise ConfigError(f"{profile!r} is not a profile; accepted: {', '.join(PROFILES)}")
+        if not isinstance(rules, Mapping):
+            accepted = "a mapping of rule names to True, False or an option"
+            raise ConfigError(f"{rules!r} is not {accepted}")
+        if unknown := [name for name in rules if name not in RULE_NAMES]:
+            hint, known = did_you_mean(str(unknown[0]), RULE_NAMES), ", ".join(RULE_NAMES)
+            raise ConfigError(f"{unknown[0]!r} is not a rule{hint} Known rules: {known}")
+        self.options: dict[str, Any] = {}
+        self.compiled: dict[str, Any] = {}
+        for rule in RULES:
+            option = rules.get(rule.name, rule.option(profile))
+            if option is False or option is None:
+                continue
+            try:
+                self.options[rule.name], self.compiled[rule.name] = rule.compile(option)
+            except ConfigError as error:
+                raise ConfigError(f"rule {rule.name!r}: {error}") from None
+        self._steps = [(rule, rule.apply, self.compiled[rule.name]) for rule in self.rules()]
+        self._of_sites: BoundedCache[Catalogue] = BoundedCache(
+            lambda text: Catalogue("safe", self.all_options() | json.loads(text)),
+            most=_MOST_SITES,
+            longest=_LONGEST_OPTIONS,
+        )
+
+    def rules(self) -> list[Rule]:
+        """Return the rules that are on, in the order in which they run."""
+        return [rule for rule in RULES if rule.name in self.compiled]
+
+    def all_options(self) -> dict[str, object]:
+        """Return an option for every rule of the catalogue: ``False`` for those that are off."""
+        return {rule.name: self.options.get(rule.name, False) for rule in RULES}
+
+    def changed(self, options: Mapping[str, object]) -> Catalogue:
+        """Return the catalogue of a site that has *options* of its own for some rules."""
+        return self._of_sites[json.dumps(options, sort_keys=True)]
+
+    def run(self, url: Url, record: Recorder | None = None) -> Url:
+        """Run each rule once on *url*; *record* is told rule, URL before and after, and reason."""
+        for rule, apply, option in self._steps:
+            new = apply(url, option)
+            if new is not url:
+                if record is not None:
+                    record(rule.name, url, new, rule.summary)
+                url = new
+        return url
+
+    def runner(self, part: Part) -> Callable[[Url], Url | None]:
+        """Return what runs the rules once on a URL of which only *part* is not as it should be.
+
+        It returns ``None`` where another run would change the result.
+        """
+        steps = [
+            (apply, option) for rule, apply, option in self._steps if rule.part in ("url", part)
+        ]
+
+        def run(url: Url) -> Url:
+            for apply, option in steps:
+                url = apply(url, option)
+            return url
+
+        def run_once(url: Url) -> Url | None:
+            new = run(url)
+            return new if new is url or run(new) == new else None
+
+        return run_once
+
+
+__all__ = ["PROFILES", "RULES", "RULE_NAMES", "Catalogue", "Rule"]

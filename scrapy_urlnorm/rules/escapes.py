@@ -1,8 +1,7 @@
-"""Percent-escapes: expressions that find them, and functions that write and read them.
+"""Percent-escapes: expressions that find them, functions that write and read them, two rules.
 
 An escape is ``%`` and two hex digits (RFC 3986, section 2.1). The functions here work on the text
-of one component; the rules that use them are in :mod:`~scrapy_urlnorm.rules.syntax`,
-:mod:`~scrapy_urlnorm.rules.path` and :mod:`~scrapy_urlnorm.rules.query`.
+of one component.
 """
 
 from __future__ import annotations
@@ -13,8 +12,10 @@ from binascii import unhexlify
 from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
+from scrapy_urlnorm.url import Url
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
 # Possessive repetition (Python 3.11) fails faster; without it the expressions match the same.
 _POSSESSIVE = "+" if sys.version_info >= (3, 11) else ""
@@ -22,80 +23,29 @@ MANY, MAYBE = f"*{_POSSESSIVE}", f"?{_POSSESSIVE}"
 
 #: The inside of a character class: what is never escaped (RFC 3986, section 2.3).
 UNRESERVED = r"A-Za-z0-9._~\-"
-_UNRESERVED_BYTES = frozenset(b"-.0123456789_~") | {*range(0x41, 0x5B), *range(0x61, 0x7B)}
-#: The reserved characters that stock Scrapy decodes in a path.
-DECODED_IN_PATH = frozenset(b":@!$&'()*+,=[]")
-_LOWER_CASE = "[0-9A-F][a-f]|[a-f][0-9A-Fa-f]"  # two hex digits, one of them in lower case
-
-
-def escape_of(characters: Iterable[int], *, any_case: bool = False) -> str:
-    """Return an expression for the escape of each of these bytes.
-
-    Its hex digits are in upper case, or in either with *any_case*.
-
-    >>> escape_of(b"!-.")
-    '%(?:[2][1DE])'
-    >>> escape_of(b" -.@", any_case=True)
-    '%(?:[2][0DdEe]|[4][0])'
-    """
-    second_digits: dict[str, str] = {}
-    for byte in sorted(characters):
-        first, second = f"{byte >> 4:X}", f"{byte & 15:X}"
-        second_digits[first] = second_digits.get(first, "") + second
-    first_digits: dict[str, str] = {}  # those that have the same second digits
-    for first, second in second_digits.items():
-        first_digits[second] = first_digits.get(second, "") + first
-
-    pairs = (f"[{first}][{second}]" for second, first in first_digits.items())
-    alternatives = "|".join(pairs)
-    if any_case:
-        alternatives = re.sub("[A-F]", lambda letter: letter[0] + letter[0].lower(), alternatives)
-    return f"%(?:{alternatives})"
-
-
-def text_of(characters: str, escape: str) -> str:
-    """Return an expression for any text of these characters and escapes.
-
-    *characters* is the inside of a character class. The form of the expression takes linear time.
-    """
-    return f"[{characters}]{MANY}(?:{escape}[{characters}]{MANY}){MANY}"
-
-
-_RESERVED_BYTES = frozenset(range(256)) - _UNRESERVED_BYTES
 #: The escapes, in upper case, of all bytes but those of unreserved characters ...
-ESCAPE = escape_of(_RESERVED_BYTES)
+ESCAPE = "%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])"
 #: ... and but that of the space, for which an HTML form writes "+".
-ESCAPE_IN_FORM = escape_of(_RESERVED_BYTES - {0x20})
-#: A name or a value as an HTML form writes it.
-FORM_TOKEN = text_of(UNRESERVED + "+", ESCAPE_IN_FORM)
+ESCAPE_IN_FORM = ESCAPE.replace("2[0-9", "2[1-9")
+#: A name or a value as an HTML form writes it. The form of the expression takes linear time.
+FORM_TOKEN = f"[{UNRESERVED}+]{MANY}(?:{ESCAPE_IN_FORM}[{UNRESERVED}+]{MANY}){MANY}"
 #: Finds a ``%`` that does not begin one of :data:`ESCAPE`.
 find_bad_escape = re.compile(f"(?!{ESCAPE})%").search
 
-# --- upper case -----------------------------------------------------------------------------
-
-_ESCAPES_IN_LOWER_CASE = re.compile(f"(?:%(?:{_LOWER_CASE}))+")
-
-
-def with_upper_case_escapes(text: str) -> str:
-    """Return *text* with the hex digits of its escapes in upper case."""
-    return _ESCAPES_IN_LOWER_CASE.sub(_upper, text)
-
-
-def _upper(match: re.Match[str]) -> str:
-    return match[0].upper()
-
-
-# --- decoding unreserved characters ---------------------------------------------------------
-
-_UNRESERVED_ESCAPE = re.compile(escape_of(_UNRESERVED_BYTES, any_case=True))
+_ESCAPES_IN_LOWER_CASE = re.compile("(?:%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]))+")
+_UNRESERVED_ESCAPE = re.compile("%(?:2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|5[0-9AaFf]|7[0-9AaEe])")
+# Of ":@!$&'()*+,=[]", which stock Scrapy decodes in a path.
+_RESERVED_ESCAPE_IN_PATH = re.compile("%(?:2[146-9A-Ca-c]|3[AaDd]|40|5[BbDd])")
 # A stray "%" before what decodes to two hex digits: decoding them would forge an escape.
 _FORGERY = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6]){2}")
 _FORGERY_OR_ESCAPE = re.compile(f"{_FORGERY.pattern}|{_UNRESERVED_ESCAPE.pattern}")
 _HEX_DIGITS = frozenset("0123456789ABCDEFabcdef")
 _ESCAPED_HEX_DIGITS = {f"{ord(digit):02X}": digit for digit in _HEX_DIGITS}
-#: Found in every text whose escapes :func:`with_upper_case_escapes` or
-#: :func:`without_unreserved_escapes` would change.
-UNTIDY_ESCAPE = re.compile(f"%(?:{_LOWER_CASE})|{_UNRESERVED_ESCAPE.pattern}")
+
+
+def with_upper_case_escapes(text: str) -> str:
+    """Return *text* with the hex digits of its escapes in upper case."""
+    return _ESCAPES_IN_LOWER_CASE.sub(lambda match: match[0].upper(), text)
 
 
 def without_unreserved_escapes(text: str) -> str:
@@ -148,65 +98,73 @@ def _hex_digit(characters: list[str], end: int) -> tuple[str, int]:
     return "", end
 
 
-# --- decoding reserved characters in a path -------------------------------------------------
+def _on_every_component(url: Url, change: Callable[[str], str]) -> Url:
+    if not any(part and "%" in part for part in url):
+        return url
+    changed = Url._make(change(part) if part and "%" in part else part for part in url)
+    return url if changed == url else changed
 
-_RESERVED_ESCAPE_IN_PATH = re.compile(escape_of(DECODED_IN_PATH, any_case=True))
+
+def uppercase_escapes(url: Url, _: object = True) -> Url:
+    """Write the hex digits of percent-escapes in upper case.
+
+    http://example.com/a%c2%b1b -> http://example.com/a%C2%B1b
+
+    Semantics: preserving; the digits of an escape are case-insensitive.
+    Source: RFC 3986, section 6.2.2.1
+    """
+    return _on_every_component(url, with_upper_case_escapes)
+
+
+def decode_unreserved(url: Url, _: object = True) -> Url:
+    """Decode the escapes of letters, digits, ``-``, ``.``, ``_`` and ``~``.
+
+    http://example.com/%7Efoo -> http://example.com/~foo
+
+    Semantics: preserving; for these characters alone the escape and the character are the same
+    data. Everything else, ``%25`` first of all, stays as it is, and so do escapes whose decoding
+    would forge another with a stray ``%`` in front of them (``%%34%31``).
+    Source: RFC 3986, sections 2.3, 2.4 and 6.2.2.2
+    """
+    return _on_every_component(url, without_unreserved_escapes)
 
 
 def without_reserved_escapes(text: str) -> str:
-    """Return *text*, of a path, with the escapes of :data:`DECODED_IN_PATH` decoded."""
-    return _RESERVED_ESCAPE_IN_PATH.sub(_decode, text)
-
-
-def _decode(match: re.Match[str]) -> str:
-    return chr(int(match[0][1:], 16))
+    """Return *text*, of a path, with the reserved characters decoded that stock Scrapy decodes."""
+    return _RESERVED_ESCAPE_IN_PATH.sub(lambda match: chr(int(match[0][1:], 16)), text)
 
 
 # --- names and values of a query ------------------------------------------------------------
 
 _IN_FORM = re.compile(FORM_TOKEN)
-_ESCAPE_OR_UNSAFE = re.compile(r"%(?:[0-9A-Fa-f]{2})?|[^A-Za-z0-9._~+%-]")
-# Every ASCII character and every escape, in both cases, to what form encoding writes for it.
-_FORM_OF_BYTE = {byte: quote_plus(chr(byte)) for byte in range(128) if chr(byte) not in "+%"}
-_FORM_OF_TEXT = {chr(byte): quote_plus(chr(byte)) for byte in range(128)} | {
-    f"%{high}{low}": quote_plus(bytes.fromhex(high + low))
-    for high in _HEX_DIGITS
-    for low in _HEX_DIGITS
-}
+_FORM_OF_BYTE = {byte: quote_plus(chr(byte)) for byte in range(128) if byte != ord("+")}
+#: A query that is written as an HTML form would send it.
+FORM_QUERY = rf"{FORM_TOKEN}={FORM_TOKEN}(?:&{FORM_TOKEN}={FORM_TOKEN}){MANY}"
+is_form_encoded = re.compile(FORM_QUERY).fullmatch
 _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 
 
-def form_encoded_often(text: str) -> str:
-    """Return *text* with those characters encoded that most often need it.
-
-    Where the result is form-encoded, it is that of *text*: a stray ``%`` before one of these
-    characters is still a stray one. To look for six characters is several times faster than to
-    look at each.
-    """
-    return (
-        text.replace("/", "%2F")
-        .replace(":", "%3A")
-        .replace("%20", "+")
-        .replace(",", "%2C")
-        .replace("|", "%7C")
-        .replace(";", "%3B")
-    )
+def form_encoded(query: str) -> str:
+    """Return *query* as an HTML form would send it: ``name=value`` between ``&``, no empty pair."""
+    # To encode the six characters that most often need it is several times faster than to look at
+    # each. It changes nothing else: a stray "%" before one of them is still a stray one.
+    query = query.replace("/", "%2F").replace(":", "%3A").replace("%20", "+")
+    query = query.replace(",", "%2C").replace("|", "%7C").replace(";", "%3B")
+    if is_form_encoded(query):
+        return query
+    pieces = [piece for piece in query.split("&") if piece]
+    encoded = {piece: _form_pair(*piece.partition("=")) for piece in set(pieces)}
+    return "&".join([encoded[piece] for piece in pieces])
 
 
-def form_encoded_token(text: str) -> str:
-    """Return a name or a value of a query as an HTML form writes it."""
+def _form_pair(name: str, _: str, value: str) -> str:
+    return f"{_form_token(name)}={_form_token(value)}"
+
+
+def _form_token(text: str) -> str:
     if _IN_FORM.fullmatch(text):
         return text
-    often = form_encoded_often(text).replace("=", "%3D")
-    if _IN_FORM.fullmatch(often):
-        return often
-    if "%" not in text:
-        return text.translate(_FORM_OF_BYTE)
-    return _ESCAPE_OR_UNSAFE.sub(_form_encode_match, text)
-
-
-def _form_encode_match(match: re.Match[str]) -> str:
-    return _FORM_OF_TEXT[match[0]]
+    return quote_plus(token_bytes(text)) if "%" in text else text.translate(_FORM_OF_BYTE)
 
 
 def decode_token(text: str) -> str:
@@ -229,8 +187,4 @@ def token_bytes(text: str) -> bytes:
 
 
 def _unquote(text: str) -> bytes:
-    return _ESCAPES.sub(_unhexlify, text.encode())
-
-
-def _unhexlify(match: re.Match[bytes]) -> bytes:
-    return unhexlify(match[0].replace(b"%", b""))
+    return _ESCAPES.sub(lambda match: unhexlify(match[0].replace(b"%", b"")), text.encode())

@@ -1,13 +1,16 @@
-"""Rules on scheme and authority: case, IDN, ports, IP addresses, www and other labels."""
+"""Rules on scheme and authority: case, international hosts, ports, IP addresses, labels."""
 
 from __future__ import annotations
 
+import re
+import struct
+from functools import lru_cache
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
 
-from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
+from scrapy_urlnorm.domains import MAX_HOST, MAX_LABEL, registrable_domain
 from scrapy_urlnorm.rules.escapes import with_upper_case_escapes
-from scrapy_urlnorm.rules.idn import to_ascii
-from scrapy_urlnorm.rules.ip import canonical_ipv4, canonical_ipv6
 from scrapy_urlnorm.url import DEFAULT_PORTS
 
 if TYPE_CHECKING:
@@ -25,9 +28,7 @@ def lowercase_scheme_host(url: Url, _: object = True) -> Url:
     browsers) maps every spelling of an international host to one ASCII form.
     Source: RFC 3986, sections 3.2.2 and 6.2.2.1; https://url.spec.whatwg.org/#concept-domain-to-ascii
     """
-    scheme, host = url.scheme, url.host
-    assert scheme is not None
-    assert host is not None
+    scheme, host = url.scheme or "", url.host or ""
     new_scheme = scheme if scheme.islower() else scheme.lower()
     new_host = canonical_host(host)
     if new_scheme == scheme and new_host == host:
@@ -40,7 +41,7 @@ def canonical_host(host: str) -> str:
     if host.isascii() and "%" not in host:
         return host.lower()
     if host[:1] != "[" and len(host) <= 4 * MAX_HOST:
-        ascii_host = to_ascii(host)
+        ascii_host = _to_ascii(host)
         if ascii_host is not None:
             return ascii_host
     # RFC 3986 wants letters in lower case but the digits of escapes in upper case.
@@ -58,9 +59,7 @@ def normalize_ip_host(url: Url, _: object = True) -> Url:
     address inside IPv6 is written in hexadecimal, as browsers do.
     Source: RFC 5952, section 4; https://url.spec.whatwg.org/#concept-ipv4-parser
     """
-    host = url.host
-    assert host is not None
-    new: str | None = None
+    host, new = url.host or "", None
     if host[:1] == "[":
         new = canonical_ipv6(host)
     elif url.scheme in DEFAULT_PORTS:
@@ -125,8 +124,7 @@ def www(url: Url, mode: str = "remove") -> Url:
     Semantics: changing; the two names may be different sites.
     Source: the article "URI normalization", "Removing or adding www as the first domain label"
     """
-    host = url.host
-    assert host is not None
+    host = url.host or ""
     new = _strip_labels(host, ("www.",)) if mode == "remove" else _add_www(host)
     return url if new == host else url._replace(host=new)
 
@@ -139,8 +137,7 @@ def strip_mobile_host(url: Url, _: object = True) -> Url:
     Semantics: changing; the mobile site may show less or other pages.
     Source: convention of sites that serve phones under a host of their own
     """
-    host = url.host
-    assert host is not None
+    host = url.host or ""
     new = _strip_labels(host, ("m.", "mobile."))
     return url if new == host else url._replace(host=new)
 
@@ -154,8 +151,7 @@ def remove_host_dot(url: Url, _: object = True) -> Url:
     compare the Host header as text.
     Source: RFC 3986, section 3.2.2; RFC 1034, section 3.1
     """
-    host = url.host
-    assert host is not None
+    host = url.host or ""
     return url._replace(host=host.rstrip(".")) if host.endswith(".") and host.strip(".") else url
 
 
@@ -192,3 +188,100 @@ def _has_site(host: str) -> bool:
         return False
     domain = registrable_domain(host)
     return "." in domain and all(domain.split("."))
+
+
+# --- international hosts --------------------------------------------------------------------
+
+# https://url.spec.whatwg.org/#forbidden-domain-code-point
+_FORBIDDEN = re.compile(r"[\x00-\x20\"#%/:<>?@\[\\\]^`{|}\x7f]")
+
+
+@lru_cache(maxsize=4_096)
+def _to_ascii(host: str) -> str | None:
+    """Return *host* by the URL Standard's "domain to ASCII", or ``None`` where it fails.
+
+    Escapes are decoded first; the mapping is UTS 46, non-transitional, without the rules on
+    hyphens and lengths. https://url.spec.whatwg.org/#concept-domain-to-ascii
+    """
+    import idna
+
+    try:
+        text = unquote_to_bytes(host).decode()
+        mapped = idna.uts46_remap(text, std3_rules=False, transitional=False)
+        ascii_host = ".".join(_label_to_ascii(label) for label in mapped.split("."))
+    except UnicodeError:  # idna.IDNAError is one
+        return None
+    if not ascii_host or _FORBIDDEN.search(ascii_host):
+        return None
+    return ascii_host
+
+
+def _label_to_ascii(label: str) -> str:
+    if label.isascii():
+        return label
+    if len(label) > MAX_LABEL:  # no host name; to encode it takes time by the square of its length
+        raise UnicodeError(f"a label of {len(label)} characters")
+    return "xn--" + label.encode("punycode").decode("ascii")
+
+
+# --- IP addresses ---------------------------------------------------------------------------
+
+_NUMBER = re.compile(r"0[xX][0-9A-Fa-f]*|[0-9]+")
+_ZEROS = re.compile(r"\b0(?::0)+\b")
+_MAX_PARTS = 4
+
+
+def canonical_ipv6(host: str) -> str | None:
+    """Return *host* (with its brackets) as RFC 5952, section 4, writes it.
+
+    A zone (``%25eth0``) stays as it is. ``None`` if it is not an IPv6 address.
+    """
+    text, percent, zone = host[1:-1].partition("%")
+    try:
+        packed = IPv6Address(text).packed
+    except ValueError:
+        return None
+    text = ":".join(f"{group:x}" for group in struct.unpack("!8H", packed))
+    # Sections 4.2.2 and 4.2.3: "::" stands for the first longest run, never for a single group.
+    run = max(_ZEROS.finditer(text), key=lambda found: len(found[0]), default=None)
+    if run is not None:
+        text = f"{text[: run.start()].rstrip(':')}::{text[run.end() :].lstrip(':')}"
+    return f"[{text}{percent}{zone}]"
+
+
+def canonical_ipv4(host: str) -> str | None:
+    """Return *host* as four decimal numbers if a client reads it as an IPv4 address.
+
+    One to four parts, each decimal, octal or hexadecimal
+    (https://url.spec.whatwg.org/#concept-ipv4-parser). ``None`` for a name, and for numbers
+    that are no address (``256.1.1.1``), which a client refuses.
+    """
+    # A cheap test for names: an address ends in a digit, a hex digit after 0x, or a dot.
+    last = host[-2:-1] if host.endswith(".") else host[-1:]
+    if last not in "0123456789abcdefABCDEFxX" or not last:
+        return None
+    parts = host.removesuffix(".").split(".")
+    if len(parts) > _MAX_PARTS:
+        return None
+    numbers = [_number(part) for part in parts]
+    value = 0
+    for number in numbers[:-1]:
+        if number is None or number > 255:
+            return None
+        value = value << 8 | number
+    bits = 8 * (_MAX_PARTS + 1 - len(parts))
+    if numbers[-1] is None or numbers[-1] >> bits:
+        return None
+    value = value << bits | numbers[-1]
+    return ".".join(str(value >> shift & 255) for shift in (24, 16, 8, 0))
+
+
+def _number(part: str) -> int | None:
+    if len(part) > 64 or _NUMBER.fullmatch(part) is None:
+        return None
+    try:
+        if part[:2] in ("0x", "0X"):
+            return int(part[2:] or "0", 16)
+        return int(part, 8 if part[0] == "0" and len(part) > 1 else 10)
+    except ValueError:  # an 8 or 9 in an octal number
+        return None

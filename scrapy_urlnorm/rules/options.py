@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.rules import data
-from scrapy_urlnorm.rules.host import canonical_host
-from scrapy_urlnorm.rules.ip import canonical_ipv4, canonical_ipv6
-from scrapy_urlnorm.rules.params import ParamMatcher
+from scrapy_urlnorm.rules.host import canonical_host, canonical_ipv4, canonical_ipv6
+from scrapy_urlnorm.rules.query import dropped_names
 from scrapy_urlnorm.rules.sessions import SessionMatcher
 
 Compiler = Callable[[object], tuple[Any, Any]]
@@ -36,7 +35,6 @@ def _strings(option: object, accepted: str) -> list[str]:
 
 
 def switch(option: object) -> tuple[Any, Any]:
-    """Compile the option of a rule that is only on or off."""
     if option is not True:
         _refuse(option, "True, False")
     return True, True
@@ -55,72 +53,61 @@ def one_of(*choices: str) -> Compiler:
     return compile_choice
 
 
-def sort_mode(option: object) -> tuple[Any, Any]:
-    """Compile the option of sort-query."""
-    return one_of("pairs", "stable")(option)
-
-
 def names(option: object) -> tuple[Any, Any]:
-    """Compile a list of parameter names."""
     found = _strings(option, "a list of parameter names, False")
     return found, frozenset(found)
 
 
 def index_names(option: object) -> tuple[Any, Any]:
-    """Compile the option of remove-directory-index."""
     if option is True:
-        return True, frozenset((data.USUAL_INDEX_NAME,))
-    found = _strings(
-        option, "True (index.html alone), a list of file names such as ['index.php'], False"
-    )
-    return found, frozenset(found)
+        return True, data.USUAL_INDEX_NAMES
+    usual = "index.html, and default.asp and default.aspx in any case"
+    found = _strings(option, f"True ({usual}), a list of file names such as ['index.php'], False")
+    return found, data.IndexNames(frozenset(found))
 
 
 def dropped_params(option: object) -> tuple[Any, Any]:
-    """Compile the option of drop-params."""
     accepted = (
         "'sure' or 'likely' (of the curated list; True is 'sure'), a list of names "
         "('name*' for a beginning), {'list': 'sure', 'add': [...], 'except': [...]}, False"
     )
+    added: list[str] = []
+    excepted: list[str] = []
+    strength = option
     if isinstance(option, Mapping):
         if unknown := set(option) - {"list", "add", "except"}:
             _refuse(dict(option), f"{accepted}; not {sorted(map(str, unknown))}")
         strength = option.get("list", True)
         added = _strings(option.get("add", ()), accepted)
         excepted = _strings(option.get("except", ()), accepted)
-    elif option is True or isinstance(option, str):
-        strength, added, excepted = option, [], []
-    else:
+    elif option is not True and not isinstance(option, str):
         found = _strings(option, accepted)
-        return found, ParamMatcher(found)
+        return found, dropped_names(found)
     if strength is True:
         strength = data.STRENGTHS[0]
     if strength not in data.STRENGTHS:
         _refuse(option, accepted)
-    matcher = ParamMatcher(added, excepted, data.tracking_params(strength).__contains__)
+    dropped = dropped_names(added, excepted, data.tracking_params(strength))
     if not added and not excepted:
-        return strength, matcher
-    return {"list": strength, "add": added, "except": excepted}, matcher
+        return strength, dropped
+    return {"list": strength, "add": added, "except": excepted}, dropped
 
 
 def session_ids(option: object) -> tuple[Any, Any]:
-    """Compile the option of remove-session-ids."""
     strength, _ = one_of(*data.STRENGTHS)(option)
     return strength, SessionMatcher(strength)
 
 
 def default_values(option: object) -> tuple[Any, Any]:
-    """Compile the option of drop-default-params."""
     accepted = "a mapping of parameter name to default value, or to a list of values; False"
     if not isinstance(option, Mapping) or not option:
         _refuse(option, accepted)
     canonical: dict[str, list[str]] = {}
     for name, value in option.items():
-        if not isinstance(name, str):
-            _refuse(option, accepted)
         values = [value] if isinstance(value, (str, int)) else value
         if (
-            isinstance(value, bool)
+            not isinstance(name, str)
+            or isinstance(value, bool)
             or not hasattr(values, "__iter__")
             or not all(isinstance(item, (str, int)) for item in values)
         ):
@@ -130,7 +117,6 @@ def default_values(option: object) -> tuple[Any, Any]:
 
 
 def kept_fragments(option: object) -> tuple[Any, Any]:
-    """Compile the option of remove-fragment."""
     if option is True:
         return True, ()
     accepted = "True, a list of beginnings to keep such as ['#!', '#/'], False"
@@ -143,7 +129,6 @@ def kept_fragments(option: object) -> tuple[Any, Any]:
 
 
 def ip_domains(option: object) -> tuple[Any, Any]:
-    """Compile the option of replace-ip-with-domain."""
     accepted = "a mapping of IP address to domain, such as {'192.0.2.1': 'example.com'}; False"
     if not isinstance(option, Mapping) or not option:
         _refuse(option, accepted)

@@ -1,4 +1,7 @@
-"""Rules on the path: directory index, slashes, case, session ids, AMP."""
+"""Rules on the path: dot segments, reserved characters, slashes, case, directory index, AMP.
+
+They look at the path alone, but for those whose argument is a URL.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from scrapy_urlnorm.rules.escapes import (
     with_upper_case_escapes,
     without_reserved_escapes,
 )
-from scrapy_urlnorm.rules.syntax import resolve_dot_segments
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.url import Url
@@ -26,6 +28,40 @@ _USES_PARAMS = frozenset(
     ("ftp", "hdl", "prospero", "http", "https", "shttp", "rtsp", "rtsps", "rtspu", "sip", "sips",
      "mms", "sftp", "tel")
 )  # fmt: skip
+
+
+def add_root_slash(path: str, _: object = True) -> str:
+    """Give an empty path its ``/``.
+
+    http://example.com -> http://example.com/
+
+    Semantics: preserving; with an authority, the empty path and ``/`` are one resource.
+    Source: RFC 3986, section 6.2.3
+    """
+    return path or "/"
+
+
+def remove_dot_segments(path: str, _: object = True) -> str:
+    """Resolve ``.`` and ``..`` in the path.
+
+    http://example.com/foo/./bar/baz/../qux -> http://example.com/foo/bar/qux
+
+    Semantics: preserving; a client resolves them before it sends a request.
+    Source: RFC 3986, sections 5.2.4 and 6.2.2.3
+    """
+    if "/." not in path:
+        return path
+    output: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            if output:
+                output.pop()
+        elif segment != ".":
+            output.append(segment)
+    if segments[-1] in (".", ".."):
+        output.append("")
+    return "/" + "/".join(output)
 
 
 def decode_path_reserved(url: Url, _: object = True) -> Url:
@@ -43,7 +79,8 @@ def decode_path_reserved(url: Url, _: object = True) -> Url:
     """
     path = url.path
     if ";" not in path:
-        return _with_path(url, decode_reserved(path))
+        new = decode_reserved(path)
+        return url if new == path else url.with_path(new)
     end = len(path)
     if url.scheme in _USES_PARAMS:
         semicolon = path.find(";", path.rfind("/") + 1)
@@ -52,18 +89,18 @@ def decode_path_reserved(url: Url, _: object = True) -> Url:
     head, params = path[:end], path[end:]
     new = decode_reserved(head)
     if params and head.endswith("."):
-        new = resolve_dot_segments(new)
+        new = remove_dot_segments(new)
     if params != ";":
         new += params
-    return _with_path(url, new)
+    return url if new == path else url.with_path(new)
 
 
-def decode_reserved(path: str) -> str:
+def decode_reserved(path: str, _: object = True) -> str:
     """Return *path*, one without ``;``, as :func:`decode_path_reserved` writes it."""
     return without_reserved_escapes(decode_forgeries(path)) if "%" in path else path
 
 
-def remove_duplicate_slashes(url: Url, _: object = True) -> Url:
+def remove_duplicate_slashes(path: str, _: object = True) -> str:
     """Make one slash of several in the path.
 
     http://example.com/foo//bar.html -> http://example.com/foo/bar.html
@@ -74,11 +111,6 @@ def remove_duplicate_slashes(url: Url, _: object = True) -> Url:
     Semantics: changing; an empty segment is a segment (RFC 3986, section 3.3).
     Source: the article "URI normalization", "Removing duplicate slashes"
     """
-    return _with_path(url, with_single_slashes(url.path))
-
-
-def with_single_slashes(path: str, _: object = True) -> str:
-    """Return *path* as :func:`remove_duplicate_slashes` writes it."""
     return _SLASHES.sub(_one_slash, path) if "//" in path else path
 
 
@@ -88,7 +120,7 @@ def _one_slash(match: re.Match[str]) -> str:
     return "//" if _EMBEDDED_SCHEME.search(before) else "/"
 
 
-def lowercase_path(url: Url, _: object = True) -> Url:
+def lowercase_path(path: str, _: object = True) -> str:
     """Write the path in lower case.
 
     http://example.com/Foo/Bar -> http://example.com/foo/bar
@@ -96,11 +128,6 @@ def lowercase_path(url: Url, _: object = True) -> Url:
     Semantics: changing; right for servers on a case-insensitive file system only.
     Source: RFC 3986, section 6.2.2.1 (against); convention of IIS
     """
-    return _with_path(url, in_lower_case(url.path))
-
-
-def in_lower_case(path: str, _: object = True) -> str:
-    """Return *path* as :func:`lowercase_path` writes it."""
     new = path.lower()
     return with_upper_case_escapes(new) if "%" in new else new
 
@@ -150,34 +177,34 @@ def _before_amp_segments(path: str) -> int:
         start = end - len("/amp")
 
 
-def remove_directory_index(url: Url, names: frozenset[str]) -> Url:
-    """Remove index.html, or the names that you list, at the end of the path.
+def remove_directory_index(path: str, names: data.IndexNames) -> str:
+    """Remove index.html, IIS's default.asp and default.aspx, or the names that you list.
 
     http://example.com/a/index.html -> http://example.com/a/
 
-    Option: a list of names in place of ``index.html``. With several, pages of one folder that
-    have these names count as one page, the folder. With ``True`` no two names do: ``index.php``
-    and ``default.html`` may be pages of their own beside ``index.html``. A name below an index
+    ``True`` takes the names of IIS in any case, ``/Default.aspx`` too: they do not stand beside an
+    ``index.html`` that is another page. ``index.php`` and ``default.html`` may, and stay.
+
+    Option: a list of names in place of these, spelled as they are listed. Pages of one folder that
+    have them count as one page, the folder. A name below an index
     (``/index.php/index.html``) is path information and stays.
 
     Semantics: changing; the server may be set to another index, or to none.
     Source: the article "URI normalization", "Removing directory index"
     """
-    return _with_path(url, without_index(url.path, names))
-
-
-def without_index(path: str, names: frozenset[str]) -> str:
-    """Return *path* as :func:`remove_directory_index` writes it."""
+    if path.endswith("/"):
+        return path
     start = path.rfind("/") + 1
-    if path[start:] not in names:
+    name = path[start:]
+    if name not in names.exact and name.lower() not in names.any_case:
         return path
     above = path[: max(start - 1, 0)].rpartition("/")[2]
-    if above in names or above in data.index_names():
+    if above in names.exact or above.lower() in names.any_case or above in data.index_names():
         return path
     return path[:start]
 
 
-def trailing_slash(url: Url, mode: str = "remove") -> Url:
+def trailing_slash(path: str, mode: str = "remove") -> str:
     """Remove the slash at the end of the path, or add it.
 
     http://example.com/foo -> http://example.com/foo/     with "add"
@@ -187,11 +214,6 @@ def trailing_slash(url: Url, mode: str = "remove") -> Url:
     Semantics: usually preserving; a server that knows one form mostly redirects the other to it.
     Source: RFC 3986, section 6.2.4; the article "URI normalization", "Adding trailing slash"
     """
-    return _with_path(url, with_last_slash(url.path, mode))
-
-
-def with_last_slash(path: str, mode: str) -> str:
-    """Return *path* as :func:`trailing_slash` writes it, with the slash or without."""
     if mode == "remove":
         return (path.rstrip("/") or "/") if path.endswith("/") else path
     if path.endswith("/"):
@@ -200,8 +222,3 @@ def with_last_slash(path: str, mode: str) -> str:
     if dot and _FILE_EXTENSION.fullmatch(extension):
         return path
     return path + "/"
-
-
-def _with_path(url: Url, path: str) -> Url:
-    """Return *url* with this path, or *url* itself if it has it."""
-    return url if path == url.path else url.with_path(path)

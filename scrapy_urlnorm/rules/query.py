@@ -1,4 +1,4 @@
-"""Rules on the query, which they read as ``name=value`` pairs between ``&``.
+"""Rules on the query, which they read as ``name=value`` pairs between ``&``, and on the fragment.
 
 Pairs are kept as raw text and edited as such. Names and values are decoded only to be compared
 (``+`` is a space there: https://url.spec.whatwg.org/#urlencoded-parsing).
@@ -7,32 +7,21 @@ Pairs are kept as raw text and edited as such. Names and values are decoded only
 from __future__ import annotations
 
 import re
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.rules.escapes import (
-    FORM_TOKEN,
-    MANY,
-    decode_token,
-    form_encoded_often,
-    form_encoded_token,
-    token_bytes,
-)
+from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.rules.escapes import decode_token, form_encoded, is_form_encoded, token_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
-    from scrapy_urlnorm.rules.params import ParamMatcher
-    from scrapy_urlnorm.url import Url
-
-#: Matches a query that is written as an HTML form would send it.
-is_form_encoded = re.compile(
-    rf"{FORM_TOKEN}={FORM_TOKEN}(?:&{FORM_TOKEN}={FORM_TOKEN}){MANY}"
-).fullmatch
 _AMP = re.compile(r"&(?:amp;)+")
 
+#: Bounds of memos by parameter name: how many names, and the characters of one.
+MOST_NAMES, LONGEST_NAME = 8_192, 128
 
-def decode_html_amp(url: Url, _: object = True) -> Url:
+
+def decode_html_amp(query: str, _: object = True) -> str:
     """Turn a left-over ``&amp;`` between parameters into ``&``.
 
     http://example.com/?a=1&amp;b=2 -> http://example.com/?a=1&b=2
@@ -42,13 +31,10 @@ def decode_html_amp(url: Url, _: object = True) -> Url:
     Semantics: changing; ``amp;b`` is a possible, if unlikely, name.
     Source: HTML attribute values taken as URLs without decoding them
     """
-    query = url.query
-    if not query or "&amp;" not in query:
-        return url
-    return url.with_query(_AMP.sub("&", query))
+    return _AMP.sub("&", query) if "&amp;" in query else query
 
 
-def drop_params(url: Url, drop: ParamMatcher) -> Url:
+def drop_params(query: str, dropped: BoundedCache[bool]) -> str | None:
     """Remove parameters that do not select content: tracking and click ids.
 
     http://example.com/a?id=1&utm_source=news&fbclid=x -> http://example.com/a?id=1
@@ -61,16 +47,37 @@ def drop_params(url: Url, drop: ParamMatcher) -> Url:
     Semantics: changing; a site may use any name for content.
     Source: the article "URI normalization", "Removing unused query variables"
     """
-    query = url.query
-    if not query:
-        return url
-    dropped = drop.as_written
     pieces = query.split("&")
     kept = [piece for piece in pieces if not dropped[piece.partition("=")[0]]]
-    return url if len(kept) == len(pieces) else url.with_query(_rejoin(kept))
+    return query if len(kept) == len(pieces) else _rejoin(kept)
 
 
-def keep_params(url: Url, keep: frozenset[str]) -> Url:
+def dropped_names(
+    patterns: Collection[str],
+    excepted: Iterable[str] = (),
+    curated: Container[str] = frozenset(),
+) -> BoundedCache[bool]:
+    """Tell, by a name as it is written, whether the parameter goes.
+
+    Those of *patterns* go, ``utm_*`` standing for every longer name that begins so, and those in
+    *curated*, but never one of *excepted*.
+    """
+    names = {name for name in patterns if name[-1] != "*"}
+    beginnings = tuple(name[:-1] for name in patterns if name[-1] == "*")
+    kept = frozenset(excepted)
+
+    def is_dropped(text: str) -> bool:
+        name = decode_token(text)
+        if name in kept:
+            return False
+        if name in names or name in curated:
+            return True
+        return name.startswith(beginnings) and name not in beginnings
+
+    return BoundedCache(is_dropped, most=MOST_NAMES, longest=LONGEST_NAME)
+
+
+def keep_params(query: str, keep: frozenset[str]) -> str | None:
     """Remove every parameter but those listed.
 
     http://example.com/a?id=1&x=2 -> http://example.com/a?id=1     with ["id"]
@@ -80,10 +87,10 @@ def keep_params(url: Url, keep: frozenset[str]) -> Url:
     Semantics: changing; everything not listed is taken as unused.
     Source: the article "URI normalization", "Removing unused query variables"
     """
-    return _filter_pairs(url, lambda name, _value: name in keep)
+    return _filter_pairs(query, lambda name, _value: name in keep)
 
 
-def drop_default_params(url: Url, defaults: Mapping[str, frozenset[str]]) -> Url:
+def drop_default_params(query: str, defaults: Mapping[str, frozenset[str]]) -> str | None:
     """Remove parameters that are at their default value.
 
     http://example.com/list?id=1&sort=name -> http://example.com/list?id=1
@@ -94,10 +101,22 @@ def drop_default_params(url: Url, defaults: Mapping[str, frozenset[str]]) -> Url
     Semantics: changing; right where the server answers alike with and without.
     Source: the article "URI normalization", "Removing default query parameters"
     """
-    return _filter_pairs(url, lambda name, value: value not in defaults.get(name, ()))
+    return _filter_pairs(query, lambda name, value: value not in defaults.get(name, ()))
 
 
-def form_encode_query(url: Url, _: object = True) -> Url:
+def default_value_tests(
+    defaults: Mapping[str, frozenset[str]],
+) -> Callable[[str], Sequence[Callable[[str], bool]]]:
+    """Return the tests for values of :func:`drop_default_params`; name and value as written."""
+
+    def tests(name: str) -> Sequence[Callable[[str], bool]]:
+        values = defaults.get(decode_token(name))
+        return () if values is None else (lambda value: decode_token(value) in values,)
+
+    return tests
+
+
+def form_encode_query(query: str, _: object = True) -> str:
     """Write the query as an HTML form would send it, as stock Scrapy does.
 
     http://example.com/?q=a%20b&c -> http://example.com/?q=a+b&c=
@@ -109,27 +128,10 @@ def form_encode_query(url: Url, _: object = True) -> Url:
     Source: https://url.spec.whatwg.org/#concept-urlencoded-serializer;
     w3lib.url.canonicalize_url
     """
-    query = url.query
-    if not query:
-        return url
-    encoded = form_encoded(query)
-    return url if encoded == query else url.with_query(encoded)
+    return query if not query or is_form_encoded(query) else form_encoded(query)
 
 
-def form_encoded(query: str) -> str:
-    """Return *query* as an HTML form would send it; see :func:`form_encode_query`."""
-    if is_form_encoded(query):
-        return query
-    often = form_encoded_often(query)
-    if is_form_encoded(often):
-        return often
-    pairs = [piece.partition("=") for piece in query.split("&") if piece]
-    return "&".join(
-        [f"{form_encoded_token(name)}={form_encoded_token(value)}" for name, _, value in pairs]
-    )
-
-
-def sort_query(url: Url, mode: str = "pairs") -> Url:
+def sort_query(query: str, mode: str = "pairs") -> str:
     """Sort the parameters by name, and those of one name by value.
 
     http://example.com/?b=2&a=1 -> http://example.com/?a=1&b=2
@@ -140,36 +142,22 @@ def sort_query(url: Url, mode: str = "pairs") -> Url:
     Source: the article "URI normalization", "Sorting the query parameters";
     https://url.spec.whatwg.org/#dom-urlsearchparams-sort
     """
-    query = url.query
-    if not query or "&" not in query:
-        return url
-    ordered = sorted_query(query, mode)
-    return url if ordered is query else url.with_query(ordered)
-
-
-def sorted_query(query: str, mode: str) -> str:
-    """Return *query* in order, or *query* itself if it is; see :func:`sort_query`."""
+    if "&" not in query:
+        return query
     pairs = [piece.partition("=") for piece in query.split("&")]
     if mode == "pairs" and "%" not in query and "+" not in query:
-        in_order = sorted(pairs)
-        return query if in_order == pairs else "&".join(map("".join, in_order))
-    names = [pair[0] for pair in pairs]
-    key: Callable[[tuple[str, str, str]], object]
-    if "%" not in query and "+" not in query:
-        key = _first
-    elif len(set(names)) == len(names) and not any("%" in n or "+" in n for n in names):
-        key = _first  # the names alone decide
+        ordered = sorted(pairs)
     else:
-        decoded = _Decoded()
+        tokens = {token for name, _, value in pairs for token in (name, value)}
+        decoded = {token: token_bytes(token) for token in tokens}
         if mode == "pairs":
-            key = lambda pair: (decoded[pair[0]], decoded[pair[2]])
+            ordered = sorted(pairs, key=lambda pair: (decoded[pair[0]], decoded[pair[2]]))
         else:
-            key = lambda pair: decoded[pair[0]]
-    ordered = sorted(pairs, key=key)
+            ordered = sorted(pairs, key=lambda pair: decoded[pair[0]])
     return query if ordered == pairs else "&".join(map("".join, ordered))
 
 
-def remove_empty_query(url: Url, _: object = True) -> Url:
+def remove_empty_query(query: str, _: object = True) -> str | None:
     """Remove a ``?`` that nothing follows.
 
     http://example.com/display? -> http://example.com/display
@@ -177,38 +165,35 @@ def remove_empty_query(url: Url, _: object = True) -> Url:
     Semantics: changing; RFC 3986, section 6.2.3, lets no one assume that the two are equal.
     Source: the article "URI normalization", 'Removing the "?" when the query is empty'
     """
-    return url if url.query != "" else url.with_query(None)
+    return query or None
+
+
+def remove_fragment(fragment: str, keep: tuple[str, ...] = ()) -> str | None:
+    """Remove the fragment, which a client does not send.
+
+    http://example.com/bar.html#section1 -> http://example.com/bar.html
+
+    Option: a list of beginnings to keep, such as ``["#!", "#/"]`` for sites that route by
+    fragment; of a fragment that is kept, the text directive ``:~:text=...`` still goes.
+
+    Semantics: changing; pages that route by fragment show other content to a browser.
+    Source: RFC 3986, section 3.5 and 6.1; https://wicg.github.io/scroll-to-text-fragment/
+    """
+    return fragment.partition(":~:")[0] if keep and fragment.startswith(keep) else None
 
 
 # --- names and values -----------------------------------------------------------------------
 
 
-_first = itemgetter(0)
-
-
-class _Decoded(dict[str, bytes]):
-    """The bytes of the tokens of one query; a repeated token is decoded only once."""
-
-    def __missing__(self, token: str) -> bytes:
-        found = self[token] = token_bytes(token)
-        return found
-
-
-def _filter_pairs(url: Url, keep: Callable[[str, str], bool]) -> Url:
-    """Remove the pairs for which *keep* is false, and an empty query with the last of them."""
-    query = url.query
-    if not query:
-        return url
+def _filter_pairs(query: str, keep: Callable[[str, str], bool]) -> str | None:
+    """Remove the pairs for which *keep* is false. An empty piece is no parameter, and stays."""
     pieces = query.split("&")
-    kept = []
-    for piece in pieces:
+    gone = set()
+    for piece in set(pieces):
         name, _, value = piece.partition("=")
-        # An empty piece is no parameter, so it stays.
-        if not piece or keep(decode_token(name), decode_token(value)):
-            kept.append(piece)
-    if len(kept) == len(pieces):
-        return url
-    return url.with_query(_rejoin(kept))
+        if piece and not keep(decode_token(name), decode_token(value)):
+            gone.add(piece)
+    return _rejoin([piece for piece in pieces if piece not in gone]) if gone else query
 
 
 def _rejoin(pieces: list[str]) -> str | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.rules import data
 from scrapy_urlnorm.rules.escapes import decode_token
-from scrapy_urlnorm.rules.params import LONGEST_NAME, MOST_NAMES
+from scrapy_urlnorm.rules.query import LONGEST_NAME, MOST_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _GROUP = re.compile(r"([A-Za-z])\(([^()/]*)\)")
 _GROUPS = re.compile(r"\((?:[A-Za-z]\([^()/]*\))+\)")
-_Guard = TypeVar("_Guard", data.SessionParam, data.PathSession)
 
 
 def remove_session_ids(url: Url, sessions: SessionMatcher) -> Url:
@@ -48,20 +47,21 @@ http://example.com/a?id=1
 
 
 class SessionMatcher:
-    """The curated session parameters and path sessions, indexed by name.
+    """The curated session ids that are as sure as *strength*, one of ``data.STRENGTHS``."""
 
-    *strength* is one of ``data.STRENGTHS``: how sure a row has to be.
-    """
-
-    __slots__ = ("_params", "_path_groups", "_path_params", "_path_segments")
+    __slots__ = ("_groups", "_in_path", "_in_query", "_segments")
 
     def __init__(self, strength: str = data.STRENGTHS[0]) -> None:
         accepted = data.STRENGTHS[: data.STRENGTHS.index(strength) + 1]
-        self._params = _ByName(row for row in data.session_params() if row.strength in accepted)
-        rows = [row for row in data.path_sessions() if row.strength in accepted]
-        self._path_params = _ByName((row for row in rows if row.kind == "parameter"), unquote)
-        self._path_groups = _ByName((row for row in rows if row.kind == "group"), unquote)
-        self._path_segments = tuple(row for row in rows if row.kind == "segment")
+        rows = [
+            row
+            for row in (*data.session_params(), *data.path_sessions())
+            if row.strength in accepted
+        ]
+        self._in_query = _by_name((row for row in rows if row.kind == "query"), decode_token)
+        self._in_path = _by_name((row for row in rows if row.kind == "parameter"), unquote)
+        self._groups = _by_name((row for row in rows if row.kind == "group"), unquote)
+        self._segments = [row for row in rows if row.kind == "segment"]
 
     def value_tests(self, name: str) -> Sequence[Callable[[str], bool]]:
         """Return the tests for values that decide, with all names of the query, about *name*.
@@ -70,20 +70,20 @@ class SessionMatcher:
         """
         return [
             lambda value, row=row: row.accepts(decode_token(value))  # type: ignore[misc]
-            for row in self._params.as_written[name]
+            for row in self._in_query[name]
         ]
 
     def clean_query(self, query: str) -> str | None:
         """Return *query* without session ids, ``None`` if nothing else was in it."""
         pieces = query.split("&")
-        named = self._params.as_written
-        found = [named[piece.partition("=")[0]] for piece in pieces]
+        rows_of = self._in_query
+        found = [rows_of[piece.partition("=")[0]] for piece in pieces]
         if not any(found):
             return query
         # A row may need another parameter of the same query (CFID and CFTOKEN): collect all names
         # before any is removed.
         pairs = [piece.partition("=") for piece in pieces]
-        present = {decode_token(name).lower() for name, _, _ in pairs}
+        present = {decode_token(name).lower() for name in {pair[0] for pair in pairs}}
         kept = [
             piece
             for piece, (_, _, value), rows in zip(pieces, pairs, found, strict=True)
@@ -100,55 +100,43 @@ class SessionMatcher:
         segments = path.split("/")
         kept = segments[:1]
         for segment in segments[1:]:
-            if segment.startswith("(") and self._is_session_segment(segment):
+            if segment.startswith("(") and self._is_session(segment):
                 continue
-            has_params = ";" in segment and "=" in segment  # every guard needs a value
-            kept.append(self._clean_segment(segment) if has_params else segment)
+            if ";" in segment and "=" in segment:  # every guard needs a value
+                head, *params = segment.split(";")
+                segment = ";".join([head, *(p for p in params if not self._is_param(p))])
+            kept.append(segment)
         if len(kept) == 1 and len(segments) > 1:
             kept.append("")  # "/(S(...))" is the root
         return "/".join(kept)
 
-    def _is_session_segment(self, segment: str) -> bool:
+    def _is_session(self, segment: str) -> bool:
         if _GROUPS.fullmatch(segment):
             return all(
-                any(row.accepts(unquote(value)) for row in self._path_groups.named(name))
+                any(row.accepts(unquote(value)) for row in self._groups[name])
                 for name, value in _GROUP.findall(segment)
             )
         value = unquote(segment[1:-1])
-        return segment.endswith(")") and any(row.accepts(value) for row in self._path_segments)
+        return segment.endswith(")") and any(row.accepts(value) for row in self._segments)
 
-    def _clean_segment(self, segment: str) -> str:
-        head, *params = segment.split(";")
-        kept = [param for param in params if not self._is_session_param(param)]
-        return ";".join([head, *kept]) if len(kept) < len(params) else segment
-
-    def _is_session_param(self, param: str) -> bool:
+    def _is_param(self, param: str) -> bool:
         name, _, value = param.partition("=")
-        rows = self._path_params.as_written[name]
+        rows = self._in_path[name]
         return bool(rows) and any(row.accepts(unquote(value)) for row in rows)
 
 
-class _ByName(Generic[_Guard]):
-    """Rows of a list by the name that they are for.
+def _by_name(
+    rows: Iterable[data.SessionId], decode: Callable[[str], str]
+) -> BoundedCache[tuple[data.SessionId, ...]]:
+    """Return the rows by the name, as it is written, that they are for."""
+    whole: dict[str, list[data.SessionId]] = {}
+    families: list[data.SessionId] = []
+    for row in rows:
+        (families if row.name[-1:] == "*" else whole.setdefault(row.name.lower(), [])).append(row)
 
-    ``as_written[text]`` holds the rows for the name that *text* encodes.
-    """
+    def rows_of(text: str) -> tuple[data.SessionId, ...]:
+        name = decode(text)
+        found = (*whole.get(name.lower(), ()), *families)
+        return tuple(row for row in found if row.is_named(name))
 
-    __slots__ = ("_rows", "_stems", "as_written")
-
-    def __init__(self, rows: Iterable[_Guard], decode: Callable[[str], str] = decode_token) -> None:
-        by_name: dict[str, list[_Guard]] = {}
-        stems: list[_Guard] = []
-        for row in rows:
-            group = stems if row.name.endswith("*") else by_name.setdefault(row.name.lower(), [])
-            group.append(row)
-        self._rows: dict[str, list[_Guard]] = by_name
-        self._stems: list[_Guard] = stems
-        self.as_written: BoundedCache[tuple[_Guard, ...]] = BoundedCache(
-            lambda text: self.named(decode(text)), most=MOST_NAMES, longest=LONGEST_NAME
-        )
-
-    def named(self, name: str) -> tuple[_Guard, ...]:
-        """Return the rows for the decoded *name*."""
-        rows = self._rows.get(name.lower(), []) + self._stems
-        return tuple(row for row in rows if row.is_named(name))
+    return BoundedCache(rows_of, most=MOST_NAMES, longest=LONGEST_NAME)

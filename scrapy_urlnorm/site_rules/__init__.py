@@ -6,18 +6,14 @@ TOML tables.
 
 from __future__ import annotations
 
-from scrapy_urlnorm.site_rules.by_domain import RulesByDomain
 from scrapy_urlnorm.site_rules.file import load_site_rules, save_site_rules
-from scrapy_urlnorm.site_rules.importers import Imported, import_rules
 from scrapy_urlnorm.site_rules.rule import SiteRule
-from scrapy_urlnorm.site_rules.rule_set import RuleSet
+from scrapy_urlnorm.site_rules.rule_set import RulesByDomain, RuleSet
 
 __all__ = [
-    "Imported",
     "RuleSet",
     "RulesByDomain",
     "SiteRule",
-    "import_rules",
     "load_site_rules",
     "save_site_rules",
 ]

@@ -1,37 +1,44 @@
 """Where a rule holds: conditions on the slots of a URL, all of which must hold.
 
-A condition is a small named tuple. ``holds(slots)`` says whether it holds; ``pairs()`` returns slots
-with values that a URL has wherever it holds; ``example(slots)`` returns slots on which it holds, as
-like those given as can be. The last field is a constant that keeps conditions of two kinds apart: a
-tuple compares and hashes fast, and learning does little else.
-
-`read_context` makes conditions of ``path`` and ``when`` as a rule file holds them, and
+A condition is a small named tuple. ``holds(slots)`` says whether it holds; ``example(slots)``
+returns slots on which it holds, as like those given as can be. The last field is a constant that
+keeps conditions of two kinds apart: a tuple compares and hashes fast, and learning does little
+else. `read_context` makes conditions of ``path`` and ``when`` as a rule file holds them, and
 `write_context` is its inverse.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.form import (
     REPEAT,
     Form,
     Slots,
-    encode_query,
+    decode,
+    encode_segment,
     is_param,
     is_path,
     parts,
+    path_and_query,
     place,
+    segment_slots,
     segments,
     with_segments,
     with_value,
 )
-from scrapy_urlnorm.site_rules.heads import HEADED, Starts
-from scrapy_urlnorm.site_rules.paths import Pair, Path, check_path, parse_path, path_text, refuse
+from scrapy_urlnorm.site_rules.operands import check_path, check_table, flag, listed, refuse
 from scrapy_urlnorm.url import split
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: A slot with its value; an item of a template with its text.
+Pair = tuple[str, str]
 #: Values that stand for text of the same URL, see `PathText`.
 SYMBOLS = ("{namespace}", "{page}")
 
@@ -46,21 +53,119 @@ class PathText(NamedTuple):
     prefix: tuple[str, ...] = ()
     separator: str = ":"
 
-    def of(self, slots: Slots, symbol: str) -> str | None:
-        """Return the text of *symbol* in these slots; ``None`` where there is none."""
+    def of(self, slots: Slots, value: str) -> str | None:
+        """Return *value*, or its text in these slots if it is a symbol; ``None`` for no text."""
+        if value not in SYMBOLS:
+            return value
         path = segments(slots)
         size = len(self.prefix)
         if tuple(path[:size]) != self.prefix:
             return None
-        end = len(path) - (symbol == "{namespace}")
+        end = len(path) - (value == "{namespace}")
         return self.separator.join(path[size:end]) or None
 
-    def table(self) -> dict[str, Any]:
-        """Return the operands of a rule file that say this."""
-        return {"prefix": path_text(self.prefix), "separator": self.separator}
+
+class Path(NamedTuple):
+    """The path has this template: ``before`` and, with ``**`` between, ``after`` (else ``None``).
+
+    An item is ``("=", text)``, ``("*", extension)`` for any segment or ``("#", extension)`` for
+    digits; the extension may be empty. ``slash`` says whether the path ends in a slash; ``None``
+    accepts both.
+    """
+
+    before: tuple[Pair, ...]
+    after: tuple[Pair, ...] | None = None
+    slash: bool | None = None
+    kind: str = "path"
+
+    def holds(self, slots: Slots) -> bool:
+        slash = self.slash
+        if slash is not None and ("slash" in slots) is not slash:
+            return False
+        before, after = self.before, self.after or ()
+        if before and before[0][0] == "=" and slots.get("s0") != before[0][1]:
+            return False
+        path = segments(slots)
+        rest = len(path) - len(after)
+        if rest < len(before) or (self.after is None and rest > len(before)):
+            return False
+        return all(map(_is_item, path, before)) and all(map(_is_item, path[rest:], after))
+
+    def example(self, slots: Slots) -> Slots:
+        path = segments(slots)
+        wanted = [*self.before, *(self.after or ())]
+        if len(path) < len(wanted) or (self.after is None and len(path) > len(wanted)):
+            path = (path + ["x"] * len(wanted))[: len(wanted)]
+        for at, item in enumerate(self.before):
+            path[at] = _example_of(item, path[at])
+        for at, item in enumerate(reversed(self.after or ()), 1):
+            path[-at] = _example_of(item, path[-at])
+        slash = "slash" in slots if self.slash is None else self.slash
+        return with_segments(slots, path, slash=slash)
+
+    def literals(self) -> list[str]:
+        """Return the segments whose text is fixed."""
+        return [text for kind, text in (*self.before, *(self.after or ())) if kind == "="]
+
+    def text(self) -> str:
+        """Return the template as a rule file holds it."""
+        after = [] if self.after is None else ["**", *map(_item_text, self.after)]
+        items = [*map(_item_text, self.before), *after]
+        return "/" + "/".join(items) + ("/" if self.slash and items else "")
 
 
-# --- slots ----------------------------------------------------------------------------------
+def _is_item(segment: str, item: Pair) -> bool:
+    kind, text = item
+    if kind == "=":
+        return segment == text
+    if text:
+        if not segment.endswith(text) or len(segment) == len(text):
+            return False
+        segment = segment[: -len(text)]
+    return kind == "*" or (segment.isascii() and segment.isdigit())
+
+
+def _example_of(item: Pair, segment: str) -> str:
+    kind, text = item
+    if kind == "=":
+        return text
+    return segment if _is_item(segment, item) else f"{'1' if kind == '#' else 'x'}{text}"
+
+
+def _item_text(item: Pair) -> str:
+    text = encode_segment(item[1])
+    return text.replace("*", "%2A") if item[0] == "=" else item[0] + text
+
+
+@lru_cache(maxsize=4096)
+def parse_path(path: str) -> Path:
+    """Read a path template; `SiteRuleError` for a wildcard that is only part of a segment."""
+    raw = path.split("/")[1:]
+    slash: bool | None = not raw[-1]
+    if slash:
+        del raw[-1]
+    if raw.count("**") > 1:
+        raise refuse("path", path, "one '**' at most")
+    if not raw or raw[-1] == "**":  # the root always ends in a slash
+        slash = None
+    items = tuple(_parse_item(segment, path) for segment in raw if segment != "**")
+    if "**" not in raw:
+        return Path(items, None, slash)
+    gap = raw.index("**")
+    return Path(items[:gap], items[gap:], slash)
+
+
+def _parse_item(segment: str, path: str) -> Pair:
+    if segment in ("*", "#"):
+        return segment, ""
+    if segment[:2] in ("*.", "#.") and not set(segment[1:]) & set("*#"):
+        return segment[0], decode(segment[1:])
+    if "*" in segment or "#" in segment:
+        raise SiteRuleError(
+            f"path = {path!r} is not accepted; accepted in a segment: text, or one of '*', '#', "
+            "'*.ext', '#.ext' alone (a literal star is %2A, a literal # is %23)"
+        )
+    return "=", decode(segment)
 
 
 class Has(NamedTuple):
@@ -71,9 +176,6 @@ class Has(NamedTuple):
 
     def holds(self, slots: Slots) -> bool:
         return self.slot in slots
-
-    def pairs(self) -> list[Pair]:
-        return []
 
     def example(self, slots: Slots) -> Slots:
         return {self.slot: "1"} | slots
@@ -87,9 +189,6 @@ class No(NamedTuple):
 
     def holds(self, slots: Slots) -> bool:
         return self.slot not in slots
-
-    def pairs(self) -> list[Pair]:
-        return []
 
     def example(self, slots: Slots) -> Slots:
         return {slot: value for slot, value in slots.items() if slot != self.slot}
@@ -110,11 +209,6 @@ class Is(NamedTuple):
         value = slots.get(place(slots, self.slot))
         return value is not None and _is_one_of(value, self.values, self.symbols, slots)
 
-    def pairs(self) -> list[Pair]:
-        if len(self.values) > 1 or self.symbols is not None or is_param(self.slot):
-            return []
-        return [(self.slot, self.values[0])]
-
     def example(self, slots: Slots) -> Slots:
         return slots if self.holds(slots) else with_value(slots, self.slot, self.values[0])
 
@@ -131,11 +225,53 @@ class Among(NamedTuple):
         value = slots.get(self.slot)
         return value is None or _is_one_of(value, self.values, self.symbols, slots)
 
-    def pairs(self) -> list[Pair]:
-        return []
-
     def example(self, slots: Slots) -> Slots:
         return slots if self.holds(slots) else slots | {self.slot: self.values[0]}
+
+
+def _is_one_of(value: str, values: tuple[str, ...], symbols: PathText | None, slots: Slots) -> bool:
+    if value in values:
+        return True
+    if symbols is not None:
+        values = tuple(symbols.of(slots, v) or v for v in values)
+    elif REPEAT not in value:
+        return False
+    return all(part in values for part in parts(value))
+
+
+#: What the value of a slot may begin with, as ``Special:`` of ``Special:Log``: a word, or words,
+#: before a separator. What is longer is no name of a kind of page.
+_HEAD = re.compile(r"[^\W\d][^:/,]{1,40}?[:/,]")
+#: Slots that may have a head.
+HEADED = re.compile(r"s-?\d{1,2}|q:.+", re.DOTALL)
+#: Heads of one value: ``Special:``, and ``Special:Log/``.
+_MOST = 2
+
+
+@lru_cache(maxsize=65_536)
+def heads_of(value: str) -> tuple[str, ...]:
+    """Return what a value with parts begins with, the shortest first."""
+    found: list[str] = []
+    at = 0
+    while len(found) < _MOST and (match := _HEAD.match(value, at)) and match.end() < len(value):
+        at = match.end()
+        found.append(value[:at])
+    return tuple(found)
+
+
+class Starts(NamedTuple):
+    """The one value of the slot begins with one of the texts."""
+
+    slot: str
+    values: tuple[str, ...]
+    kind: str = "starts"
+
+    def holds(self, slots: Slots) -> bool:
+        value = slots.get(place(slots, self.slot))
+        return value is not None and value.startswith(self.values) and REPEAT not in value
+
+    def example(self, slots: Slots) -> Slots:
+        return slots if self.holds(slots) else with_value(slots, self.slot, f"{self.values[0]}x")
 
 
 class Rest(NamedTuple):
@@ -148,43 +284,29 @@ class Rest(NamedTuple):
     def holds(self, slots: Slots) -> bool:
         for slot, value in self.rest:
             found = slots.get(slot)
-            if found != value and (found is None or _sorted((slot, found))[1] != value):
+            if found != value and (found is None or _sorted(found) != value):
                 return False
         own = self.own
-        named = [
-            slot
-            for slot in slots
-            if slot not in own and slot != "q:" and (is_path(slot) or is_param(slot))
-        ]
-        return len(named) == len(self.rest)
-
-    def pairs(self) -> list[Pair]:
-        return [pair for pair in self.rest if REPEAT not in pair[1]]
+        return sum(slot not in own and _is_rest(slot) for slot in slots) == len(self.rest)
 
     def example(self, slots: Slots) -> Slots:
-        own = {
-            slot: value
-            for slot, value in slots.items()
-            if slot in self.own or not (is_path(slot) or is_param(slot))
-        }
-        return own | dict(self.rest)
-
-    def text(self) -> str:
-        """Return path and query as a rule file holds them."""
-        slots = dict(self.rest)
-        query = [
-            f"{encode_query(name[2:])}={encode_query(value)}" if name != "?" else f"{value}="
-            for name, values in sorted(slots.items())
-            if is_param(name)
-            for value in parts(values)
-        ]
-        text = path_text(segments(slots), slash="slash" in slots)
-        return f"{text}?{'&'.join(query)}" if query else text
+        kept = {s: v for s, v in slots.items() if s in self.own or not _is_rest(s)}
+        return kept | dict(self.rest)
 
 
-def _sorted(pair: Pair) -> Pair:
-    """Return a pair whose repeated values are in order: `Rest` does not ask for their order."""
-    return pair[0], REPEAT.join(sorted(pair[1].split(REPEAT)))
+def _is_rest(slot: str) -> bool:
+    return slot != "q:" and (is_path(slot) or is_param(slot))
+
+
+def _sorted(value: str) -> str:
+    """Return repeated values in order: `Rest` does not ask for theirs."""
+    return REPEAT.join(sorted(value.split(REPEAT)))
+
+
+def rest_of(slots: Slots, own: Iterable[str]) -> Rest:
+    """Return the condition that path and query are those of *slots*, but for the slots *own*."""
+    pairs = ((s, _sorted(value)) for s, value in slots.items() if s not in own and _is_rest(s))
+    return Rest(tuple(sorted(pairs)), tuple(sorted(own)))
 
 
 class Slash(NamedTuple):
@@ -195,9 +317,6 @@ class Slash(NamedTuple):
 
     def holds(self, slots: Slots) -> bool:
         return ("slash" in slots or "s0" not in slots) is self.slash
-
-    def pairs(self) -> list[Pair]:
-        return []
 
     def example(self, slots: Slots) -> Slots:
         return with_segments(slots, segments(slots) or ["x"], slash=self.slash)
@@ -215,65 +334,27 @@ def all_hold(context: Context, slots: Slots) -> bool:
     return True
 
 
-def _is_one_of(value: str, values: tuple[str, ...], symbols: PathText | None, slots: Slots) -> bool:
-    if value in values:
-        return True
-    if symbols is not None:
-        values = tuple(symbols.of(slots, v) or v if v in SYMBOLS else v for v in values)
-    elif REPEAT not in value:
-        return False
-    return all(part in values for part in parts(value))
+def pairs_of(condition: Condition) -> list[Pair]:
+    """Return slots with values that a URL has wherever *condition* holds."""
+    if isinstance(condition, Rest):
+        return [pair for pair in condition.rest if REPEAT not in pair[1]]
+    if isinstance(condition, Path):
+        numbered = zip(segment_slots(len(condition.before)), condition.before, strict=True)
+        found = [(slot, text) for slot, (kind, text) in numbered if kind == "="]
+        last = condition.after[-1] if condition.after else ("", "")
+        return [*found, ("s-1", last[1])] if last[0] == "=" else found
+    if isinstance(condition, Is) and not is_param(condition.slot) and len(condition.values) == 1:
+        return [(condition.slot, condition.values[0])]
+    return []
 
 
-# --- rule files -----------------------------------------------------------------------------
-
-WHEN_KEYS = (
-    "has",
-    "no",
-    "params",
-    "among",
-    "starts",
-    "segments",
-    "slash",
-    "host",
-    "scheme",
-    "rest",
-)
-
-
-def check_table(
-    name: str, table: object, check_value: Callable[[str, object], object] | None = None
-) -> Mapping[str, Any]:
-    """Return a table whose keys are texts and whose values pass; `SiteRuleError` otherwise."""
-    if not isinstance(table, Mapping):
-        raise refuse(name, table, "a table")
-    for key, value in table.items():
-        if not isinstance(key, str):
-            raise refuse(f"{name} key", key, "a text")
-        if check_value is not None:
-            check_value(f"{name}.{key}", value)
-    return table
-
-
-def listed(name: str, value: object) -> tuple[str, ...]:
-    """Read a text, or a list of texts."""
-    if isinstance(value, str):
-        return (value,)
-    if (
-        not isinstance(value, (list, tuple))
-        or not value
-        or not all(isinstance(each, str) for each in value)
-    ):
-        raise refuse(name, value, "a text, or a list of texts")
-    return tuple(value)
+_OF_SLOTS = ("params", "among", "starts", "segments")
+#: The keys of ``when``, in the order in which their conditions are tried.
+WHEN_KEYS = ("has", "no", *_OF_SLOTS, "slash", "host", "scheme", "rest")
 
 
 def read_context(
-    path: object,
-    when: object,
-    *,
-    own: frozenset[str] = frozenset(),
-    symbols: PathText | None = None,
+    path: object, when: object, own: frozenset[str], symbols: PathText | None
 ) -> Context:
     """Return the conditions of a table of a rule file.
 
@@ -283,7 +364,7 @@ def read_context(
     found: list[Condition] = []
     if path is not None:
         template = parse_path(check_path("path", path))
-        found.append(template.without_slash() if "slash" in own else template)
+        found.append(template._replace(slash=None) if "slash" in own else template)
     table = check_table("when", when)
     for key in table:
         if key not in WHEN_KEYS:
@@ -297,59 +378,39 @@ def read_context(
 def _read(
     key: str, value: Any, own: frozenset[str], symbols: PathText | None
 ) -> Iterable[Condition]:
+    name = f"when.{key}"
     if key in ("has", "no"):
         kind = Has if key == "has" else No
-        return [kind(f"q:{name}") for name in sorted(set(listed(f"when.{key}", value)))]
-    if key in ("params", "among"):
-        check_table(f"when.{key}", value, listed)
-        return [_on_param(key, name, value[name], symbols) for name in sorted(value)]
-    if key == "segments":
-        check_table("when.segments", value, listed)
-        for position in value:
-            if not position.lstrip("-").isdigit():
-                raise refuse("when.segments", position, "positions: '0', '1', … '-1'")
-        return [
-            Is(f"s{int(position)}", tuple(sorted(listed("", value[position]))))
-            for position in sorted(value)
-        ]
-    if key == "starts":
-        check_table("when.starts", value, listed)
-        for slot in value:
-            if not HEADED.fullmatch(slot):
-                raise refuse("when.starts slot", slot, "s0, s1, … s-1, q:NAME")
-        return [Starts(slot, tuple(sorted(listed("", value[slot])))) for slot in sorted(value)]
+        return [kind(f"q:{param}") for param in sorted(set(listed(name, value)))]
     if key == "host":
-        return [Is("host", tuple(sorted(listed("when.host", value))))]
+        return [Is("host", tuple(sorted(listed(name, value))))]
     if key == "slash":
-        if not isinstance(value, bool):
-            raise refuse("when.slash", value, "true or false")
-        return [Slash(value)]
+        return [Slash(flag(name, value))]
     if key == "scheme":
         if value not in ("http", "https"):
-            raise refuse("when.scheme", value, "'http', 'https'")
+            raise refuse(name, value, "'http', 'https'")
         return [Is("scheme", (value,))]
-    if not isinstance(value, str) or not value.startswith("/"):
-        raise refuse("when.rest", value, "a path, with its query if it has one: '/refs?a=1'")
-    return [rest_of(Form(split("http://h" + value)).slots, own)]
+    if key == "rest":
+        if not isinstance(value, str) or not value.startswith("/"):
+            raise refuse(name, value, "a path, with its query if it has one: '/refs?a=1'")
+        return [rest_of(Form(split("http://h" + value)).slots, own)]
+    said = sorted(check_table(name, value, listed).items())
+    return [_on_slot(key, slot, tuple(sorted(listed(name, v))), symbols) for slot, v in said]
 
 
-def _on_param(key: str, name: str, value: Any, symbols: PathText | None) -> Condition:
-    values = tuple(sorted(listed("", value)))
-    if not any(each in SYMBOLS for each in values):
-        symbols = None
-    elif symbols is None:
-        symbols = PathText()
-    return (Is if key == "params" else Among)(f"q:{name}", values, symbols)
-
-
-def rest_of(slots: Slots, own: frozenset[str]) -> Rest:
-    """Return the condition that path and query are those of *slots*, but for the slots *own*."""
-    pairs = (
-        _sorted(pair)
-        for pair in slots.items()
-        if pair[0] not in own and pair[0] != "q:" and (is_path(pair[0]) or is_param(pair[0]))
-    )
-    return Rest(tuple(sorted(pairs)), tuple(sorted(own)))
+def _on_slot(
+    key: str, slot: str, values: tuple[str, ...], symbols: PathText | None
+) -> Is | Among | Starts:
+    if key == "segments":
+        if not slot.lstrip("-").isdigit():
+            raise refuse("when.segments", slot, "positions: '0', '1', … '-1'")
+        return Is(f"s{int(slot)}", values)
+    if key == "starts":
+        if not HEADED.fullmatch(slot):
+            raise refuse("when.starts slot", slot, "s0, s1, … s-1, q:NAME")
+        return Starts(slot, values)
+    symbols = symbols or PathText() if any(each in SYMBOLS for each in values) else None
+    return (Is if key == "params" else Among)(f"q:{slot}", values, symbols)
 
 
 def write_context(context: Context) -> tuple[str | None, dict[str, Any]]:
@@ -360,33 +421,27 @@ def write_context(context: Context) -> tuple[str | None, dict[str, Any]]:
         if isinstance(condition, Path):
             path = condition.text()
         elif isinstance(condition, Rest):
-            when["rest"] = condition.text()
+            when["rest"] = path_and_query(dict(condition.rest))
         elif isinstance(condition, Slash):
             when["slash"] = condition.slash
         elif isinstance(condition, (Has, No)):
             when[condition.kind] = [*when.get(condition.kind, ()), condition.slot[2:]]
+        elif condition.slot in ("host", "scheme"):
+            when[condition.slot] = _one_or_list(condition.values)
         else:
-            _write_values(condition, when)
-    for key in ("has", "no"):
-        if len(when.get(key, ())) == 1:
-            (when[key],) = when[key]
+            key = {"is": "params"}.get(condition.kind, condition.kind)
+            slot = condition.slot
+            if key != "starts":
+                key, slot = (key, slot[2:]) if is_param(slot) else ("segments", slot[1:])
+            when.setdefault(key, {})[slot] = _one_or_list(condition.values)
+    for key in when.keys() & {"has", "no"}:
+        when[key] = _one_or_list(when[key])
     return path, when
 
 
-def _write_values(condition: Is | Among | Starts, when: dict[str, Any]) -> None:
-    slot = condition.slot
-    values = condition.heads if isinstance(condition, Starts) else condition.values
-    value = values[0] if len(values) == 1 else list(values)
-    if isinstance(condition, Starts):
-        when.setdefault("starts", {})[slot] = value
-        return
-    if slot in ("host", "scheme"):
-        when[slot] = value
-    elif is_param(slot):
-        key = "params" if isinstance(condition, Is) else "among"
-        when.setdefault(key, {})[slot[2:]] = value
-    else:
-        when.setdefault("segments", {})[slot[1:]] = value
+def _one_or_list(values: Iterable[str]) -> str | list[str]:
+    found = list(values)
+    return found[0] if len(found) == 1 else found
 
 
 def context_text(context: Context) -> str:

@@ -37,10 +37,8 @@ DOT_SEGMENTS = ("", ".", "..")
 _SEGMENT_SAFE = "!$&'()*+,;=:@-._~"
 _SEMICOLON = re.compile(r"[&;]|%3B", re.IGNORECASE)
 _EQUALS = re.compile(r"=|%3D", re.IGNORECASE)
+_NAME, _NUMBER = re.compile(r"[A-Za-z_][\w-]*", re.ASCII), re.compile(r"[\d.]+", re.ASCII)
 _NAMES = tuple(f"s{i}" for i in range(64))
-
-
-# --- tokens ---------------------------------------------------------------------------------
 
 
 def decode(token: str) -> str:
@@ -58,10 +56,17 @@ def encode_query(token: str) -> str:
     return quote_plus(token, errors="surrogateescape")
 
 
-def _decode_query(token: str) -> str:
-    if "+" in token:
-        token = token.replace("+", " ")
-    return unquote(token, errors="surrogateescape") if "%" in token else token
+def segments_of(path: str) -> tuple[tuple[str, ...], bool]:
+    """Split a path of a rule file into decoded segments and whether it ends in a slash."""
+    raw = path.split("/")[1:]
+    slash = bool(raw) and not raw[-1]
+    return tuple(map(decode, raw[:-1] if slash else raw)), slash
+
+
+def path_text(path: Iterable[str], *, slash: bool = False) -> str:
+    """Write segments as a path; the root is ``/``."""
+    text = "/" + "/".join(map(encode_segment, path))
+    return text + "/" if slash and text != "/" else text
 
 
 def is_bare(name: str, value: str) -> bool:
@@ -69,11 +74,8 @@ def is_bare(name: str, value: str) -> bool:
     return not value and any("0" <= character <= "9" for character in name)
 
 
-# --- slots ----------------------------------------------------------------------------------
-
-
 def is_segment(slot: str) -> bool:
-    """Whether *slot* is a path segment counted from the first."""
+    """Whether *slot* is a path segment, counted from the first."""
     return slot[0] == "s" and slot[1:].isdigit()
 
 
@@ -89,9 +91,7 @@ def is_param(slot: str) -> bool:
 
 def segment_slots(count: int) -> Sequence[str]:
     """Return the slots of the first *count* path segments: ``s0``, ``s1``, ..."""
-    if count <= len(_NAMES):
-        return _NAMES[:count]
-    return [f"s{number}" for number in range(count)]
+    return _NAMES[:count] if count <= len(_NAMES) else [f"s{at}" for at in range(count)]
 
 
 def segments(slots: Slots) -> list[str]:
@@ -160,7 +160,12 @@ def without(slots: Slots, names: Container[str]) -> Slots:
     return new
 
 
-# --- from a URL and back --------------------------------------------------------------------
+def exchanged(slots: Slots, gone: Container[str], put: Slots) -> Slots:
+    """Return the slots with those of *put* in place of those named; the separator stays."""
+    new = without(slots, gone) | put
+    if "sep" in slots and count_params(new) > 1:
+        new["sep"] = ";"
+    return new
 
 
 #: One parameter: its slot, its value there, and the piece of the query they came from.
@@ -168,16 +173,15 @@ _Param = tuple[str, str, str]
 
 
 class Form:
-    """A URL as ``slots``; immutable. `changed` gives it other slots, `to_url` its text."""
+    """A URL as ``slots``; immutable. `changed` gives it other slots, `to_url` its text.
+
+    *named* are parameters that rules name: these have a slot of their own even where they stand
+    alone like a token.
+    """
 
     __slots__ = ("_named", "_old", "_params", "_texts", "_url", "slots")
 
     def __init__(self, url: Url, named: Container[str] = ()) -> None:
-        """Take *url* apart.
-
-        *named* are parameters that rules name: these have a slot of their own even where they
-        stand alone like a token.
-        """
         self._url = url
         self._named = named
         texts = url.path.split("/")
@@ -187,15 +191,13 @@ class Form:
             slots["port"] = url.port
         if url.userinfo is not None:
             slots["userinfo"] = url.userinfo
-        if texts:
-            slash = not texts[-1]
-            if slash:
-                del texts[-1]
-            names = _NAMES if len(texts) <= len(_NAMES) else segment_slots(len(texts))
-            decoded = map(decode, texts) if "%" in url.path else texts
-            slots.update(zip(names, decoded, strict=False))
-            if slash and texts:
-                slots["slash"] = "1"
+        slash = bool(texts) and not texts[-1]
+        if slash:
+            del texts[-1]
+        decoded = map(decode, texts) if "%" in url.path else texts
+        slots.update(zip(segment_slots(len(texts)), decoded, strict=True))
+        if slash and texts:
+            slots["slash"] = "1"
         self._texts = texts
         self._params: list[_Param] = []
         if url.query:
@@ -203,22 +205,23 @@ class Form:
         self.slots = self._old = slots
 
     def _read_query(self, query: str, slots: Slots) -> None:
-        """Put the parameters into *slots*."""
         pieces = _semicolon_pieces(query)
         if pieces is not None:
             slots["sep"] = ";"
-        params = self._params
-        size = len(slots)
+        params, size = self._params, len(slots)
+        known: dict[str, _Param] = {}  # a query that was made to keep us busy repeats its pieces
         for piece in query.split("&") if pieces is None else pieces:
-            name, _, value = piece.partition("=")
-            if "%" in piece or "+" in piece:
-                name, value = _decode_query(name), _decode_query(value)
-            if not value and is_bare(name, value) and name not in self._named:
-                slot, value = "?", name
-            else:
-                slot = f"q:{name}"
-            params.append((slot, value, piece))
-            slots[slot] = value
+            param = known.get(piece)
+            if param is None:
+                name, _, value = piece.partition("=")
+                if "%" in piece or "+" in piece:
+                    name, value = decode(name.replace("+", " ")), decode(value.replace("+", " "))
+                if value or name in self._named or not is_bare(name, value):
+                    param = known[piece] = f"q:{name}", value, piece
+                else:
+                    param = known[piece] = "?", name, piece
+            params.append(param)
+            slots[param[0]] = param[1]
         if len(slots) < size + len(params):  # a parameter is repeated
             values: dict[str, list[str]] = {}
             for slot, value, _ in params:
@@ -251,39 +254,34 @@ class Form:
         kinds = {slot[0] if slot != "scheme" else slot for slot in touched}
         new: dict[str, Any] = {}
         if "s" in kinds:
-            new["path"] = self._new_path()
+            texts = _segment_texts(segments(old), self._texts, segments(slots))
+            end = "/" if "slash" in slots or not texts else ""
+            new["path"] = "".join(["/" + text for text in texts]) + end
         if "q" in kinds or "?" in kinds or "sep" in touched:
-            new["query"] = self._new_query(changed)
+            values = {slot: parts(slots[slot]) for slot in changed if is_param(slot)}
+            pieces = _new_pieces(self._params, slots, values)
+            new["query"] = (";" if "sep" in slots else "&").join(pieces) if pieces else None
         if "h" in kinds or "scheme" in kinds:
             new |= {"host": slots["host"], "scheme": slots["scheme"]}
         return url._replace(**new)
-
-    def _new_path(self) -> str:
-        texts = _segment_texts(segments(self._old), self._texts, segments(self.slots))
-        end = "/" if "slash" in self.slots or not texts else ""
-        return "".join(["/" + text for text in texts]) + end
-
-    def _new_query(self, changed: Iterable[str]) -> str | None:
-        slots = self.slots
-        values = {slot: parts(slots[slot]) for slot in changed if is_param(slot)}
-        pieces = _new_pieces(self._params, slots, values)
-        return (";" if "sep" in slots else "&").join(pieces) if pieces else None
 
 
 def _semicolon_pieces(query: str) -> list[str] | None:
     """Return the parameters of ``a=1;b=2``, which form encoding may have made ``a=1%3Bb%3D2``.
 
-    ``None`` unless every piece is one ``name=value``: ``q=tl;dr`` is one parameter.
+    ``None`` unless every piece is one ``name=value``, or a name alone and the first value a number:
+    ``topic=7.0;all`` has two parameters, ``q=tl;dr`` one.
     """
     if ";" not in query and "%3B" not in query and "%3b" not in query:
         return None
-    found = []
-    for piece in _SEMICOLON.split(query):
-        halves = _EQUALS.split(piece)
-        if len(halves) != 2:
+    first, *others = (_EQUALS.split(piece) for piece in _SEMICOLON.split(query))
+    if len(first) != 2:
+        return None
+    is_number = _NUMBER.fullmatch(first[1])
+    for halves in others:
+        if len(halves) != 2 and not (is_number and len(halves) == 1 and _NAME.fullmatch(halves[0])):
             return None
-        found.append("=".join(halves))
-    return found
+    return ["=".join(halves) for halves in (first, *others)]
 
 
 def _segment_texts(before: list[str], texts: list[str], path: list[str]) -> list[str]:
@@ -335,13 +333,7 @@ def _new_raw(slot: str, value: str, raw: str = "=") -> str:
 
 def path_and_query(slots: Slots) -> str:
     """Write path and query of *slots*, with every token encoded anew."""
-    path = "".join(["/" + encode_segment(segment) for segment in segments(slots)])
-    query = [
-        _new_raw(slot, part)
-        for slot, value in slots.items()
-        if is_param(slot)
-        for part in parts(value)
-    ]
-    text = path + ("/" if "slash" in slots or not path else "")
-    separator = ";" if "sep" in slots else "&"
-    return f"{text}?{separator.join(query)}" if query else text
+    text = path_text(segments(slots), slash="slash" in slots)
+    named = [(slot, parts(value)) for slot, value in slots.items() if is_param(slot)]
+    query = [_new_raw(slot, value) for slot, values in named for value in values]
+    return f"{text}?{(';' if 'sep' in slots else '&').join(query)}" if query else text

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,15 +39,17 @@ class Imported:
 
     def __str__(self) -> str:
         """A summary for people, with the reasons counted."""
-        reasons: dict[str, int] = {}
-        for _, why in self.skipped:
-            reasons[why] = reasons.get(why, 0) + 1
         taken = f"{len(self.skipped):,} not taken, {counted(len(self.rules), 'site rule')}"
         lines = [f"{self.source}: {counted(self.rows, 'row')}, {taken}"]
         if self.options:
             lines.append(f"for all sites: {json.dumps(self.options, sort_keys=True)}")
-        lines += [f"not taken, {count:,}: {why}" for why, count in sorted(reasons.items())]
-        return "\n".join(lines)
+        reasons = sorted(Counter(why for _, why in self.skipped).items())
+        return "\n".join([*lines, *(f"not taken, {count:,}: {why}" for why, count in reasons)])
+
+    def drop(self, host: str, names: Iterable[str], path: str | None = None) -> None:
+        """Add a rule that drops parameters on *host* and those below it."""
+        param = tuple(sorted(set(names)))
+        self.rules.append(SiteRule(site=f"*.{host}", kind="drop-param", param=param, path=path))
 
 
 def import_rules(path: str | os.PathLike[str]) -> Imported:
@@ -64,28 +67,26 @@ def import_rules(path: str | os.PathLike[str]) -> Imported:
         data = json.loads(text)
     except (ValueError, RecursionError):
         if "removeparam" in text:
-            return read_adguard(text, name)
+            return _read_adguard(text, name)
         raise SiteRuleError(
             f"{name}: neither duplicate-url-discarder's JSON, nor ClearURLs' data.json, nor an "
             "AdGuard list with $removeparam"
         ) from None
     try:
         if isinstance(data, dict) and isinstance(data.get("providers"), dict):
-            return read_clearurls(data, name)
+            return _read_clearurls(data, name)
         if isinstance(data, list):
-            return read_duplicate_url_discarder(data, name)
+            return _read_duplicate_url_discarder(data, name)
     except (AttributeError, TypeError) as error:
         raise SiteRuleError(f"{name}: an entry is not what the format has there: {error}") from None
     raise SiteRuleError(f"{name}: JSON, but neither a list of rules nor ClearURLs' providers")
 
 
-# --- duplicate-url-discarder ----------------------------------------------------------------
-
 # Host and path of a url-matcher pattern; a star stands alone in a segment.
 _PATTERN = re.compile(r"(?:https?://)?([a-z0-9.-]+)((?:/(?:\*|[^/*$|?#]+))*)/?", re.IGNORECASE)
 
 
-def read_duplicate_url_discarder(data: Iterable[Any], source: str) -> Imported:
+def _read_duplicate_url_discarder(data: Iterable[Any], source: str) -> Imported:
     """Read the rules of duplicate-url-discarder: a pattern matches a host and those below it.
 
     A star in a path is any run of characters there, and one segment here: never more is merged.
@@ -105,21 +106,16 @@ def read_duplicate_url_discarder(data: Iterable[Any], source: str) -> Imported:
             found.rows += 1
             if excludes:
                 found.skipped.append((shown, "a pattern with exceptions"))
-            elif not include:
-                _add_universal(found, processor, args, shown)
-            else:
+            elif include:
                 _add_processor(found, include, processor, args)
+            elif processor == "queryRemoval":
+                names = found.options.setdefault("drop-params", {"add": []})["add"]
+                names += [name for name in args if name not in names]
+            elif processor == "normalizer":
+                found.options |= {"www": "remove", "trailing-slash": "remove"}
+            else:
+                found.skipped.append((shown, f"{processor} on all sites"))
     return found
-
-
-def _add_universal(found: Imported, processor: str, args: list[Any], shown: str) -> None:
-    if processor == "queryRemoval":
-        names = found.options.setdefault("drop-params", {"add": []})["add"]
-        names += [name for name in args if name not in names]
-    elif processor == "normalizer":
-        found.options |= {"www": "remove", "trailing-slash": "remove"}
-    else:
-        found.skipped.append((shown, f"{processor} on all sites"))
 
 
 def _add_processor(found: Imported, include: str, processor: str, args: list[Any]) -> None:
@@ -127,30 +123,25 @@ def _add_processor(found: Imported, include: str, processor: str, args: list[Any
     if match is None:
         found.skipped.append((include, "a pattern that is not a host and whole segments"))
         return
-    host, path = match[1].lower(), match[2]
-    fields: dict[str, Any] = {"site": f"*.{host}"}
-    if path:
-        fields["path"] = f"{path.replace('#', '%23')}/**"
-    kinds: dict[str, dict[str, Any]] = {
-        "queryRemoval": {"kind": "drop-param", "param": args},
-        "queryRemovalExcept": {"kind": "keep-param", "param": args},
-        "subpathRemoval": {"kind": "drop-segment", "slots": [f"s{i}" for i in args]},
+    where: dict[str, Any] = {"site": f"*.{match[1].lower()}"}
+    if match[2]:
+        where["path"] = f"{match[2].replace('#', '%23')}/**"
+    kinds: dict[str, list[dict[str, Any]]] = {
+        "queryRemoval": [{"kind": "drop-param", "param": args}],
+        "queryRemovalExcept": [{"kind": "keep-param", "param": args}],
+        "subpathRemoval": [{"kind": "drop-segment", "slots": [f"s{i}" for i in args]}],
+        "normalizer": [
+            {"kind": "trailing-slash", "option": "remove"},
+            *([] if match[2] else [{"kind": "www", "option": "remove"}]),
+        ],
     }
-    if processor == "normalizer":
-        found.rules.append(SiteRule(**fields, kind="trailing-slash", option="remove"))
-        if not path:
-            found.rules.append(SiteRule(**fields, kind="www", option="remove"))
-        return
     if processor not in kinds:
         found.skipped.append((include, f"the processor {processor!r}"))
-        return
     try:
-        found.rules.append(SiteRule(**fields, **kinds[processor]))
+        found.rules += [SiteRule(**where, **said) for said in kinds.get(processor, ())]
     except SiteRuleError as error:
         found.skipped.append((include, str(error)))
 
-
-# --- ClearURLs ------------------------------------------------------------------------------
 
 # The pattern of one host with those below it, as ClearURLs writes it.
 _PLAIN_PROVIDER = re.compile(
@@ -161,7 +152,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _QUESTION_MARK = "(?:%3F)?"
 
 
-def read_clearurls(data: Mapping[str, Any], source: str) -> Imported:
+def _read_clearurls(data: Mapping[str, Any], source: str) -> Imported:
     """Read ClearURLs' ``data.json``, as far as its patterns are plain hosts and names."""
     found = Imported(source)
     for name, provider in data["providers"].items():
@@ -179,26 +170,16 @@ def read_clearurls(data: Mapping[str, Any], source: str) -> Imported:
                 found.skipped.append((f"{name}: {row}", f"{key}, an expression over the URL"))
         pattern = provider.get("urlPattern", "")
         host = _PLAIN_PROVIDER.fullmatch(pattern)
-        if not names:
-            continue
-        if provider.get("exceptions"):
-            why = "a provider with exceptions"
-        elif pattern == ".*":
+        why = "a provider with exceptions" if provider.get("exceptions") else ""
+        if names and not why and pattern == ".*":
             found.options["drop-params"] = {"add": sorted(set(names))}
-            continue
-        elif host is None:
-            why = "a site that is an expression"
+        elif names and not why and host is not None:
+            found.drop(host[1].replace("\\", ""), names)
         else:
-            site = "*." + host[1].replace("\\", "")
-            found.rules.append(
-                SiteRule(site=site, kind="drop-param", param=tuple(sorted(set(names))))
-            )
-            continue
-        found.skipped += [(f"{name}: {row}", why) for row in names]
+            why = why or "a site that is an expression"
+            found.skipped += [(f"{name}: {row}", why) for row in names]
     return found
 
-
-# --- AdGuard --------------------------------------------------------------------------------
 
 _MORE_THAN_PLAIN = "more than a host, segments and a name"
 _ADGUARD = re.compile(r"(@@)?(?:\|\|([a-z0-9.-]+)(/[^*^|$]*)?\^?)?\$(.*)")
@@ -213,7 +194,7 @@ class _Removal(NamedTuple):
     is_exception: bool = False
 
 
-def read_adguard(text: str, source: str) -> Imported:
+def _read_adguard(text: str, source: str) -> Imported:
     """Read a list in AdGuard's syntax, as far as its rows are ``$removeparam=NAME``.
 
     A name for which the list has any exception is not taken for all sites.
@@ -229,27 +210,24 @@ def read_adguard(text: str, source: str) -> Imported:
             found.skipped.append((line, row))
         else:
             rows.append((line, row))
+    excepted = {row.name for _, row in rows if row.is_exception}
     exceptions = {(host, row.name) for _, row in rows if row.is_exception for host in row.hosts}
-    excepted = {name for _, name in exceptions}
-    excepted |= {row.name for _, row in rows if row.is_exception}
     everywhere = set()
     by_place: dict[tuple[str, str | None], set[str]] = {}
     for line, row in rows:
         if row.is_exception:
             found.skipped.append((line, "an exception"))
-        elif row.hosts:
-            for host in row.hosts:
-                if (host, row.name) not in exceptions:
-                    by_place.setdefault((host, row.path), set()).add(row.name)
-        elif row.name in excepted:
+        elif not row.hosts and row.name in excepted:
             found.skipped.append((line, "has exceptions"))
-        else:
+        elif not row.hosts:
             everywhere.add(row.name)
+        for host in () if row.is_exception else row.hosts:
+            if (host, row.name) not in exceptions:
+                by_place.setdefault((host, row.path), set()).add(row.name)
     if everywhere:
         found.options["drop-params"] = {"add": sorted(everywhere)}
     for (host, path), names in by_place.items():
-        param = tuple(sorted(names))
-        found.rules.append(SiteRule(site=f"*.{host}", kind="drop-param", param=param, path=path))
+        found.drop(host, names, path)
     return found
 
 

@@ -19,17 +19,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules.context import all_hold, read_context, write_context
-from scrapy_urlnorm.site_rules.operations import (
-    OPERANDS,
-    order,
-    owns_path,
-    read_operation,
-)
-from scrapy_urlnorm.site_rules.operations.base import is_host
-from scrapy_urlnorm.site_rules.paths import refuse
+from scrapy_urlnorm.site_rules.operands import LISTS, OPERANDS, is_host, refuse
+from scrapy_urlnorm.site_rules.operations import order, owns_path, read_operation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.form import Form, Slots
@@ -38,8 +32,26 @@ if TYPE_CHECKING:
 #: Only an active rule changes a URL.
 STATUSES = ("active", "proposed", "rejected")
 SOURCES = ("user", "redirect", "canonical", "robots", "content", "url-list")
-#: Operands that hold several texts; a file may have one text in their place.
-LISTS = ("param", "host", "slots", "within", "ranges", "values")
+#: A list with more texts than this is shown by its first two.
+_SHOWN = 40
+
+
+def _is_count(value: object) -> bool:
+    return value is None or (isinstance(value, int) and 0 <= value < 2**63)  # as TOML has them
+
+
+#: What each field of evidence may be, and how to say it.
+_ACCEPTED: dict[str, tuple[Callable[[Any], object], str]] = {
+    "status": (STATUSES.__contains__, ", ".join(STATUSES)),
+    "source": (SOURCES.__contains__, ", ".join(SOURCES)),
+    "support": (_is_count, "a number from 0"),
+    "conflicts": (_is_count, "a number from 0"),
+    "false_merge_upper": (
+        lambda v: v is None or (isinstance(v, (int, float)) and 0 <= v <= 1),
+        "a share between 0 and 1",
+    ),
+    "note": (lambda value: value is None or isinstance(value, str), "a text"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,23 +71,34 @@ class Evidence:
     note: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.examples, (list, tuple)):
-            pairs = (tuple(p) if isinstance(p, (list, tuple)) else (p,) for p in self.examples)
-            object.__setattr__(self, "examples", tuple(pairs))
-        _check_evidence(self)
+        for name, (is_accepted, accepted) in _ACCEPTED.items():
+            if not is_accepted(getattr(self, name)):
+                raise refuse(name, getattr(self, name), accepted)
+        object.__setattr__(self, "examples", _pairs(self.examples))
 
     def table(self) -> dict[str, Any]:
         """Return what differs from its default."""
-        said = {name: getattr(self, name) for name in _EVIDENCE}
-        return {name: value for name, value in said.items() if value != _DEFAULTS[name]}
+        said = {name: getattr(self, name) for name in EVIDENCE}
+        return {name: value for name, value in said.items() if value != EVIDENCE[name]}
 
 
-_DEFAULTS = {field.name: field.default for field in fields(Evidence)}
-_EVIDENCE = tuple(_DEFAULTS)
+def _pairs(examples: Any) -> tuple[tuple[str, str], ...]:
+    pairs = examples if isinstance(examples, (list, tuple)) else [examples]
+    for pair in pairs:
+        is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
+        if not is_pair or not all(isinstance(url, str) for url in pair):
+            raise refuse("examples", pair, "pairs of URLs: [[one, other], …]")
+    return tuple((one, other) for one, other in pairs)
+
+
+#: The keys of evidence, with what each is by default.
+EVIDENCE = {field.name: field.default for field in fields(Evidence)}
 #: The keys of a [[rule]] table.
-FIELDS = ("site", "kind", *OPERANDS, "path", "when", *_EVIDENCE)
+FIELDS = ("site", "kind", *OPERANDS, "when", *EVIDENCE)
+_as_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=list).encode
 
 
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class SiteRule:
     """One rule; its arguments are the keys of a ``[[rule]]`` table.
 
@@ -85,8 +108,6 @@ class SiteRule:
 
     Raises `SiteRuleError` for what the kind does not know, does not have or cannot use.
     """
-
-    __slots__ = ("_site_at", "context", "evidence", "identity", "operation", "origin", "site")
 
     site: str
     operation: Operation
@@ -108,16 +129,15 @@ class SiteRule:
         when: Mapping[str, Any] | None = None,
         **others: Any,
     ) -> None:
-        for name in others:
-            if name not in FIELDS:
-                raise SiteRuleError(f"unknown key {name!r}; known keys: {', '.join(FIELDS)}")
-        _check_site(site)
+        _check_keys(others)
         evidence = evidence_of(others)
-        others = {name: value for name, value in others.items() if name not in _DEFAULTS}
+        _check_site(site)
+        operands = {name: value for name, value in others.items() if name not in EVIDENCE}
         if path is not None and owns_path(kind):
-            others["path"], path = path, None
-        operation = read_operation(kind, others)
-        context = read_context(path, when or {}, own=operation.slots, symbols=operation.symbols)
+            operands["path"], path = path, None
+        operation = read_operation(kind, operands)
+        symbols = getattr(operation, "path_text", None)
+        context = read_context(path, when or {}, operation.slots, symbols)
         self._fill(site, operation, context, evidence)
 
     @classmethod
@@ -136,60 +156,59 @@ class SiteRule:
 
     def _fill(self, site: str, operation: Operation, context: Context, evidence: Evidence) -> None:
         operation.check_context(context)
-        set_slot = object.__setattr__
-        set_slot(self, "site", site)
-        set_slot(self, "operation", operation)
-        set_slot(self, "context", context)
-        set_slot(self, "evidence", evidence)
-        set_slot(self, "origin", None)
-        before, after = _identity_around(self.said())
-        set_slot(self, "identity", before + site + after)
-        set_slot(self, "_site_at", len(before))
+        self._set(site=site, operation=operation, context=context, evidence=evidence, origin=None)
+        # A site has no character that JSON would escape.
+        said = self.said()
+        said |= {name: sorted(said[name]) for name in LISTS if name in said}
+        before = _as_json({name: said[name] for name in said if name < "site"})
+        self._set(identity=_as_json(said), _site_at=len(before[:-1] + ', "site": "'))
         self._check_unicode()
 
-    def at(self, site: str, evidence: Evidence) -> SiteRule:
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def at(self, site: str, evidence: Evidence, origin: str | None = None) -> SiteRule:
         """Return a rule that does the same on *site*, and stands on *evidence*.
 
         Raises `SiteRuleError` if *site* is none. Nothing else is read or checked again: of a large
         file, most rules are made like this.
         """
         _check_site(site)
+        at = self._site_at
+        identity = self.identity[:at] + site + self.identity[at + len(self.site) :]
         made = object.__new__(SiteRule)
-        set_slot = object.__setattr__
-        set_slot(made, "site", site)
-        set_slot(made, "operation", self.operation)
-        set_slot(made, "context", self.context)
-        set_slot(made, "evidence", evidence)
-        set_slot(made, "origin", None)
-        at, identity = self._site_at, self.identity
-        set_slot(made, "identity", identity[:at] + site + identity[at + len(self.site) :])
-        set_slot(made, "_site_at", at)
+        made._set(
+            site=site,
+            operation=self.operation,
+            context=self.context,
+            evidence=evidence,
+            identity=identity,
+            origin=origin,
+            _site_at=at,
+        )
         made._check_unicode()
         return made
 
+    def replace(self, **evidence: Any) -> SiteRule:
+        """Return the rule with other evidence: ``rule.replace(status="rejected")``."""
+        return self.at(self.site, replace(self.evidence, **evidence), self.origin)
+
     def _check_unicode(self) -> None:
-        """Raise `SiteRuleError` for half a character, which no file can hold."""
+        """Refuse half a character, which no file can hold."""
         evidence = self.evidence
-        texts = [self.identity, evidence.note or ""]
-        for pair in evidence.examples:
-            texts += pair
+        texts = [self.identity, evidence.note or "", *(url for p in evidence.examples for url in p)]
         try:
             "".join(texts).encode()
         except UnicodeEncodeError:
             raise SiteRuleError(f"not every text of {self.as_dict()!a} is Unicode") from None
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a SiteRule is immutable: cannot set {name!r}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (self.site, self.operation, self.context, self.evidence, self.origin)
-
     def __getattr__(self, name: str) -> Any:
         """Return evidence, or an operand as a rule file has it, by its name."""
-        if name in _EVIDENCE:
+        if name in EVIDENCE:
             return getattr(self.evidence, name)
-        if name in _ABSENT:
-            return self.operation.write().get(name, _ABSENT[name])
+        if name in OPERANDS:
+            return self.operation.write().get(name, OPERANDS[name].absent)
         raise AttributeError(f"a SiteRule has no {name!r}")
 
     @property
@@ -220,15 +239,6 @@ class SiteRule:
         """Return what the rule makes of *form*; ``None`` if nothing."""
         return self.operation.apply(form) if all_hold(self.context, form.slots) else None
 
-    def replace(self, **evidence: Any) -> SiteRule:
-        """Return the rule with other evidence: ``rule.replace(status="rejected")``."""
-        made = object.__new__(SiteRule)
-        set_slot = object.__setattr__
-        for name in self.__slots__:
-            set_slot(made, name, getattr(self, name))
-        set_slot(made, "evidence", replace(self.evidence, **evidence))
-        return made
-
     def masked(self) -> SiteRule:
         """Return the rule with `placeholders` in its examples, so that it may be stored or sent.
 
@@ -244,11 +254,9 @@ class SiteRule:
     def said(self) -> dict[str, Any]:
         """Return all that decides what the rule does, without evidence, as a file has it."""
         path, when = write_context(self.context)
-        written = self.operation.write()
-        if path is not None:
-            written["path"] = path
+        written = self.operation.write() | ({"path": path} if path is not None else {})
         said = {"site": self.site, "kind": self.kind}
-        said |= {name: written[name] for name in _OPERATION if name in written}
+        said |= {name: written[name] for name in OPERANDS if name in written}
         return said | ({"when": when} if when else {})
 
     def as_dict(self) -> dict[str, Any]:
@@ -282,61 +290,15 @@ class SiteRule:
         return order(self.operation), self.identity
 
 
-_OPERATION = (*OPERANDS, "path")
-#: What an operand reads as where the kind does not have it.
-_ABSENT: dict[str, Any] = (
-    dict.fromkeys(OPERANDS)
-    | dict.fromkeys(LISTS, ())
-    | dict.fromkeys(("slash", "semicolons", "bare"), False)
-    | {name: {} for name in ("default", "old", "new")}
-)
+def _check_keys(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in FIELDS:
+            raise SiteRuleError(f"unknown key {name!r}; known keys: {', '.join(FIELDS)}")
 
 
-_as_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=list).encode
-
-
-def _identity_around(said: dict[str, Any]) -> tuple[str, str]:
-    """Return the JSON of what a rule says, keys in order, before and after the text of its site.
-
-    A site has no character that JSON would escape.
-    """
-    said |= {name: sorted(said[name]) for name in LISTS if name in said}
-    after = {name: value for name, value in said.items() if name > "site"}
-    before = {name: value for name, value in said.items() if name < "site"}  # kind, for one
-    rest = f", {_as_json(after)[1:]}" if after else "}"
-    return f'{_as_json(before)[:-1]}, "site": "', f'"{rest}'
-
-
-def _rebuilt(
-    site: str, operation: Operation, context: Context, evidence: Evidence, origin: str | None
-) -> SiteRule:
-    return with_origin(SiteRule.of(site, operation, context, evidence), origin)
-
-
-def with_origin(rule: SiteRule, origin: str | None) -> SiteRule:
-    """Note the file and the line that *rule* was read from; return the rule."""
-    object.__setattr__(rule, "origin", origin)
-    return rule
-
-
-def rule_from_dict(entry: Mapping[str, Any]) -> SiteRule:
-    """Make a rule of one table of a rule file; `SiteRuleError` names an unknown key."""
-    for key in entry:
-        if key not in FIELDS:
-            raise SiteRuleError(f"unknown key {key!r}; known keys: {', '.join(FIELDS)}")
-    for key in ("site", "kind"):
-        if key not in entry:
-            raise SiteRuleError(f"key {key!r} is missing")
-    return SiteRule(**entry)
-
-
-def evidence_of(entry: Mapping[str, Any]) -> Evidence:
-    """Read the evidence in a table of a rule file."""
-    return Evidence(**{name: entry[name] for name in _EVIDENCE if name in entry})
-
-
-#: A list with more texts than this is shown by its first two.
-_SHOWN = 40
+def _check_site(site: object) -> None:
+    if not is_host(site[2:] if isinstance(site, str) and site.startswith("*.") else site):
+        raise refuse("site", site, "a lower-case host like 'shop.example', or '*.shop.example'")
 
 
 def _short(value: object) -> str:
@@ -347,28 +309,15 @@ def _short(value: object) -> str:
     return json.dumps(value, default=list, ensure_ascii=False)
 
 
-def _check_site(site: object) -> None:
-    name = site[2:] if isinstance(site, str) and site.startswith("*.") else site
-    if not is_host(name):
-        raise refuse("site", site, "a lower-case host like 'shop.example', or '*.shop.example'")
+def rule_from_dict(entry: Mapping[str, Any]) -> SiteRule:
+    """Make a rule of one table of a rule file; `SiteRuleError` names an unknown key."""
+    _check_keys(entry)
+    for key in ("site", "kind"):
+        if key not in entry:
+            raise SiteRuleError(f"key {key!r} is missing")
+    return SiteRule(**entry)
 
 
-def _check_evidence(evidence: Evidence) -> None:
-    if evidence.status not in STATUSES:
-        raise refuse("status", evidence.status, ", ".join(STATUSES))
-    if evidence.source not in SOURCES:
-        raise refuse("source", evidence.source, ", ".join(SOURCES))
-    for name in ("support", "conflicts"):
-        number = getattr(evidence, name)
-        if number is not None and (not isinstance(number, int) or number < 0):
-            raise refuse(name, number, "a number from 0")
-    if evidence.note is not None and not isinstance(evidence.note, str):
-        raise refuse("note", evidence.note, "a text")
-    share = evidence.false_merge_upper
-    if share is not None and not (isinstance(share, (int, float)) and 0 <= share <= 1):
-        raise refuse("false_merge_upper", share, "a share between 0 and 1")
-    if not isinstance(evidence.examples, tuple):
-        raise refuse("examples", evidence.examples, "pairs of URLs: [[one, other], …]")
-    for pair in evidence.examples:
-        if len(pair) != 2 or not all(isinstance(url, str) for url in pair):
-            raise refuse("examples", list(pair), "pairs of URLs: [[one, other], …]")
+def evidence_of(entry: Mapping[str, Any]) -> Evidence:
+    """Read the evidence in a table of a rule file."""
+    return Evidence(**{name: entry[name] for name in EVIDENCE if name in entry})

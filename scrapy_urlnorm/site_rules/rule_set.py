@@ -1,7 +1,7 @@
 """The site rules of all hosts, ready to be applied: by host, by slot, until none acts.
 
 The order of application does not depend on the order in the file. Within a pass it is that of
-`KINDS` (host, path, values, sets of slots, single parameters), then that of the rules' text;
+the kinds (host, path, values, sets of slots, single parameters), then that of the rules' text;
 passes are repeated until one changes nothing.
 
 Rules that would go round for ever are refused when the set is made, as far as example URLs of
@@ -12,18 +12,28 @@ for that URL, and for no other.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.domains import MAX_HOST, registrable_domain
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.context import all_hold, context_text
-from scrapy_urlnorm.site_rules.form import Form, Slots, path_and_query
-from scrapy_urlnorm.site_rules.host_rules import HostRules
-from scrapy_urlnorm.site_rules.operations import CatalogueRule
+from scrapy_urlnorm.site_rules.context import (
+    Among,
+    Has,
+    Is,
+    No,
+    Pair,
+    all_hold,
+    context_text,
+    pairs_of,
+)
+from scrapy_urlnorm.site_rules.form import Form, Slots, is_bare, is_param, path_and_query
+from scrapy_urlnorm.site_rules.operations import CatalogueRule, Replace
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.site_rules.rule import SiteRule
     from scrapy_urlnorm.url import Url
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
     Recorder = Callable[[str, Url, Url, str], None]
     #: A rule that acted, and what it made.
     Acted = tuple[SiteRule, Form]
+    _Table = dict[str, dict[str, SiteRule]]
 
 logger = logging.getLogger(__name__)
 
@@ -46,17 +57,104 @@ _MAX_ROUNDS = 4
 
 def reason(rule: SiteRule) -> str:
     """Say what a rule is and on what evidence it stands."""
-    evidence = [f"source {rule.evidence.source}"]
-    if rule.evidence.support is not None:
-        evidence.append(f"support {rule.evidence.support}")
-    if rule.evidence.conflicts is not None:
-        evidence.append(f"conflicts {rule.evidence.conflicts}")
-    return f"site rule: {rule}; {', '.join(evidence)}"
+    said = [f"source {rule.evidence.source}"]
+    numbers = ((name, getattr(rule.evidence, name)) for name in ("support", "conflicts"))
+    said += [f"{name} {number}" for name, number in numbers if number is not None]
+    return f"site rule: {rule}; {', '.join(said)}"
 
 
 def is_switch(rule: SiteRule) -> bool:
     """Whether *rule* changes what the catalogue does for the whole site."""
     return isinstance(rule.operation, CatalogueRule) and not rule.context
+
+
+class RulesByDomain:
+    """Active site rules, found by the domain whose hosts they can act on.
+
+    They are sorted by site, each written backwards: what is below one domain stands together
+    there. The public suffix list is not asked, which would take a second for 100,000 sites.
+    """
+
+    def __init__(self, rules: Iterable[SiteRule]) -> None:
+        self._rules = sorted((rule for rule in rules if rule.active), key=_name_backwards)
+        self._names = list(map(_name_backwards, self._rules))
+
+    def of(self, domain: str) -> tuple[SiteRule, ...]:
+        """Return the rules of *domain*, of every name below it, and of those that it is below."""
+        backwards = domain[::-1]
+        found = self._between(f"{backwards}.", f"{backwards}/")  # "/" comes right after "."
+        while backwards and len(backwards) <= MAX_HOST:
+            found += self._between(backwards, f"{backwards}\0")
+            backwards = backwards.rpartition(".")[0]
+        return tuple(found)
+
+    def _between(self, first: str, end: str) -> list[SiteRule]:
+        return self._rules[bisect_left(self._names, first) : bisect_left(self._names, end)]
+
+
+def _name_backwards(rule: SiteRule) -> str:
+    return rule.site.removeprefix("*.")[::-1]
+
+
+class _HostRules:
+    """The rules of one host, each found by a slot or by a slot's value that it needs.
+
+    ``options`` are those of the catalogue that the host has for itself. The index is made when
+    the first URL of the host comes by: most hosts never do.
+    """
+
+    def __init__(self, rules: Iterable[SiteRule], options: Mapping[str, object]) -> None:
+        self.rules = sorted(rules, key=lambda rule: rule.order)
+        self.options = options
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """Parameters that rules name, and that would be a token where they stand alone."""
+        slots: set[str] = set()
+        for rule in self.rules:
+            slots |= rule.operation.slots
+            slots |= {each.slot for each in rule.context if isinstance(each, (Has, No, Is, Among))}
+        return frozenset(s[2:] for s in slots if s[:2] == "q:" and is_bare(s[2:], ""))
+
+    @cached_property
+    def _index(self) -> tuple[set[int], dict[str | Pair, list[int]]]:
+        """Places of rules that may act on any URL, and of others by what a URL needs for them."""
+        always: set[int] = set()
+        needing: dict[str | Pair, list[int]] = {}
+        for rank, rule in enumerate(self.rules):
+            needed = _needs(rule)
+            for each in needed:
+                needing.setdefault(each, []).append(rank)
+            if not needed:
+                always.add(rank)
+        return always, needing
+
+    def candidates(self, form: Form) -> list[SiteRule]:
+        """Return the rules that may act on a fresh *form*, in the order of application."""
+        ranks, needing = self._index
+        found: list[int] = []
+        for pair in (*form.slots.items(), ("s-1", form.last_segment())):
+            if pair[0] in needing:
+                found += needing[pair[0]]
+            if pair in needing:
+                found += needing[pair]
+        rules = self.rules
+        return [rules[rank] for rank in sorted(ranks.union(found) if found else ranks)]
+
+
+def _needs(rule: SiteRule) -> Sequence[str | Pair]:
+    """Return slots of which a URL needs one, or a slot with a value that it needs.
+
+    A value is better: hundreds of rules of a site may be about one parameter.
+    """
+    context = rule.context
+    pairs = [*rule.operation.pairs(), *(pair for each in context for pair in pairs_of(each))]
+    known = [pair for pair in pairs if pair[0] == "s-1" or pair[0][:2] != "s-"]
+    rare = [pair for pair in known if pair[0] not in ("slash", "scheme", "host")]
+    if known:
+        return ((rare or known)[-1],)
+    named = [each.slot for each in context if isinstance(each, (Has, Is))]
+    return rule.operation.any_of() or [slot for slot in named if is_param(slot)][:1]
 
 
 class RuleSet:
@@ -67,8 +165,6 @@ class RuleSet:
     *told* are circles that were logged already, by another set of the same rules.
     """
 
-    __slots__ = ("_domains", "_hosts", "hosts", "rules_left_out", "told")
-
     def __init__(
         self, rules: Iterable[SiteRule], told: set[frozenset[SiteRule]] | None = None
     ) -> None:
@@ -78,19 +174,20 @@ class RuleSet:
         self.rules_left_out = 0
         self._domains = {name: _host_rules(name, (), wide) for name in wide}
         self._hosts = {name: _host_rules(name, found.values(), wide) for name, found in own.items()}
-        self.hosts: Container[str] = _Hosts(self)
         checked: set[object] = set()
         for table in (self._hosts, self._domains):
             for name, site in table.items():
-                if name in moved:
+                # Many sites run one software, and have its rules.
+                acting = tuple((rule.operation, rule.context) for rule in site.rules)
+                if name in moved or (len(acting) > 1 and acting not in checked):
+                    checked.add(acting)
                     self._check_examples(name, site.rules)
-                elif len(site.rules) > 1:  # many sites run one software, and have its rules
-                    acting = tuple((rule.operation, rule.context) for rule in site.rules)
-                    if acting not in checked:
-                        checked.add(acting)
-                        self._check_examples(name, site.rules)
 
-    def site(self, host: str) -> HostRules | None:
+    def has(self, host: str) -> bool:
+        """Whether *host* has rules."""
+        return self._of(host) is not None
+
+    def _of(self, host: str) -> _HostRules | None:
         """Return the rules of *host*: its own and those of the domains that it is part of."""
         found = self._hosts.get(host)
         # A text that is too long for a name is below no domain; to try all its parts takes long.
@@ -100,7 +197,7 @@ class RuleSet:
 
     def catalogue_options(self, host: str) -> Mapping[str, object]:
         """Return the options of catalogue rules that *host* has for itself."""
-        site = self.site(host)
+        site = self._of(host)
         return site.options if site is not None else {}
 
     def apply(self, url: Url, recorder: Recorder | None = None) -> Url:
@@ -158,27 +255,23 @@ class RuleSet:
         """Apply rules but those *left_out* until none acts; or return the rules of a circle."""
         steps: list[Acted] = []
         current = self._pass(url, left_out, steps)
-        if not steps:
-            return url, steps, frozenset()
         trail, starts = [url], [0]  # the URL before each pass, and the steps made by then
-        for _ in range(_MAX_PASSES):
+        while len(steps) > starts[-1]:
             if current in trail:
-                start = starts[trail.index(current)]
-                return url, [], frozenset(rule for rule, _ in steps[start:])
-            size = len(steps)
+                return url, [], frozenset(rule for rule, _ in steps[starts[trail.index(current)] :])
+            if len(trail) > _MAX_PASSES:
+                return url, [], frozenset(rule for rule, _ in steps[len(steps) // 2 :])
             trail.append(current)
-            starts.append(size)
+            starts.append(len(steps))
             current = self._pass(current, left_out, steps)
-            if len(steps) == size:  # no rule acted
-                return current, steps, frozenset()
-        return url, [], frozenset(rule for rule, _ in steps[len(steps) // 2 :])
+        return current, steps, _NONE
 
     def _pass(self, url: Url, left_out: frozenset[SiteRule], steps: list[Acted]) -> Url:
         """Apply each rule of the host once, in order; the same `Url` if none acted."""
-        site = self.site(url.host or "")
+        site = self._of(url.host or "")
         if site is None or url.path.count("/") > _MAX_SEGMENTS:
             return url
-        form = site.form(url)
+        form = Form(url, site.named)
         acted = False
         for rule in site.candidates(form):
             if left_out and rule in left_out:
@@ -191,7 +284,6 @@ class RuleSet:
         return form.to_url() if acted else url
 
     def _tell(self, circle: frozenset[SiteRule], url: Url) -> None:
-        """Log a circle of rules, each once."""
         if circle not in self.told:
             self.told.add(circle)
             logger.warning(
@@ -203,34 +295,18 @@ class RuleSet:
 
     def _check_examples(self, name: str, rules: Iterable[SiteRule]) -> None:
         """Raise `SiteRuleError` if rules go round for ever on an example URL of one of them."""
-        for rule in rules:
-            url = example(rule, name)
-            if url is None:
-                continue
-            _, _, circle = self._run(url, _NONE)
-            if circle:
-                first, *others = sorted(circle, key=lambda rule: rule.order)
-                if not others:
-                    raise SiteRuleError(f"this rule acts on its own result for ever: ({first})")
+        for url in filter(None, (_example(rule, name) for rule in rules)):
+            circle = sorted(self._run(url, _NONE)[2], key=lambda rule: rule.order)
+            if circle[1:]:
+                first, *others = (f"({rule})" for rule in circle)
                 raise SiteRuleError(
-                    f"these rules undo each other for ever: ({first}) and "
-                    + ", ".join(f"({other})" for other in others)
+                    f"these rules undo each other for ever: {first} and {', '.join(others)}"
                 )
+            if circle:
+                raise SiteRuleError(f"this rule acts on its own result for ever: ({circle[0]})")
 
 
-class _Hosts:
-    """The hosts that have rules, as a container."""
-
-    __slots__ = ("_rules",)
-
-    def __init__(self, rules: RuleSet) -> None:
-        self._rules = rules
-
-    def __contains__(self, host: object) -> bool:
-        return isinstance(host, str) and self._rules.site(host) is not None
-
-
-def example(rule: SiteRule, host: str) -> Url | None:
+def _example(rule: SiteRule, host: str) -> Url | None:
     """Return a URL of *host* on which *rule* acts; ``None`` if none is found."""
     slots: Slots = {"scheme": "http", "host": host, "s0": "x"}
     for _ in range(2):  # what the operation needs may undo what the context needs
@@ -246,14 +322,9 @@ def example(rule: SiteRule, host: str) -> Url | None:
 def _parents(host: str) -> Iterator[str]:
     """Yield *host* and every domain that it is part of, the longest first."""
     yield host
-    dot = host.find(".")
-    while dot >= 0:
-        host = host[dot + 1 :]
+    while "." in host:
+        host = host.partition(".")[2]
         yield host
-        dot = host.find(".")
-
-
-_Table = dict[str, dict[str, "SiteRule"]]
 
 
 def _by_site(rules: Iterable[SiteRule]) -> tuple[_Table, _Table, set[str]]:
@@ -270,7 +341,7 @@ def _by_site(rules: Iterable[SiteRule]) -> tuple[_Table, _Table, set[str]]:
         table, name = (wide, rule.site[2:]) if rule.site.startswith("*.") else (own, rule.site)
         if table is wide and not registrable_domain(name):
             raise SiteRuleError(f"site = {rule.site!r} is a public suffix, not one site: ({rule})")
-        moves = rule.operation.moves()
+        moves = rule.operation.moves() if isinstance(rule.operation, Replace) else []
         for host, target in moves:
             _check_move(rule, name, host, target)
             own.setdefault(host, {})[rule.identity] = rule
@@ -289,43 +360,33 @@ def _check_move(rule: SiteRule, site: str, host: str, target: str) -> None:
         )
 
 
-def _host_rules(
-    name: str, rules: Iterable[SiteRule], wide: Mapping[str, Mapping[str, SiteRule]]
-) -> HostRules:
+def _host_rules(name: str, rules: Iterable[SiteRule], wide: _Table) -> _HostRules:
     """Put the rules of one host together with those of the domains it is part of."""
     found = {rule.identity: rule for rule in rules}
-    if wide:
-        for parent in _parents(name):
-            found.update(wide.get(parent, {}))
-    switches: list[SiteRule] = []
-    acting: list[SiteRule] = []
-    for rule in found.values():
-        (switches if is_switch(rule) else acting).append(rule)
+    for parent in _parents(name) if wide else ():
+        found.update(wide.get(parent, {}))
+    acting = [rule for rule in found.values() if not is_switch(rule)]
     if len(acting) > 1:
         _check_contradictions(acting)
-    return HostRules(acting, _options(switches, acting))
+    return _HostRules(acting, _options(filter(is_switch, found.values()), acting))
 
 
 def _options(switches: Iterable[SiteRule], acting: Iterable[SiteRule]) -> dict[str, object]:
     options: dict[str, object] = {}
-    for rule in acting:
-        options |= rule.operation.catalogue_options()
-    said: dict[str, SiteRule] = {}
-    for rule in switches:
-        first = said.setdefault(rule.kind, rule)
-        if _switch(first).canonical_option != _switch(rule).canonical_option:
-            # The rule of the host itself counts more than that of its domain.
-            own, other = (first, rule) if rule.site.startswith("*.") else (rule, first)
-            if own.site.startswith("*.") or not other.site.startswith("*."):
-                raise _contradiction(own, other)
-            said[rule.kind] = own
-        options[rule.kind] = _switch(said[rule.kind]).switch
+    for operation in (rule.operation for rule in acting):
+        if isinstance(operation, Replace):
+            options |= operation.catalogue_options()
+    said: dict[tuple[str, bool], SiteRule] = {}
+    # A rule of the host itself comes last, and counts more than that of its domain.
+    for rule in sorted(switches, key=lambda rule: not rule.site.startswith("*.")):
+        other = said.setdefault((rule.kind, rule.site.startswith("*.")), rule)
+        one, two = other.operation, rule.operation
+        assert isinstance(one, CatalogueRule)
+        assert isinstance(two, CatalogueRule)
+        if one.canonical_option != two.canonical_option:
+            raise _contradiction(other, rule)
+        options[rule.kind] = one.switch
     return options
-
-
-def _switch(rule: SiteRule) -> CatalogueRule:
-    assert isinstance(rule.operation, CatalogueRule)
-    return rule.operation
 
 
 def _check_contradictions(rules: Iterable[SiteRule]) -> None:

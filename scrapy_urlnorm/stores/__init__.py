@@ -18,17 +18,7 @@ from scrapy_urlnorm.stores.memory import MemorySeen
 from scrapy_urlnorm.stores.seen import Identity, Seen
 from scrapy_urlnorm.stores.sqlite import DATABASE_NAME, Database, SqliteSeen
 
-__all__ = [
-    "DATABASE_NAME",
-    "Database",
-    "Identity",
-    "MemorySeen",
-    "Seen",
-    "SqliteSeen",
-    "database_path",
-    "default_spec",
-    "open_store",
-]
+__all__ = ["DATABASE_NAME", "Database", "Identity", "MemorySeen", "Seen", "SqliteSeen"]
 
 # The other files of a crawl in JOBDIR, for whoever writes them and for whoever reads them later.
 RULES_NAME = "urlnorm-rules.toml"  #: learned rules
@@ -62,7 +52,12 @@ def open_store(
     identity = Identity(digest, key_version)
     kind, _, rest = spec.partition(":")
     if kind in REDIS_SCHEMES and rest.startswith("//"):
-        return _redis(spec, identity, spider, options)
+        try:
+            from scrapy_urlnorm.stores.redis import RedisSeen
+            from scrapy_urlnorm.stores.redis_connection import parse_redis
+        except ImportError as error:
+            raise MissingExtraError("redis", "redis", "a store in Redis") from error
+        return RedisSeen(parse_redis(spec, options, spider), identity)
     if spec != "memory" and kind != "sqlite":
         raise ConfigError(f"unknown store {spec!r}; accepted: {_ACCEPTED}")
     if options:
@@ -76,18 +71,8 @@ def open_store(
     return SqliteSeen(Database(path) if database is None else database, identity)
 
 
-def _redis(spec: str, identity: Identity, spider: str | None, options: dict[str, object]) -> Seen:
-    try:
-        from scrapy_urlnorm.stores.redis import RedisSeen
-        from scrapy_urlnorm.stores.redis_connection import parse_redis
-    except ImportError as error:
-        raise MissingExtraError("redis", "redis", "a store in Redis") from error
-    place, ours = parse_redis(spec, options, spider)
-    return RedisSeen(place, identity, prefix=ours.prefix, ttl=ours.ttl, wait=ours.wait)
-
-
 def database_path(spec: str, jobdir: str | None) -> Path | None:
-    """Return where the database of a crawl with the store *spec* is; ``None`` if it is temporary."""
+    """Return where the database of a crawl with this store is; ``None`` if it is temporary."""
     kind, _, path = spec.partition(":")
     if kind == "sqlite" and path:
         return Path(path)

@@ -24,8 +24,6 @@ _HAS_VALUE = [
     [bytes(byte >> shift & 3 == value for byte in range(256)) for value in range(4)]
     for shift in (0, 2, 4, 6)
 ]
-
-
 _salt = token_bytes(16)
 
 
@@ -35,10 +33,7 @@ def _blake2b_hash(key: bytes) -> int:
 
 
 def _is_good(info: sys._hash_info, seed: str) -> bool:
-    """Whether Python's own hash has 64 bits that nobody can predict.
-
-    On some platforms it has 32 bits. With a *seed* in ``PYTHONHASHSEED`` anybody can compute it.
-    """
+    """Whether Python's own hash has 64 bits (on some platforms 32) that nobody can predict."""
     is_random = seed in ("", "random")
     return info.width == 64 and info.algorithm.startswith("siphash") and is_random
 
@@ -57,10 +52,9 @@ class MemorySeen(Seen):
     bound, n * n / 2 / 2**72). That is so for keys with a random first byte, as fingerprints have;
     for keys that all begin alike the chance is 1 in 3,700.
 
-    The hashes lie packed in buckets. The first byte of a key and the low bits of its hash choose
-    the bucket. As keys are added, one bucket after the other is split into four (linear hashing:
-    Litwin 1980, "Linear hashing: a new tool for file and table addressing"), so no add ever waits
-    for a table to be rebuilt.
+    The hashes lie packed in buckets, chosen by the first byte of a key and the low bits of its
+    hash. One bucket after the other is split into four (linear hashing: Litwin 1980, "Linear
+    hashing: a new tool for file and table addressing"), so no add waits for a table to be rebuilt.
     """
 
     name = "the store in memory"
@@ -90,8 +84,9 @@ class MemorySeen(Seen):
             self._split()
         return True
 
-    def _find(self, key: bytes) -> tuple[int, int]:
+    def _find(self, key: object) -> tuple[int, int]:
         """Return the number of the bucket of *key*, and the position of the key there or -1."""
+        key = key_bytes(key)
         hashed = _hash(key)
         address = hashed & self._mask ^ key[0]
         if address < self._split_count:
@@ -99,7 +94,7 @@ class MemorySeen(Seen):
         return address, _position(self._buckets[address], _pack(hashed))
 
     def __contains__(self, key: object) -> bool:
-        return self._find(key_bytes(key))[1] >= 0
+        return self._find(key)[1] >= 0
 
     def forget(self, key: bytes) -> bool:
         address, at = self._find(key)
@@ -115,7 +110,6 @@ class MemorySeen(Seen):
         return in_use * _KEYS_A_BUCKET - self._room
 
     def _split(self) -> None:
-        """Spread the next bucket over four."""
         buckets = self._buckets
         at = self._split_count
         size = self._mask + 1

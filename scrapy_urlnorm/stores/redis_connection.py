@@ -23,40 +23,41 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
 SPIDER = "%(spider)s"  #: stands in a prefix for the name of the spider, as in scrapy-redis's keys
-DEFAULT_PREFIX = f"{SPIDER}:urlnorm"
 DEFAULT_WAIT = 5.0  #: seconds to wait for one server
 FAILOVER_WAIT = 60.0  #: and for a cluster or sentinels, which need time to promote a replica
 DEFAULT_TIMEOUT = 5.0  #: seconds, or what is left of the time to wait if that is less
-_SENTINEL_PORT = 26379
+LEAST_TIMEOUT = 1.0  #: seconds that Redis has to answer, however short the wait is
 
 _TIMEOUTS = ("socket_connect_timeout", "socket_timeout")
-
-#: Options of redis-py that a store takes, besides those that begin with ``ssl_``.
-_REDIS_PY = frozenset(
-    ("client_name", "db", "health_check_interval", "max_connections", "password", "protocol",
-     "socket_connect_timeout", "socket_keepalive", "socket_timeout", "username")
+#: Options that a store takes: its own, and of redis-py these and those that begin with ``ssl_``.
+_OPTIONS = (
+    "client_name", "db", "health_check_interval", "max_connections", "password", "prefix",
+    "protocol", "socket_connect_timeout", "socket_keepalive", "socket_timeout", "ttl", "username",
+    "wait",
 )  # fmt: skip
+
+#: After these nobody knows whether Redis did what it was asked to do.
+NO_ANSWER = (exceptions.ConnectionError, exceptions.TimeoutError, OSError)
+_FAILING_OVER = (
+    exceptions.ReadOnlyError,
+    exceptions.ClusterDownError,
+    exceptions.MasterDownError,
+    exceptions.TryAgainError,
+    exceptions.RedisClusterException,  # no node to be found, or none for a slot
+)
 
 
 class Place(NamedTuple):
-    """A Redis: its name for messages, without a password, and how to connect to it."""
+    """A Redis, and what a store there is to be like; for *ttl* see `RedisSeen`."""
 
-    name: str
+    name: str  #: for messages, without a password
     connect: Callable[[float], Any]  #: makes a client that waits at most so many seconds
-    is_alone: bool = True  #: a single server, whose client does not look for another one
+    prefix: str  #: of the names of all that is kept there
+    ttl: int = 0
+    wait: float = DEFAULT_WAIT  #: seconds to wait for an answer
 
 
-class Options(NamedTuple):
-    """Options of a Redis store; see `RedisSeen`."""
-
-    prefix: str
-    ttl: int
-    wait: float
-
-
-def parse_redis(
-    spec: str, options: Mapping[str, object], spider: str | None = None
-) -> tuple[Place, Options]:
+def parse_redis(spec: str, options: Mapping[str, object], spider: str | None = None) -> Place:
     """Read the URL of a Redis store; *options* take precedence over its query string.
 
     ``%(spider)s`` in a prefix stands for *spider*. The query is percent-decoded: ``%(spider)s``
@@ -72,12 +73,11 @@ def parse_redis(
     parts = urlsplit(spec)
     name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     given: dict[str, Any] = {**dict(parse_qsl(parts.query, True)), **options}
-    known = _REDIS_PY.union(Options._fields)
     for key in given:
-        if key not in known and not key.startswith("ssl_"):
+        if key not in _OPTIONS and not key.startswith("ssl_"):
+            accepted = ", ".join(_OPTIONS)
             raise ConfigError(
-                f"unknown option {key!r} of the store {name}; accepted: "
-                f"{', '.join(sorted(known))}, ssl_..."
+                f"unknown option {key!r} of the store {name}; accepted: {accepted}, ssl_..."
             )
 
     def number(key: str, default: float) -> Any:
@@ -88,13 +88,12 @@ def parse_redis(
         accepted = "seconds" if isinstance(default, float) else "whole seconds, 0 for none"
         raise ConfigError(f"{key}={value!r} of the store {name}; accepted: {accepted}")
 
-    ours = Options(
-        _prefix(given.pop("prefix", DEFAULT_PREFIX), name, spider),
-        number("ttl", 0),
-        number("wait", FAILOVER_WAIT if "+" in parts.scheme else DEFAULT_WAIT),
-    )
+    kind = parts.scheme.partition("+")[2]
+    prefix = _prefix(given.pop("prefix", f"{SPIDER}:urlnorm"), name, spider)
+    ttl, wait = number("ttl", 0), number("wait", FAILOVER_WAIT if kind else DEFAULT_WAIT)
     timeouts = {key: number(key, DEFAULT_TIMEOUT) for key in _TIMEOUTS}
-    return _place(parts._replace(query=urlencode(given)), name, timeouts), ours
+    connect = _connector(parts._replace(query=urlencode(given)), name, timeouts)
+    return Place(name, connect, prefix, ttl, wait)
 
 
 def _prefix(prefix: object, name: str, spider: str | None) -> str:
@@ -111,7 +110,9 @@ def _prefix(prefix: object, name: str, spider: str | None) -> str:
     return prefix
 
 
-def _place(parts: SplitResult, name: str, timeouts: Mapping[str, float]) -> Place:
+def _connector(
+    parts: SplitResult, name: str, timeouts: Mapping[str, float]
+) -> Callable[[float], Any]:
     scheme, _, kind = parts.scheme.partition("+")
     url = f"{scheme}://{parts.netloc}{parts.path}?{parts.query}"
     # `RedisConnection` tries again itself: it has to know whether an add may have been done twice.
@@ -120,28 +121,20 @@ def _place(parts: SplitResult, name: str, timeouts: Mapping[str, float]) -> Plac
     def within(seconds: float) -> dict[str, Any]:
         return {key: min(seconds, most) for key, most in timeouts.items()}
 
-    def of_sentinels(seconds: float) -> Any:
-        sentinel = Sentinel(nodes, **within(seconds))
-        return sentinel.master_for(service, **never, **within(seconds), **settings)
-
-    def of_cluster(seconds: float) -> Any:
-        return RedisCluster.from_url(url, **never, **within(seconds))
-
-    def alone(seconds: float) -> Any:
-        return redis.Redis.from_url(url, **never, **within(seconds))
-
     if kind == "sentinel":
         nodes, service, settings = _sentinels(parts, name)
-        return Place(name, of_sentinels, is_alone=False)
+        return lambda seconds: Sentinel(nodes, **within(seconds)).master_for(
+            service, **never, **within(seconds), **settings
+        )
     if kind == "cluster":
         if int(redis.__version__.partition(".")[0]) < 6:  # from 6 on *retry* is enough
             never["cluster_error_retry_attempts"] = 0
-        return Place(name, of_cluster, is_alone=False)
+        return lambda seconds: RedisCluster.from_url(url, **never, **within(seconds))
     try:
-        alone(DEFAULT_TIMEOUT)  # this checks the URL; a client connects at its first command
+        redis.Redis.from_url(url)  # this checks the URL; a client connects at its first command
     except ValueError as error:
         raise ConfigError(f"the store {name}: {error}") from error
-    return Place(name, alone)
+    return lambda seconds: redis.Redis.from_url(url, **never, **within(seconds))
 
 
 def _sentinels(
@@ -150,11 +143,9 @@ def _sentinels(
     """Return the sentinels' hosts and ports, the name of the service, and its options."""
     login, _, hosts = parts.netloc.rpartition("@")
     service, _, db = parts.path.strip("/").partition("/")
-    nodes = []
     try:
-        for node in hosts.split(","):
-            host, _, port = node.rpartition(":") if ":" in node else (node, "", _SENTINEL_PORT)
-            nodes.append((host.strip("[]"), int(port)))
+        found = [urlsplit(f"//{node}") for node in hosts.split(",")]
+        nodes = [(node.hostname or "", node.port or 26379) for node in found]
         settings: dict[str, object] = {"db": int(db or 0), **dict(parse_qsl(parts.query))}
         if not service or not all(host for host, _ in nodes):
             raise ValueError
@@ -162,32 +153,8 @@ def _sentinels(
         raise ConfigError(
             f"the store {name}; accepted: redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB"
         ) from None
-    user, _, password = map(unquote, login.partition(":"))
-    settings |= {"username": user} if user else {}
-    settings |= {"password": password} if password else {}
-    return nodes, service, settings
-
-
-# --- the connection -------------------------------------------------------------------------
-
-LEAST_TIMEOUT = 1.0  #: seconds that Redis has at least to answer, however short the wait is
-
-#: After these nobody knows whether Redis did what it was asked to do.
-NO_ANSWER = (exceptions.ConnectionError, exceptions.TimeoutError, OSError)
-_FAILING_OVER = (
-    exceptions.ReadOnlyError,
-    exceptions.ClusterDownError,
-    exceptions.MasterDownError,
-    exceptions.TryAgainError,
-    exceptions.RedisClusterException,  # no node to be found, or none for a slot
-)
-
-
-def _may_pass(error: Exception) -> bool:
-    if isinstance(error, exceptions.AuthenticationError):
-        return False
-    # A master that wants replicas and has none (min-replicas-to-write) refuses until it has.
-    return isinstance(error, (*NO_ANSWER, *_FAILING_OVER)) or "NOREPLICAS" in str(error)
+    given = zip(("username", "password"), map(unquote, login.partition(":")[::2]), strict=True)
+    return nodes, service, settings | {key: value for key, value in given if value}
 
 
 class Script(NamedTuple):
@@ -199,13 +166,11 @@ class Script(NamedTuple):
 
     @classmethod
     def load(cls, package: str, *names: str, answers: tuple[type, ...] = (int,)) -> Script:
-        """Read a script from files of *package*, joined in this order."""
         folder = files(package)
         text = "".join(folder.joinpath(name).read_text("ascii") for name in names)
         return cls(text, sha1(text.encode("ascii"), usedforsecurity=False).hexdigest(), answers)
 
     def run(self, client: Any, *arguments: Any) -> Any:
-        """Run it: *arguments* are the number of keys, the keys, and the rest."""
         try:
             return client.evalsha(self.sha, *arguments)
         except exceptions.NoScriptError:
@@ -216,29 +181,25 @@ class RedisConnection:
     """A connection to *place*, whatever stands there: one server, a cluster, or sentinels.
 
     Every failure of Redis is a `StoreError` that begins with *name*. While Redis does not answer,
-    it is asked again for *wait* seconds, then a `StoreUnavailableError` is raised. The first
-    attempt has half of that time, the next ones what is left of it, but never less than
-    `LEAST_TIMEOUT`.
+    it is asked again for the time to wait, then a `StoreUnavailableError` is raised. An attempt has
+    half of that time, or `LEAST_TIMEOUT`, and there are two at least.
     """
 
-    def __init__(self, place: Place, name: str, wait: float) -> None:
+    def __init__(self, place: Place, name: str) -> None:
         self.name = name
         self.is_open = False
         self._place = place
-        self._wait = wait
         self._client: Any = None
-        self._timeout = 0.0  # seconds; for the next client
-        self._is_hurried = False  # an attempt failed: the client has less than its time
 
     def open(self) -> None:
-        """Be ready to connect at the first question."""
-        self.is_open = True
-        self._reconnect(self._wait / 2)
+        self.is_open = True  # it connects at the first question
 
     def close(self) -> None:
-        """Close the connection."""
         self.is_open = False
-        self._disconnect()
+        if self._client is not None:
+            with suppress(exceptions.RedisError, OSError):
+                self._client.close()
+            self._client = None
 
     def do(self, work: Callable[[Any], Any]) -> tuple[Any, bool]:
         """Do *work* with the client, again and again until Redis answers.
@@ -247,16 +208,15 @@ class RedisConnection:
         """
         if not self.is_open:
             raise StoreError(f"{self.name} is not open")
-        if self._is_hurried:
-            self._reconnect(self._wait / 2)
-            self._is_hurried = False
-        give_up = monotonic() + self._wait
+        wait = self._place.wait
+        give_up = monotonic() + wait
         is_sure = is_first = True
         pause = 0.0
         while True:
+            begun = monotonic()
             try:
                 if self._client is None:
-                    self._client = self._place.connect(self._timeout)
+                    self._client = self._place.connect(max(wait / 2, LEAST_TIMEOUT))
                 return work(self._client), is_sure
             except StoreError:
                 raise
@@ -264,28 +224,15 @@ class RedisConnection:
                 if not _may_pass(error):
                     raise self._refusal(error) from error
                 is_sure = is_sure and not isinstance(error, NO_ANSWER)
-                left = give_up - monotonic() - pause
-                self._is_hurried = True
-                if left <= 0 and not is_first:
+                now = monotonic()
+                # Another attempt that takes as long would end too late.
+                if now + pause + max(now - begun, 1e-3) > give_up and not is_first:
                     raise StoreUnavailableError(
                         f"{self.name} does not answer: {error}. Resume the crawl when it does"
                     ) from error
             sleep(pause)
-            self._reconnect(left)
             is_first = False
             pause = min(2 * pause + 0.05, 1.0)
-
-    def _reconnect(self, timeout: float) -> None:
-        """Connect anew before the next attempt, for answers within *timeout* seconds."""
-        self._timeout = max(timeout, LEAST_TIMEOUT)
-        if self._place.is_alone:  # clients of a cluster or of sentinels find another server
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        if self._client is not None:
-            with suppress(exceptions.RedisError, OSError):
-                self._client.close()
-            self._client = None
 
     def _refusal(self, error: Exception) -> StoreError:
         if "'maxmemory'" in str(error):
@@ -301,12 +248,16 @@ class RedisConnection:
     def eviction(self) -> str:
         """Return the policy by which Redis throws keys away when memory is short; "" for none."""
 
-        def ask(client: Any) -> str:
+        def ask(client: Any) -> Any:
             with suppress(exceptions.ResponseError, AttributeError):  # INFO may be forbidden
                 memory = client.info("memory")
-                if memory.get("maxmemory"):
-                    return str(memory.get("maxmemory_policy", "noeviction"))
-            return ""
+                return memory.get("maxmemory") and memory.get("maxmemory_policy")
 
-        policy: str = self.do(ask)[0]
-        return "" if policy == "noeviction" else policy
+        return str(self.do(ask)[0] or "").replace("noeviction", "")
+
+
+def _may_pass(error: Exception) -> bool:
+    if isinstance(error, exceptions.AuthenticationError):
+        return False
+    # A master that wants replicas and has none (min-replicas-to-write) refuses until it has.
+    return isinstance(error, (*NO_ANSWER, *_FAILING_OVER)) or "NOREPLICAS" in str(error)

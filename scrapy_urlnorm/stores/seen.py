@@ -1,7 +1,4 @@
-"""Seen: the one contract of all stores, and the identity that a lasting store carries.
-
-`SharedPages` is what crawlers at one store tell each other about pages that arrived.
-"""
+"""Seen: the one contract of all stores, and the identity that a lasting store carries."""
 
 from __future__ import annotations
 
@@ -11,12 +8,15 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
+from scrapy_urlnorm.exceptions import StoreMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from typing_extensions import Self
+
+
+MAX_VALUE = 48  #: bytes of a page in a shared store: a key of 20, and the digest of a content
 
 
 class Seen(ABC):
@@ -28,6 +28,7 @@ class Seen(ABC):
 
     name: str  #: the store in words, for messages: kind and place, no password
     is_shared = False  #: whether other crawlers may use it at the same time
+    caches_keys = False  #: whether a shared store may say what it said some seconds ago
 
     def open(self) -> None:  # noqa: B027 - a store may have nothing to open
         """Connect to the store, or read it. The second of two calls does nothing.
@@ -57,28 +58,29 @@ class Seen(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
-    def leave_notes(self, notes: Mapping[str, str]) -> None:  # noqa: B027 - nobody to read them
-        """Leave *notes*, text by name, for the other crawlers at a shared store.
-
-        A note replaces an older one of the same name.
-        """
-
-    def notes(self) -> dict[str, str]:
-        """Return the notes, text by name, that all crawlers left at a shared store."""
-        return {}
-
-    def shared_pages(self) -> SharedPages:
-        """Return the pages of all crawlers at a shared store.
-
-        Raises `StoreError` when this store is not shared.
-        """
-        raise StoreError(f"{self.name} is not shared, so it has no pages of other crawlers")
-
     def close(self) -> None:  # noqa: B027 - or to close
         """Write what is not written yet, and free the store for other processes.
 
         Deletes nothing. The second of two calls does nothing.
         """
+
+    # What crawlers at a shared store tell one another; nobody reads it in a store of one's own.
+
+    def leave_notes(self, notes: Mapping[str, str]) -> None:  # noqa: B027
+        """Leave *notes*, text by name, in place of older ones of the same names."""
+
+    def notes(self) -> dict[str, str]:
+        return {}
+
+    def put_page(self, key: bytes, value: bytes) -> None:  # noqa: B027
+        """Record that a page arrived under the cluster key *key*, in place of another record.
+
+        Raises `ValueError` for a *value* of more than `MAX_VALUE` bytes.
+        """
+
+    def page(self, key: bytes) -> bytes | None:
+        """Return what any crawler put under *key*; ``None`` where none did, or it is lost."""
+        return None
 
     def __enter__(self) -> Self:
         self.open()
@@ -88,30 +90,7 @@ class Seen(ABC):
         self.close()
 
 
-MAX_VALUE = 48  #: bytes of a value of `SharedPages`: a key of 20, and the digest of a content
-
-
-class SharedPages(ABC):
-    """Maps a cluster key to a few bytes about a page that arrived under it, at any crawler.
-
-    Each call is one round trip. A store that cannot answer raises `StoreError`. An entry that the
-    store has lost, or thrown away when memory was short, counts as no page.
-    """
-
-    @abstractmethod
-    def put(self, key: bytes, value: bytes) -> None:
-        """Record that a page arrived under *key*, in place of another crawler's record.
-
-        Raises `ValueError` for a *value* of more than `MAX_VALUE` bytes.
-        """
-
-    @abstractmethod
-    def get(self, key: bytes) -> bytes | None:
-        """Return the value that any crawler put under *key*; ``None`` when none did."""
-
-
 def key_bytes(key: object) -> bytes:
-    """Return *key* as bytes; raise `TypeError` or `ValueError` if it is not a key."""
     if not isinstance(key, bytes):
         raise TypeError(f"a key is bytes, not {key!r}")
     if not key:
@@ -123,7 +102,7 @@ _MARK, _FORMAT, _SALT_BYTES = b"scrapy-urlnorm seen ", 2, 16
 
 
 class Identity(NamedTuple):
-    """The rules and formats that a lasting store was made with. The store keeps them with its keys."""
+    """The rules and formats that a lasting store was made with. It keeps them with its keys."""
 
     digest: str  #: of the normalizer: rules, options, lists, site rules
     key_version: int = 1  #: of this package's keys
@@ -131,11 +110,9 @@ class Identity(NamedTuple):
     salt: bytes = b""  #: of the store's hashes, so that nobody can make two URLs with one hash
 
     def salted(self) -> Identity:
-        """Return the identity of a new store with a salt that no other store has."""
         return self._replace(salt=secrets.token_bytes(_SALT_BYTES))
 
     def to_bytes(self) -> bytes:
-        """Return one line, without its end."""
         return _MARK + json.dumps({**self._asdict(), "salt": self.salt.hex()}).encode("ascii")
 
     @classmethod

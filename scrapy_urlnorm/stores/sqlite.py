@@ -31,7 +31,7 @@ DATABASE_NAME = "urlnorm.sqlite"  #: in JOBDIR
 #: Files of versions that had several. A folder that has one of them is refused.
 _OLDER_NAMES = ("urlnorm.pending", "urlnorm.lmdb", "urlnorm.seen")
 _MAGIC = b"SQLite format 3\0"
-_APPLICATION, _VERSION = 0x75726C6E, 10  # "urln": other programs can tell the file from others
+_APPLICATION, _VERSION = 0x75726C6E, 11  # "urln": other programs can tell the file from others
 _SETTINGS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000;"
 _TEMPORARY = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
 #: A database of which nobody says when a transaction ends, ends it after so long.
@@ -61,7 +61,7 @@ class Database:
         self.before_commit: list[Callable[[], None]] = []  #: they write what waits in memory
         self._users = 0
         self._connection: sqlite3.Connection | None = None
-        self._file = (0, 0)
+        self._file = (0, 0)  # device and number
         self._due = 0.0
         self._undone: Exception | None = None  # why the last transaction was undone
 
@@ -82,7 +82,6 @@ class Database:
         self._users += 1
 
     def close(self) -> None:
-        """Commit, and when no user is left, close the file."""
         if self._connection is None:
             return
         self._users -= 1
@@ -114,6 +113,7 @@ class Database:
         self._connection = None
 
     def _at(self, path: Path) -> sqlite3.Connection:
+        """Open and lock the file. Mark it if it is new, else see that it is ours."""
         older = [name for name in _OLDER_NAMES if path.with_name(name).exists()]
         if older:
             raise StoreMismatchError(
@@ -132,11 +132,10 @@ class Database:
             reason = getattr(error, "strerror", None) or error
             raise StoreError(f"cannot open {self.name}: {reason}; {_HINT}") from error
         try:
-            if begins not in (b"", _MAGIC):
-                raise StoreMismatchError(
-                    f"{self.name} is not a database: name another place, or move it away"
-                )
-            self._prepare(connection)
+            self._verify(connection, begins)
+            connection.executescript(_SETTINGS)
+            connection.execute("BEGIN IMMEDIATE")  # takes the lock, which locking_mode then keeps
+            connection.commit()
         except BaseException as error:
             connection.close()
             if isinstance(error, sqlite3.Error):
@@ -144,12 +143,20 @@ class Database:
             raise
         return connection
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Lock the database. Mark it if it is new, else see that it is ours."""
+    def _verify(self, connection: sqlite3.Connection, begins: bytes) -> None:
+        if begins not in (b"", _MAGIC):
+            raise StoreMismatchError(
+                f"{self.name} is not a database: name another place, or move it away"
+            )
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        (found,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        found, version, tables = (
+            connection.execute(question).fetchone()[0]
+            for question in (
+                "PRAGMA application_id",
+                "PRAGMA user_version",
+                "SELECT count(*) FROM sqlite_master",
+            )
+        )
         if not tables:
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {_VERSION}")
@@ -159,9 +166,6 @@ class Database:
                 f"{found}, version {version}; this one has {_APPLICATION}, {_VERSION}): end "
                 "the crawl with the version that began it, or name another JOBDIR or store"
             )
-        connection.executescript(_SETTINGS)
-        connection.execute("BEGIN IMMEDIATE")  # takes the lock, which locking_mode then keeps
-        connection.commit()
 
     # --- statements -------------------------------------------------------------------------
 
@@ -181,21 +185,19 @@ class Database:
 
     def write(self, statement: str, *values: object) -> int:
         """Run a statement that changes one table. Return how many rows it changed."""
-        return self._write("execute", statement, values)
-
-    def write_many(self, statement: str, rows: Iterable[Iterable[object]]) -> int:
-        """Run a statement once with each of *rows*. Return how many rows it changed in all."""
-        return self._write("executemany", statement, rows)
-
-    def _write(self, method: str, statement: str, values: Iterable[object]) -> int:
         try:
-            rows = getattr(self.connection, method)(statement, values).rowcount
+            return self.changed(self.connection.execute(statement, values).rowcount)
         except sqlite3.Error as error:
             raise self.failure("write", error) from error
-        return self.changed(rows)
+
+    def write_many(self, statement: str, rows: Iterable[Any]) -> int:
+        """Run a statement once with each of *rows*. Return how many rows it changed in all."""
+        try:
+            return self.changed(self.connection.executemany(statement, rows).rowcount)
+        except sqlite3.Error as error:
+            raise self.failure("write", error) from error
 
     def read(self, select: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows that *select* finds."""
         try:
             return self.connection.execute(select, values).fetchall()  # faster than `each`
         except sqlite3.Error as error:
@@ -247,11 +249,10 @@ class Database:
 
 
 def _identity_of(path: Path) -> tuple[int, int]:
-    try:
+    with suppress(OSError):
         found = path.stat()
-    except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino
+    return 0, 0
 
 
 _KEY_TABLES = """
@@ -259,7 +260,6 @@ CREATE TABLE IF NOT EXISTS identity (line BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS key (key INTEGER PRIMARY KEY);
 """
 _ADD = "INSERT OR IGNORE INTO key VALUES (?)"
-_HAS = "SELECT 1 FROM key WHERE key = ?"
 _ADDED_AT_ONCE = 50_000
 _unpack = Struct("<q").unpack
 
@@ -279,15 +279,15 @@ class SqliteSeen(Seen):
         self.name = f"the store in {database.name}"
         self._identity = identity
         self._salt = b""
-        self._run: Callable[[str, tuple[Any, ...]], sqlite3.Cursor] = self._not_open
+        self._cursor: sqlite3.Cursor | None = None  # to make one takes a while
 
     def open(self) -> None:
-        if self._run != self._not_open:
+        if self._cursor is not None:
             return
         self.database.open()
         try:
             self._salt = self._identify()
-            self._run = self.database.connection.cursor().execute  # to make a cursor takes a while
+            self._cursor = self.database.connection.cursor()
         except BaseException:
             self.database.close()
             raise
@@ -300,7 +300,6 @@ class SqliteSeen(Seen):
             self.database.write("DELETE FROM key")
 
     def _identify(self) -> bytes:
-        """Return the salt of the keys that are there; make one for a new store."""
         self.database.ensure(_KEY_TABLES)
         lines = self.database.read("SELECT CAST(line AS BLOB) FROM identity")
         if lines:
@@ -314,17 +313,17 @@ class SqliteSeen(Seen):
             self.database.commit()
         return found.salt
 
-    def _not_open(self, statement: str, entry: tuple[Any, ...]) -> sqlite3.Cursor:
-        raise StoreError(f"{self.name} is not open")
+    def _run(self, statement: str, key: bytes) -> sqlite3.Cursor:
+        if self._cursor is None:
+            raise StoreError(f"{self.name} is not open")
+        return self._cursor.execute(statement, self._entry(key))
 
     def _entry(self, key: bytes) -> tuple[Any, ...]:
         return _unpack(blake2b(key or key_bytes(key), digest_size=8, key=self._salt).digest())
 
     def add(self, key: bytes) -> bool:
-        # As `_entry`: a crawl asks about every link of every page.
-        digest = blake2b(key or key_bytes(key), digest_size=8, key=self._salt).digest()
         try:
-            if self._run(_ADD, _unpack(digest)).rowcount <= 0:
+            if self._run(_ADD, key).rowcount <= 0:
                 return False
         except sqlite3.Error as error:
             raise self.database.failure("write", error) from error
@@ -340,7 +339,9 @@ class SqliteSeen(Seen):
 
     def __contains__(self, key: object) -> bool:
         try:
-            return self._run(_HAS, self._entry(key_bytes(key))).fetchone() is not None
+            return (
+                self._run("SELECT 1 FROM key WHERE key = ?", key_bytes(key)).fetchone() is not None
+            )
         except sqlite3.Error as error:
             raise self.database.failure("read", error) from error
 
@@ -351,6 +352,6 @@ class SqliteSeen(Seen):
         return int(self.database.read("SELECT count(*) FROM key")[0][0])
 
     def close(self) -> None:
-        if self._run != self._not_open:
-            self._run = self._not_open
+        if self._cursor is not None:
+            self._cursor = None
             self.database.close()

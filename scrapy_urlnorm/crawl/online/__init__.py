@@ -5,14 +5,14 @@ after the learned rules of its site (`keys`). The first page that arrives for a 
 *representative*; requests with that key are *suppressed* behind it, or sent as *audits*. Whatever
 fails in here ends in a request being sent.
 
-`learner` is what Scrapy's components tell and ask. `suppression` is the one machine: it decides
-what becomes of a request, from the top, each time anything changes. `tables` has the pages that
-arrived and the requests that are held, `frontier` is the queue, `requests` says which requests may
-be touched. `evidence` is what the miner learns from, `mining` has it mined, and `rules` is the
-registry of what came of it: a rule is proposed, active, or retracted. `audits` says which requests
-are sent all the same, `verdicts` what their answers say, by the one comparator in `comparison`.
-`aliases` are what pages say of their own names. `sharing` talks to other crawlers, `summary` to the
-user.
+`learner` is what Scrapy's components tell and ask. `frontier` is the queue, and says which requests
+may be touched. What arrives goes one way: `names` and `pairs` settle how a page is called,
+`evidence` has it for the miner, `mining` has it mined, and `rules` is the registry of what came of
+it: a rule is proposed, active, or retracted; `sharing` is its file, and other crawlers. `keys` are
+made with the rules, `tables` has the pages that arrived and the requests that are held.
+`suppression` is the one machine: it decides what becomes of a request, from the top, each time
+anything changes; `families` says what can wait. `audits` says which requests are sent all the same,
+`verdicts` what their answers say, and `closing` what the end of a crawl owes. `aliases` are what pages say of their own names. `summary` talks to the user.
 
 All state is in the database of the crawl, in one transaction with its queue.
 """

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.tables import Reason
-from scrapy_urlnorm.learning.alias_links import Link, permalink, shortlink
-from scrapy_urlnorm.learning.aliases import SiteAliases
+from scrapy_urlnorm.learning.aliases import Link, SiteAliases, permalink, shortlink
 from scrapy_urlnorm.logs.page_identity import MAX_BYTES
 from scrapy_urlnorm.logs.self_links import names_of
 from scrapy_urlnorm.masking import placeholders
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
+    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.crawl.online.tables import Page, Pages
     from scrapy_urlnorm.learning.aliases import Alias, Doubt, Pattern
@@ -38,9 +39,6 @@ _TABLE = "CREATE TABLE IF NOT EXISTS alias_site (site TEXT PRIMARY KEY, state TE
 #: Sites, and names of all sites, that are remembered. Sites with accepted patterns are kept.
 MAX_SITES = 1_000
 MAX_NAMES = 200_000
-#: So many pages of a site that name nobody but themselves are compared all the same: a page that
-#: comes later may name them.
-_PAGES_ON_TRIAL = 100
 
 
 class Said(NamedTuple):
@@ -55,40 +53,31 @@ class Said(NamedTuple):
 _NOTHING = Said("", (), [], counts=False)
 
 
+@dataclass(eq=False)
 class PageAliases:
     """The aliases of all sites of a crawl.
 
     What is known is written down at the end of a run, and taken out when the next begins. So a run
-    after a kill learns anew: what is written down may be older than what refuted it. *count* adds
-    one to a statistic. *on_dead* is told of patterns whose aliases hold no more, and *on_contested*
-    of the keys of names that pages with different contents claim.
+    after a kill learns anew: what is written down may be older than what refuted it.
     """
 
-    def __init__(
-        self,
-        keys: ClusterKeys,
-        pages: Pages,
-        database: Database,
-        *,
-        count: Callable[[str], None],
-        on_dead: Callable[[Pattern], None],
-        on_contested: Callable[[Keys], None],
-    ) -> None:
-        self._keys = keys
-        self._pages = pages
-        self._database = database
-        self._count = count
-        self._on_dead = on_dead
-        self._on_contested = on_contested
+    keys: ClusterKeys
+    pages: Pages
+    database: Database
+    frontier: CrawlFrontier
+
+    def __post_init__(self) -> None:
         self._sites: dict[str, SiteAliases] = {}
-        self._on_trial: dict[str, int] = {}  # pages compared though they name only themselves
         self._names = 0  # of all sites
-        database.ensure(_TABLE)
+        #: Told of patterns whose aliases hold no more, and of the keys of names that pages with
+        #: different contents claim.
+        self.on_dead: Callable[[Pattern], None] = lambda _: None
+        self.on_contested: Callable[[Keys], None] = lambda _: None
+        self.database.ensure(_TABLE)
 
     def begin(self) -> None:
-        """Go on with what an earlier run of the crawl learned."""
-        rows = self._database.read("SELECT site, state FROM alias_site")
-        self._database.write("DELETE FROM alias_site")
+        rows = self.database.read("SELECT site, state FROM alias_site")
+        self.database.write("DELETE FROM alias_site")
         for name, state in rows:
             try:
                 site = SiteAliases.from_state(name, json.loads(state))
@@ -102,20 +91,17 @@ class PageAliases:
             self._sites[name] = site
             self._names += len(site)
             if next(site.accepted(), None) is not None:
-                self._keys.give_keys(name, has_aliases=True)
+                self.keys.give_keys(name, has_aliases=True)
 
     def keep(self) -> None:
-        """Write down what the next run of the crawl goes on with."""
         rows = [(site, json.dumps(aliases.state)) for site, aliases in self._sites.items()]
-        self._database.write_many(
-            "INSERT OR REPLACE INTO alias_site (site, state) VALUES (?, ?)", rows
-        )
+        self.database.write_many("INSERT OR REPLACE INTO alias_site VALUES (?, ?)", rows)
 
     # --- reading a page ---------------------------------------------------------------------
 
     def read(self, request: Request, response: Response) -> Said:
         """Read what the page in *response* says about its names."""
-        if not self._keys.by_url:
+        if not self.keys.by_url:
             return _NOTHING
         site = site_of(request.url)
         links = self._links(request.url, site, response)
@@ -125,13 +111,11 @@ class PageAliases:
                 return _NOTHING
             known = self._new_site(site)
         urls = (*request.meta.get("redirect_urls", ()), request.url)
-        keys = tuple(map(self._keys.fingerprint_of, urls))
+        keys = tuple(map(self.keys.fingerprint_of, urls))
         open_links = [link for link in links if known.is_open(link.look)]
-        keyed = [(self._keys.fingerprint_of(link.url), link) for link in open_links]
+        keyed = [(self.keys.fingerprint_of(link.url), link) for link in open_links]
         others = [(key, link) for key, link in keyed if key != keys[-1]]
-        counts = bool(others) or any(map(known.is_named, keys))
-        if not counts and keyed:
-            counts = self._may_be_named(site, known, keyed[0][1])
+        counts = bool(keyed) or any(map(known.is_named, keys))
         return Said(site, keys, others, counts)
 
     def _links(self, page: str, site: str, response: Response) -> list[Link]:
@@ -142,21 +126,12 @@ class PageAliases:
         link = None if short is None else shortlink(page, short)
         return links if link is None else [*links, link]
 
-    def _may_be_named(self, site: str, known: SiteAliases, link: Link) -> bool:
-        """Return whether a page that names only itself may be named by one that comes later."""
-        if known.has_open_place(link.look):
-            return True
-        self._on_trial[site] = number = self._on_trial.get(site, 0) + 1
-        return number <= _PAGES_ON_TRIAL
-
     def _new_site(self, site: str) -> SiteAliases:
-        """Begin to learn about a site; forget the oldest ones that have taught nothing."""
         for other, aliases in tuple(self._sites.items()):
             if len(self._sites) < MAX_SITES and self._names < MAX_NAMES:
                 break
             if next(aliases.accepted(), None) is None:
                 self._names -= len(self._sites.pop(other))
-                self._on_trial.pop(other, None)
         return self._sites.setdefault(site, SiteAliases(site))
 
     # --- votes ------------------------------------------------------------------------------
@@ -176,7 +151,8 @@ class PageAliases:
             place = page.fingerprint, page.url
             doubts, contested = site.names(place, name, said.links, self._content_of)
             self._names += len(site) - before
-            self._tell_of_contested(contested)
+            for keys in filter(None, map(self.keys.keys_of, contested)):
+                self.on_contested(keys)
         for key in said.keys:
             doubts += site.arrives(key, name)
         self._tell_of_news(site)
@@ -192,35 +168,28 @@ class PageAliases:
             return []
         name = None if content is None else content.bag_digest or content.digest
         urls = (*request.meta.get("redirect_urls", ()), request.url)
-        keys = map(self._keys.fingerprint_of, urls)
+        keys = map(self.keys.fingerprint_of, urls)
         doubts = [doubt for key in keys for doubt in site.arrives(key, name)]
         self._tell_of_news(site)
         return doubts
 
     def _content_of(self, fingerprint: bytes) -> str | None:
-        """Return the content of a page that arrived, where its text was read."""
-        page = self._pages.get(fingerprint)
+        page = self.pages.get(fingerprint)
         return None if page is None or page.content is None else page.content.bag_digest
-
-    def _tell_of_contested(self, urls: list[str]) -> None:
-        for url in urls:
-            keys = self._keys.keys_of(url)
-            if keys is not None:
-                self._on_contested(keys)
 
     def _tell_of_news(self, site: SiteAliases) -> None:
         news, site.news = site.news, []
         for pattern in news:
             has_patterns = next(site.accepted(), None) is not None
-            self._keys.give_keys(site.site, has_aliases=has_patterns)
+            self.keys.give_keys(site.site, has_aliases=has_patterns)
             if pattern.is_dead:
-                self._count("learned/aliases_retracted")
+                self.frontier.count("learned/aliases_retracted")
                 note = " ".join(placeholders(pattern.note.split(" ")))
                 arguments = {"pattern": pattern, "note": note}
                 logger.info("Retracted: %(pattern)s (%(note)s)", arguments)
-                self._on_dead(pattern)
+                self.on_dead(pattern)
             else:
-                self._count("learned/aliases")
+                self.frontier.count("learned/aliases")
                 logger.info(
                     "Learned from what pages say of themselves: %(evidence)s",
                     {"evidence": in_words(pattern)},
@@ -238,26 +207,23 @@ class PageAliases:
             return None
         found = site.alias(keys.fingerprint)
         if found is None and not keys.is_plain:
-            fingerprint = self._keys.fingerprint_of_cluster(request)
+            fingerprint = self.keys.fingerprint_of_cluster(request)
             found = None if fingerprint is None else site.alias(fingerprint)
         return found
 
     def reasons(self, site: str | None = None) -> Iterator[Reason]:
-        """Yield the patterns of *site*, or all, by whose aliases requests are suppressed."""
         for name in self._sites if site is None else (site,):
             if (known := self._sites.get(name)) is not None:
                 for pattern in known.accepted():
                     yield Reason(pattern, pattern.support)
 
     def reject(self, pattern: Pattern, note: str) -> None:
-        """Take note that a pattern is wrong."""
         site = self._sites.get(pattern.site)
         if site is not None and not pattern.is_dead:
             site.kill(pattern, note)
             self._tell_of_news(site)
 
     def renamed(self, site: str, names: Mapping[str, str]) -> None:
-        """Take note that contents of pages of *site* have other names now, by the old ones."""
         if (known := self._sites.get(site)) is not None:
             known.rename(names)
 
@@ -265,17 +231,14 @@ class PageAliases:
         """Forget what was learned of *site*: its pages turned out to change by themselves."""
         if (known := self._sites.get(site)) is not None:
             self._names -= len(known)
-            self._on_trial.pop(site, None)
-            self._keys.give_keys(site, has_aliases=False)
+            self.keys.give_keys(site, has_aliases=False)
             self._sites[site] = anew = SiteAliases(site)
             anew.is_restless = True
 
     def forget_all(self) -> None:
-        """Forget all that was learned: no alias holds any more."""
         for site in self._sites:
-            self._keys.give_keys(site, has_aliases=False)
+            self.keys.give_keys(site, has_aliases=False)
         self._sites.clear()
-        self._on_trial.clear()
         self._names = 0
 
 

@@ -23,11 +23,12 @@ from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.learning.aliases import Pattern
-from scrapy_urlnorm.learning.priors import prior_of
+from scrapy_urlnorm.learning.priors import exchanges_values, prior
 from scrapy_urlnorm.learning.strata import MAX_KINDS, MAX_WORDS, Place
-from scrapy_urlnorm.learning.wary import exchanges_values
 from scrapy_urlnorm.report.filtered import rule_in_words
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_urlnorm.crawl.online.keys import Keys
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores.sqlite import Database
 
@@ -87,42 +87,36 @@ class _Record:
         row: tuple[int, ...] = database.read(select, reason.key)[0]
         #: Support when the rule came into force, support that was told last, requests that it would
         #: suppress (audits included: M of the law), and audits that agreed.
-        self._id, self._support, self.proved, self.held, self.agreed = row
+        self.number, self._support, self.proved, self.held, self.agreed = row
         self._seen: defaultdict[str, set[int]] = defaultdict(set)
-        for what, value in database.read("SELECT what, value FROM tested WHERE rule = ?", self._id):
+        select = "SELECT what, value FROM tested WHERE rule = ?"
+        for what, value in database.read(select, self.number):
             self._seen[what].add(value)
-
-    @property
-    def number(self) -> int:
-        return self._id
 
     def write(self) -> None:
         update = "UPDATE audited_rule SET proved = ?, held = ?, agreed = ? WHERE id = ?"
-        self._database.write(update, self.proved, self.held, self.agreed, self._id)
+        self._database.write(update, self.proved, self.held, self.agreed, self.number)
 
     def add(self, what: str, value: int, most: int = _MAX_VOTES) -> bool:
         """Remember a value. Return whether it is new; not so beyond *most* of a kind."""
         if value in self._seen[what] or len(self._seen[what]) >= most:
             return False
         self._seen[what].add(value)
-        self._database.write("INSERT INTO tested VALUES (?, ?, ?)", self._id, what, value)
+        self._database.write("INSERT INTO tested VALUES (?, ?, ?)", self.number, what, value)
         return True
 
-    def discard(self, what: str, value: int) -> None:
-        self._seen[what].discard(value)
-        delete = "DELETE FROM tested WHERE rule = ? AND what = ? AND value = ?"
-        self._database.write(delete, self._id, what, value)
-
     def add_kind(self, where: Place) -> bool:
-        """Remember the kind of a request. Return whether it was never tested."""
         return self.add(_KINDS, where.kind(self.about, self._tells), MAX_KINDS)
 
     def _tells(self, slot: str, word: int) -> bool:
         return word in self._seen[slot] or self.add(slot, word, MAX_WORDS)
 
     def discard_kind(self, where: Place) -> None:
-        self.discard(_KINDS, where.kind(self.about, self._tells))
-        self.discard(_PLACES, where.neighbourhood(self.about))
+        kind, place = where.kind(self.about, self._tells), where.neighbourhood(self.about)
+        delete = "DELETE FROM tested WHERE rule = ? AND what = ? AND value = ?"
+        for what, value in ((_KINDS, kind), (_PLACES, place)):
+            self._seen[what].discard(value)
+            self._database.write(delete, self.number, what, value)
 
     def wants(self, content: int, place: int, in_flight: int) -> bool:
         """Whether one more audit is needed, and *content* or *place* can say something new."""
@@ -135,7 +129,6 @@ class _Record:
         return spread < self._wanted and place not in places
 
     def misses_any(self, in_flight: int) -> bool:
-        """Whether more audits are needed, whatever they can say."""
         audits, witnesses = self.agreed + in_flight, self.witnesses + in_flight
         return self.held > 0 and (audits < self._least or witnesses < self._wanted)
 
@@ -170,9 +163,13 @@ class Audits:
         self._counts: Counter[str] = Counter()  # audits in flight by the keys of their reasons
         self._untested: set[str] = set()  # sites with kinds whose audit ended without a verdict
 
-    def _place(self, url: str, twin: str) -> Place:
+    def _place(self, url: str, twin: str, ways: str = "") -> Place:
         """Return where a request stands, without what the catalogue takes away in any case."""
-        return Place(self._normalize(url), self._normalize(twin) if twin else "")
+        return Place(self._normalize(url), self._normalize(twin) if twin else "", ways)
+
+    def _where(self, match: Match, url: str) -> tuple[Place, int]:
+        """Return where a request for *url* stands, and the number of the content it would repeat."""
+        return self._place(url, match.url, match.page.ways), _number(match.page.vote)
 
     # --- whether to audit -------------------------------------------------------------------
 
@@ -181,8 +178,8 @@ class Audits:
 
         It is counted for each of its rules, except those that *counted* it when it was held.
         """
-        where, content, found = self._place(url, match.url), _number(match.page.vote), False
-        for reason in match.reasons:
+        (where, content), found = self._where(match, url), False
+        for reason in match.rules:
             record = self._record(reason)
             if not counted or rule_in_words(reason.rule) not in counted:
                 record.held += 1
@@ -193,13 +190,11 @@ class Audits:
         return found
 
     def has_outstanding(self, site: str, reasons: Iterable[Reason]) -> bool:
-        """Return whether suppressed requests of *site* have to be looked at for audits."""
         return site in self._untested or any(
             self._record(reason).misses_any(self._counts[reason.key]) for reason in reasons
         )
 
     def all_tested(self, site: str) -> None:
-        """Take note that all suppressed requests of *site* were looked at."""
         self._untested.discard(site)
 
     def covered(self, reason: Reason, pairs: Iterable[tuple[str, str]]) -> None:
@@ -213,9 +208,8 @@ class Audits:
     # --- in flight --------------------------------------------------------------------------
 
     def begin(self, match: Match, url: str) -> None:
-        """Take note that a request is an audit now. It waits in the queue."""
-        where, content = self._place(url, match.url), _number(match.page.vote)
-        for reason in match.reasons:
+        where, content = self._where(match, url)
+        for reason in match.rules:
             record = self._record(reason)
             record.add(_ASKED, content)
             record.add(_PLACES, where.neighbourhood(record.about))
@@ -224,20 +218,18 @@ class Audits:
     def _put(self, audit: Audit) -> None:
         keys = audit.match.keys
         if keys.fingerprint not in self._in_flight:
-            self._counts.update(reason.key for reason in audit.match.reasons)
+            self._counts.update(reason.key for reason in audit.match.rules)
         self._in_flight[keys.fingerprint] = audit
         self._database.write(
             "INSERT OR REPLACE INTO audit VALUES (?, ?, ?, ?)",
             *(keys.fingerprint, audit.url, audit.match.page.fingerprint),
-            json.dumps([reason.key for reason in audit.match.reasons]),
+            json.dumps([reason.key for reason in audit.match.rules]),
         )
 
     def get(self, fingerprint: bytes) -> Audit | None:
-        """Return the audit with this fingerprint that waits or is in flight."""
         return self._in_flight.get(fingerprint)
 
     def sent(self, audit: Audit, request: Request) -> None:
-        """Take note that *request*, an audit, left the queue."""
         self._in_flight[audit.match.keys.fingerprint] = audit._replace(request=request)
 
     def move(self, audit: Audit, fingerprint: bytes) -> bool:
@@ -255,54 +247,40 @@ class Audits:
     def rules_changed(
         self, site: str, in_force: Collection[str], keys_of: Callable[[str], Keys | None]
     ) -> None:
-        """Keep those audits of *site* in flight that test only rules *in_force*, by their keys."""
         for audit in [each for each in self._in_flight.values() if each.match.keys.site == site]:
             match, now = audit.match, keys_of(audit.url)
-            if now is None or any(reason.key not in in_force for reason in match.reasons):
+            if now is None or any(reason.key not in in_force for reason in match.rules):
                 self.ended(audit)
             else:
                 keys = match.keys._replace(cluster=now.cluster)
                 self._put(audit._replace(match=match._replace(keys=keys)))
 
     def restore(
-        self,
-        reasons: Mapping[str, Reason],
-        page_of: Callable[[bytes], Page | None],
-        keys_of: Callable[[str], Keys | None],
-        waits: Callable[[bytes], bool],
+        self, reasons: Mapping[str, Reason], page_of: Callable[[bytes], Page | None]
     ) -> None:
-        """Go on with the audits that an earlier run left in the queue.
+        """Have the audits that an earlier run began, and that had no verdict, count as not sent.
 
-        Those whose request had an answer, but no verdict yet, leave their kinds untested. Where the
-        rules are gone, nothing is suppressed because of them.
+        What of them still waits in the queue is an audit again when it leaves.
         """
-        rows = self._database.read("SELECT * FROM audit")
+        rows = self._database.read("SELECT url, representative, reasons FROM audit")
         self._database.write("DELETE FROM audit")
-        for fingerprint, url, representative, names in rows:
+        for url, representative, names in rows:
+            page = page_of(representative) or Page(representative, "", None, 0)
             known = tuple(reasons[name] for name in json.loads(names) if name in reasons)
             for reason in known:
-                self._record(reason)  # the end of an audit says nothing of rules without one
-            keys, page = keys_of(url), page_of(representative)
-            if not known or keys is None:
-                continue
-            keys = keys._replace(fingerprint=fingerprint)
-            audit = Audit(Match(keys, page or Page(representative, "", None, 0), known), url)
-            if page is not None and waits(fingerprint):
-                self._put(audit)
-            else:
-                self._forget_kinds(audit)
+                self._record(reason)
+            plain = Keys(site_of(url), b"", b"")
+            self._forget_kinds(Audit(Match(plain, page, known), url))
 
     # --- ends -------------------------------------------------------------------------------
 
     def answered(self, audit: Audit) -> None:
-        """Take note that an audit has its answer, and no verdict yet."""
         if self._in_flight.pop(audit.match.keys.fingerprint, None) is not None:
-            self._counts.subtract(reason.key for reason in audit.match.reasons)
+            self._counts.subtract(reason.key for reason in audit.match.rules)
 
     def agreed(self, audit: Audit) -> None:
-        """Take note that the audit found the content of the representative."""
         self._close(audit)
-        for reason in audit.match.reasons:
+        for reason in audit.match.rules:
             if (record := self._records.get(reason.key)) is not None:
                 record.agreed += 1
                 record.write()
@@ -317,14 +295,14 @@ class Audits:
             self._forget_kinds(audit)
 
     def end_all(self) -> None:
-        """Take note that no audit in flight will be answered."""
         self.ended(*self._in_flight.values())
 
     def _forget_kinds(self, audit: Audit) -> None:
         self._untested.add(audit.match.keys.site)
-        for reason in audit.match.reasons:
+        where, _ = self._where(audit.match, audit.url)
+        for reason in audit.match.rules:
             if (record := self._records.get(reason.key)) is not None:
-                record.discard_kind(self._place(audit.url, audit.match.url))
+                record.discard_kind(where)
 
     def _close(self, audit: Audit) -> None:
         self.answered(audit)
@@ -334,7 +312,6 @@ class Audits:
     # --- rules ------------------------------------------------------------------------------
 
     def weakest(self, reasons: Collection[Reason]) -> Reason:
-        """Return which of *reasons* to retract when an audit differs: that with least support."""
         return min(reasons, key=lambda reason: self._record(reason).witnesses)
 
     def pass_on(self, rule: SiteRule, to: SiteRule) -> None:
@@ -356,7 +333,6 @@ class Audits:
         del self._records[reason.key]
 
     def forget(self, key: str) -> None:
-        """Forget a rule that is no longer in force."""
         self._records.pop(key, None)
         rows = "DELETE FROM tested WHERE rule IN (SELECT id FROM audited_rule WHERE key = ?)"
         self._database.write(rows, key)
@@ -373,7 +349,7 @@ class Audits:
 def _prior(rule: SiteRule | Pattern) -> float:
     if isinstance(rule, Pattern):
         return float(rule.prior)
-    likely = prior_of(rule)
+    likely = prior(rule.operation)
     return min(_EXCHANGE, likely) if exchanges_values(rule.operation) else likely
 
 

@@ -11,10 +11,12 @@ for one page in a thousand. So the end of a crawl has steps of its own:
 3. Audits are drawn, the latest request of each crowded kind and, over all rules together, a sample
    in which every held request is as likely as any other. Of this sample the summary says how many
    of the requests that were not sent may have been other pages (`learning.risk.at_most`). Where
-   more is held than was fetched, it is as large as it takes to bring that below a tenth of the pages
-   that were found, and no larger than half of these.
+   more is held than was fetched, most of the site may hang behind one request: the sample is as
+   large as it takes to bring that below a tenth of the pages that were found, no larger than half
+   of these. Of a small rest it is no smaller than half, up to `LEAST_SAMPLE`.
 4. Where the settings say "last", all that is held is sent, those in most doubt
    first.
+5. What was put last is sent, some at a time. What comes of it goes before the rest.
 """
 
 from __future__ import annotations
@@ -22,28 +24,29 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
+from dataclasses import dataclass
+from itertools import chain
 from time import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.online.comparison import Verdict
-from scrapy_urlnorm.crawl.online.tables import SUPPRESSED
 from scrapy_urlnorm.learning.risk import at_most, draws_for
 from scrapy_urlnorm.learning.strata import Place
+from scrapy_urlnorm.report.filtered import LAST, SUPPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_urlnorm.crawl.online.audits import Audit
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.suppression import Suppression
-    from scrapy_urlnorm.crawl.online.tables import HeldRequests, Page, Pages
+    from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
+    from scrapy_urlnorm.crawl.online.verdicts import Verdicts
 
 #: How likely the bound of one crawl is wrong. Each further sample spends half of what is left.
 ERROR = 0.05
 #: Where more is held than was fetched, the bound is below this share of the pages that were found,
 #: if a sample of so large a share of them can show it.
-SHARE_OF_PAGES, LARGEST_SAMPLE = 0.1, 0.5
+SHARE_OF_PAGES, LARGEST_SAMPLE, LEAST_SAMPLE = 0.1, 0.5, 150
 #: The sample is at least one held request in so many, but no more than this for that reason.
 _ONE_IN, _ENOUGH = 20, 49
 #: A kind with so many held requests is crowded. So many crowded kinds are looked at.
@@ -52,8 +55,8 @@ _CROWD, _MAX_CROWDED = 20, 30
 _NEW = 0.1
 #: A content of so many cluster keys is one of several pages. So many such contents are looked at.
 _SEVERAL, _MAX_RECHECKED = 4, 20
-#: How many requests are sent at a time that are sent last.
-_BATCH = 200
+#: How many requests are sent at a time that are sent last, and that were put last.
+_BATCH, _LAST_BATCH = 200, 16
 #: So large a share of requests that were held after the sample was drawn asks for another one.
 _GREW = 0.1
 
@@ -72,51 +75,30 @@ class _Sample(NamedTuple):
     drawn: frozenset[bytes]  #: their fingerprints
 
 
+@dataclass(eq=False)
 class Closing:
-    """Sends what is held, as far as it has to be, before a crawl ends. *sends_all*: everything.
+    """Sends what is held, as far as it has to be, before a crawl ends. *sends_all*: everything."""
 
-    *suppression* turns a held request into an audit, or sends it for good. *recheck* fetches the
-    first of some pages with one content again, and has none of them represent others if it changed.
-    """
+    suppression: Suppression
+    held: HeldRequests
+    pages: Pages
+    registry: RuleRegistry
+    verdicts: Verdicts
+    frontier: CrawlFrontier
+    sends_all: bool
 
-    def __init__(
-        self,
-        suppression: Suppression,
-        held: HeldRequests,
-        pages: Pages,
-        registry: RuleRegistry,
-        frontier: CrawlFrontier,
-        *,
-        sends_all: bool,
-        recheck: Callable[[list[Page]], None],
-    ) -> None:
-        self._suppression = suppression
-        self._held = held
-        self._pages = pages
-        self._registry = registry
-        self._frontier = frontier
-        self._sends_all = sends_all
-        self._recheck = recheck
+    def __post_init__(self) -> None:
         self._job: Iterator[bool] | None = None
         self._sample: _Sample | None = None
         self._samples = 0
-        self._agreed: set[bytes] = set()
-        self._differed = False
         self._looked_at: set[tuple[str, int]] = set()  # crowded kinds
         self._has_put_back = self._has_rechecked = False
         self._random = random.Random()
-        #: ``None`` before a sample was drawn, and where nothing is held.
+        #: ``None`` before a sample was drawn, and where nothing is self.held.
         self.bound: Bound | None = None
 
-    def said(self, audit: Audit, verdict: Verdict) -> None:
-        """Take note of how an audit ended."""
-        if self._samples and verdict is Verdict.AGREES:
-            self._agreed.add(audit.match.keys.fingerprint)
-        self._differed |= verdict is Verdict.DIFFERS
-
     def idle(self, is_time_over: Callable[[], bool]) -> bool:
-        """Go on with the end of the crawl. Return whether it has not come yet."""
-        self._job = self._job or self._steps()
+        self._job = self._job or chain(self._steps(), self._send_last())
         for has_sent in self._job:
             if has_sent or is_time_over():
                 return True
@@ -125,15 +107,15 @@ class Closing:
 
     def _steps(self) -> Iterator[bool]:
         """Do what comes next; yield true when something was sent, false to pause."""
-        while held := self._held.count(SUPPRESSED):
+        while held := self.held.count(SUPPRESSED):
             if not self._has_rechecked:
                 self._has_rechecked = True
-                for pages in self._pages.shared(_SEVERAL)[:_MAX_RECHECKED]:
-                    self._recheck(pages)
+                for pages in self.pages.shared(_SEVERAL)[:_MAX_RECHECKED]:
+                    self.frontier.begin("verdict", self.verdicts.recheck(pages))
                     yield True
-            if not self._has_put_back and held > len(self._pages) > 0:
+            if not self._has_put_back and held > len(self.pages) > 0:
                 yield from self._put_back()
-            if self._sends_all:
+            if self.sends_all:
                 yield from self._send_all()
             elif self._sample is not None and self._is_proved(self._sample):
                 return
@@ -144,28 +126,28 @@ class Closing:
     # --- 2: the newest rules ----------------------------------------------------------------
 
     def _put_back(self) -> Iterator[bool]:
-        newest = self._registry.newest(since=(1 - _NEW) * len(self._pages))
+        newest = self.registry.newest(since=(1 - _NEW) * len(self.pages))
         numbers: defaultdict[str, list[int]] = defaultdict(list)
-        for number, _, behind, rules in self._held.places(SUPPRESSED):
-            if newest.intersection(json.loads(rules)):
-                numbers[behind].append(number)
+        for held in self.held.find(SUPPRESSED):
+            if newest.intersection(json.loads(held.rules)):
+                numbers[held.behind].append(held.number)
             yield False
         most = max(numbers.values(), key=len, default=[])
-        if 2 * len(most) > len(self._pages):
+        if 2 * len(most) > len(self.pages):
             self._has_put_back = True
-            for held in self._held.numbered(most):
-                self._frontier.count("learned/ran_dry", self._suppression.send_for_good(held))
+            for held in self.held.numbered(most):
+                self.frontier.count("learned/ran_dry", self.suppression.send_at_last(held))
             yield True
 
     # --- 3: audits --------------------------------------------------------------------------
 
     def _is_proved(self, sample: _Sample) -> bool:
         """Say what a sample proves; return whether no other one is needed."""
-        now = self._held.count(SUPPRESSED)
-        later = self._held.count(SUPPRESSED, since=sample.since)
-        if self._differed or later > max(10, _GREW * sample.held):
+        now = self.held.count(SUPPRESSED)
+        later = self.held.count(SUPPRESSED, since=sample.since)
+        if self.verdicts.has_differed or later > max(10, _GREW * sample.held):
             return False
-        agreed = len(sample.drawn & self._agreed)
+        agreed = len(sample.drawn & self.verdicts.agreed)
         unproved = len(sample.drawn) - agreed
         error = ERROR / 2**self._samples
         wrong = at_most(sample.held - unproved, agreed, error) + unproved + later
@@ -174,24 +156,26 @@ class Closing:
 
     def _draw(self, held: int) -> Iterator[bool]:
         self._samples += 1
-        self._agreed.clear()
-        self._differed = False
-        pages, wanted = len(self._pages), 0
+        self.verdicts.agreed.clear()
+        self.verdicts.has_differed = False
+        pages, size = len(self.pages), min(_ENOUGH, held // _ONE_IN)
         if held > pages:
             wanted = draws_for(held, SHARE_OF_PAGES * pages, ERROR / 2**self._samples)
+            least = min(LEAST_SAMPLE, held // 2) if held < 4 * LEAST_SAMPLE else 0
+            size = max(least, min(wanted, int(LARGEST_SAMPLE * pages)))
         begun = time()
         numbers, crowds = [], defaultdict[tuple[str, int], list[int]](list)
-        for number, url, behind, rules in self._held.places(SUPPRESSED):
-            numbers.append(number)
-            crowds[rules, Place(url, behind).kind((), lambda *_: True)].append(number)
+        for each in self.held.find(SUPPRESSED):
+            numbers.append(each.number)
+            kind = Place(each.url, each.behind).kind((), lambda *_: True)
+            crowds[each.rules, kind].append(each.number)
             yield False
-        size = max(min(wanted, int(LARGEST_SAMPLE * pages)), min(_ENOUGH, held // _ONE_IN))
         sample = set(self._random.sample(numbers, min(size, len(numbers))))
         drawn, has_sent = set(), False
-        for each in self._held.numbered(sorted(sample | self._latest(crowds))):
+        for each in self.held.numbered(sorted(sample | self._latest(crowds))):
             has_sent = True
-            if self._suppression.audit(each):
-                self._frontier.count("learned/closing_audits")
+            if self.suppression.audit(each):
+                self.frontier.count("learned/closing_audits")
                 if each.number in sample:
                     drawn.add(each.fingerprint)
             yield False
@@ -200,7 +184,6 @@ class Closing:
             yield True
 
     def _latest(self, crowds: dict[tuple[str, int], list[int]]) -> set[int]:
-        """Return the latest request of each crowded kind that was not looked at."""
         crowded = [
             (len(numbers), kind)
             for kind, numbers in crowds.items()
@@ -213,18 +196,30 @@ class Closing:
     # --- 4: everything ----------------------------------------------------------------------
 
     def _send_all(self) -> Iterator[bool]:
-        """Send what is held by rules with few witnesses first, a batch at a time."""
-        support = self._registry.support_in_words()
+        support = self.registry.support_in_words()
         groups: defaultdict[int, list[int]] = defaultdict(list)
-        for number, _, _, rules in self._held.places(SUPPRESSED):
-            least = min((support.get(rule, 0) for rule in json.loads(rules)), default=0)
-            groups[least].append(number)
+        for held in self.held.find(SUPPRESSED):
+            least = min((support.get(rule, 0) for rule in json.loads(held.rules)), default=0)
+            groups[least].append(held.number)
             yield False
         in_order = [number for _, numbers in sorted(groups.items()) for number in numbers]
         sent = 0
-        for held in self._held.numbered(in_order):
-            sent += self._suppression.send_for_good(held)
+        for held in self.held.numbered(in_order):
+            sent += self.suppression.send_at_last(held)
             yield sent % _BATCH == 0
         if not sent:
-            self._sends_all = False  # this run cannot read what is left: another one may
+            self.sends_all = False  # this run cannot read what is left: another one may
         yield True
+
+    # --- 5: what was put last ---------------------------------------------------------------
+
+    def _send_last(self) -> Iterator[bool]:
+        sent = 0
+        for held in () if self.frontier.queued() else self.held.find(LAST):
+            sent += self.suppression.send_last(held)
+            if sent == _LAST_BATCH:
+                break
+            yield False
+        if sent:
+            self._job = None  # all steps come again
+            yield True

@@ -7,15 +7,18 @@ pairs apart that refute a rule.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from scrapy_urlnorm.crawl.components import PERMANENT
+from scrapy_urlnorm.learning.media import OF_FILE, OF_WALL, looks_like_an_act
+from scrapy_urlnorm.logs.differences import family_of
+from scrapy_urlnorm.logs.page_identity import FILE, WALL
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
+    from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.stores.sqlite import Database
 
 _TABLE = """
@@ -30,6 +33,8 @@ MAX_ROWS = 20_000
 MAX_ROWS_OF_ALL = 1_000_000
 MAX_SITES = 10_000
 LONGEST_URL = 2_000
+#: URLs among which one with another content is looked for.
+_MOST_BESIDE = 500
 #: A site is mined after so many new events, and so large a share of new rows: the first after
 #: something new was found, twice as much after each mining that finds nothing, up to the second.
 LEAST, NEW_ROWS, MOST_NEW_ROWS = 3, 0.05, 0.2
@@ -41,7 +46,8 @@ LAST_FACTOR = 0.1
 class Row(NamedTuple):
     """One answer of the site: a page with its content, or a redirect with its target.
 
-    A page without a content was served, and is compared with no other. The content of what is no HTML begins with `scrapy_urlnorm.learning.worker.OF_FILE`.
+    A page without a content was served, and is compared with no other. How the content of what is
+    no HTML begins, says `named`.
     """
 
     url: str
@@ -50,27 +56,17 @@ class Row(NamedTuple):
     target: str | None
 
 
+@dataclass(slots=True)
 class _Site:
     """How many rows a site has, and what the miner has seen of it."""
 
-    __slots__ = (
-        "events",
-        "events_mined",
-        "is_contradicted",
-        "new_rows",
-        "parts",
-        "rows",
-        "rows_mined",
-    )
-
-    def __init__(self, rows: int = 0) -> None:
-        self.rows = rows
-        self.parts = 1  #: rows of one path in so many are kept
-        self.events = 0
-        self.events_mined = 0
-        self.rows_mined = 0
-        self.new_rows = NEW_ROWS
-        self.is_contradicted = False  #: whether a rule was retracted since the site was mined
+    rows: int = 0
+    parts: int = 1  #: rows of one path in so many are kept
+    events: int = 0
+    events_mined: int = 0
+    rows_mined: int = 0
+    new_rows: float = NEW_ROWS
+    is_contradicted: bool = False  #: whether a rule was retracted since the site was mined
 
 
 class Evidence:
@@ -87,13 +83,16 @@ class Evidence:
         counts = database.read("SELECT site, count(*) FROM evidence GROUP BY 1")
         self._sites = {site: _Site(rows) for site, rows in counts}
         self._total = sum(site.rows for site in self._sites.values())
+        self.later: dict[str, None] = {}  #: sites that may be worth mining, and wait for their turn
+        #: Sites of which some deferred requests were sent and not mined since: a few new events will
+        #: do for a last look.
+        self.eager: set[str] = set()
 
     def add(self, name: str, row: Row) -> bool | None:
         """Write a row of the site *name* down, in place of one with the same URL.
 
-        Return whether it is an event; ``None`` if it was not written.
-
-        A very long URL is no evidence: it would take the miner long, and teach little.
+        Return whether it is an event; ``None`` if it was not written: a very long URL would take
+        the miner long, and teach little.
         """
         if len(row.url) > LONGEST_URL:
             return None
@@ -104,8 +103,7 @@ class Evidence:
         place = crc32(_path(row.url)) & 0x7FFFFFFF
         if site.parts > 1 and place % site.parts:
             return None
-        is_event = self._is_event(name, row)
-        site.events += is_event
+        site.events += (is_event := self._is_event(name, row))
         self._database.write(
             "INSERT OR REPLACE INTO evidence (site, url, status, content, target, place)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -123,26 +121,45 @@ class Evidence:
         select = "SELECT 1 FROM evidence WHERE site = ? AND content = ? AND url != ? LIMIT 1"
         return bool(self._database.read(select, name, row.content, row.url))
 
+    def beside(self, name: str, url: str, content: str) -> str | None:
+        """Return a URL of the same host with another content than that of *url*.
+
+        One of the same family, if it is among the first ones of the same folder.
+        """
+        parts, first = url.split("/", 4), None
+        for start in ("/".join(parts[: max(3, len(parts) - 1)]), "/".join(parts[:3])):
+            rows = self._database.read(
+                "SELECT url FROM evidence WHERE site = ? AND content NOT NULL AND content != ?"
+                " AND url > ? AND url < ? ORDER BY url LIMIT ?",
+                *(name, content, f"{start}/", f"{start}0", _MOST_BESIDE),
+            )
+            for (other,) in rows:
+                if looks_like_an_act(other):
+                    continue  # it will be fetched again
+                if family_of(other) == family_of(url):
+                    return str(other)
+                first = first or str(other)
+        return first
+
+    def _of(self, name: str) -> _Site:
+        return self._sites.get(name) or _Site()
+
     def rename(self, name: str, url: str, content: str | None) -> None:
-        """Take note that the content of a page of the site *name* has another name."""
-        site = self._sites.get(name)
         update = "UPDATE evidence SET content = ? WHERE site = ? AND url = ?"
-        if site is not None and self._database.write(update, content, name, url) and content:
-            site.events += self._is_event(name, Row(url, 200, content, None))
+        if self._database.write(update, content, name, url) and content:
+            self._of(name).events += self._is_event(name, Row(url, 200, content, None))
+            self.later[name] = None
 
     def _thin_out(self, name: str, site: _Site) -> None:
-        """Keep the rows of every second path."""
         site.parts *= 2
-        self._database.write(
-            "DELETE FROM evidence WHERE site = ? AND place % ? != 0", name, site.parts
-        )
+        delete = "DELETE FROM evidence WHERE site = ? AND place % ? != 0"
+        self._database.write(delete, name, site.parts)
         rows = self._database.read("SELECT count(*) FROM evidence WHERE site = ?", name)[0][0]
         self._total -= site.rows - rows
         site.rows = rows
         site.rows_mined = min(site.rows_mined, rows)
 
     def _make_room(self) -> None:
-        """Before a new site: forget the rows of the site that was met first."""
         while self._sites and (
             len(self._sites) >= MAX_SITES or self._total >= MAX_ROWS_OF_ALL - MAX_ROWS
         ):
@@ -151,49 +168,47 @@ class Evidence:
             self._database.write("DELETE FROM evidence WHERE site = ?", name)
 
     def count(self, name: str) -> int:
-        """Return how many rows the site *name* has."""
-        return self._sites[name].rows if name in self._sites else 0
+        return self._of(name).rows
 
     def is_due(self, name: str, *, has_time: bool) -> bool:
         """Return whether to mine the site *name* now; if not *has_time*, only what cannot wait."""
-        site = self._sites.get(name)
-        if site is None or site.events - site.events_mined < LEAST:
+        site = self._of(name)
+        if site.events - site.events_mined < LEAST:
             return False
         return site.is_contradicted or (
             has_time and site.rows >= (1 + site.new_rows) * site.rows_mined
         )
 
-    def unmined(self, eager: Collection[str] = ()) -> list[str]:
-        """Return the sites with enough new events for a last look; of the *eager*, a few will do."""
-        return [
-            name
-            for name, site in self._sites.items()
-            if site.events - site.events_mined
-            >= (LEAST if name in eager else max(LEAST, LAST_FACTOR * site.events_mined))
-        ]
+    def unmined(self) -> list[str]:
+        found = []
+        for name, site in self._sites.items():
+            least = 0 if name in self.eager else LAST_FACTOR * site.events_mined
+            if site.events - site.events_mined >= max(LEAST, least):
+                found.append(name)
+        return found
 
     def take(self, name: str) -> list[Row]:
-        """Return the rows of the site *name*, which will be mined now."""
-        site = self._sites.get(name)
-        if site is None:
-            return []
+        site = self._of(name)
         site.events_mined, site.rows_mined = site.events, site.rows
         site.is_contradicted = False
         select = "SELECT url, status, content, target FROM evidence WHERE site = ?"
         return [Row(*row) for row in self._database.read(select, name)]
 
     def found(self, name: str, *, something: bool) -> None:
-        """Take note of whether mining the site *name* has found new rules."""
-        site = self._sites.get(name)
-        if site is not None:
-            site.new_rows = NEW_ROWS if something else min(2 * site.new_rows, MOST_NEW_ROWS)
+        self.eager.discard(name)
+        site = self._of(name)
+        site.new_rows = NEW_ROWS if something else min(2 * site.new_rows, MOST_NEW_ROWS)
 
     def mine_again(self, name: str) -> None:
-        """Have the site mined as soon as possible: one of its rules was retracted."""
-        site = self._sites.get(name)
-        if site is not None:
-            site.events = max(site.events, site.events_mined + LEAST)
-            site.is_contradicted = True
+        site = self._of(name)
+        site.events = max(site.events, site.events_mined + LEAST)
+        site.is_contradicted = True
+
+
+def named(content: Identity) -> str:
+    """Return how a row calls a content: what is no HTML, or asks for a password, says so."""
+    kinds = {FILE: OF_FILE, WALL: OF_WALL}
+    return kinds.get(content.kind or "", "") + content.name
 
 
 def _path(url: str) -> bytes:

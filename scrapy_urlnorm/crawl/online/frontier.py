@@ -1,67 +1,79 @@
-"""CrawlFrontier: the queue of a Scrapy crawl, as `Suppression` sees it."""
+"""CrawlFrontier: the queue of a Scrapy crawl as learning sees it, and which requests it may touch."""
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Sized
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.request import request_from_dict
 
-from scrapy_urlnorm.crawl.components import in_progress
+from scrapy_urlnorm.crawl.components import PAIR_META, in_progress
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.logs.contents import AT_ONCE, LATE
+from scrapy_urlnorm.logs.page_identity import shown_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection, Coroutine
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+    from scrapy_urlnorm.logs.blocks import Block
+    from scrapy_urlnorm.logs.page_identity import Identity
+
+logger = logging.getLogger(__name__)
+
+#: Bytes of a page whose text is read while the event loop waits. A larger page is known by its
+#: bytes: that its text equals another is not noticed, so it is fetched.
+LARGEST_READ = 300_000
+
+#: What of a request tells how it came to be, and what a second fetch must not take along.
+_META = ("redirect_urls", "redirect_times", "redirect_reasons", "redirect_ttl", "retry_times")
 
 
 class CrawlFrontier:
-    """The queue of *crawler*. *on_failure* is told what failed, and with which error."""
+    """The queue of *crawler*, its statistics, and where failures of learning are told."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        dupefilter: UrlNormDupeFilter,
-        on_failure: Callable[[str, Exception], None],
-    ) -> None:
-        self._crawler = crawler
+    def __init__(self, crawler: Crawler, dupefilter: UrlNormDupeFilter) -> None:
+        self.crawler = crawler
+        self.extra: dict[str, Any] = {"spider": crawler.spider}  #: for loggers
         self._dupefilter = dupefilter
-        self._on_failure = on_failure
+        self._failures: set[str] = set()  # kinds that were logged
         #: Whether only this crawler takes requests from its queue. A scheduler of somebody else
         #: may have a queue that many share.
         self.has_own_queue = False
+        self._fetching = 0
 
     def in_progress(self) -> Collection[Request]:
-        """Return the requests that left the queue and have not ended."""
-        return in_progress(self._crawler)
+        return in_progress(self.crawler)
 
     def queued(self) -> int:
-        """Return how many requests wait in the queue; 0 where it does not tell."""
-        slot = getattr(self._crawler.engine, "_slot", None)
+        slot = getattr(self.crawler.engine, "_slot", None)
         scheduler = getattr(slot, "scheduler", None)
         return len(scheduler) if isinstance(scheduler, Sized) else 0
 
     def pack(self, request: Request) -> bytes:
         """Return *request* as bytes; raises what pickle raises."""
-        return pickle.dumps(request.to_dict(spider=self._crawler.spider), protocol=4)
+        return pickle.dumps(request.to_dict(spider=self.crawler.spider), protocol=4)
 
     def unpack(self, data: bytes) -> Request | None:
         """Return the request that was packed; ``None`` for one that this run cannot do."""
         try:
-            return request_from_dict(pickle.loads(data), spider=self._crawler.spider)
+            return request_from_dict(pickle.loads(data), spider=self.crawler.spider)
         except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
-            self._on_failure("unpack", error)
+            self.failed("unpack", error)
             return None
 
     def send(self, request: Request) -> None:
-        """Put *request* back into the queue, past the dupefilter."""
-        assert self._crawler.engine is not None
+        assert self.crawler.engine is not None
         self._dupefilter.let_pass(request)
-        self._crawler.engine.crawl(request)
+        self.crawler.engine.crawl(request)
 
     def waits_here(self, fingerprint: bytes) -> bool:
         """Return whether a request with *fingerprint* is, or was, in the queue of this crawl.
@@ -74,10 +86,110 @@ class CrawlFrontier:
         return self.is_seen(fingerprint)
 
     def is_seen(self, fingerprint: bytes) -> bool:
-        """Return whether the dupefilter knows *fingerprint*."""
-        return self._dupefilter.keys.knows(fingerprint)
+        return self._dupefilter.knows(fingerprint)
 
     def count(self, stat: str, number: float = 1) -> None:
-        """Add *number* to one of the statistics; *stat* is its name after ``urlnorm/``."""
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(f"urlnorm/{stat}", number)  # type: ignore[arg-type]
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(f"urlnorm/{stat}", number)  # type: ignore[arg-type]
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Count that *what* failed, and log it, each kind of failure once.
+
+        A database that cannot be written fails everywhere: that is one kind.
+        """
+        self.count("learned/errors")
+        kind = "the store" if isinstance(error, StoreError) else f"{what} {type(error).__name__}"
+        if kind in self._failures:
+            return
+        self._failures.add(kind)
+        logger.error(
+            "Learning failed in %(what)s, the request is sent: %(error)r "
+            "(further failures of this kind are only counted)",
+            {"what": what, "error": error},
+            extra=self.extra,
+        )
+        if not isinstance(error, StoreError):
+            logger.debug("This is where learning failed", exc_info=error)
+
+    # --- pages that are fetched again -------------------------------------------------------
+
+    @property
+    def is_fetching(self) -> bool:
+        return bool(self._fetching)
+
+    def begin(self, what: str, job: Coroutine[Any, Any, None]) -> None:
+        """Run a *job* that fetches pages again. No error leaves it: Twisted would only log it."""
+
+        async def run() -> None:
+            try:
+                await job
+            except Exception as error:  # noqa: BLE001
+                self.failed(what, error)
+            finally:
+                self._fetching -= 1
+
+        self._fetching += 1
+        deferred_from_coro(run())
+
+    async def fetch_again(
+        self, request: Request, *, at_once: bool = False
+    ) -> tuple[Identity | None, list[Block] | None] | None:
+        """Return what the page of *request* shows now; ``None`` if that is not the page of its URL.
+
+        What is asked for is a copy that reaches the site, and no callback: not Scrapy's HTTP cache,
+        where every page holds still. What is no page is not asked for again, and a redirect is not
+        followed. The crawl log tells whether that was *at_once* after the fetch before.
+        """
+        assert self.crawler.engine is not None
+        self.count("learned/second_fetches")
+        meta = {name: value for name, value in request.meta.items() if name not in _META}
+        meta |= {"dont_cache": True, "dont_redirect": True, "dont_retry": True}
+        meta[PAIR_META] = AT_ONCE if at_once else LATE
+        again = request.replace(
+            callback=NO_CALLBACK, errback=None, cb_kwargs={}, dont_filter=True, meta=meta
+        )
+        try:
+            response = await self.crawler.engine.download_async(again)
+        except Exception as error:  # noqa: BLE001 - any failure of a download
+            logger.debug("A page could not be fetched again: %(error)r", {"error": error})
+            return None
+        is_page = response.status == 200 and response.url == request.url
+        return shown_in_crawl(response) if is_page else None
+
+
+def shown_in_crawl(response: Response) -> tuple[Identity | None, list[Block] | None]:
+    return shown_by(response, LARGEST_READ)
+
+
+# --- what learning may use, and hold; everything else is sent, and teaches nothing --------------
+
+
+def is_evidence(request: Request) -> bool:
+    """Return whether *request* asks for its URL and nothing else.
+
+    Not so with a body, another method than GET, cookies or a session of its own, or its own say on
+    normalization. Requests that never reach the spider (robots.txt, images) do not count either.
+    """
+    own = ("cookiejar", "urlnorm", "urlnorm_key", "verbatim_url")
+    is_plain = request.method == "GET" and not request.body and not request.cookies
+    return is_plain and request.callback is not NO_CALLBACK and not request.meta.keys() & own
+
+
+def may_represent(request: Request) -> bool:
+    """Return whether the page of *request* may stand for others: it may have come by a redirect."""
+    meta, again = request.meta, ("retry_times", "is_start_request")
+    return is_evidence(request) and not request.dont_filter and not any(map(meta.get, again))
+
+
+def is_suppressible(request: Request) -> bool:
+    """Return whether *request* is evidence and asks for the first time.
+
+    A request with ``dont_filter``, a retry and a start request are always sent. A redirect in
+    progress is neither deferred nor coalesced.
+    """
+    return may_represent(request) and not request.meta.get("redirect_urls")
+
+
+def depth_of(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0

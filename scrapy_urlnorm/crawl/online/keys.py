@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,11 +12,11 @@ from scrapy import Request
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.fingerprints import get_fingerprint
 from scrapy_urlnorm.learning.audit import Blame
+from scrapy_urlnorm.url import get_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.normalizer import Normalizer
@@ -92,7 +93,6 @@ class ClusterKeys:
         self._forget()
 
     def accepts(self, site: str, rule: SiteRule) -> bool:
-        """Return whether *rule* alone may be in force for *site*."""
         try:
             self._base.for_site(site, (rule,))
         except SiteRuleError:
@@ -107,20 +107,21 @@ class ClusterKeys:
 
     def _forget(self) -> None:
         """Forget the keys by URL: they belong to the rules and aliases that there were."""
+
+        def make_keys(url: str) -> Keys | None:
+            return self._make_keys(url, lambda key_of: get_fingerprint(key_of[url]))
+
         #: A request is asked about on arrival, when it leaves the queue, and with its page.
-        self._keys_of_get = BoundedCache(self._make_keys_of_get, most=4_096, longest=2_000)
+        self._keys_of_get = BoundedCache(make_keys, most=4_096, longest=2_000)
 
     def has_keys(self, site: str) -> bool:
-        """Return whether requests to *site* have keys: it has rules in force, or page aliases."""
         return site in self._sites or site in self._with_aliases
 
     def rules(self, site: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force for *site*."""
         found = self._sites.get(site)
         return () if found is None else found.rules
 
     def sites(self) -> Iterator[str]:
-        """Return the sites that have rules in force, or page aliases."""
         return iter(tuple({**self._sites, **dict.fromkeys(self._with_aliases)}))
 
     def keys(self, request: Request) -> Keys | None:
@@ -129,23 +130,13 @@ class ClusterKeys:
             return None
         if self._is_known_by_url(request):
             return self._keys_of_get[request.url]
-        site = site_of(request.url)
-        if not self.has_keys(site):
-            return None
-        fingerprint = self.fingerprint(request)
-        found = self._sites.get(site)
-        if found is None:
-            return Keys(site, fingerprint, fingerprint)
-        changed = self._fingerprinter.fingerprint_with(request, found.key_of.__getitem__)
-        return Keys(site, fingerprint, found.salted(changed))
+        return self._make_keys(request.url, partial(self._fingerprint, request))
 
     def plain_keys(self, request: Request) -> Keys:
-        """Return the keys of *request* as if its site had neither rules nor aliases."""
         fingerprint = self.fingerprint(request)
         return Keys(site_of(request.url), fingerprint, fingerprint)
 
     def _is_known_by_url(self, request: Request) -> bool:
-        """Return whether the keys of *request* are those of a plain GET of its URL."""
         return (
             request.method == "GET"
             and not request.body
@@ -154,16 +145,15 @@ class ClusterKeys:
             and self._fingerprinter.normalizer_for(request) is self._base
         )
 
-    def _make_keys_of_get(self, url: str) -> Keys | None:
-        """Return the keys of a plain GET of *url*, where a URL alone makes a key."""
+    def _make_keys(
+        self, url: str, fingerprint: Callable[[BoundedCache[str]], bytes]
+    ) -> Keys | None:
         site = site_of(url)
         if not self.has_keys(site):
             return None
-        fingerprint = get_fingerprint(self._base.normalize(url))
-        found = self._sites.get(site)
-        if found is None:
-            return Keys(site, fingerprint, fingerprint)
-        return Keys(site, fingerprint, found.salted(get_fingerprint(found.key_of[url])))
+        plain, found = fingerprint(self._key_of), self._sites.get(site)
+        cluster = plain if found is None else found.salted(fingerprint(found.key_of))
+        return Keys(site, plain, cluster)
 
     @property
     def by_url(self) -> bool:
@@ -171,24 +161,11 @@ class ClusterKeys:
         return self._fingerprinter.is_direct
 
     def keys_of(self, url: str) -> Keys | None:
-        """Return the keys of a plain GET of *url*."""
         return self.keys(Request(url))
 
     def cluster_of(self, url: str) -> bytes | None:
-        """Return the cluster key of a plain GET of *url*; ``None`` where it has no keys."""
         keys = self.keys_of(url)
         return None if keys is None else keys.cluster
-
-    def cluster_of_page(self, site: str, url: str) -> bytes | None:
-        """Return what `cluster_of` returns for *url*, a page of *site*.
-
-        It is for all pages of a site in a row: there is no use for their fingerprints, nor for a
-        place in the caches. A URL alone has to make a key.
-        """
-        found = self._sites.get(site)
-        if found is None:
-            return self.fingerprint_of(url) if site in self._with_aliases else None
-        return found.salted(get_fingerprint(found.normalizer.normalize(url)))
 
     def fingerprint_of_cluster(self, request: Request) -> bytes | None:
         """Return the fingerprint of the URL that the rules in force make of that of *request*.
@@ -201,28 +178,26 @@ class ClusterKeys:
         return self.fingerprint(Request(found.key_of[request.url]))
 
     def fingerprint(self, request: Request) -> bytes:
-        """Return the key of *request* under what the user configured."""
-        return self._fingerprinter.fingerprint_with(request, self._key_of.__getitem__)
+        return self._fingerprint(request, self._key_of)
+
+    def _fingerprint(self, request: Request, key_of: BoundedCache[str]) -> bytes:
+        return self._fingerprinter.fingerprint_with(request, key_of.__getitem__)
 
     def normalized(self, url: str) -> str:
-        """Return what the settings make of *url*, without learned rules."""
         return self._key_of[url]
 
     def fingerprint_of(self, url: str) -> bytes:
-        """Return the fingerprint of a plain GET of *url*, where a URL alone makes a key."""
         return get_fingerprint(self._key_of[url])
 
     def acting_on(self, url: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force that act on *url*."""
         site = self._sites.get(site_of(url))
         return () if site is None else tuple(site.rules[n] for n in sorted(site.acting[url]))
 
     def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force that make the two URLs one.
+        """Return the rules in force that make the two URLs one; *other* is "" if it is not known.
 
         These are the rules that act on one of the two, and not on both. Where there are none,
-        return those that act on both (``?sid=1`` and ``?sid=2``), or else all. *other* is ""
-        where it is not known.
+        return those that act on both (``?sid=1`` and ``?sid=2``), or else all.
         """
         site = self._sites.get(site_of(url))
         if site is None or len(site.rules) == 1:

@@ -1,7 +1,8 @@
 """Mining: brings what arrives to the miner, and says when a site is worth mining.
 
-A `Worker` hands sites to a process, one after the other, and brings their rules back. The event
-loop never waits for it: a thread waits for the answer of the process.
+A `Worker` has one site at a time mined by a process, and brings its rules back. The event loop
+never waits for it: a thread waits for the answer of the process. Sites that are worth mining while
+it is busy, or has used up its time, wait in `Evidence.later`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -19,29 +20,28 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.threads import deferToThread
 
-from scrapy_urlnorm.crawl.components import site_of
-from scrapy_urlnorm.crawl.online.evidence import Row
-from scrapy_urlnorm.learning.doors import OF_WALL
+from scrapy_urlnorm.crawl.components import ask_again, site_of
+from scrapy_urlnorm.crawl.online.evidence import Row, named
 from scrapy_urlnorm.learning.robots import clean_params
-from scrapy_urlnorm.learning.worker import OF_FILE, Job, Mined, mined, receive, send
-from scrapy_urlnorm.logs.page_identity import FILE, WALL
+from scrapy_urlnorm.learning.worker import Job, Mined, receive, send
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from scrapy import Request
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
     from scrapy_urlnorm.crawl.online.evidence import Evidence
-    from scrapy_urlnorm.crawl.online.requests import DuplicateRates
+    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.online.names import Names
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule
 
 #: Not with ``-m``: what it sends would be of classes of ``__main__``.
-_COMMAND = (sys.executable, "-c", "from scrapy_urlnorm.learning.worker import main; main()")
+_COMMAND = (sys.executable, "-c", "from scrapy_urlnorm.learning.mined import main; main()")
 #: A process that ends by itself so often is not started again.
 _MAX_FAILURES = 3
 #: Seconds after which a site is given up. 20,000 rows of a real site take about ten.
@@ -57,61 +57,42 @@ MINED_AT_ONCE = 50
 MAX_SITES_WITH_CANDIDATES, MAX_CANDIDATES = 1_000, 200
 
 
+@dataclass(eq=False)
 class Mining:
     """Fills the evidence and has sites mined when that is worth it.
 
-    Without *contents*, only redirects and robots.txt teach. *rates* counts how many pages bring
-    nothing new. *is_settled* says whether the pages of a site bear their names: if not, the site is
-    mined later. *count* adds to a statistic. *on_mined* is called with what the miner found, and
-    *on_error* with what went wrong in it.
+    Without *contents*, only redirects and robots.txt teach. A site whose pages do not bear their
+    *names* yet is mined later.
     """
 
-    def __init__(
-        self,
-        evidence: Evidence,
-        registry: RuleRegistry,
-        rates: DuplicateRates,
-        *,
-        contents: bool,
-        count: Callable[[str, float], None],
-        is_settled: Callable[[str], bool],
-        on_mined: Callable[[Mined], None],
-        on_error: Callable[[str], None],
-    ) -> None:
-        self._is_settled = is_settled
-        self._evidence = evidence
-        self._registry = registry
-        self._rates = rates
-        self._contents = contents
-        self._count = count
-        self._on_mined = on_mined
-        self._on_error = on_error
-        self._worker = Worker(self._job, self._mined)
+    evidence: Evidence
+    registry: RuleRegistry
+    names: Names
+    frontier: CrawlFrontier
+    contents: bool
+
+    def __post_init__(self) -> None:
+        self._worker = Worker(self._mined)
         self._candidates: dict[str, tuple[SiteRule, ...]] = {}  # of robots.txt, by site
-        self._later: set[str] = set()  # sites for which there was no time
 
     # --- evidence ---------------------------------------------------------------------------
 
     def wants_content(self, url: str) -> bool:
-        """Return whether the content of a page may teach something."""
-        return self._contents or (bool(self._candidates) and site_of(url) in self._candidates)
+        return self.contents or (bool(self._candidates) and site_of(url) in self._candidates)
 
-    def page(self, url: str, status: int, content: Identity | None, *, is_audit: bool) -> None:
+    def page(self, url: str, status: int, content: Identity | None) -> bool | None:
         """Write down that *url* was answered with a page with this *content*.
 
-        That an audit brings nothing new says nothing of the other URLs of its kind.
+        Return whether another URL has it; ``None`` if that is not known.
         """
-        name = None if content is None else _named(content)
+        name = None if content is None else named(content)
         is_duplicate = self._add(Row(url, status, name, None))
-        if name is not None and is_duplicate is not None and not is_audit:
-            self._rates.add(site_of(url), url, is_duplicate=is_duplicate)
+        return None if name is None else is_duplicate
 
     def redirect(self, request: Request, target: str, status: int) -> None:
-        """Write down that *request* was redirected to *target*."""
         self._add(Row(request.url, status, None, target))
 
     def robots_txt(self, url: str, body: bytes) -> None:
-        """Have the miner try what a file says of its host, if *url* is that of a robots.txt."""
         parts, site = split(url), site_of(url)
         if parts.path != "/robots.txt" or not parts.host:
             return
@@ -124,91 +105,77 @@ class Mining:
 
     def _add(self, row: Row) -> bool | None:
         site = site_of(row.url)
-        is_event = self._evidence.add(site, row)
-        if not self._is_settled(site):
-            self._later.add(site)
-        elif self._evidence.is_due(site, has_time=self._worker.has_time):
-            is_simple = is_event and (row.content is None or site in self._candidates)
-            is_small = self._evidence.count(site) <= MINED_AT_ONCE
-            if is_simple and is_small and site != self._worker.current:
-                self._worker.mine_at_once(site)
-            else:
-                self._worker.request(site)
-        elif self._evidence.is_due(site, has_time=True):
-            self._later.add(site)
+        is_event = self.evidence.add(site, row)
+        is_simple = is_event and (row.content is None or site in self._candidates)
+        is_small = self.evidence.count(site) <= MINED_AT_ONCE
+        self._look_at(site, at_once=bool(is_simple and is_small))
         return is_event
-
-    def retracted(self, site: str) -> None:
-        """Have *site* mined as soon as possible: one of its rules was retracted."""
-        self._evidence.mine_again(site)
 
     # --- when to mine -----------------------------------------------------------------------
 
     def work(self) -> None:
         """Mine a site for which there was no time when its last page arrived."""
-        if self._later and self._worker.has_time:
-            site = self._later.pop()
-            if not self._is_settled(site):
-                self._later.add(site)
-            elif self._evidence.is_due(site, has_time=True):
-                self._worker.request(site)
+        if self.evidence.later and self._worker.current is None:
+            site = next(iter(self.evidence.later))
+            del self.evidence.later[site]
+            self._look_at(site)
 
-    def renamed(self, site: str, url: str, content: Identity) -> None:
-        """Take note that the content of a page has another name."""
-        self._evidence.rename(site, url, _named(content))
-        self._later.add(site)
+    def _look_at(self, site: str, *, at_once: bool = False) -> None:
+        """Mine a site if that is worth it, and there is time; else it waits for that."""
+        busy_with, has_time = self._worker.current, self._worker.has_time
+        is_free = busy_with is None or (at_once and busy_with != site)
+        is_due = is_free and self.evidence.is_due(site, has_time=has_time)
+        if is_due and self.names.is_named(site):
+            self._mine(site, at_once=at_once)
+        elif self.evidence.is_due(site, has_time=True):
+            self.evidence.later[site] = None
 
-    def look_again(self, eager: Collection[str], *, is_last: bool) -> bool:
-        """Begin to mine the sites that wait for a last look, if it *is_last*.
+    def look_again(self, *, is_last: bool) -> bool:
+        """Begin to mine a site that waits for a last look, if it *is_last*.
 
-        Of the *eager*, a few new duplicates are enough. Return whether a site is being mined.
+        Return whether a site is being mined.
         """
-        for site in self._evidence.unmined(eager) if is_last else ():
-            self._worker.request(site)
+        for site in self.evidence.unmined() if is_last else ():
+            if self._worker.current is None:
+                self._mine(site)
         return self._worker.current is not None
 
-    def _job(self, site: str) -> Job:
-        return Job(
-            site,
-            self._evidence.take(site),
-            self._registry.active(site),
-            self._registry.quarantined(site),
-            self._candidates.get(site, ()),
-            self._contents,
-        )
-
-    def _mined(self, found: Mined) -> None:
-        self._count("learned/minings", 1)
-        self._count("learned/mining_seconds", found.seconds)
-        if found.error is not None:
-            self._on_error(found.error)
+    def _mine(self, site: str, *, at_once: bool = False) -> None:
         try:
-            self._evidence.found(found.site, something=self._registry.mined(found))
-            self._on_mined(found)
-        except Exception as error:  # noqa: BLE001 - Twisted would only log it
-            self._on_error(repr(error))
+            job = Job(
+                site,
+                self.evidence.take(site),
+                self.registry.active(site),
+                self.registry.quarantined(site),
+                self._candidates.get(site, ()),
+                self.contents,
+            )
+        except Exception as error:  # noqa: BLE001 - damaged rows; other sites have theirs
+            self._mined(Mined(site, (), 0.0, repr(error)), error)
+        else:
+            (self._worker.mine_at_once if at_once else self._worker.mine)(job)
+
+    def _mined(self, found: Mined, error: Exception | None = None) -> None:
+        self.frontier.count("learned/minings")
+        self.frontier.count("learned/mining_seconds", found.seconds)
+        if found.error is not None:
+            self.frontier.failed("mining", error or RuntimeError(found.error))
+        try:
+            self.evidence.found(found.site, something=self.registry.mined(found))
+            ask_again(self.frontier.crawler)
+        except Exception as failure:  # noqa: BLE001 - Twisted would only log it
+            self.frontier.failed("mining", failure)
+        self.work()
 
     def close(self) -> None:
-        """End the process of the miner."""
         self._worker.close()
 
 
-def _named(content: Identity) -> str:
-    """Return how a row calls a content: what is no HTML, or asks for a password, says so."""
-    kinds = {FILE: OF_FILE, WALL: OF_WALL}
-    return kinds.get(content.kind or "", "") + content.name
-
-
 class Worker:
-    """Mines one site at a time. *job_of* makes the job of a site when its turn comes.
+    """Mines one site at a time. *on_mined* is called with each answer, also with a failure."""
 
-    *on_mined* is called with each answer, also with one that says what went wrong.
-    """
-
-    def __init__(self, job_of: Callable[[str], Job], on_mined: Callable[[Mined], None]) -> None:
-        self._job_of = job_of
+    def __init__(self, on_mined: Callable[[Mined], None]) -> None:
         self._on_mined = on_mined
-        self._waiting: OrderedDict[str, None] = OrderedDict()
         self._process: subprocess.Popen[bytes] | None = None
         self._current: str | None = None
         self._begun = 0.0
@@ -219,13 +186,9 @@ class Worker:
 
     @property
     def has_time(self) -> bool:
-        """Whether one site more can be mined within the share of the time of the crawl.
-
-        What is asked for already is thought to take as long as the last site did.
-        """
-        asked = len(self._waiting) + (self._current is not None)
-        wanted = self._spent + (asked + 1) * self._last
-        return wanted <= ADVANCE + SHARE * (monotonic() - self._start)
+        """Whether a site that takes as long as the last one fits in the share of the crawl's time."""
+        seconds = ADVANCE + SHARE * (monotonic() - self._start)
+        return self._failures < _MAX_FAILURES and self._spent + self._last <= seconds
 
     @property
     def current(self) -> str | None:
@@ -234,30 +197,18 @@ class Worker:
             self._end()
         return self._current
 
-    def request(self, site: str) -> None:
-        """Mine *site* as soon as those are done that were asked for before."""
-        if self._is_closed or self._failures >= _MAX_FAILURES:
-            return
-        self._waiting[site] = None
-        if self._current is None:
-            self._next()
-
-    def mine_at_once(self, site: str) -> None:
-        """Mine a small *site* in this process, while the event loop waits."""
-        self._answered(mined(self._job_of(site)), is_current=False)
-
-    def _next(self) -> None:
-        while self._waiting and self._current is None and not self._is_closed:
-            site, _ = self._waiting.popitem(last=False)
-            try:
-                job = self._job_of(site)
-            except Exception as error:  # noqa: BLE001 - damaged rows; other sites have theirs
-                self._on_mined(Mined(site, (), 0.0, repr(error)))
-                continue
-            self._current = site
+    def mine(self, job: Job) -> None:
+        if not self._is_closed and self._failures < _MAX_FAILURES:
+            self._current = job.site
             self._begun = monotonic()
             asked = _in_thread(self._ask, job)
-            asked.addCallbacks(self._answered, self._failed, errbackArgs=(site,))
+            asked.addCallbacks(self._answered, self._failed, errbackArgs=(job.site,))
+
+    def mine_at_once(self, job: Job) -> None:
+        """Mine a small site in this process, while the event loop waits."""
+        from scrapy_urlnorm.learning.mined import mined  # most crawls leave it to the other process
+
+        self._answered(mined(job), is_current=False)
 
     def _ask(self, job: Job) -> Mined:
         """Wait for the answer to *job*. This runs in a thread, so it touches nothing else."""
@@ -284,7 +235,6 @@ class Worker:
         self._spent += found.seconds
         if not self._is_closed:
             self._on_mined(found)
-            self._next()
 
     def _failed(self, failure: Failure, site: str) -> None:
         self._current = None
@@ -293,14 +243,9 @@ class Worker:
         self._failures += 1
         self._end()
         self._on_mined(Mined(site, (), 0.0, f"the worker process: {failure.value!r}"))
-        if self._failures >= _MAX_FAILURES:
-            self._waiting.clear()
-        self._next()
 
     def close(self) -> None:
-        """End the process. What it was asked is not answered any more."""
         self._is_closed = True
-        self._waiting.clear()
         self._end()
 
     def _end(self) -> None:
@@ -314,8 +259,6 @@ class Worker:
 
 
 def _in_thread(function: Callable[[Job], Mined], job: Job) -> Deferred[Mined]:
-    """Call *function* in a thread, of asyncio where Scrapy uses it, else of Twisted."""
-
     async def call() -> Mined:
         if is_asyncio_available():
             return await asyncio.to_thread(function, job)

@@ -17,32 +17,36 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter, defaultdict
 from contextlib import suppress
-from hashlib import blake2b
-from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.components import domain_of
+from scrapy_urlnorm.crawl.online.sharing import RuleExchange, RuleFile
 from scrapy_urlnorm.crawl.online.summary import why
 from scrapy_urlnorm.crawl.online.tables import Reason
-from scrapy_urlnorm.crawl.settings import LEARNED_PATH
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.learning.in_force import has_longer_table, says
-from scrapy_urlnorm.learning.on_files import FILES_ALONE, OnFiles
+from scrapy_urlnorm.learning.aliases import Pattern
+from scrapy_urlnorm.learning.media import FILES_ALONE, OnFiles
+from scrapy_urlnorm.learning.rules import has_longer_table, says
 from scrapy_urlnorm.report.filtered import rule_in_words
-from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.audits import Audits
+    from scrapy_urlnorm.crawl.online.evidence import Evidence
+    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
-    from scrapy_urlnorm.crawl.online.sharing import RuleExchange
-    from scrapy_urlnorm.crawl.online.tables import Page
+    from scrapy_urlnorm.crawl.online.names import Names
+    from scrapy_urlnorm.crawl.online.tables import Page, Pages
+    from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.learning.worker import Mined
     from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.stores import Seen
     from scrapy_urlnorm.stores.sqlite import Database
 
 logger = logging.getLogger(__name__)
@@ -51,14 +55,12 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS rule (
   identity TEXT PRIMARY KEY, site TEXT NOT NULL, status TEXT NOT NULL, rule TEXT NOT NULL,
   binary TEXT NOT NULL DEFAULT '[0, 0, false, false]', agreed INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE IF NOT EXISTS exported (digest BLOB NOT NULL);
 """
 #: Active rules of one site, and retracted rules remembered for it.
 MAX_ACTIVE, MAX_RETRACTED = 64, 256
 #: Witnesses that a retracted rule needs for each contradiction before it is believed again.
 WITNESSES_A_CONFLICT = 50
-#: How often learned rules are written to their file at most, unless they are few.
-SAVE_SECONDS = 30.0
+_SUBSUMED = "a wider rule takes its place"
 
 
 class _Binary(NamedTuple):
@@ -70,54 +72,40 @@ class _Binary(NamedTuple):
     is_refuted: bool = False
 
 
+_NOTHING = _Binary()
+
+
+@dataclass(eq=False)
 class RuleRegistry:
-    """Moves rules from one state to the next, and tells keys, audits, file, crawlers, and log.
+    """Moves rules from one state to the next, and tells keys, audits, file, crawlers, and log."""
 
-    *contents* says whether rules that contents taught may be active. *on_change* is called with a
-    site whose rules have changed, *on_retracted* with one of which a rule was retracted, and
-    *on_doubted* with one of which pages seem to contradict a rule and change by themselves
-    (*is_restless*). *pages* are those that arrived. *count* adds one to a statistic, *extra* is for the logger.
-    """
+    database: Database
+    keys: ClusterKeys
+    pages: Pages
+    audits: Audits
+    evidence: Evidence
+    aliases: PageAliases
+    names: Names
+    frontier: CrawlFrontier
+    store: Seen
+    config: Config
 
-    def __init__(
-        self,
-        database: Database,
-        keys: ClusterKeys,
-        audits: Audits,
-        exchange: RuleExchange,
-        path: Path | None,
-        *,
-        contents: bool,
-        on_change: Callable[[str], None],
-        on_retracted: Callable[[str], None],
-        on_doubted: Callable[[str], None],
-        is_restless: Callable[[str], bool],
-        pages: Sized,
-        count: Callable[[str], None],
-        extra: Mapping[str, Any],
-    ) -> None:
-        self._database = database
-        self._keys = keys
-        self._audits = audits
-        self._exchange = exchange
-        self._path = path
-        self._contents = contents
-        self._on_change = on_change
-        self._on_retracted = on_retracted
-        self._on_doubted = on_doubted
-        self._is_restless = is_restless
-        self._pages = pages
-        self._count = count
-        self._extra = extra
-        self._active: dict[str, dict[str, SiteRule]] = {}  # by site and identity
-        self._retracted: dict[str, dict[str, SiteRule]] = {}
-        self._others: list[SiteRule] = []  # proposed, or of a source that is not believed now
+    def __post_init__(self) -> None:
+        self._exchange = RuleExchange(self.store)
+        self._file = RuleFile(self.config.learned_path, self.database, self.frontier)
+        #: Else rules that contents taught are not active.
+        self._contents = self.config.learn == "content"
+        #: Told of a site whose rules have changed, and of one of which pages seem to contradict a
+        #: rule and change by themselves.
+        self.on_change: Callable[[str], None] = lambda _: None
+        self.on_doubted: Callable[[str], None] = lambda _: None
+        #: All rules by site and identity. Their status says what they are.
+        self._known: defaultdict[str, dict[str, SiteRule]] = defaultdict(dict)
+        self._contradictions: Counter[str] = Counter()  # by identity; rules that are retracted
         self._binary: dict[str, _Binary] = {}
-        self._unsaved = self._in_file = 0
-        self._saved_at = monotonic()
         self._is_stopped = False
         self._came: dict[str, int] = {}  # pages there were when a rule came, by its identity
-        database.ensure(_TABLES)
+        self.database.ensure(_TABLES)
 
     def begin(self, of_file: Iterable[SiteRule]) -> None:
         """Put the rules of an earlier run in force, or those *of_file*, if a person changed it.
@@ -125,89 +113,87 @@ class RuleRegistry:
         What was retracted stays so, unless the file says otherwise.
         """
         known = self._read()
-        is_of_file = not known or not self._is_file_as_written()
+        is_of_file = not known or not self._file.is_as_written()
         if is_of_file:
-            new = None, _Binary()
-            kept = {r.identity: (r, known.get(r.identity, new)[1]) for r in of_file}
-            for rule, _ in known.values():
+            kept = {rule.identity: rule for rule in of_file}
+            for rule in known.values():
                 if rule.active and rule.identity not in kept:
                     self._delete(rule)
-            known = {name: each for name, each in known.items() if not each[0].active} | kept
-        for rule, binary in known.values():
-            self._binary[rule.identity] = binary
-            if rule.status == "proposed" or not self._is_ours(rule):
-                self._others.append(rule)
-                continue
-            table = self._active if rule.active else self._retracted
-            table.setdefault(domain_of(rule.site), {})[rule.identity] = rule
+            known = {name: rule for name, rule in known.items() if not rule.active} | kept
+        for name, rule in known.items():
+            self._of(rule)[name] = rule
+            if rule.status == "rejected":
+                self._contradictions[name] = rule.conflicts or 1
         if is_of_file:  # the next run reads the database alone, until a person changes the file
-            self._write(rule for rule, _ in known.values())
-            self._note_file()
-        for site in self._active:
+            self._write(known.values())
+            self._file.note()
+        for site in list(self._known):
             self._apply(site)
 
-    def _read(self) -> dict[str, tuple[SiteRule, _Binary]]:
+    def _read(self) -> dict[str, SiteRule]:
         """Return the rules in the database. What stood behind one that cannot be read is sent."""
         known = {}
-        for name, rule, binary in self._database.read("SELECT identity, rule, binary FROM rule"):
+        for name, rule, binary in self.database.read("SELECT identity, rule, binary FROM rule"):
             with suppress(SiteRuleError, ValueError, TypeError):
-                known[name] = rule_from_dict(json.loads(rule)), _Binary(*json.loads(binary))
+                known[name] = rule_from_dict(json.loads(rule))
+                self._binary[name] = _Binary(*json.loads(binary))
         return known
 
     # --- what is known ----------------------------------------------------------------------
 
     @property
     def rules(self) -> tuple[SiteRule, ...]:
-        """Everything worth keeping for the next crawl, in a fixed order."""
-        found = {rule.identity: rule for rule in self._others}
-        for table in (*self._retracted.values(), *self._active.values()):
-            found |= table  # one that was retracted and is believed again is active
-        return tuple(sorted(found.values(), key=lambda rule: (rule.site, rule.order)))
+        found = (rule for table in self._known.values() for rule in table.values())
+        return tuple(sorted(found, key=lambda rule: (rule.site, rule.order)))
 
     def active(self, site: str) -> tuple[SiteRule, ...]:
-        """Return the active rules of *site*, a registrable domain."""
-        return tuple(self._active.get(site, {}).values())
+        return tuple(filter(self._is_active, self._known[site].values()))
+
+    def _is_active(self, rule: SiteRule) -> bool:
+        """Whether a rule is in force: not so what contents taught, if these do not teach now."""
+        return rule.active and (self._contents or rule.source != "content")
+
+    def _of(self, rule: SiteRule) -> dict[str, SiteRule]:
+        return self._known[domain_of(rule.site)]
 
     def quarantined(self, site: str) -> dict[str, int]:
-        """Return how many witnesses each retracted rule of *site* needs, by identity."""
-        retracted = self._retracted.get(site, {})
-        return {name: _needed(rule) for name, rule in retracted.items()}
+        found = {name: self._contradictions[name] for name in self._known[site]}
+        return {name: WITNESSES_A_CONFLICT * number for name, number in found.items() if number}
 
     def newest(self, since: float) -> set[str]:
         """Return, in words, the active rules that came when there were more pages than *since*."""
-        came = {name for name, pages in self._came.items() if pages > since}
-        rules = (rule for table in self._active.values() for rule in table.values())
-        return {rule_in_words(rule) for rule in rules if rule.identity in came}
+        rules = filter(self._is_active, self.rules)
+        return {rule_in_words(r) for r in rules if self._came.get(r.identity, 0) > since}
 
     def support_in_words(self) -> dict[str, int]:
-        """Return how many witnesses the active rules have, by the rules in words."""
-        rules = (rule for table in self._active.values() for rule in table.values())
-        return {rule_in_words(rule): rule.support or 0 for rule in rules}
+        return {rule_in_words(rule): rule.support or 0 for rule in self.rules if rule.active}
 
     def __len__(self) -> int:
-        """Return how many rules are active."""
-        return sum(map(len, self._active.values()))
+        return sum(map(self._is_active, self.rules))
 
     def reasons(self, site: str | None = None) -> Iterator[Reason]:
-        """Yield the rules in force for *site*, or all, as `Audits` knows them."""
-        for name in self._active if site is None else (site,):
-            for rule in self._keys.rules(name):
-                yield self._reason(rule, is_binary=False)
-                yield self._reason(rule, is_binary=True)
+        """Yield the rules and page aliases in force for *site*, or all, as `Audits` knows them."""
+        for name in list(self._known) if site is None else (site,):
+            for rule in self.keys.rules(name):
+                yield from (self._reason(rule, is_binary=each) for each in (False, True))
+        yield from self.aliases.reasons(site)
 
     def between(self, url: str, page: Page) -> tuple[Reason, ...]:
         """Return the rules that suppress a request for *url* behind *page*; () if one may not."""
-        rules = self._keys.between(url, page.url)
+        rules = self.keys.between(url, page.url)
         for rule in rules:
-            binary = self._binary.get(rule.identity, _Binary())
+            binary = self._of_binary(rule)
             if page.is_binary and (binary.is_refuted or binary.differ):
                 return ()
             if not page.is_binary and (binary.is_alone or rule.note == FILES_ALONE):
                 return ()
         return tuple(self._reason(rule, is_binary=page.is_binary) for rule in rules)
 
+    def _of_binary(self, rule: SiteRule) -> _Binary:
+        return self._binary.get(rule.identity, _NOTHING)
+
     def _reason(self, rule: SiteRule, *, is_binary: bool) -> Reason:
-        binary = self._binary.get(rule.identity, _Binary())
+        binary = self._of_binary(rule)
         return Reason(rule, binary.agree if is_binary else rule.support or 0, is_binary)
 
     # --- changes ----------------------------------------------------------------------------
@@ -220,52 +206,80 @@ class RuleRegistry:
         """
         if self._is_stopped:
             return False
-        site, before = found.site, self._active.get(found.site, {})
+        site, before = found.site, {rule.identity: rule for rule in self.active(found.site)}
         needed = self.quarantined(site)
         kept = [rule for rule in found.rules if (rule.support or 0) >= needed.get(rule.identity, 0)]
-        active = self._active[site] = {rule.identity: rule for rule in kept[:MAX_ACTIVE]}
+        active = {rule.identity: rule for rule in kept[:MAX_ACTIVE]}
         came = [rule for name, rule in active.items() if name not in before]
-        self._came |= dict.fromkeys((rule.identity for rule in came), len(self._pages))
-        gone, subsumed = [], []
-        is_doubted = False
+        self._came |= dict.fromkeys((rule.identity for rule in came), len(self.pages))
+        gone, is_doubted = [], False
         for name, rule in before.items():
             if name in active:
                 continue
             if any(says(other, rule) for other in active.values()):
-                note = "a wider rule takes its place"
-                subsumed.append(rule.replace(status="rejected", note=note))
+                gone.append(self._take_out(rule, _SUBSUMED))
+            elif not found.error and self.names.units(site).different:
+                is_doubted = True  # a name may be wrong: pages that are fetched again decide
             else:
-                if not found.error and self._is_restless(site):
-                    active[name] = rule  # a name may be wrong: pages that are fetched again decide
-                    is_doubted = True
-                    continue
                 note = found.error or "the pages that arrived contradict it"
-                gone.append(rule.replace(status="rejected", note=note))
-        if self._learn_binary(found.on_files) or came or gone or subsumed:
-            refused = self._act_on({site})
-        else:
-            refused = self._apply(site)  # with the evidence that they have now
-        for rule in (*gone, *subsumed):
-            if longer := next((each for each in came if has_longer_table(each, rule)), None):
-                self._audits.pass_on(rule, longer)
-        self._write(active.values())
-        self._go(gone, "Retracted", "learned/retracted")
-        self._go(subsumed, "Subsumed", "learned/subsumed")
-        if came or gone or subsumed:
-            self._say([r for r in came if r not in refused], "Learned", "learned/rules")
-            self._changed(came, len(came) + len(gone) + len(subsumed))
-        for rule in self._keys.rules(site):
+                gone.append(self._take_out(rule, note))
+        self._known[site] |= active
+        if self._learn_binary(found.on_files) or came or gone:
+            self._settle(site, came, gone)
+        else:  # with the evidence that they have now
+            self._apply(site)
+            self._write(active.values())
+        for rule in self.keys.rules(site):
             reason = self._reason(rule, is_binary=False)
-            self._audits.covered(reason, found.shown.get(rule.identity, ()))
+            self.audits.covered(reason, found.shown.get(rule.identity, ()))
         if is_doubted:
-            self._on_doubted(site)
+            self.on_doubted(site)
         return bool(came)
+
+    def _settle(
+        self, site: str, came: Sequence[SiteRule], gone: Sequence[SiteRule], by: str = ""
+    ) -> None:
+        """Have what came and went act on *site*, write it down, and tell everybody.
+
+        It acts first: what cannot be written down is missed by the next run only.
+        """
+        refused = self._apply(site)
+        self.on_change(site)
+        for rule in gone:
+            if longer := next((each for each in came if has_longer_table(each, rule)), None):
+                self.audits.pass_on(rule, longer)
+            for is_binary in (False, True):
+                self.audits.forget(Reason(rule, 0, is_binary).key)
+            if rule.identity not in self._of(rule):
+                self._delete(rule)
+        kept = [rule for rule in gone if rule.identity in self._of(rule)]
+        self._write([*self.active(site), *kept])
+        for rule in gone:
+            if rule.note == _SUBSUMED:
+                self._say("Subsumed", rule, "learned/subsumed")
+            else:
+                self._say(f"Retracted{by}", rule, "learned/retracted")
+        for rule in came:
+            if rule not in refused:
+                self._say(f"Learned{by}", rule, "learned/shared" if by else "learned/rules")
+        self._exchange.tell([*came, *kept])
+        self._file.changed(self.rules)
+
+    def _take_out(self, rule: SiteRule, note: str) -> SiteRule:
+        """Return an active rule as one that is not; it stays known if it was ever contradicted."""
+        conflicts, known = self._contradictions[rule.identity], self._of(rule)
+        rejected = rule.replace(status="rejected", note=note)
+        if conflicts:
+            known[rule.identity] = rejected = rejected.replace(conflicts=conflicts)
+        else:
+            known.pop(rule.identity, None)
+        return rejected
 
     def _learn_binary(self, found: Mapping[str, OnFiles]) -> bool:
         """Take note of what binary pages say. Return whether a rule suppresses less than before."""
         is_narrower = False
         for name, (agree, differ, is_alone) in found.items():
-            before = self._binary.get(name, _Binary())
+            before = self._binary.get(name, _NOTHING)
             is_narrower |= bool(differ and not before.differ) or is_alone > before.is_alone
             self._binary[name] = _Binary(agree, differ, is_alone, before.is_refuted)
         return is_narrower
@@ -273,32 +287,48 @@ class RuleRegistry:
     def retract(self, reason: Reason, note: str) -> None:
         """Take a rule out of force that is contradicted, perhaps for binary pages alone."""
         name, site = reason.rule.identity, domain_of(reason.rule.site)
-        known = self._active.get(site, {}).get(name)
-        if known is None:
+        known = self._known[site].get(name)
+        if known is None or not self._is_active(known):
             return
         if reason.is_binary:
-            self._binary[name] = self._binary.get(name, _Binary())._replace(is_refuted=True)
-            self._on_change(site)
-            self._audits.forget(reason.key)
+            self._binary[name] = self._of_binary(known)._replace(is_refuted=True)
+            self.on_change(site)
+            self.audits.forget(reason.key)
             self._write([known])
-            self._say([known.replace(status="rejected", note=note)], "Retracted for files")
+            self._say("Retracted for files", known.replace(status="rejected", note=note))
             return
-        del self._active[site][name]
-        self._act_on({site})
-        rejected = self._quarantine(known, note)
-        self._go([rejected], "Retracted", "learned/retracted")
-        self._changed([rejected], 1)
-        self._on_retracted(site)
+        self._settle(site, [], [self._quarantine(known, note)])
+        self.evidence.mine_again(site)
+
+    def contradicted(self, reasons: Collection[Reason], note: str) -> None:
+        """Take note that an audit has found *reasons* to be wrong together.
+
+        The one with least support goes. The others, and rules about the same slots, have to be
+        tested again, each kind.
+        """
+        wrong = self.audits.weakest(reasons)
+        if isinstance(wrong.rule, Pattern):
+            self.aliases.reject(wrong.rule, note)
+            return
+        slots = wrong.rule.operation.slots
+        for other in self.reasons(domain_of(wrong.rule.site)):
+            is_near = not isinstance(other.rule, Pattern) and slots & other.rule.operation.slots
+            if other.key != wrong.key and (other in reasons or is_near):
+                self.audits.doubt(other)
+        self.retract(wrong, note)
 
     def _quarantine(self, rule: SiteRule, note: str) -> SiteRule:
-        table = self._retracted.setdefault(domain_of(rule.site), {})
-        conflicts = (table.pop(rule.identity, rule).conflicts or 0) + 1
-        rejected = rule.replace(status="rejected", conflicts=conflicts, note=note)
-        table[rule.identity] = rejected
-        if len(table) > MAX_RETRACTED:
-            self._delete(table.pop(next(iter(table))))
-        self._write([rejected])
+        before = self._contradictions[rule.identity] or rule.conflicts or 0
+        self._contradictions[rule.identity] = before + 1
+        rejected, retracted = self._take_out(rule, note), self._retracted(rule.site)
+        for old in retracted[: max(0, len(retracted) - MAX_RETRACTED)]:
+            del self._of(old)[old.identity], self._contradictions[old.identity]
+            self._delete(old)
         return rejected
+
+    def _retracted(self, site: str) -> list[SiteRule]:
+        rules = self._known[domain_of(site)].values()
+        return [rule for rule in rules if rule.status == "rejected"]
 
     def sync(self, *, at_once: bool = False) -> None:
         """Take over, every few seconds, the rules that other crawlers learned; tell them of ours.
@@ -307,62 +337,30 @@ class RuleRegistry:
         """
         if self._is_stopped:
             return
-        came, gone = [], []
+        changes: defaultdict[str, tuple[list[SiteRule], list[SiteRule]]]
+        changes = defaultdict(lambda: ([], []))
         for rule in self._exchange.news(at_once=at_once):
-            site, name = domain_of(rule.site), rule.identity
-            active, retracted = (t.setdefault(site, {}) for t in (self._active, self._retracted))
-            if not rule.active:
-                if name not in retracted and len(retracted) < MAX_RETRACTED:
-                    retracted[name] = rule
-                    self._write([rule])
-                if active.pop(name, None) is not None:
-                    gone.append(rule)
-            elif (
-                name not in active | retracted and len(active) < MAX_ACTIVE and self._is_ours(rule)
-            ):
-                active[name] = rule
-                came.append(rule)
-        if came or gone:
-            refused = self._act_on({domain_of(rule.site) for rule in (*came, *gone)})
-            self._write(came)
-            self._go(gone, "Retracted by another crawler", "learned/retracted")
-            taken = [rule for rule in came if rule not in refused]
-            self._say(taken, "Learned by another crawler", "learned/shared")
-            self._changed([*came, *gone], len(came) + len(gone))
+            site, name, known = domain_of(rule.site), rule.identity, self._of(rule)
+            before = known.get(name)
+            was_active = before is not None and before.active
+            if before is not None and before.status == "rejected":
+                continue
+            if not rule.active and (before or len(self._retracted(site)) < MAX_RETRACTED):
+                known[name], self._contradictions[name] = rule, rule.conflicts or 1
+                if was_active:
+                    changes[site][1].append(rule)
+                self._write([rule])
+            elif self._is_active(rule) and not was_active and len(self.active(site)) < MAX_ACTIVE:
+                known[name] = rule
+                changes[site][0].append(rule)
+        for site, (came, gone) in changes.items():
+            self._settle(site, came, gone, " by another crawler")
 
-    def _is_ours(self, rule: SiteRule) -> bool:
-        """Whether rules of this source are believed in this crawl."""
-        return self._contents or rule.source != "content"
-
-    def _act_on(self, sites: Iterable[str]) -> list[SiteRule]:
-        """Have what is active now act on *sites*; return the rules that do not go with the rest.
-
-        That comes first: what cannot be written down is missed by the next run only.
-        """
-        refused: list[SiteRule] = []
-        for site in sites:
-            refused += self._apply(site)
-            self._on_change(site)
-        return refused
-
-    def _go(self, rules: list[SiteRule], what: str, stat: str) -> None:
-        """Have audits and database forget *rules*, which are in force no longer."""
-        for rule in rules:
-            self._audits.forget(rule.identity)
-            self._audits.forget(Reason(rule, 0, is_binary=True).key)
-            retracted = self._retracted.get(domain_of(rule.site), {}).get(rule.identity)
-            if retracted is None:
-                self._delete(rule)
-            else:  # it may have been believed again
-                self._write([retracted])
-        self._say(rules, what, stat)
-
-    def _say(self, rules: Iterable[SiteRule], what: str, stat: str | None = None) -> None:
-        for rule in rules:
-            if stat is not None:
-                self._count(stat)
-            arguments = {"what": what, "rule": rule, "why": why(rule)}
-            logger.info("%(what)s: %(rule)s (%(why)s)", arguments, extra=self._extra)
+    def _say(self, what: str, rule: SiteRule, stat: str | None = None) -> None:
+        if stat is not None:
+            self.frontier.count(stat)
+        arguments = {"what": what, "rule": rule, "why": why(rule)}
+        logger.info("%(what)s: %(rule)s (%(why)s)", arguments, extra=self.frontier.extra)
 
     def _apply(self, site: str) -> list[SiteRule]:
         """Put the active rules of *site* in force; return those that do not go with the rest.
@@ -374,11 +372,10 @@ class RuleRegistry:
         while not self._is_stopped:
             rules = self.active(site)
             try:
-                self._keys.replace(site, rules)
+                self.keys.replace(site, rules)
             except SiteRuleError as error:
-                wrong = next((r for r in rules if not self._keys.accepts(site, r)), rules[-1])
-                del self._active[site][wrong.identity]
-                self._quarantine(wrong, str(error))
+                wrong = next((r for r in rules if not self.keys.accepts(site, r)), rules[-1])
+                self._write([self._quarantine(wrong, str(error))])
                 refused.append(wrong)
                 logger.info("A learned rule is not applied: %(error)s", {"error": error})
             else:
@@ -388,16 +385,16 @@ class RuleRegistry:
     def stop(self) -> None:
         """Take all rules out of force for good: something is wrong, and nobody knows with which."""
         self._is_stopped = True
-        for site in self._keys.sites():
-            self._keys.replace(site, ())
+        for site in self.keys.sites():
+            self.keys.replace(site, ())
 
     # --- where they are kept ----------------------------------------------------------------
 
     def _write(self, rules: Iterable[SiteRule]) -> None:
         for rule in rules:
             said = json.dumps(rule.as_dict())
-            binary = json.dumps(self._binary.get(rule.identity, _Binary()))
-            self._database.write(
+            binary = json.dumps(self._of_binary(rule))
+            self.database.write(
                 "INSERT INTO rule (identity, site, status, rule, binary) VALUES (?, ?, ?, ?, ?) ON"
                 " CONFLICT (identity) DO UPDATE SET status = excluded.status, rule = excluded.rule,"
                 " binary = excluded.binary",
@@ -405,47 +402,8 @@ class RuleRegistry:
             )
 
     def _delete(self, rule: SiteRule) -> None:
-        self._database.write("DELETE FROM rule WHERE identity = ?", rule.identity)
+        self.database.write("DELETE FROM rule WHERE identity = ?", rule.identity)
         self._binary.pop(rule.identity, None)
 
-    def _changed(self, tell: Iterable[SiteRule], number: int) -> None:
-        """Tell the other crawlers, and write the file if much has changed."""
-        self._exchange.tell(tell)
-        self._unsaved += number
-        if self._unsaved * 8 >= self._in_file or monotonic() - self._saved_at > SAVE_SECONDS:
-            self.save()
-
     def save(self) -> None:
-        """Write the rules to their file, if there are any."""
-        rules = self.rules
-        self._unsaved, self._in_file, self._saved_at = 0, len(rules), monotonic()
-        if self._path is None or not (rules or self._path.exists()):
-            return
-        try:
-            save_site_rules(self._path, rules)
-        except OSError as error:
-            logger.error(
-                "Learned rules cannot be written to %(setting)s = %(path)s: %(error)s",
-                {"setting": LEARNED_PATH, "path": str(self._path), "error": error},
-                extra=self._extra,
-            )
-        else:
-            self._note_file()
-
-    def _note_file(self) -> None:
-        self._database.write("DELETE FROM exported")
-        self._database.write("INSERT INTO exported VALUES (?)", self._file_digest())
-
-    def _is_file_as_written(self) -> bool:
-        """Whether no person has changed the file; a rule may be here though it has no file."""
-        rows = self._database.read("SELECT digest FROM exported")
-        return self._path is None or self._file_digest() == (rows[0][0] if rows else b"")
-
-    def _file_digest(self) -> bytes:
-        if self._path is None or not self._path.exists():
-            return b""
-        return blake2b(self._path.read_bytes(), digest_size=16).digest()
-
-
-def _needed(rule: SiteRule) -> int:
-    return WITNESSES_A_CONFLICT * (rule.conflicts or 1)
+        self._file.save(self.rules)

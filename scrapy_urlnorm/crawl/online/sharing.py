@@ -1,45 +1,86 @@
-"""Crawlers at one store tell each other which rules they learned and retracted, and which pages came."""
+"""Learned rules outside of their crawl: in a file for people, and in a store for other crawlers."""
 
 from __future__ import annotations
 
 import json
 import logging
 from contextlib import suppress
+from hashlib import blake2b
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.crawl.online.comparison import TOLD_WORDS
-from scrapy_urlnorm.crawl.online.tables import Page
+from scrapy_urlnorm.crawl.settings import LEARNED_PATH
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
 
-    from scrapy_urlnorm.crawl.online.keys import Keys
+    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
+    from scrapy_urlnorm.stores.sqlite import Database
 
 logger = logging.getLogger(__name__)
 
+#: How often learned rules are written to their file at most while the crawl runs.
+SAVE_SECONDS = 30.0
 #: How long a rule that one crawler learned takes to reach the others, at most.
 EXCHANGE_SECONDS = 3.0
-#: An entry of a shared page has 48 bytes: fingerprint, digest of the page, digest of its words.
-_FINGERPRINT, _DIGEST, _WORDS = slice(0, 20), slice(20, 36), slice(36, None)
-#: Other crawlers are not told the depth of a page. With DEPTH_LIMIT, none that is as deep as this
-#: represents a request.
-_DEPTH_UNKNOWN = 1 << 30
+
+
+class RuleFile:
+    """The file of learned rules at *path*. The database knows whether a person has changed it."""
+
+    def __init__(self, path: Path | None, database: Database, frontier: CrawlFrontier) -> None:
+        self._path = path
+        self._database = database
+        self._frontier = frontier
+        self._saved_at = -inf
+        database.ensure("CREATE TABLE IF NOT EXISTS exported (digest BLOB NOT NULL);")
+
+    def changed(self, rules: Collection[SiteRule]) -> None:
+        if monotonic() - self._saved_at > SAVE_SECONDS:
+            self.save(rules)
+
+    def save(self, rules: Collection[SiteRule]) -> None:
+        self._saved_at = monotonic()
+        if self._path is None or not (rules or self._path.exists()):
+            return
+        try:
+            save_site_rules(self._path, rules)
+        except OSError as error:
+            logger.error(
+                "Learned rules cannot be written to %(setting)s = %(path)s: %(error)s",
+                {"setting": LEARNED_PATH, "path": str(self._path), "error": error},
+                extra=self._frontier.extra,
+            )
+        else:
+            self.note()
+
+    def note(self) -> None:
+        note = "INSERT OR REPLACE INTO exported (rowid, digest) VALUES (1, ?)"
+        self._database.write(note, self._digest())
+
+    def is_as_written(self) -> bool:
+        """Whether no person has changed the file; a rule may be here though it has no file."""
+        rows = self._database.read("SELECT digest FROM exported")
+        return self._path is None or self._digest() == (rows[0][0] if rows else b"")
+
+    def _digest(self) -> bytes:
+        if self._path is None or not self._path.exists():
+            return b""
+        return blake2b(self._path.read_bytes(), digest_size=16).digest()
 
 
 class RuleExchange:
     """Rules as notes in a shared store; a crawler with a store of its own exchanges nothing.
 
     A rule and its retraction are two notes, and no note is ever overwritten: a late report of a
-    rule cannot undo its retraction. Secrets in the URLs of a rule are masked.
-
-    A failure of the store is not reported here. The dupefilter reports it at its next look-up.
+    rule cannot undo its retraction. A failure of the store is reported by the dupefilter.
     """
 
     def __init__(self, store: Seen) -> None:
@@ -50,10 +91,7 @@ class RuleExchange:
         self._has_complained = False
 
     def news(self, *, at_once: bool = False) -> list[SiteRule]:
-        """Return the rules that are new since the last look, retracted ones too.
-
-        Look only every `EXCHANGE_SECONDS`, or *at_once*.
-        """
+        """Return the rules that are new since the last look, `EXCHANGE_SECONDS` ago or *at_once*."""
         now = monotonic()
         if self._next == inf or (now < self._next and not at_once):
             return []
@@ -98,36 +136,3 @@ class RuleExchange:
                 {"store": self._store.name, "error": error},
             )
             return None
-
-
-class SharedPages:
-    """Pages by cluster key, in a shared *store*. A store of one's own has none."""
-
-    def __init__(self, store: Seen) -> None:
-        self._table = store.shared_pages() if store.is_shared else None
-
-    def tell(self, keys: Keys, page: Page) -> None:
-        """Tell the others of *page*, if there are any and its content is known.
-
-        They are not told of binary pages: an entry does not say that it is one.
-        """
-        if self._table is not None and page.content is not None and not page.is_binary:
-            words = (page.content.bag_digest or page.content.digest)[:TOLD_WORDS]
-            digests = bytes.fromhex(page.content.digest) + bytes.fromhex(words)
-            self._table.put(keys.cluster, page.fingerprint + digests)
-
-    def find(self, keys: Keys) -> Page | None:
-        """Return a page with this cluster key and another fingerprint. It has no URL.
-
-        A store that does not answer knows of none.
-        """
-        if self._table is None:
-            return None
-        try:
-            entry = self._table.get(keys.cluster)
-        except StoreError:
-            return None
-        if entry is None or entry[_FINGERPRINT] == keys.fingerprint:
-            return None
-        content = Identity(entry[_DIGEST].hex(), None, entry[_WORDS].hex())
-        return Page(entry[_FINGERPRINT], "", content, _DEPTH_UNKNOWN)

@@ -8,7 +8,7 @@ from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.report.filtered import HeldFigures
     from scrapy_urlnorm.site_rules import SiteRule
@@ -19,9 +19,6 @@ NAMED_RULES = 5
 NAMED_SITES, NAMED_UNITS = 3, 5
 
 _LEAST_SHARE = 0.001  #: as a percentage with one digit: never "0.0%"
-_PREFIX = "urlnorm/"
-_MERGED = "urlnorm/merged"
-_AGAIN = "urlnorm/learned/second_fetches"
 _EVIDENCE = {
     "redirect": "{} say so",
     "content": "{} had the same content under two URLs",
@@ -32,61 +29,98 @@ _EVIDENCE = {
 
 def why(rule: SiteRule) -> str:
     """Say why *rule* is in force, or why it is not any more. Secrets in URLs are masked."""
-    if rule.active:
-        return _evidence(rule)
-    return " ".join(placeholders((rule.note or "no reason is known").split(" ")))
-
-
-def _evidence(rule: SiteRule) -> str:
+    if not rule.active:
+        return " ".join(placeholders((rule.note or "no reason is known").split(" ")))
     said = _EVIDENCE.get(rule.source, "")
     things = "permanent redirect" if rule.source == "redirect" else "page"
-    words = [said.format(counted(rule.support, things)) if said and rule.support else "no evidence"]
+    words = said.format(counted(rule.support, things)) if said and rule.support else "no evidence"
     if rule.examples:
         one, other = rule.masked().examples[0]
-        words.append(f", such as {one} and {other}")
+        words += f", such as {one} and {other}"
     if rule.false_merge_upper:
         share = max(rule.false_merge_upper, _LEAST_SHARE)
-        words.append(f"; {share:.1%} of what it merges may be wrong")
-    return "".join(words)
+        words += f"; {share:.1%} of what it merges may be wrong"
+    return words
 
 
 def summary(
-    stats: Mapping[str, float], saved: HeldFigures, moving: Mapping[str, list[str]] | None = None
+    stats: Mapping[str, float],
+    saved: HeldFigures,
+    moving: Mapping[str, list[str]] | None = None,
+    endless: Sequence[str] = (),
 ) -> str:
     """Say in one paragraph what a crawl saved beyond stock Scrapy, by what, and at which price.
 
     *stats* are the statistics of the crawl, *saved* is what is suppressed at its end, *moving* what
-    changes by itself on the pages of each site.
+    changes by itself on the pages of each site, *endless* has a URL of each family that brought
+    nothing new for long.
     """
-    merged = int(stats.get(_MERGED, 0))
-    total, again = merged + saved.total, int(stats.get(_AGAIN, 0))
-    if total - again <= 0:
-        sentences = ["This crawl sent no fewer requests than stock Scrapy would have sent."]
-    else:
-        fewer = counted(total - again, "request")
-        sentences = [f"This crawl sent {fewer} fewer than stock Scrapy would have sent."]
+
+    def number(name: str) -> int:
+        return int(stats.get(f"urlnorm/{name}", 0))
+
+    merged, again = number("merged"), number("learned/second_fetches")
+    total = merged + saved.total
+    fewer = counted(total - again, "request") + " fewer" if total > again else "no fewer requests"
+    sentences = [f"This crawl sent {fewer} than stock Scrapy would have sent."]
     if again:
         sentences.append(
             f"{counted(total, 'request')} {_were(total)} saved, and {counted(again, 'page')} "
             f"{_were(again)} fetched again, to know what changes by itself."
         )
     if merged:
-        sentences.append(f"{_amount(merged, total)} equal after normalization{_by(stats, merged)}.")
+        prefix = "urlnorm/merged/"
+        by_rule = {k.removeprefix(prefix): int(n) for k, n in stats.items() if k.startswith(prefix)}
+        said = _listed(by_rule, merged)
+        sentences.append(f"{_amount(merged, total)} equal after normalization{said}.")
     if saved.total > 0:
+        said = _listed(saved.by_rule, saved.total)
+        words = "suppressed because of what was learned"
+        sentences.append(f"{_amount(saved.total, total)} {words}{said}.")
+    sentences += _price(number)
+    if minings := number("learned/minings"):
+        seconds = stats.get("urlnorm/learned/mining_seconds", 0)
+        sentences.append(f"Mining took {seconds:.1f} s in {counted(minings, 'run')}.")
+    for site, units in list((moving or {}).items())[:NAMED_SITES]:
+        named = units[:NAMED_UNITS]
+        if more := len(units) - len(named):
+            named = [*named, counted(more, "other place")]
         sentences.append(
-            f"{_amount(saved.total, total)} suppressed because of what was learned"
-            f"{_listed(saved.by_rule, saved.total)}."
+            f"Pages of {site} change by themselves, which makes none of them another page: "
+            f"{'; '.join(named)}."
         )
-    sentences += _price(stats)
-    sentences += [_moves(site, said) for site, said in list((moving or {}).items())[:NAMED_SITES]]
+    if endless:
+        families = counted(len(endless), "family", "families")
+        such = ", ".join(endless[:NAMED_SITES])
+        sentences.append(f"{families} of URLs brought nothing new for long, such as {such}.")
+        if last := number("learned/put_last"):
+            sentences.append(f"{last:,} of them {_were(last)} put last.")
+        if dropped := number("learned/dropped"):
+            sentences.append(f"{counted(dropped, 'request')} of them {_were(dropped)} dropped.")
     return " ".join(sentences)
 
 
-def _moves(site: str, said: list[str]) -> str:
-    """Say what changes by itself on the pages of a site."""
-    more = counted(len(said) - NAMED_UNITS, "other place") if len(said) > NAMED_UNITS else ""
-    words = "; ".join((*said[:NAMED_UNITS], *filter(None, [more])))
-    return f"Pages of {site} change by themselves, which makes none of them another page: {words}."
+def _price(number: Callable[[str], int]) -> Iterator[str]:
+    """Yield sentences about what learning cost."""
+    if audits := number("learned/audits"):
+        agreed, disagreed = number("learned/audits_agreed"), number("learned/audits_differed")
+        yield (
+            f"To test what was learned, {counted(audits, 'request')} that could have been "
+            f"suppressed {_were(audits)} sent: {agreed:,} found what the rules say, "
+            f"{disagreed:,} did not."
+        )
+    if tested := number("learned/tested_at_end"):
+        held, wrong = number("learned/held_at_end"), number("learned/wrong_at_most")
+        yield (
+            f"Of {counted(held, 'request')} that {_were(held)} held and not sent, at most "
+            f"{wrong:,} may have been other pages (95 %; {tested:,} {_were(tested)} tested at the "
+            "end, all agreed)."
+        )
+    if gone := number("learned/retracted") + number("learned/aliases_retracted"):
+        yield f"{counted(gone, 'rule')} {_were(gone)} retracted."
+    if requeued := number("learned/requeued"):
+        had = counted(requeued, "request")
+        yield f"{had} that had been held {_were(requeued)} sent after all."
 
 
 def _were(number: int) -> str:
@@ -100,15 +134,6 @@ def _amount(number: int, total: int) -> str:
     return "One of them was" if number == 1 else f"{number:,} of them were"
 
 
-def _by(stats: Mapping[str, float], merged: int) -> str:
-    """Name the rules of the catalogue that merged most."""
-    prefix = f"{_MERGED}/"
-    by_rule = {
-        name.removeprefix(prefix): int(n) for name, n in stats.items() if name.startswith(prefix)
-    }
-    return _listed(by_rule, merged)
-
-
 def _listed(by_rule: Mapping[str, int], total: int) -> str:
     """Return the first rules by what they saved, with the number of the others."""
     found = sorted(by_rule.items(), key=lambda item: (-item[1], item[0]))
@@ -119,36 +144,3 @@ def _listed(by_rule: Mapping[str, int], total: int) -> str:
         words.append(counted(len(found) - NAMED_RULES, "other rule"))
     shared = "; rules may share a request" if sum(by_rule.values()) > total else ""
     return f": {', '.join(words)}{shared}"
-
-
-def _price(stats: Mapping[str, float]) -> list[str]:
-    """Return sentences about what learning cost."""
-
-    def number(name: str) -> int:
-        return int(stats.get(_PREFIX + name, 0))
-
-    sentences = []
-    if audits := number("learned/audits"):
-        agreed, disagreed = number("learned/audits_agreed"), number("learned/audits_differed")
-        sentences.append(
-            f"To test what was learned, {counted(audits, 'request')} that could have been suppressed "
-            f"{_were(audits)} sent: {agreed:,} found what the rules say, "
-            f"{disagreed:,} did not."
-        )
-    if tested := number("learned/tested_at_end"):
-        held = number("learned/held_at_end")
-        sentences.append(
-            f"Of {counted(held, 'request')} that {_were(held)} held and not sent, at most "
-            f"{number('learned/wrong_at_most'):,} may have been other pages (95 %; {tested:,} "
-            f"{_were(tested)} tested at the end, all agreed)."
-        )
-    if gone := number("learned/retracted") + number("learned/aliases_retracted"):
-        sentences.append(f"{counted(gone, 'rule')} {_were(gone)} retracted.")
-    if requeued := number("learned/requeued"):
-        sentences.append(
-            f"{counted(requeued, 'request')} that had been held {_were(requeued)} sent after all."
-        )
-    if minings := number("learned/minings"):
-        seconds = stats.get("urlnorm/learned/mining_seconds", 0)
-        sentences.append(f"Mining took {seconds:.1f} s in {counted(minings, 'run')}.")
-    return sentences

@@ -11,15 +11,16 @@ import json
 import time
 import zlib
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.crawl.merges import stock_key
-from scrapy_urlnorm.crawl.online.requests import depth_of
+from scrapy_urlnorm.crawl.online.frontier import depth_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
-from scrapy_urlnorm.learning.doors import DOOR
+from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import FILE, WALL, Identity
-from scrapy_urlnorm.report.filtered import rule_in_words
+from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED, rule_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.stores import Seen
     from scrapy_urlnorm.stores.sqlite import Database
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS page (
   id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB,
-  fingerprint BLOB NOT NULL UNIQUE, url TEXT, content TEXT, depth INTEGER NOT NULL);
+  fingerprint BLOB NOT NULL UNIQUE, url TEXT, content TEXT, depth INTEGER NOT NULL,
+  ways TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS page_of_site ON page (site);
 CREATE INDEX IF NOT EXISTS page_of_cluster ON page (cluster) WHERE cluster IS NOT NULL;
 CREATE TABLE IF NOT EXISTS held (
@@ -47,14 +50,21 @@ CREATE INDEX IF NOT EXISTS held_of_site ON held (site, fingerprint);
 CREATE INDEX IF NOT EXISTS held_of_cluster ON held (cluster);
 CREATE INDEX IF NOT EXISTS held_of_rules ON held (rules) WHERE state = 0 AND saves = 1;
 """
-#: What a request is held for: a page that arrived, one that is in flight, the end of the crawl.
-SUPPRESSED, COALESCED, DEFERRED = range(3)
-STATES = ("suppressed", "coalesced", "deferred")
-#: Pages of one site, sites, and pages of all sites, that are remembered before there is a rule.
-MAX_PAGES_OF_SITE, MAX_SITES, MAX_PAGES = 100_000, 10_000, 500_000
-_ROWS_AT_ONCE = 200
+#: What a request is held for: a page that arrived, one that is in flight, the time when the crawl is
+#: idle, and when it has nothing else to do at all.
+STATES = {SUPPRESSED: "suppressed", COALESCED: "coalesced", DEFERRED: "deferred", LAST: "put last"}
+#: So many pages, those that came last, are remembered; how many more there may be for a while.
+MAX_PAGES, _FORGOTTEN = 500_000, 1_000
+_AT_ONCE = 200
 #: Pages of one site in which contradictions are looked for.
 _MOST_COMPARED = 5_000
+#: Hexadecimal digits of the digest of a page's words that crawlers tell one another.
+TOLD_WORDS = 24
+#: An entry of a shared page has 48 bytes: fingerprint, digest of the page, digest of its words.
+_FINGERPRINT, _DIGEST, _WORDS = slice(0, 20), slice(20, 36), slice(36, None)
+#: Other crawlers are not told the depth of a page. With DEPTH_LIMIT, none that is as deep as this
+#: represents a request.
+_DEPTH_UNKNOWN = 1 << 30
 
 
 class Page(NamedTuple):
@@ -64,20 +74,19 @@ class Page(NamedTuple):
     url: str  #: "" if it arrived at another crawler
     content: Identity | None  #: ``None`` where nothing was to be compared when it arrived
     depth: int
+    ways: str = ""  #: which of its links lead to further pages of it
 
     @property
     def vote(self) -> str:
-        """The content, or the page if its content is not known: it votes once when audits agree."""
+        """What votes once when audits agree: the content, or the page if that is not known."""
         return self.fingerprint.hex() if self.content is None else self.content.name
 
     @property
     def is_wall(self) -> bool:
-        """Whether it asks for a password."""
         return self.content is not None and self.content.kind == WALL
 
     @property
     def is_binary(self) -> bool:
-        """Whether it is known to be no HTML."""
         return self.content is not None and self.content.kind == FILE
 
 
@@ -98,19 +107,16 @@ class Reason(NamedTuple):
         return f"binary {self.rule.identity}" if self.is_binary else self.rule.identity
 
     @property
+    def is_alias(self) -> bool:
+        return isinstance(self.rule, Pattern)
+
+    @property
     def is_door(self) -> bool:
-        """Whether it is a rule for one page that asks for a password at every URL."""
         return not isinstance(self.rule, Pattern) and self.rule.note == DOOR
 
     @property
     def kind(self) -> str:
-        """The kind of the rule, for log lines."""
         return self.rule.kind
-
-    @property
-    def is_alias(self) -> bool:
-        """Whether it is a pattern of page aliases."""
-        return isinstance(self.rule, Pattern)
 
     def __str__(self) -> str:
         return str(self.rule)
@@ -121,118 +127,131 @@ class Match(NamedTuple):
 
     keys: Keys  #: of the request
     page: Page
-    reasons: tuple[Reason, ...]
+    rules: tuple[Reason, ...]
 
     @property
     def url(self) -> str:
-        """The URL of the representative; "" if it arrived at another crawler."""
         return self.page.url
 
     @property
-    def rules(self) -> tuple[Reason, ...]:
-        """The reasons, as the dupefilter asks for them."""
-        return self.reasons
-
-    @property
     def is_alias(self) -> bool:
-        """Whether the page names the URL of the request as another one of its own."""
-        return any(reason.is_alias for reason in self.reasons)
+        return any(reason.is_alias for reason in self.rules)
+
+
+def _slices(database: Database, select: str, *values: object) -> Iterator[list[Any]]:
+    """Yield rows, each of which begins with its number, some at a time: others may write meanwhile."""
+    number = 0
+    while rows := database.read(f"{select} id > ? ORDER BY id LIMIT ?", *values, number, _AT_ONCE):
+        number = rows[-1][0]
+        yield rows
+
+
+class SharedPages:
+    """Pages by cluster key, in a shared *store*. A store of one's own has none."""
+
+    def __init__(self, store: Seen | None) -> None:
+        self._table = store if store is not None and store.is_shared else None
+
+    def tell(self, keys: Keys, page: Page) -> None:
+        """Tell the others of a page with a known content. An entry cannot say that one is binary."""
+        if self._table is not None and page.content is not None and not page.is_binary:
+            words = (page.content.bag_digest or page.content.digest)[:TOLD_WORDS]
+            digests = bytes.fromhex(page.content.digest) + bytes.fromhex(words)
+            self._table.put_page(keys.cluster, page.fingerprint + digests)
+
+    def find(self, keys: Keys) -> Page | None:
+        """Return a page with this cluster key and another fingerprint. It has no URL."""
+        entry = None
+        if self._table is not None:
+            with suppress(StoreError):  # a store that does not answer knows of none
+                entry = self._table.page(keys.cluster)
+        if entry is None or entry[_FINGERPRINT] == keys.fingerprint:
+            return None
+        content = Identity(entry[_DIGEST].hex(), None, entry[_WORDS].hex())
+        return Page(entry[_FINGERPRINT], "", content, _DEPTH_UNKNOWN)
 
 
 class Pages:
-    """Pages by fingerprint and by cluster key."""
+    """Pages by fingerprint and by cluster key, those in a *shared* store too."""
 
-    def __init__(self, database: Database, keys: ClusterKeys) -> None:
+    def __init__(self, database: Database, keys: ClusterKeys, shared: Seen | None = None) -> None:
         self._database = database
         self._keys = keys
+        self._shared = SharedPages(shared)
         database.ensure(_TABLES)
-        self._counts = dict(database.read("SELECT site, count(*) FROM page GROUP BY 1"))
-        self._total: int = sum(self._counts.values())
+        self._added = 0
 
-    def add(self, request: Request, keys: Keys | None, content: Identity | None) -> Page | None:
-        """Remember the page of *request*. Return ``None`` if its site has too many already."""
-        cluster = None if keys is None else keys.cluster
-        keys = keys or self._keys.plain_keys(request)
-        if self._counts.get(keys.site, 0) >= MAX_PAGES_OF_SITE:
-            return None
-        if keys.site not in self._counts:
-            self._make_room()
-        page = Page(keys.fingerprint, request.url, content, depth_of(request))
+    def add(
+        self, request: Request, keys: Keys | None, content: Identity | None, ways: str = ""
+    ) -> Page:
+        known, keys = keys, keys or self._keys.plain_keys(request)
+        page = Page(keys.fingerprint, request.url, content, depth_of(request), ways)
         self._database.write(
-            "INSERT OR REPLACE INTO page (site, cluster, fingerprint, url, content, depth)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            *(keys.site, cluster, page.fingerprint),
+            "INSERT OR REPLACE INTO page (site, cluster, fingerprint, url, content, depth, ways)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            *(keys.site, known and known.cluster, page.fingerprint),
             page.url if self._keys.by_url else None,  # else no other key can be made of it
-            *(json.dumps(content) if content else None, page.depth),
+            *(json.dumps(content) if content else None, page.depth, ways),
         )
-        self._counts[keys.site] = self._counts.get(keys.site, 0) + 1
-        self._total += 1
+        self._added += 1
+        if not self._added % _FORGOTTEN:
+            oldest = "(SELECT max(id) FROM page) - ?"
+            self._database.write(f"DELETE FROM page WHERE id <= {oldest}", MAX_PAGES)
+        if known is not None and not known.is_plain:
+            self._shared.tell(known, page)
         return page
 
     def __len__(self) -> int:
-        """Return how many pages arrived, as far as they are remembered."""
-        return self._total
-
-    def _make_room(self) -> None:
-        """Forget the oldest of too many sites without rules in force or page aliases."""
-        while len(self._counts) >= MAX_SITES or self._total >= MAX_PAGES:
-            site = next((each for each in self._counts if not self._keys.has_keys(each)), None)
-            if site is None:
-                return
-            self._total -= self._counts.pop(site)
-            self._database.write("DELETE FROM page WHERE site = ?", site)
+        return int(self._database.read("SELECT count(*) FROM page")[0][0])
 
     def get(self, fingerprint: bytes) -> Page | None:
-        """Return the page that arrived under this fingerprint."""
         return self._first("fingerprint = ?", fingerprint)
 
     def representative(self, keys: Keys) -> Page | None:
         """Return the page nearest to the start with this cluster key and another fingerprint."""
         where = "cluster = ? AND fingerprint != ? ORDER BY depth"
-        return self._first(where, keys.cluster, keys.fingerprint)
+        found = self._first(where, keys.cluster, keys.fingerprint)
+        return found or self._shared.find(keys)
 
     def _first(self, where: str, *values: Any) -> Page | None:
-        select = f"SELECT fingerprint, url, content, depth FROM page WHERE {where} LIMIT 1"
-        for fingerprint, url, text, depth in self._database.read(select, *values):
-            content = Identity(*json.loads(text)) if text else None
-            return Page(fingerprint, url or "", content, depth)
-        return None
+        return next((page for _, page in self._find(f"{where} LIMIT 1", *values)), None)
 
-    def contradictions(self, site: str) -> Iterator[tuple[tuple[str, Page], tuple[str, Page]]]:
-        """Yield pairs of pages of *site*, each with its URL, with one cluster key and two names."""
-        rows = self._database.read(
-            "SELECT cluster, fingerprint, url, content, depth FROM page WHERE site = ? AND url NOT"
-            " NULL AND content NOT NULL AND cluster IN (SELECT cluster FROM page WHERE site = ?"
-            " AND cluster NOT NULL GROUP BY 1 HAVING count(*) > 1) ORDER BY cluster, depth LIMIT ?",
+    def _find(self, where: str, *values: Any) -> Iterator[tuple[bytes | None, Page]]:
+        """Yield pages, each with its cluster key."""
+        columns = "cluster, fingerprint, ifnull(url, ''), content, depth, ways"
+        select = f"SELECT {columns} FROM page WHERE {where}"
+        for cluster, fingerprint, url, text, depth, ways in self._database.read(select, *values):
+            content = Identity(*json.loads(text)) if text else None
+            yield cluster, Page(fingerprint, url, content, depth, ways)
+
+    def contradictions(self, site: str) -> Iterator[tuple[Page, Page]]:
+        first: dict[bytes | None, Page] = {}
+        for cluster, page in self._find(
+            "site = ? AND url NOT NULL AND content NOT NULL AND cluster IN (SELECT cluster FROM page"
+            " WHERE site = ? AND cluster NOT NULL GROUP BY 1 HAVING count(*) > 1)"
+            " ORDER BY cluster, depth LIMIT ?",
             *(site, site, _MOST_COMPARED),
-        )
-        first: dict[bytes, Page] = {}
-        for cluster, fingerprint, url, text, depth in rows:
-            page = Page(fingerprint, url, Identity(*json.loads(text)), depth)
+        ):
             known = first.setdefault(cluster, page)
             if known.vote != page.vote:
-                yield (known.url, known), (page.url, page)
+                yield known, page
 
     def shared(self, least: int) -> list[list[Page]]:
         """Return the representatives of held requests, those with one content together.
 
         Of contents that pages with *least* different cluster keys have.
         """
-        rows = self._database.read(
-            "SELECT content, fingerprint, ifnull(url, ''), depth FROM page WHERE content IN (SELECT"
-            " content FROM page WHERE content NOT NULL AND cluster IN (SELECT cluster FROM held"
-            " WHERE state = ?) GROUP BY content HAVING count(DISTINCT cluster) >= ?)"
-            " AND cluster NOT NULL AND url NOT NULL ORDER BY id",
+        found: dict[Identity | None, list[Page]] = {}
+        for _, page in self._find(
+            "content IN (SELECT content FROM page WHERE content NOT NULL AND cluster IN (SELECT"
+            " cluster FROM held WHERE state = ?) GROUP BY content HAVING count(DISTINCT cluster) >="
+            " ?) AND cluster NOT NULL AND url NOT NULL ORDER BY id",
             *(SUPPRESSED, least),
-        )
-        found: dict[str, list[Page]] = {}
-        for content, fingerprint, url, depth in rows:
-            page = Page(fingerprint, url, Identity(*json.loads(content)), depth)
-            found.setdefault(content, []).append(page)
+        ):
+            found.setdefault(page.content, []).append(page)
         return list(found.values())
 
     def rename(self, fingerprint: bytes, content: Identity) -> None:
-        """Take note that the content of a page has another name."""
         update = "UPDATE page SET content = ? WHERE fingerprint = ? AND content NOT NULL"
         self._database.write(update, json.dumps(content), fingerprint)
 
@@ -245,15 +264,11 @@ class Pages:
 
     def rekey(self, site: str) -> Iterator[None]:
         """Make the cluster keys of *site* anew, a page at each step."""
-        number = 0
-        while rows := self._database.read(
-            "SELECT id, url FROM page WHERE site = ? AND id > ? ORDER BY id LIMIT ?",
-            *(site, number, _ROWS_AT_ONCE),
-        ):
+        select = "SELECT id, url FROM page WHERE site = ? AND"
+        for rows in _slices(self._database, select, site):
             keyed = []
             for number, url in rows:
-                cluster = None if url is None else self._keys.cluster_of_page(site, url)
-                keyed.append((cluster, number))
+                keyed.append((None if url is None else self._keys.cluster_of(url), number))
                 yield
             self._database.write_many("UPDATE page SET cluster = ? WHERE id = ?", keyed)
 
@@ -263,16 +278,14 @@ class Held(NamedTuple):
 
     number: int
     fingerprint: bytes
-    cluster: bytes
     state: int
     data: bytes
-    rules: str
+    url: str
+    behind: str  #: the URL of its representative
+    rules: str  #: a list in JSON: those that it is suppressed by, in words; each has counted it
 
-    @property
-    def counted(self) -> list[str]:
-        """The rules that it is suppressed by, in words: each has counted it."""
-        names: list[str] = json.loads(self.rules)
-        return names
+
+_HELD = "SELECT id, fingerprint, state, request, url, ifnull(behind, ''), rules FROM held WHERE"
 
 
 class HeldRequests:
@@ -291,11 +304,10 @@ class HeldRequests:
         self.damaged = self._drop_damaged()
 
     def _drop_damaged(self) -> int:
-        select = "SELECT id, request, checksum FROM held WHERE id > ? ORDER BY id LIMIT ?"
-        damaged, number = [], 0
-        while rows := self._database.read(select, number, _ROWS_AT_ONCE):
-            number = rows[-1][0]
-            damaged += [(row[0],) for row in rows if zlib.crc32(row[1]) != row[2]]
+        rows = chain.from_iterable(
+            _slices(self._database, "SELECT id, request, checksum FROM held WHERE")
+        )
+        damaged = [(number,) for number, data, checksum in rows if zlib.crc32(data) != checksum]
         self._database.write_many("DELETE FROM held WHERE id = ?", damaged)
         return len(damaged)
 
@@ -317,13 +329,15 @@ class HeldRequests:
         return True
 
     def suppress(self, held: Held, request: Request, match: Match) -> None:
-        """Have a held request wait behind the page of *match* from now on."""
         self._database.write(
             "UPDATE held SET cluster = ?, state = ?, behind = ?, rules = ?, is_alias = ?, saves = ?,"
             " since = CASE WHEN state = ? THEN since ELSE ? END WHERE id = ?",
             *(match.keys.cluster, SUPPRESSED, *_why(request, match)),
             *(SUPPRESSED, time.time(), held.number),
         )
+
+    def put_last(self, held: Held) -> None:
+        self._database.write("UPDATE held SET state = ? WHERE id = ?", LAST, held.number)
 
     def request_of(self, held: Held) -> Request | None:
         """Return the request; ``None`` if this run cannot read it, which leaves it to another."""
@@ -355,62 +369,38 @@ class HeldRequests:
 
         They come in the order in which they were held, or else by fingerprint: in a random order.
         """
-        values = {"site": site, "cluster": cluster}
-        values = {name: value for name, value in values.items() if value}
-        where = f"state IN ({', '.join(map(str, states or range(len(STATES))))})"
-        where += "".join(f" AND {name} = ?" for name in values)
+        values = [each for each in (site, cluster) if each]
+        where = f"state IN ({', '.join(map(str, states or STATES))})"
+        where += " AND site = ?" * bool(site) + " AND cluster = ?" * bool(cluster)
         column, last = "id" if in_order else "fingerprint", (0 if in_order else b"", 0)
         while rows := self._database.read(
-            f"SELECT id, fingerprint, cluster, state, request, rules FROM held WHERE {where}"
-            f" AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT {_ROWS_AT_ONCE}",
-            *(*values.values(), *last),
+            f"{_HELD} {where} AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT ?",
+            *(*values, *last, _AT_ONCE),
         ):
             for held in map(Held._make, rows):
                 last = (held.number if in_order else held.fingerprint, held.number)
                 if held.number not in self._sent:
                     yield held
 
-    def places(self, state: int) -> Iterator[tuple[int, str, str, str]]:
-        """Yield number, URL, URL of the representative, and rules of each request in a *state*."""
-        select = "SELECT id, url, ifnull(behind, ''), rules FROM held WHERE state = ? AND id > ?"
-        number = 0
-        while rows := self._database.read(
-            f"{select} ORDER BY id LIMIT {_ROWS_AT_ONCE}", state, number
-        ):
-            number = rows[-1][0]
-            yield from (row for row in rows if row[0] not in self._sent)
-
     def numbered(self, numbers: Iterable[int]) -> Iterator[Held]:
-        """Yield the requests with these numbers, as far as they are still held."""
-        select = "SELECT id, fingerprint, cluster, state, request, rules FROM held WHERE id = ?"
         for number in numbers:
-            yield from map(Held._make, self._database.read(select, number))
+            yield from map(Held._make, self._database.read(f"{_HELD} id = ?", number))
 
     def count(self, state: int, *, since: float = 0.0) -> int:
-        """Return how many requests are in a *state*, *since* then or later (Unix time)."""
         select = "SELECT count(*) FROM held WHERE state = ? AND since >= ?"
         return int(self._database.read(select, state, since)[0][0])
 
     def counts(self) -> dict[str, int]:
-        """Return how many requests are in each state."""
         found = dict(self._database.read("SELECT state, count(*) FROM held GROUP BY 1"))
-        return {name: found.get(state, 0) for state, name in enumerate(STATES)}
+        return {name: found.get(state, 0) for state, name in STATES.items()}
 
-    def sites(self, *states: int) -> list[str]:
-        """Return the sites of which requests are held in one of these *states*."""
-        where = ", ".join(map(str, states or range(len(STATES))))
-        return [
-            s
-            for (s,) in self._database.read(
-                f"SELECT DISTINCT site FROM held WHERE state IN ({where})"
-            )
-        ]
+    def sites(self) -> list[str]:
+        return [site for (site,) in self._database.read("SELECT DISTINCT site FROM held")]
 
 
 def _why(request: Request, match: Match | None) -> tuple[object, ...]:
-    """Return what a row says of why its request is suppressed: behind, rules, is_alias, saves."""
     if match is None:
         return None, "[]", False, False
-    rules = json.dumps([rule_in_words(reason.rule) for reason in match.reasons])
+    rules = json.dumps([rule_in_words(reason.rule) for reason in match.rules])
     saves = not match.url or stock_key(match.url) != stock_key(request.url)
     return match.url, rules, match.is_alias, saves

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from importlib.resources import files
+from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
+
 
 #: The tables, in the order in which :func:`lists_digest` reads them.
 TABLES = ("index_names", "path_sessions", "session_params", "tracking_params")
@@ -44,11 +46,16 @@ ALPHABETS = {
     "token": "[0-9A-Za-z._~!:@$*+=-]+",
     "uuid": "[0-9A-Fa-f-]+",
 }
-_COMPILED = {name: re.compile(expression) for name, expression in ALPHABETS.items()}
 _FAMILY_REST = re.compile("[0-9A-Za-z]{1,16}")
 
 
-class TrackingParams(NamedTuple):
+@cache
+def _alphabet(name: str) -> re.Pattern[str]:
+    return re.compile(ALPHABETS[name])  # when it is needed: all take a while
+
+
+@dataclass(frozen=True)
+class TrackingParams:
     """Names of parameters that only track; all but ``exact`` are in lower case.
 
     ``kept`` are names that a prefix covers and that must stay all the same (``utm_zone``).
@@ -61,38 +68,39 @@ class TrackingParams(NamedTuple):
 
     def __contains__(self, name: object) -> bool:
         """Tell whether the parameter *name*, decoded, only tracks."""
-        if not isinstance(name, str):
-            return False
-        if name in self.exact:
-            return True
+        assert isinstance(name, str)
         lowered = name.lower()
-        if lowered in self.folded:
+        if name in self.exact or lowered in self.folded:
             return True
         # The beginning alone ("utm_") is no name of its family.
-        return (
-            lowered.startswith(self.prefixes)
-            and lowered not in self.prefixes
-            and lowered not in self.kept
-        )
+        is_of_family = lowered.startswith(self.prefixes) and lowered not in self.prefixes
+        return is_of_family and lowered not in self.kept
 
 
-@dataclass(frozen=True)
-class _Guard:
-    """A name, and what its value must look like to be a session id."""
+class SessionId(NamedTuple):
+    """A name, and what its value must look like to be a session id.
 
+    ``kind`` is "query" (a parameter), or where it stands in a path: "parameter" (``;name=value``
+    within a segment), "group" (``name(value)`` within a segment of the form ``(A(…)S(…))``) or
+    "segment" (``(value)`` is all of it; ``name`` is ""). A ``name`` that ends in ``*`` stands for
+    one to sixteen letters or digits more. ``needs`` is the name, in lower case, of another
+    parameter that the same query must have, or, with ``!`` in front, must not have.
+    """
+
+    kind: str
     name: str
     ignore_case: bool
     min_length: int
     max_length: int
     alphabet: str
     strength: str
-    vendor: str
+    needs: str | None
 
     def accepts(self, value: str) -> bool:
         """Tell whether *value*, decoded, has the length and the characters of a session id."""
         return (
             self.min_length <= len(value) <= self.max_length
-            and _COMPILED[self.alphabet].fullmatch(value) is not None
+            and _alphabet(self.alphabet).fullmatch(value) is not None
         )
 
     def is_named(self, name: str) -> bool:
@@ -100,48 +108,22 @@ class _Guard:
         mine = self.name
         if self.ignore_case:
             name, mine = name.lower(), mine.lower()
-        if not mine.endswith("*"):
+        stem = mine.removesuffix("*")
+        if stem == mine:
             return name == mine
-        stem = mine[:-1]
         return name.startswith(stem) and _FAMILY_REST.fullmatch(name, len(stem)) is not None
-
-
-@dataclass(frozen=True)
-class SessionParam(_Guard):
-    """A query parameter that holds a session id.
-
-    A ``name`` that ends in ``*`` stands for one to sixteen letters or digits more. ``needs`` is
-    the name, in lower case, of another parameter that the same query must have, or, with ``!``
-    in front, must not have.
-    """
-
-    needs: str | None = field(kw_only=True)
 
     def stands_among(self, names: Container[str]) -> bool:
         """Tell whether a query with these parameter *names*, in lower case, has what it needs."""
         if self.needs is None:
             return True
-        if self.needs.startswith("!"):
-            return self.needs[1:] not in names
-        return self.needs in names
-
-
-@dataclass(frozen=True)
-class PathSession(_Guard):
-    """A session id in a path.
-
-    ``kind`` is "parameter" (``;name=value`` within a segment), "group" (``name(value)`` within a
-    segment of the form ``(A(…)S(…))``) or "segment" (``(value)`` is all of it; ``name`` is "").
-    """
-
-    kind: str = field(kw_only=True)
+        return self.needs[1:] not in names if self.needs[0] == "!" else self.needs in names
 
 
 @cache
 def read_table(table: str) -> tuple[dict[str, str], ...]:
     """Return the rows of one of :data:`TABLES`, each by column name. Do not change them."""
-    text = files(__name__).joinpath(f"{table}.tsv").read_text(encoding="utf-8")
-    return parse_table(text)
+    return parse_table(Path(__file__).with_name(f"{table}.tsv").read_text(encoding="utf-8"))
 
 
 def parse_table(text: str) -> tuple[dict[str, str], ...]:
@@ -168,45 +150,55 @@ def tracking_params(strength: str = STRENGTHS[-1]) -> TrackingParams:
 
 
 @cache
-def session_params() -> tuple[SessionParam, ...]:
+def session_params() -> tuple[SessionId, ...]:
     """Return the query parameters that hold session ids; a name may come more than once."""
-    return tuple(
-        SessionParam(
-            name=row["name"],
-            ignore_case=row["case"] == "ignore",
-            min_length=int(row["min"]),
-            max_length=int(row["max"]),
-            alphabet=row["alphabet"],
-            strength=row["strength"],
-            vendor=row["vendor"],
-            needs=None if row["needs"] == "-" else row["needs"].lower(),
-        )
-        for row in read_table("session_params")
-    )
+    return _session_ids("session_params")
 
 
 @cache
-def path_sessions() -> tuple[PathSession, ...]:
+def path_sessions() -> tuple[SessionId, ...]:
     """Return the forms of session ids in paths; a name may come more than once."""
+    return _session_ids("path_sessions")
+
+
+def _session_ids(table: str) -> tuple[SessionId, ...]:
     return tuple(
-        PathSession(
-            name="" if row["name"] == "-" else row["name"],
+        SessionId(
+            kind=row.get("kind", "query"),
+            name=row["name"].removeprefix("-"),
             ignore_case=row["case"] == "ignore",
             min_length=int(row["min"]),
             max_length=int(row["max"]),
             alphabet=row["alphabet"],
             strength=row["strength"],
-            vendor=row["vendor"],
-            kind=row["kind"],
+            needs=row.get("needs", "-").lower().removeprefix("-") or None,
         )
-        for row in read_table("path_sessions")
+        for row in read_table(table)
     )
 
 
-#: The index that most servers look for first, and often alone (the defaults of Apache, nginx, static
-#: hosts and site generators). Two index names in one folder may be two pages: without knowledge of
-#: the site only one name can stand for the folder.
-USUAL_INDEX_NAME = "index.html"
+class IndexNames(NamedTuple):
+    """The names that remove-directory-index takes for the folder."""
+
+    exact: frozenset[str]  #: spelled so
+    any_case: frozenset[str] = frozenset()  #: in lower case
+
+    def endings(self) -> Iterator[str]:
+        """Yield how paths end that have one of these names; few others do."""
+        for name in self.exact:
+            yield f"/{name}"
+        for end in sorted({name[-3:] for name in self.any_case}):
+            yield from map("".join, product(*((letter, letter.upper()) for letter in end)))
+
+
+#: What is taken for the folder without knowledge of the site. ``index.html`` is what most servers
+#: look for first, and often alone (the defaults of Apache, nginx, static hosts and site generators).
+#: ``default.asp`` and ``default.aspx`` are those of IIS, in any case, since its file system knows one;
+#: a server that has them looks for no ``index.html`` before them. Other names may stand beside one of
+#: these as a page of their own.
+USUAL_INDEX_NAMES = IndexNames(
+    frozenset(("index.html",)), frozenset(("default.asp", "default.aspx"))
+)
 
 
 @cache

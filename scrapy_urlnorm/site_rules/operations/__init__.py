@@ -7,40 +7,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.operations.base import Operation, read_operands
-from scrapy_urlnorm.site_rules.operations.catalogue import CATALOGUE_NAMES, CatalogueRule
-from scrapy_urlnorm.site_rules.operations.edits import EDITS
-from scrapy_urlnorm.site_rules.operations.exchange import Replace
-from scrapy_urlnorm.site_rules.operations.hosts import HostAlias
-from scrapy_urlnorm.site_rules.operations.into_path import ParamToPath, SplitSegment
-from scrapy_urlnorm.site_rules.operations.params import DropParam, KeepParam
+from scrapy_urlnorm.site_rules.operands import refuse
+from scrapy_urlnorm.site_rules.operations.base import Operation
+from scrapy_urlnorm.site_rules.operations.catalogue import CatalogueRule
+from scrapy_urlnorm.site_rules.operations.params import DropParam, KeepParam, Replace
 from scrapy_urlnorm.site_rules.operations.paths import (
-    DropSegment,
+    ParamToPath,
     PrefixAlias,
     StripSegment,
     StripTail,
 )
-from scrapy_urlnorm.site_rules.operations.ranges import RangeAlias
-from scrapy_urlnorm.site_rules.operations.same_values import ValueAlias
-from scrapy_urlnorm.site_rules.operations.values import ANY, EditValue, IgnoreValue
-from scrapy_urlnorm.site_rules.paths import refuse
+from scrapy_urlnorm.site_rules.operations.tables import RangeAlias, ValueAlias
+from scrapy_urlnorm.site_rules.operations.values import ANY, EDITS, EditValue, IgnoreValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
     "ANY",
-    "CATALOGUE_NAMES",
     "EDITS",
     "KINDS",
-    "OPERANDS",
     "WORDS",
     "CatalogueRule",
     "DropParam",
-    "DropSegment",
     "EditValue",
-    "HostAlias",
     "IgnoreValue",
     "KeepParam",
     "Operation",
@@ -48,7 +38,6 @@ __all__ = [
     "PrefixAlias",
     "RangeAlias",
     "Replace",
-    "SplitSegment",
     "StripSegment",
     "StripTail",
     "ValueAlias",
@@ -57,94 +46,51 @@ __all__ = [
     "read_operation",
 ]
 
-#: The kinds in the order in which their rules run. Kinds that make slots alike come before kinds
-#: that compare them, and `IgnoreValue`, which destroys a value, comes last.
 KINDS: tuple[type[Operation], ...] = (
-    HostAlias,
+    Replace,
     PrefixAlias,
     ParamToPath,
-    SplitSegment,
     StripSegment,
-    DropSegment,
     StripTail,
     CatalogueRule,
     EditValue,
-    Replace,
     DropParam,
     KeepParam,
     RangeAlias,
     ValueAlias,
     IgnoreValue,
 )
-_BY_WORD = {cls.kind: cls for cls in KINDS if cls is not CatalogueRule}
-_STRATUM = {cls: number for number, cls in enumerate(KINDS)}
-#: Words for one form of a kind, with the operand that a file has in its place.
-_SUGAR = {"drop-default": (Replace, "default")}
-#: The words for the kinds in a rule file, without those of the catalogue.
-WORDS = (*_BY_WORD, *_SUGAR)
-#: All operands, in the order in which a rule file has them.
-OPERANDS = (
-    "param",
-    "default",
-    "old",
-    "new",
-    "host",
-    "slots",
-    "edit",
-    "text",
-    "prefix",
-    "segment",
-    "shape",
-    "min_length",
-    "tail",
-    "by",
-    "separator",
-    "slash",
-    "semicolons",
-    "bare",
-    "option",
-    "within",
-    "ranges",
-    "values",
+_BY_WORD = {each.word: (cls, each) for cls in KINDS for each in cls.words}
+_CATALOGUE_NAMES = tuple(each.word for each in CatalogueRule.words)
+_CATALOGUE = "rules of the catalogue"
+#: The words in the order in which their rules run. Kinds that make slots alike come before kinds
+#: that compare them, and `ignore-value`, which destroys a value, comes last.
+ORDER = (
+    *("host-alias", "prefix-alias", "param-to-path", "split-segment", "drop-repeated-segment"),
+    *("strip-segment", "drop-segment", "strip-tail", _CATALOGUE, "edit-value", "replace"),
+    *("drop-default", "drop-param", "keep-param", "range-alias", "value-alias", "ignore-value"),
 )
+_STRATUM = dict.fromkeys(_CATALOGUE_NAMES, ORDER.index(_CATALOGUE))
+_STRATUM |= {word: number for number, word in enumerate(ORDER)}
+#: The words for the kinds in a rule file, without those of the catalogue.
+WORDS = tuple(word for word in ORDER if word != _CATALOGUE)
 
 
-def owns_path(kind: object) -> bool:
-    """Whether ``path`` is an operand of *kind* and no condition."""
-    return isinstance(kind, str) and kind in _BY_WORD and _BY_WORD[kind].owns_path
+def owns_path(word: object) -> bool:
+    """Whether ``path`` is an operand of rules with *word*; of all others it is a condition."""
+    known = _BY_WORD.get(word) if isinstance(word, str) else None
+    return known is not None and "path" in known[1].required
 
 
-def read_operation(kind: object, table: Mapping[str, Any]) -> Operation:
+def read_operation(word: object, table: Mapping[str, Any]) -> Operation:
     """Make the operation of a table of a rule file; `SiteRuleError` names what is wrong."""
-    if isinstance(kind, str):
-        if kind in _SUGAR:
-            return _read_sugar(kind, table)
-        if kind in _BY_WORD:
-            cls = _BY_WORD[kind]
-            return cls.read(read_operands(cls, table))
-        if kind in CATALOGUE_NAMES:
-            operands = read_operands(_named(kind), table)
-            return CatalogueRule(kind, operands["option"])
-    raise refuse("kind", kind, ", ".join((*WORDS, *CATALOGUE_NAMES)))
-
-
-def _named(word: str) -> type[Operation]:
-    """Return the class of a rule of the catalogue under its own name, for messages."""
-    return type(word, (CatalogueRule,), {"kind": word})
-
-
-def _read_sugar(kind: str, table: Mapping[str, Any]) -> Operation:
-    cls, operand = _SUGAR[kind]
-    for name in table:
-        if name != operand:
-            raise SiteRuleError(f"a {kind} rule has no {name!r}; it has: {operand}, path, when")
-    if not table.get(operand):
-        raise SiteRuleError(
-            f"a {kind} rule needs {operand!r} (these parameters, all at these values, are void)"
-        )
-    return cls.read(table)
+    if not isinstance(word, str) or word not in _BY_WORD:
+        raise refuse("kind", word, ", ".join((*WORDS, *_CATALOGUE_NAMES)))
+    cls, spec = _BY_WORD[word]
+    return cls.from_table(spec, table)
 
 
 def order(operation: Operation) -> tuple[int, int]:
     """Return the place of an operation in the order of application."""
-    return _STRATUM[type(operation)], operation.rank
+    edit = [*EDITS].index(operation.edit) if isinstance(operation, EditValue) else 0
+    return _STRATUM[operation.word], edit

@@ -1,38 +1,38 @@
 """What every kind of site rule is: an operation on the slots of a URL.
 
-A kind is one class. Its fields are what a rule of this kind says, checked when one is made; the
-class reads them from a table of a rule file (`read`), writes them (`write`), and applies them
-(`image`). A crawl and the learner use the same objects.
+A kind is one class. Its `words` are what a rule file calls it, with their operands; its fields are
+those operands, checked when a rule is made. A field is read and written by its name (that of the
+operand ``slots`` is ``names``), unless the class does it itself. `Operation.image` applies it: a
+crawl and the learner use the same objects.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.form import (
-    DOT_SEGMENTS,
     Form,
     Slots,
     is_param,
     is_segment,
     segments,
+    with_value,
 )
-from scrapy_urlnorm.site_rules.paths import Pair, check_path, refuse
+from scrapy_urlnorm.site_rules.operands import OPERANDS, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_urlnorm.site_rules.context import Context, PathText
+    from scrapy_urlnorm.site_rules.context import Context, Pair
 
-# A host as the catalogue writes it: lower case, ASCII (or an IP literal), without a port.
-_HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,252})|\[[0-9a-f:.]+\]")
 #: Learning looks for a prefix of so many segments at most (a choice: no log needs three).
 LEARNED_PREFIX = 3
 _NUMBER = re.compile("[0-9]+")
-_SLOT = re.compile(r"\?|s-?\d{1,2}|q:.+", re.DOTALL)
+_PLACES = ("first", "second", "third", "fourth")
+_PARTS = {"slash": "the final slash", "?": "a parameter without a name", "s-1": "the last segment"}
 
 
 class Twins(NamedTuple):
@@ -50,7 +50,6 @@ class Twins(NamedTuple):
 
     @classmethod
     def of(cls, one: Slots, other: Slots, names: Iterable[str]) -> Twins:
-        """Compare two URLs."""
         long, short = segments(one), segments(other)
         if (len(long), sum(map(len, long)), long) < (len(short), sum(map(len, short)), short):
             one, other, long, short = other, one, short, long
@@ -67,6 +66,18 @@ class Twins(NamedTuple):
         return ("slash" in self.one) is ("slash" in self.other)
 
 
+class Word(NamedTuple):
+    """What a rule file calls a kind: what that says, its operands that must and that may be.
+
+    ``says`` is the sentence for people, with an operand's word in place of its value.
+    """
+
+    word: str
+    says: str
+    required: str = ""
+    optional: str = ""
+
+
 @dataclass(frozen=True)
 class Operation:
     """Base of all kinds.
@@ -74,23 +85,52 @@ class Operation:
     An operation is done after one call of `image`: what it makes, it does not change again.
     """
 
-    #: The word for the kind in a rule file, and what a rule of this kind says, in one line.
-    kind: ClassVar[str]
-    summary: ClassVar[str]
-    #: The operands that a table must have and may have; `_READERS` has how each is read.
-    required: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[tuple[str, ...]] = ()
-    #: Whether ``path`` is an operand of the kind; of all others it is part of the context.
-    owns_path: ClassVar[bool] = False
+    words: ClassVar[tuple[Word, ...]]
+    #: How the kind reads operands that others read in another way.
+    readers: ClassVar[Mapping[str, Reader]] = {}
+    #: Fields that say what becomes of it: two rules that differ in them alone contradict.
+    answers: ClassVar[tuple[str, ...]] = ()
+    #: Whether a table says what the operation does: a longer one leaves proven what was.
+    has_table: ClassVar[bool] = False
 
     @classmethod
-    def read(cls, operands: Mapping[str, Any]) -> Operation:
+    def from_table(cls, word: Word, table: Mapping[str, Any]) -> Operation:
+        """Make the operation of a table of a rule file; `SiteRuleError` names what is wrong."""
+        allowed = f"{word.required} {word.optional}".split()
+        for name in table:
+            if name not in allowed:
+                known = ", ".join(sorted({*allowed, "path", "when"}, key=[*OPERANDS, "when"].index))
+                raise SiteRuleError(f"a {word.word} rule has no {name!r}; it has: {known}")
+        for name in word.required.split():
+            # An empty text says something ("by" nothing); an empty list or table does not.
+            if table.get(name) is None or table[name] in ((), [], {}):
+                says = word.says.format(**{each: f"`{each}`" for each in OPERANDS})
+                raise SiteRuleError(f"a {word.word} rule needs {name!r} ({says})")
+        operands = {}
+        for name in allowed:
+            if table.get(name) is not None:
+                operands[name] = cls.readers.get(name, OPERANDS[name].read)(name, table[name])
+        return cls.read(word.word, operands)
+
+    @classmethod
+    def read(cls, word: str, operands: dict[str, Any]) -> Operation:
         """Make an operation of checked operands."""
-        return cls(**operands)
+        return cls(**{"names" if n == "slots" else n: value for n, value in operands.items()})
 
     def write(self) -> dict[str, Any]:
         """Return the operands that a rule file holds, by their words."""
-        raise NotImplementedError
+        said: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.default is MISSING or value != field.default:
+                word = "slots" if field.name == "names" else field.name
+                said[word] = OPERANDS[word].write(value)
+        return said
+
+    @property
+    def word(self) -> str:
+        """The word for the rule in a rule file."""
+        return self.words[0].word
 
     def image(self, slots: Slots) -> Slots | None:
         """Return what becomes of *slots*; ``None`` if nothing does. *slots* stay as they are."""
@@ -101,10 +141,15 @@ class Operation:
         slots = self.image(form.slots)
         return None if slots is None else form.changed(slots)
 
+    def sentence(self) -> str:
+        """Say what the rule does, to people who have never seen a rule file."""
+        says = {each.word: each.says for each in self.words}[self.word]
+        return says.format(**{name: shown(name, value) for name, value in self.write().items()})
+
     @property
     def slots(self) -> frozenset[str]:
         """The slots that the operation reads or changes; a context says nothing of them."""
-        return frozenset()
+        return frozenset(getattr(self, "names", ()))
 
     @property
     def key_only(self) -> bool:
@@ -112,29 +157,10 @@ class Operation:
         return False
 
     @property
-    def word(self) -> str:
-        """The word for the rule in a rule file."""
-        return self.kind
-
-    @property
-    def has_table(self) -> bool:
-        """Whether a table says what the operation does: a longer one leaves proven what was."""
-        return False
-
-    @property
-    def rank(self) -> int:
-        """The place among operations of the same kind."""
-        return 0
-
-    @property
-    def symbols(self) -> PathText | None:
-        """What symbols stand for in the context of the rule, where the kind says it."""
-        return None
-
-    @property
     def key(self) -> object:
         """What the rule is about: two rules that agree in it and in nothing else contradict."""
-        return None
+        about = [getattr(self, f.name) for f in fields(self) if f.name not in self.answers]
+        return tuple(about) if self.answers else None
 
     def pairs(self) -> list[Pair]:
         """Return slots with values that a URL must have for the operation to act."""
@@ -142,24 +168,19 @@ class Operation:
 
     def any_of(self) -> tuple[str, ...]:
         """Return slots of which a URL must have one; none where that cannot be said."""
-        return ()
+        names: tuple[str, ...] = getattr(self, "names", ())
+        return names if all(map(is_param, names)) else ()
 
     def example(self, slots: Slots) -> Slots:
         """Return slots on which the operation acts, as like *slots* as can be."""
+        for slot, value in self.pairs():
+            slots = with_value(slots, slot, value)
         return slots
-
-    def moves(self) -> list[tuple[str, str]]:
-        """Return the hosts that the operation takes to another one, each with the other one."""
-        return []
-
-    def catalogue_options(self) -> dict[str, object]:
-        """Return options of the catalogue without which it would undo what the rule does."""
-        return {}
 
     def check_context(self, context: Context) -> None:
         """Raise `SiteRuleError` if the operation may not stand in *context*."""
 
-    # --- for learning -----------------------------------------------------------------------
+    # What learning asks besides.
 
     @classmethod
     def between(cls, twins: Twins) -> Iterator[Operation]:
@@ -180,131 +201,9 @@ class Operation:
         return True
 
 
-# --- operands: how each word of a rule file is read -----------------------------------------
-
-
-def text(name: str, value: object, *, empty: bool = False) -> str:
-    """Return a text; an empty one only if *empty*."""
-    if not isinstance(value, str) or not (value or empty):
-        raise refuse(name, value, "a text" if empty else "a text that is not empty")
-    return value
-
-
-def texts(name: str, value: object) -> tuple[str, ...]:
-    """Return different texts of a text or a list."""
-    if isinstance(value, str):
-        value = (value,)
-    elif isinstance(value, (set, frozenset)):
-        value = tuple(sorted(value))
-    if (
-        not isinstance(value, (list, tuple))
-        or not all(isinstance(item, str) for item in value)
-        or len(set(value)) < len(value)
-    ):
-        raise refuse(name, value, "a text, or a list of different texts")
-    return tuple(value)
-
-
-def flag(name: str, value: object) -> bool:
-    """Return true or false."""
-    if not isinstance(value, bool):
-        raise refuse(name, value, "true or false")
-    return value
-
-
-def one_of(*accepted: str) -> Callable[[str, object], str]:
-    """Return a reader of one of these texts."""
-
-    def read(name: str, value: object) -> str:
-        if not isinstance(value, str) or value not in accepted:
-            raise refuse(name, value, ", ".join(map(repr, accepted)))
-        return value
-
-    return read
-
-
-def length(name: str, value: object) -> int:
-    """Return a number of characters."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise refuse(name, value, "a number of characters from 1")
-    return value
-
-
-def slot_names(name: str, value: object) -> tuple[str, ...]:
-    """Return names of slots."""
-    found = texts(name, value)
-    for slot in found:
-        if not _SLOT.fullmatch(slot):
-            raise refuse(
-                "slot", slot, "s0, s1, … s-1 (the last segment), q:NAME, ? (a token alone)"
-            )
-    return found
-
-
-def host(value: object) -> str:
-    """Return a host as the catalogue writes it."""
-    if not isinstance(value, str) or not _HOST.fullmatch(value):
-        raise refuse("host", value, "a lower-case host")
-    return value
-
-
-def is_host(value: object) -> bool:
-    """Whether *value* is a host as the catalogue writes it."""
-    return isinstance(value, str) and _HOST.fullmatch(value) is not None
-
-
-_READERS: dict[str, Callable[[str, Any], Any]] = {
-    "param": texts,
-    "host": texts,
-    "by": lambda name, value: text(name, value, empty=True),
-    "prefix": check_path,
-    "segment": text,
-    "shape": one_of("digits", "hex", "alphanumeric"),
-    "min_length": length,
-    "tail": check_path,
-    "slots": slot_names,
-    "ranges": texts,
-    "values": texts,
-    "within": slot_names,
-    "text": text,
-    "separator": text,
-    "slash": flag,
-    "semicolons": flag,
-    "bare": flag,
-    "path": check_path,
-}
-
-
-def read_operands(cls: type[Operation], table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the checked operands of *table* for a kind; `SiteRuleError` names what is wrong."""
-    allowed = (*cls.required, *cls.optional)
-    for name in table:
-        if name not in allowed:
-            known = ", ".join(word for word in allowed if word != "path")
-            raise SiteRuleError(f"a {cls.kind} rule has no {name!r}; it has: {known}, path, when")
-    for name in cls.required:
-        # An empty text says something ("by" nothing); an empty list or table does not.
-        if table.get(name) is None or table[name] in ((), [], {}):
-            raise SiteRuleError(f"a {cls.kind} rule needs {name!r} ({cls.summary})")
-    return {
-        name: _READERS[name](name, table[name]) if name in _READERS else table[name]
-        for name in allowed
-        if table.get(name) is not None
-    }
-
-
-# --- shared by kinds ------------------------------------------------------------------------
-
-
-def check_no_dots(name: str, value: str, segments: Iterable[str], accepted: str) -> None:
-    """Raise `SiteRuleError` if one of *segments* would vanish or be resolved away."""
-    if any(segment in DOT_SEGMENTS for segment in segments):
-        raise refuse(name, value, accepted)
-
-
-def numbered(prefix: Iterable[str]) -> tuple[Pair, ...]:
+def numbered(prefix: Iterable[str]) -> list[Pair]:
     """Return the first segments of a path as slots with values."""
-    return tuple((f"s{at}", text) for at, text in enumerate(prefix))
+    return [(f"s{at}", text) for at, text in enumerate(prefix)]
 
 
 def same_digits(text: str) -> str:
@@ -318,3 +217,27 @@ def begins(slots: Slots, pairs: Iterable[Pair]) -> bool:
         if slots.get(slot) != value:
             return False
     return True
+
+
+def all_of(words: Iterable[str]) -> str:
+    """Join words as a sentence does."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def shown(word: str, value: Any) -> str:
+    """Return the value of an operand as people would say it."""
+    if word == "slots":
+        return all_of(map(_named, value))
+    if isinstance(value, dict):
+        pairs = ((slot.removeprefix("q:"), shown("", each)) for slot, each in value.items())
+        return all_of(f"“{name}={each}”" for name, each in pairs)
+    return " or ".join(value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _named(slot: str) -> str:
+    if slot.startswith("q:"):
+        return f"the parameter {slot[2:]}"
+    if slot[1:].isdigit() and int(slot[1:]) < len(_PLACES):
+        return f"the {_PLACES[int(slot[1:])]} segment of the path"
+    return _PARTS.get(slot, f"the part {slot}")

@@ -7,20 +7,14 @@ one it runs among the other site rules, where the context holds.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import ConfigError, SiteRuleError
 from scrapy_urlnorm.rules import RULES
-from scrapy_urlnorm.site_rules.form import (
-    Form,
-    Slots,
-    is_param,
-    is_path,
-    path_and_query,
-    segments,
-)
-from scrapy_urlnorm.site_rules.operations.base import Operation
-from scrapy_urlnorm.site_rules.operations.edits import lowercase_first
+from scrapy_urlnorm.site_rules.form import Form, Slots, is_param, is_path, path_and_query, segments
+from scrapy_urlnorm.site_rules.operations.base import Operation, Word
+from scrapy_urlnorm.site_rules.operations.values import lowercase_first
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -35,51 +29,51 @@ _LEARNED: dict[str, Callable[[list[str]], bool]] = {
     "remove-duplicate-slashes": lambda path: "" in path,
 }
 _BY_NAME = {rule.name: rule for rule in RULES}
-CATALOGUE_NAMES = tuple(_BY_NAME)
 # These rules cannot differ from path to path.
 _WHOLE_HOST = ("www", "strip-mobile-host", "remove-host-dot", "normalize-ip-host")
-# This rule maps one host onto another without regard to the site, which no site rule may.
-_NOT_FOR_SITES = ("replace-ip-with-domain",)
 
 
 @dataclass(frozen=True)
 class CatalogueRule(Operation):
     """The rule ``name`` of the catalogue with an option; ``False`` switches it off."""
 
-    kind = "a rule of the catalogue"
-    summary = "the rule of the catalogue, for this site"
-    required = ("option",)
+    words = tuple(
+        Word(name, "the rule of the catalogue, for this site", "option") for name in _BY_NAME
+    )
 
     name: str
     option: Any = field(default=True, hash=False)
-    #: The option as JSON has it, and as the rule takes it.
-    _compiled: tuple[Any, Any] = field(default=(False, None), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.name in _NOT_FOR_SITES:
+        if self.name == "replace-ip-with-domain":
             raise SiteRuleError(
                 f"{self.name} is not for one site, since it leaves it; it belongs into the rules "
                 "of the normalizer"
             )
-        if self.switch is False:
-            return
         try:
-            compiled = _BY_NAME[self.name].compile(self.switch)
+            _ = self._compiled
         except ConfigError as error:
             raise SiteRuleError(f"option of {self.name}: {error}") from None
-        object.__setattr__(self, "_compiled", compiled)
 
-    @property
-    def word(self) -> str:
-        return self.name
+    @classmethod
+    def read(cls, word: str, operands: dict[str, Any]) -> CatalogueRule:
+        return cls(word, operands["option"])
 
     def write(self) -> dict[str, Any]:
         return {"option": self.option}
 
     @property
+    def word(self) -> str:
+        return self.name
+
+    @property
     def switch(self) -> object:
         """The option for the catalogue; a file may have ``"keep"`` for ``False``."""
         return False if self.option == "keep" else self.option
+
+    @cached_property
+    def _compiled(self) -> tuple[Any, Any]:
+        return (False, None) if self.switch is False else _BY_NAME[self.name].compile(self.switch)
 
     @property
     def canonical_option(self) -> Any:
@@ -129,3 +123,7 @@ class CatalogueRule(Operation):
         if self.name != "lowercase-path":
             return True
         return len({tuple(map(lowercase_first, segments(slots))) for slots in urls}) > 1
+
+    def sentence(self) -> str:
+        what = _BY_NAME[self.name].summary.rstrip(".")
+        return f"Not here: {what}" if self.switch is False else what

@@ -1,19 +1,35 @@
-"""Kinds of rules about whole parameters: some mean nothing, or only some mean anything."""
+"""Kinds of rules about whole parameters, and about several slots at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.form import Slots, is_param, without
-from scrapy_urlnorm.site_rules.operations.base import Operation
+from scrapy_urlnorm.site_rules.context import SYMBOLS, Pair, PathText
+from scrapy_urlnorm.site_rules.form import (
+    DOT_SEGMENTS,
+    REPEAT,
+    Slots,
+    exchanged,
+    is_bare,
+    is_param,
+    parts,
+    path_text,
+    place,
+    with_value,
+    without,
+)
+from scrapy_urlnorm.site_rules.operands import check_table, is_host, is_slot, listed, refuse
+from scrapy_urlnorm.site_rules.operations.base import Operation, Word, all_of, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-#: The words for slots that are no parameters, as far as `DropParam` may name them.
+#: The words for slots that are no parameters, as far as `DropParam` may name them, and what a
+#: sentence calls them.
 _FLAGS = {"slash": "slash", "semicolons": "sep", "bare": "?"}
+_BESIDE = {"slash": "the final slash", "?": "a parameter without a value"}
 
 
 @dataclass(frozen=True)
@@ -24,9 +40,7 @@ class DropParam(Operation):
     and tokens that stand alone (``?``).
     """
 
-    kind = "drop-param"
-    summary = "the parameters mean nothing"
-    optional = ("param", "slash", "semicolons", "bare")
+    words = (Word("drop-param", "{param} means nothing", "", "param slash semicolons bare"),)
 
     names: tuple[str, ...]
 
@@ -35,9 +49,9 @@ class DropParam(Operation):
             raise SiteRuleError("a drop-param rule needs 'param', 'slash', 'semicolons' or 'bare'")
 
     @classmethod
-    def read(cls, operands: Mapping[str, Any]) -> DropParam:
-        names = [f"q:{name}" for name in operands.get("param", ())]
-        return cls((*names, *(slot for word, slot in _FLAGS.items() if operands.get(word))))
+    def read(cls, word: str, operands: dict[str, Any]) -> DropParam:
+        params = (f"q:{name}" for name in operands.get("param", ()))
+        return cls((*params, *(slot for flag, slot in _FLAGS.items() if operands.get(flag))))
 
     def write(self) -> dict[str, Any]:
         params = tuple(name[2:] for name in self.names if name[:2] == "q:")
@@ -50,10 +64,6 @@ class DropParam(Operation):
                 return without(slots, self.names)
         return None
 
-    @property
-    def slots(self) -> frozenset[str]:
-        return frozenset(self.names)
-
     def any_of(self) -> tuple[str, ...]:
         return self.names
 
@@ -61,28 +71,235 @@ class DropParam(Operation):
         added = {name: "1" for name in self.names if name != "sep" and name not in slots}
         return slots | ({"q:a": "1", "q:b": "1", "sep": ";"} if "sep" in self.names else {}) | added
 
+    def sentence(self) -> str:
+        words = [shown("slots", [name]) for name in self.names if name[:2] == "q:"]
+        words += [text for slot, text in _BESIDE.items() if slot in self.names]
+        if not words:
+            return "a semicolon between parameters is the same as &"
+        return f"{all_of(words)} {'means' if len(words) == 1 else 'mean'} nothing"
+
 
 @dataclass(frozen=True)
 class KeepParam(Operation):
-    """All parameters but ``names`` mean nothing."""
+    """All parameters but ``param`` mean nothing."""
 
-    kind = "keep-param"
-    summary = "all other parameters mean nothing"
-    optional = ("param",)
+    words = (Word("keep-param", "of all parameters only {param} counts", "", "param"),)
 
-    names: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, operands: Mapping[str, Any]) -> KeepParam:
-        return cls(operands.get("param", ()))
-
-    def write(self) -> dict[str, Any]:
-        return {"param": self.names} if self.names else {}
+    param: tuple[str, ...] = ()
 
     def image(self, slots: Slots) -> Slots | None:
-        kept = {f"q:{name}" for name in self.names}
+        kept = {f"q:{name}" for name in self.param}
         gone = {slot for slot in slots if is_param(slot) and slot not in kept}
         return without(slots, gone) if gone else None
 
     def example(self, slots: Slots) -> Slots:
         return slots | {"?": "x1"}
+
+    def sentence(self) -> str:
+        return super().sentence() if self.param else "no parameter counts"
+
+
+def _old_or_new(name: str, table: object) -> tuple[Pair, ...]:
+    found = []
+    for slot, value in check_table(name, table, listed).items():
+        if not (slot in ("scheme", "host", "slash") or is_slot(slot)):
+            raise refuse(f"{name} slot", slot, "scheme, host, slash, s0, s1, … s-1, q:NAME, ?")
+        if not isinstance(value, str) and not slot.startswith("q:"):
+            raise refuse(f"{name}.{slot}", value, "one text (lists are for parameters)")
+        if _is_segment(slot) and value in DOT_SEGMENTS:
+            raise refuse(f"{name}.{slot}", value, "a segment that is not empty, '.' or '..'")
+        found.append((slot, _joined(value)))
+    return tuple(found)
+
+
+def _defaults(name: str, table: object) -> tuple[Pair, ...]:
+    found = check_table(name, table, listed)
+    return tuple((f"q:{param}", _joined(value)) for param, value in found.items())
+
+
+@dataclass(frozen=True)
+class Replace(Operation):
+    """Where all pairs of ``old`` stand together, the pairs of ``new`` stand in their place.
+
+    The values of a repeated parameter are joined by `REPEAT`; so are hosts, of which a URL has
+    one. A rule file has words of their own for parameters at their defaults, without ``new``, and
+    for hosts alone.
+    """
+
+    words = (
+        Word("replace", "{old} is the same as {new}", "old", "new prefix separator"),
+        Word("drop-default", "{default}: that is the default, and says nothing", "default"),
+        Word("host-alias", "the host {host} is the same as {by}", "host by"),
+    )
+    readers: ClassVar = {"old": _old_or_new, "new": _old_or_new, "default": _defaults}
+    answers = ("new",)
+
+    old: tuple[Pair, ...]
+    new: tuple[Pair, ...] = ()
+    path_text: PathText | None = None
+
+    def __post_init__(self) -> None:
+        old, new = dict(self.old), dict(self.new)
+        hosts = parts(old.get("host", ""))
+        if self.word == "host-alias" and new["host"] in hosts:
+            raise SiteRuleError(f"host {new['host']!r} is an alias of itself")
+        if old == new:
+            raise SiteRuleError("'old' and 'new' are the same")
+        if any((slot in old) != (slot in new) for slot in ("host", "scheme")):
+            raise SiteRuleError("a host or a scheme is replaced by another: name it in old and new")
+        alone = {s for s in old if _is_segment(s)} ^ {s for s in new if _is_segment(s)}
+        if alone:
+            raise SiteRuleError(
+                f"segment {min(alone)!r} stands on one side only; segments are taken away by "
+                "strip-segment, strip-tail and prefix-alias"
+            )
+        for table in (old, new):
+            _check_values(table)
+
+    @classmethod
+    def read(cls, word: str, operands: dict[str, Any]) -> Replace:
+        old, new = operands.get("default") or operands.get("old", ()), operands.get("new", ())
+        if word == "host-alias":
+            old, new = (("host", REPEAT.join(operands["host"])),), (("host", operands["by"]),)
+        symbolic = any(part in SYMBOLS for _, text in old + new for part in parts(text))
+        if not symbolic and not operands.keys() & {"prefix", "separator"}:
+            return cls(old, new)
+        where = PathText(operands.get("prefix", ()), operands.get("separator", ":"))
+        return cls(old, new, where)
+
+    def write(self) -> dict[str, Any]:
+        old = {slot: _written(value) for slot, value in self.old}
+        new = {slot: _written(value) for slot, value in self.new}
+        if self.word == "drop-default":
+            return {"default": {slot[2:]: value for slot, value in old.items()}}
+        if self.word == "host-alias":
+            return {"host": tuple(parts(self.old[0][1])), "by": new["host"]}
+        said = {"old": old, "new": new} if new else {"old": old}
+        where = self.path_text
+        return said | (
+            {"prefix": path_text(where.prefix), "separator": where.separator} if where else {}
+        )
+
+    @property
+    def word(self) -> str:
+        if self.is_default:
+            return "drop-default"
+        is_alias = self.slots == {"host"} and self.new and self.path_text is None
+        return "host-alias" if is_alias else "replace"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the rule drops parameters at some values."""
+        return not self.new and not self.path_text and all(s[:2] == "q:" for s, _ in self.old)
+
+    def image(self, slots: Slots) -> Slots | None:
+        taken = {}
+        for name, wanted in self.old:
+            slot = place(slots, name) if name[:2] == "s-" else name
+            value = slots.get(slot)
+            if value is None:
+                return None
+            if value != wanted and not self._same(name, value, wanted, slots):
+                return None
+            taken[slot] = value
+        put = {}
+        for name, value in self.new:
+            slot = place(slots, name) if name[:2] == "s-" else name
+            if slot not in taken and slot in slots:
+                return None
+            if self.path_text is not None:
+                found = self._resolved(slots, value)
+                if found is None:
+                    return None
+                value = found
+            put[slot] = value
+        if "slash" in put and "s0" not in slots:
+            return None  # the root has its slash already
+        new = exchanged(slots, taken, put)
+        return None if new == slots else new
+
+    def _same(self, name: str, value: str, wanted: str, slots: Slots) -> bool:
+        """Whether the values are those wanted, in any order, with symbols resolved."""
+        if name == "host":
+            return value in parts(wanted)
+        found = self._resolved(slots, wanted)
+        if found is None or value == found:
+            return found is not None
+        return REPEAT in value and sorted(parts(value)) == sorted(parts(found))
+
+    def _resolved(self, slots: Slots, value: str) -> str | None:
+        if self.path_text is None:
+            return value
+        found = [self.path_text.of(slots, part) for part in parts(value)]
+        return None if None in found else REPEAT.join(map(str, found))
+
+    @property
+    def slots(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.old + self.new)
+
+    @property
+    def key(self) -> object:
+        return None if self.is_default else (frozenset(self.old), self.path_text)
+
+    def pairs(self) -> list[Pair]:
+        return [
+            (name, value)
+            for name, value in self.old
+            if REPEAT not in value and value not in SYMBOLS
+        ]
+
+    def any_of(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.old if name[:2] == "q:")[:1]
+
+    def example(self, slots: Slots) -> Slots:
+        for name, value in self.old:
+            if name == "host":
+                value = slots["host"] if slots["host"] in parts(value) else parts(value)[0]
+            slots = with_value(slots, name, self._resolved(slots, value) or value)
+        return without(slots, {name for name, _ in self.new} - {name for name, _ in self.old})
+
+    def moves(self) -> list[tuple[str, str]]:
+        old, by = dict(self.old).get("host"), dict(self.new).get("host")
+        return [(host, by) for host in parts(old) if host != by] if old and by else []
+
+    @property
+    def family(self) -> object:
+        return self.slots
+
+    def catalogue_options(self) -> dict[str, object]:
+        old, new = dict(self.old), dict(self.new)
+        undone = {
+            "www": self.moves() and new["host"].startswith("www."),
+            "force-scheme": "scheme" in new,
+            "trailing-slash": "slash" in new and "slash" not in old,
+        }
+        return {name: False for name, is_so in undone.items() if is_so}
+
+    def sentence(self) -> str:
+        if self.new or self.is_default:
+            return super().sentence()
+        return f"{shown('old', self.write()['old'])} says nothing"
+
+
+def _is_segment(slot: str) -> bool:
+    return slot[0] == "s" and slot[1:].lstrip("-").isdigit()
+
+
+def _check_values(table: Mapping[str, str]) -> None:
+    if table.get("slash", "1") != "1":
+        raise refuse("slash", table["slash"], "'1' for a final slash (none: leave it out)")
+    if table.get("scheme", "http") not in ("http", "https"):
+        raise refuse("scheme", table["scheme"], "'http', 'https'")
+    if not all(is_bare(token, "") for token in parts(table.get("?", "1"))):
+        raise refuse("?", table["?"], "a token with a digit, which stands alone: 'thread-12'")
+    for host in parts(table.get("host", "h")):
+        if not is_host(host):
+            raise refuse("host", host, "a lower-case host")
+
+
+def _joined(value: str | Iterable[str]) -> str:
+    return value if isinstance(value, str) else REPEAT.join(sorted(value))
+
+
+def _written(value: str) -> str | list[str]:
+    return value.split(REPEAT) if REPEAT in value else value

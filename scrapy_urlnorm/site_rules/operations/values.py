@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.form import (
@@ -19,28 +22,171 @@ from scrapy_urlnorm.site_rules.form import (
     place,
     with_value,
 )
-from scrapy_urlnorm.site_rules.operations.base import Operation
-from scrapy_urlnorm.site_rules.operations.edits import EDITS, cut_after, replace_text
-from scrapy_urlnorm.site_rules.paths import refuse
+from scrapy_urlnorm.site_rules.operands import refuse
+from scrapy_urlnorm.site_rules.operations.base import Operation, Word, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.operations.base import Twins
 
+#: What makes the value of a slot, of the value, ``text`` and ``by``.
+_Function = Callable[[str, str, str], str]
 #: The value that stands for any value.
 ANY = "*"
-
-
+_NUMBER = re.compile("[0-9]+")
+#: What may follow a number that ends there; ISO 8601 has a T between the day and the time.
+_AFTER = "-_.,;/ ~:T"
+#: An instant with its time zone (ISO 8601). A ``+`` that nobody escaped arrives as a space.
+_INSTANT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.(?:[0-9]{3}){1,2})?)?)"
+    r"(Z|[ +-][0-9]{2}:[0-9]{2})"
+)
 #: Learning tries to put the second text of each pair in place of the first (as slugs differ).
 _LEARNED_TEXTS = ((" ", "_"), ("-", "_"), (" ", "-"))
 #: A suffix that learning tries to strip: ``-1``, ``.html``, ``_thumbnail``, 13 characters at most.
 _LEARNED_SUFFIX = re.compile(r"[-_.,;/:~][^\W_]{1,12}")
-_NUMBER = re.compile("[0-9]+")
 #: A head without a letter is cut off only if it has as many digits as a day: short numbers and
 #: their separators are versions (a choice).
 _LEARNED_DIGITS = 6
+
+
+def _strip_suffix(value: str, text: str, by: str) -> str:
+    """Take *text* from the end, as often as it stands there; a value is never emptied."""
+    end = len(value)
+    while end > len(text) and value.endswith(text, 0, end):
+        end -= len(text)
+    return value[:end]
+
+
+def _replace_text(value: str, text: str, by: str) -> str:
+    """Put *by* in place of *text* everywhere, also where a replacement made it."""
+    value = value.replace(text, by)
+    if text not in value:
+        return value
+    # Taking "ab" from "aabb" makes another "ab"; `by` shares no character with `text`.
+    wanted, size = list(text), len(text)
+    kept: list[str] = []
+    for character in value:
+        kept.append(character)
+        if kept[-size:] == wanted:
+            del kept[-size:]
+    return "".join(kept)
+
+
+def _group(pattern: str) -> _Function:
+    """Return the edit that keeps what the group of *pattern* has."""
+    keep = re.compile(pattern, re.DOTALL).fullmatch
+    return lambda value, text, by: found[1] if (found := keep(value)) else value
+
+
+def lowercase_first(value: str, text: str = "", by: str = "") -> str:
+    """Write the first letter in lower case, as the titles of a wiki compare."""
+    return value[:1].lower() + value[1:]
+
+
+def _fold_accents(value: str, text: str, by: str) -> str:
+    """Write Latin letters without accents (Unicode Standard, canonical decomposition)."""
+    # In other scripts the mark makes another letter: U+0439 is not U+0438.
+    decomposed = ((letter, unicodedata.normalize("NFD", letter)[0]) for letter in value)
+    return "".join([base if base.isascii() else letter for letter, base in decomposed])
+
+
+def _cut_after(value: str, text: str, by: str) -> str:
+    """Keep what *text* says, which has ``#`` for each number: of a time its day, ``#-#-#``."""
+    first, *others = text.split("#")
+    if not value.startswith(first):
+        return value
+    at = len(first)
+    for literal in others:
+        number = _NUMBER.match(value, at)
+        if number is None or not value.startswith(literal, number.end()):
+            return value
+        at = number.end() + len(literal)
+    return value[:at] if value[at : at + 1] in _AFTER else value
+
+
+def _utc(value: str, text: str, by: str) -> str:
+    match = _INSTANT.fullmatch(value)
+    if match is None:
+        return value
+    offset = "+00:00" if match[2] == "Z" else match[2].replace(" ", "+")
+    try:
+        moment = datetime.fromisoformat(match[1] + offset).astimezone(timezone.utc)
+    except (ValueError, OverflowError):  # a 31st of June; the year 0
+        return value
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+class Edit(NamedTuple):
+    """One edit: its function, what it says of the slots, operands, and a value that it changes.
+
+    In that value ``{text}`` stands for the operand, ``{digits}`` for it with 1 for each ``#``. An
+    edit without a function keeps the first of the values of a parameter that are the same.
+
+    ``weaker`` names an edit that explains some of what this one does: URLs that are equal after
+    the weaker edit are no evidence for this one. ``cuts`` says that it takes text away, which
+    learning believes of many different values only. ``in_path`` says that learning tries the edit
+    on segments; of `lowercase` the rule lowercase-path of the catalogue does that.
+    """
+
+    function: _Function | None
+    sentence: str
+    example: str
+    operands: tuple[str, ...] = ()
+    weaker: str | None = None
+    key_only: bool = False
+    cuts: bool = False
+    in_path: bool = True
+
+    def of(self, value: str, text: str = "", by: str = "") -> list[str]:
+        """Return what the edit makes of the values of a slot."""
+        values = parts(value)
+        if self.function is None:
+            return list(dict.fromkeys(values))
+        return [self.function(each, text, by) for each in values]
+
+
+#: Every edit by its word, in the order in which edits run.
+EDITS: dict[str, Edit] = {
+    "strip-suffix": Edit(
+        _strip_suffix, "“{text}” at the end of {slots} means nothing", "x{text}", ("text",), cuts=True
+    ),
+    "replace-text": Edit(
+        _replace_text, "“{text}” counts as “{by}” in {slots}", "x{text}", ("text", "by")
+    ),
+    "drop-repeats": Edit(
+        None, "a value that is repeated in {slots} counts once", f"x{REPEAT}x", in_path=False
+    ),
+    "number-before": Edit(
+        _group("([0-9]+)-.+"), "of {slots} only the number at the start counts", "12-x",
+        key_only=True, cuts=True,
+    ),
+    "number-after": Edit(
+        _group(".+-([0-9]+)"), "of {slots} only the number at the end counts", "x-12",
+        key_only=True, cuts=True,
+    ),
+    "lowercase-first": Edit(
+        lowercase_first, "upper and lower case of the first letter are the same in {slots}", "Xx"
+    ),
+    "lowercase": Edit(
+        lambda value, text, by: value.lower(), "upper and lower case are the same in {slots}", "xX",
+        weaker="lowercase-first", in_path=False,
+    ),
+    "fold-accents": Edit(
+        _fold_accents, "letters with and without accents are the same in {slots}", "é"
+    ),
+    "utc": Edit(
+        _utc, "one moment in different time zones is the same in {slots}",
+        "2010-07-12T16:35:00+02:00", key_only=True,
+    ),
+    "leading-zeros": Edit(_group("0+([1-9][0-9]*|0)"), "leading zeros mean nothing in {slots}", "07"),
+    "cut-after": Edit(
+        _cut_after, "of {slots} only “{text}” counts, where # is a number", "{digits}-x", ("text",),
+        weaker="utc", key_only=True, cuts=True,
+    ),
+}  # fmt: skip
 
 
 def _with_values(slots: Slots, names: tuple[str, ...], value: str) -> Slots:
@@ -56,10 +202,14 @@ class EditValue(Operation):
     ``slash``: after stripping a suffix of the last segment, the path ends in a slash.
     """
 
-    kind = "edit-value"
-    summary = "values of the slots that `edit` makes equal are the same"
-    required = ("slots", "edit")
-    optional = ("text", "by", "slash")
+    words = (
+        Word(
+            "edit-value",
+            "values of {slots} that {edit} makes equal are the same",
+            *("slots edit", "text by slash"),
+        ),
+    )
+    answers = ("by",)
 
     names: tuple[str, ...]
     edit: str
@@ -75,29 +225,16 @@ class EditValue(Operation):
             words = " and ".join(f"{name!r}" for name in operands) or "neither 'text' nor 'by'"
             raise SiteRuleError(f"the edit {self.edit!r} takes {words}")
         if self.edit == "replace-text" and set(self.text) & set(self.by):
-            accepted = f"a text without any character of text = {self.text!r}"
-            raise refuse("by", self.by, accepted)
+            raise refuse("by", self.by, f"a text without any character of text = {self.text!r}")
         if self.edit == "cut-after" and "#" not in self.text:
             raise refuse("text", self.text, "what is kept, with # for each number: 'topic-#'")
-        if EDITS[self.edit].only_params and not all(slot[:2] == "q:" for slot in self.names):
+        if self.edit == "drop-repeats" and not all(slot[:2] == "q:" for slot in self.names):
             raise refuse("slots", list(self.names), "parameters: q:NAME")
         if self.slash and (self.edit != "strip-suffix" or self.names != ("s-1",)):
             raise refuse("slash", True, "only to strip a suffix of 's-1', the last segment")
 
-    @classmethod
-    def read(cls, operands: Mapping[str, Any]) -> EditValue:
-        return cls(
-            operands["slots"],
-            operands["edit"],
-            operands.get("text", ""),
-            operands.get("by", ""),
-            operands.get("slash", False),
-        )
-
     def write(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"slots": self.names, "edit": self.edit}
-        said |= {name: getattr(self, name) for name in EDITS[self.edit].operands}
-        return said | ({"slash": True} if self.slash else {})
+        return super().write() | {name: getattr(self, name) for name in EDITS[self.edit].operands}
 
     def image(self, slots: Slots) -> Slots | None:
         if self.slash and "slash" in slots:
@@ -113,7 +250,7 @@ class EditValue(Operation):
         return slots | changed | ({"slash": "1"} if self.slash else {})
 
     def _edited(self, slot: str, value: str) -> str:
-        new = REPEAT.join(EDITS[self.edit].function(parts(value), self.text, self.by))
+        new = REPEAT.join(EDITS[self.edit].of(value, self.text, self.by))
         if slot == "?":  # a token that is edited stays a token
             return new if all(is_bare(token, "") for token in parts(new)) else value
         return value if new in DOT_SEGMENTS and is_segment(slot) else new
@@ -126,20 +263,13 @@ class EditValue(Operation):
     def key_only(self) -> bool:
         return EDITS[self.edit].key_only
 
-    @property
-    def rank(self) -> int:
-        return [*EDITS].index(self.edit)
-
-    @property
-    def key(self) -> object:
-        return (self.names, self.text) if self.edit == "replace-text" else None
-
-    def any_of(self) -> tuple[str, ...]:
-        return self.names if all(map(is_param, self.names)) else ()
-
     def example(self, slots: Slots) -> Slots:
         operands = {"text": self.text, "digits": self.text.replace("#", "1")}
         return _with_values(slots, self.names, EDITS[self.edit].example.format(**operands))
+
+    def sentence(self) -> str:
+        operands = {"slots": shown("slots", self.names), "text": self.text, "by": self.by}
+        return EDITS[self.edit].sentence.format(**operands)
 
     @classmethod
     def between(cls, twins: Twins) -> Iterator[EditValue]:
@@ -157,10 +287,12 @@ class EditValue(Operation):
         if len(names) == 1 and REPEAT not in known[0][0] + known[0][1]:
             last = in_path and names[0] == f"s{len(twins.long) - 1}"
             yield from _with_text(names[0], "s-1" if last else names[0], *known[0])
-        for word in _without_operands(known, in_path=in_path):
-            made = cls(names, word)
-            if made.told_by((one, other)):
-                yield made
+        for word, edit in EDITS.items():
+            is_tried = not edit.operands and (edit.in_path or not in_path)
+            if is_tried and all(_same(word, *values) for values in known):
+                made = cls(names, word)
+                if made.told_by((one, other)):
+                    yield made
 
     def told_by(self, urls: Sequence[Slots]) -> bool:
         """Whether the URLs differ in each slot, and a weaker edit does not make them equal."""
@@ -168,31 +300,19 @@ class EditValue(Operation):
         if any(len(set(column)) == 1 for column in columns):
             return False
         weaker = EDITS[self.edit].weaker
-        if weaker is None:
-            return True
-        function = EDITS[weaker].function
-        return not all(
-            _same(function, column[0], value) for column in columns for value in column[1:]
+        return weaker is None or not all(
+            _same(weaker, column[0], value) for column in columns for value in column[1:]
         )
 
 
-def _without_operands(known: list[tuple[str, str]], *, in_path: bool) -> Iterator[str]:
-    """Yield the edits without operands that make the values of each pair the same."""
-    for word, edit in EDITS.items():
-        if edit.operands or (in_path and not edit.in_path):
-            continue
-        if all(_same(edit.function, value, other) for value, other in known):
-            yield word
-
-
-def _same(function: Callable[[list[str], str, str], list[str]], value: str, other: str) -> bool:
+def _same(edit: str, value: str, other: str) -> bool:
     """Whether an edit without operands makes two values of a slot the same, in any order."""
-    return _edited(function, value) == _edited(function, other)
+    return _edited(edit, value) == _edited(edit, other)
 
 
 @lru_cache(maxsize=65_536)  # one value is compared with many
-def _edited(function: Callable[[list[str], str, str], list[str]], value: str) -> list[str]:
-    return sorted(function(parts(value), "", ""))
+def _edited(edit: str, value: str) -> list[str]:
+    return sorted(EDITS[edit].of(value))
 
 
 def _with_text(slot: str, place: str, left: str, right: str) -> Iterator[EditValue]:
@@ -202,7 +322,7 @@ def _with_text(slot: str, place: str, left: str, right: str) -> Iterator[EditVal
     yield from _suffixes(place, left, right)
     yield from _cuts(place, left, right)
     for text, by in _LEARNED_TEXTS:
-        if replace_text(left, text, by) == replace_text(right, text, by):
+        if _replace_text(left, text, by) == _replace_text(right, text, by):
             yield EditValue((slot,), "replace-text", text, by)
 
 
@@ -213,7 +333,9 @@ def _cuts(place: str, left: str, right: str) -> Iterator[EditValue]:
         text = _NUMBER.sub("#", head)
         is_name = any(map(str.isalpha, head)) and "#" not in head
         is_long = sum(map(str.isdigit, head)) >= _LEARNED_DIGITS
-        if (is_name or is_long) and cut_after(left, text) == cut_after(right, text) == head:
+        if not (is_name or is_long):
+            continue
+        if head == _cut_after(left, text, "") == _cut_after(right, text, ""):
             yield EditValue((place,), "cut-after", text)
             return
 
@@ -228,21 +350,13 @@ def _suffixes(place: str, left: str, right: str, *, slash: bool = False) -> Iter
 class IgnoreValue(Operation):
     """The values of the slots ``names`` mean nothing; only that there is one counts."""
 
-    kind = "ignore-value"
-    summary = "the value of the slots means nothing"
-    required = ("slots",)
+    words = (Word("ignore-value", "the value of {slots} means nothing", "slots"),)
+
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if "?" in self.names:
             raise refuse("slots", "?", "slots with a value; drop-param with bare = true drops it")
-
-    @classmethod
-    def read(cls, operands: Mapping[str, Any]) -> IgnoreValue:
-        return cls(operands["slots"])
-
-    def write(self) -> dict[str, Any]:
-        return {"slots": self.names}
 
     def image(self, slots: Slots) -> Slots | None:
         changed = {}
@@ -258,13 +372,6 @@ class IgnoreValue(Operation):
     @property
     def key_only(self) -> bool:
         return True
-
-    @property
-    def slots(self) -> frozenset[str]:
-        return frozenset(self.names)
-
-    def any_of(self) -> tuple[str, ...]:
-        return self.names if all(map(is_param, self.names)) else ()
 
     def example(self, slots: Slots) -> Slots:
         return _with_values(slots, self.names, "x")

@@ -1,0 +1,349 @@
+"""Names the contents of a log that tells what its pages show, by what all of its rows say.
+
+Such a log is read more than once, for three things are known only when the crawl is over. *Common
+lines*, on more than half of a site's pages (menus, footers), are no content: without them a page and
+its printable view are one. Of two lines that exclude each other ("in stock", "sold out") at most one
+is common. *Twins* have equal bytes or equal words, and one content whatever their lines. *Units*
+change by themselves, as the second fetches in the log show: see `units`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict, deque
+from contextlib import contextmanager, nullcontext, suppress
+from hashlib import blake2b
+from itertools import chain
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, cast
+
+from scrapy_urlnorm.domains import domain_or_host
+from scrapy_urlnorm.logs.blocks import Block, from_hashed
+from scrapy_urlnorm.logs.differences import family_of, place_of
+from scrapy_urlnorm.logs.source import Log, numbered_lines, open_log
+from scrapy_urlnorm.logs.units import LEAST_BESIDE, Units, count_beside, tells_time
+from scrapy_urlnorm.url import split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from io import BufferedReader
+
+    from scrapy_urlnorm.logs.differences import Unit
+
+
+#: What the key ``pair`` says: right after the fetch of this URL before, or long after it.
+AT_ONCE, LATE = "at once", "late"
+_OLD_LINE = re.compile(".{8}")  # the key ``lines`` has six bytes a line, as base64
+_OLD_LINES = re.compile("(?:[A-Za-z0-9+/]{8})*")
+#: So many different pages of a site decide what its common lines are; with fewer than `_FEW` there
+#: are none, for chance would decide.
+PAGES, _FEW = 300, 10
+#: Lines counted at once, about 250 MB; sites that come later keep all their lines.
+MAX_LINES = 2_000_000
+#: Digests remembered, in about 130 MB. Later rows are compared by their lines alone.
+MAX_NAMES = 1_000_000
+#: Sites with pairs whose units are learned; pairs of each; pages that are kept for a second fetch.
+_MAX_SITES, _MAX_PAIRS, _MAX_KEPT = 500, 5_000, 20_000
+_AROUND = 40  # pages before and after one that are asked whether a unit tells the time
+
+
+class Contents:
+    """Names the content of every row.
+
+    *rows* reads the rows of the log, those in whose line a text stands, anew at each call. In the
+    end each row is to be asked for once, in the same order.
+    """
+
+    def __init__(self, rows: Callable[[str], Iterable[Mapping[str, Any]]]) -> None:
+        self._common = _CommonLines()
+        self._twins = _Twins()
+        self._names: dict[int, str] = {}
+        self._restless: dict[str, _Restless] = {}
+        for row in filter(_is_page, rows('"pair":')):
+            site = _site_of(row)
+            if is_pair(row) and (site in self._restless or len(self._restless) < _MAX_SITES):
+                self._restless.setdefault(site, _Restless()).fetched_twice.add(row["url"])
+        for row in filter(_is_page, rows("")):
+            with suppress(ValueError):
+                self._learn(row)
+        self._common.finish()
+        if any(site.units.timed for site in self._restless.values()):
+            for row in filter(_is_page, rows("")):
+                restless = self._restless.get(_site_of(row))
+                if restless is not None and not is_pair(row):
+                    with suppress(ValueError):
+                        restless.note_times(row["url"], _blocks(row))
+
+    def _learn(self, row: Mapping[str, Any]) -> None:
+        site = _site_of(row)
+        restless = self._restless.get(site)
+        if not is_pair(row):
+            self._twins.add(site, row)
+            if restless is None and self._common.is_decided(site):
+                return  # nothing else is to be learned, and to read blocks takes long
+        blocks = _blocks(row)
+        if blocks is None:
+            return
+        if not is_pair(row):
+            self._common.add(site, row, blocks)
+            if restless is not None:
+                restless.saw(row["url"], blocks)
+        elif restless is not None:
+            restless.learn(row["url"], blocks, is_late=row["pair"] == LATE)
+
+    def of(self, row: Mapping[str, Any]) -> str | None:
+        """Return the name of the content of a row; None when the row does not tell what it shows.
+
+        Twins get one name: that of the twin that is asked for first. Raises ValueError for what
+        no crawl log has.
+        """
+        blocks, site = _blocks(row), _site_of(row)
+        if blocks is None:
+            return None
+        common = self._common.of(site)
+        if all(line in common for _, line in blocks):
+            common = frozenset()  # else all such pages were one content
+        if site in self._restless and _is_page(row):
+            name = self._restless[site].name(row["url"], blocks, common)
+        else:
+            name = _STILL.name(blocks, (), common)
+        name = str(row.get("kind") or name or row.get("bag_digest") or "")
+        twins = self._twins.of(site, row)
+        if not name or twins is None:
+            return name or None
+        if twins not in self._names and len(self._names) < MAX_NAMES:
+            self._names[twins] = name
+        return self._names.get(twins, name)
+
+
+_STILL = Units()
+
+
+def is_pair(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a second fetch of a page, which only tells what changes by itself there."""
+    return bool(row.get("pair"))
+
+
+def _is_page(row: Mapping[str, Any]) -> bool:
+    return row.get("status") == 200 and isinstance(row.get("url"), str)
+
+
+def _site_of(row: Mapping[str, Any]) -> str:
+    url = row.get("url")
+    return domain_or_host((split(url).host or "").lower()) if isinstance(url, str) else ""
+
+
+def _blocks(row: Mapping[str, Any]) -> list[Block] | None:
+    """Return the blocks of a row; of an older one its lines, of which it is not known where."""
+    blocks, lines = row.get("blocks"), row.get("lines")
+    if isinstance(blocks, str):
+        return from_hashed(blocks)
+    if blocks is not None:
+        raise ValueError(f"'blocks' must be text, not {blocks!r:.60}")
+    if lines is None:
+        return None
+    if not isinstance(lines, str) or not _OLD_LINES.fullmatch(lines):
+        raise ValueError("'lines' must be 8 characters of base64 a line")
+    return [Block("", line) for line in _OLD_LINE.findall(lines)]
+
+
+class _CommonLines:
+    """Per site, the lines that stand on most of its pages."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[set[str], Counter[str]]] = {}  # contents, and their lines
+        self._common: dict[str, frozenset[str]] = {}
+        self._held = 0
+
+    def add(self, site: str, row: Mapping[str, Any], blocks: list[Block]) -> None:
+        """Count the lines of a page, once a content: one page under many URLs is one page."""
+        name = str(row.get("bag_digest") or "")
+        if not (blocks and name) or self.is_decided(site):
+            return
+        if site not in self._counts and self._held > MAX_LINES:
+            return
+        contents, counts = self._counts.setdefault(site, (set(), Counter()))
+        if name in contents:
+            return
+        contents.add(name)
+        self._held -= len(counts)
+        counts.update({line for _, line in blocks})
+        self._held += len(counts)
+        if len(contents) == PAGES:
+            self._decide(site)
+
+    def is_decided(self, site: str) -> bool:
+        return site in self._common
+
+    def finish(self) -> None:
+        """Decide for the sites that have fewer than `PAGES` pages."""
+        for site in list(self._counts):
+            self._decide(site)
+
+    def _decide(self, site: str) -> None:
+        contents, counts = self._counts.pop(site)
+        pages = len(contents)
+        self._held -= len(counts)
+        self._common[site] = frozenset(
+            line for line, count in counts.items() if pages >= _FEW and count * 2 > pages
+        )
+
+    def of(self, site: str) -> frozenset[str]:
+        return self._common.get(site, frozenset())
+
+
+class _Twins:
+    """Classes of rows of one site that share a ``digest`` or a ``bag_digest``.
+
+    Equality is transitive: each digest points to one that it was seen with (disjoint sets).
+    """
+
+    def __init__(self) -> None:
+        self._parents: dict[int, int] = {}
+
+    def add(self, site: str, row: Mapping[str, Any]) -> None:
+        roots = {self._root(name) for name in self._digests(site, row)}
+        if len(roots) > 1 and len(self._parents) < MAX_NAMES:
+            parent = min(roots)
+            self._parents.update((root, parent) for root in roots if root != parent)
+
+    def of(self, site: str, row: Mapping[str, Any]) -> int | None:
+        return next((self._root(name) for name in self._digests(site, row)), None)
+
+    def _root(self, name: int) -> int:
+        parents, root = self._parents, name
+        while (parent := parents.get(root, root)) != root:
+            root = parent
+        while name != root:  # shorten the way for the next question
+            parents[name], name = root, parents[name]
+        return root
+
+    def _digests(self, site: str, row: Mapping[str, Any]) -> Iterator[int]:
+        for key in ("bag_digest", "digest"):
+            if name := row.get(key):
+                text = f"{site} {key} {name}".encode("utf-8", "surrogatepass")
+                yield int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+
+
+class _Restless:
+    """A site of which pages were fetched twice, and what changes by itself there."""
+
+    def __init__(self) -> None:
+        self.units = Units()
+        self.fetched_twice: set[str] = set()  #: URLs
+        self._last: dict[str, list[Block]] = {}  # fetches of these URLs
+        self._recent: deque[tuple[list[Block], str]] = deque(maxlen=_AROUND)
+        # Of each unit that tells the time, pages that have it: number, place, what they show.
+        self._times: defaultdict[Unit, list[tuple[int, str, object]]] = defaultdict(list)
+        self._noted = self._named = 0
+
+    def saw(self, url: str, blocks: list[Block]) -> None:
+        self.units.saw(blocks, url)
+        self._recent.append((blocks, place_of(blocks) or url))
+        if url in self.fetched_twice and len(self._last) < _MAX_KEPT:
+            self._last[url] = blocks
+
+    def learn(self, url: str, blocks: list[Block], *, is_late: bool) -> None:
+        before, family = self._last.get(url), family_of(url)
+        if before is None or self.units.pairs.total() + self.units.late > _MAX_PAIRS:
+            return
+        if is_late:
+            self.units.learn_late(family, before, blocks, self._tells_time)
+        else:
+            self.units.learn(family, before, blocks)
+        self._last[url] = blocks
+
+    def _tells_time(self, unit: Unit, value: tuple[str, ...]) -> bool:
+        shown = ((self.units.value(unit, page), place) for page, place in reversed(self._recent))
+        return tells_time(value, shown)
+
+    def note_times(self, url: str, blocks: list[Block] | None) -> None:
+        """Take note of what a page shows of the time, when all units are known."""
+        if blocks is None:
+            return
+        for unit in self.units.timed:
+            if value := self.units.value(unit, blocks):
+                place = place_of(blocks) or url
+                self._times[unit].append((self._noted, place, hash(value)))
+        self._noted += 1
+
+    def name(self, url: str, blocks: list[Block], common: Collection[str]) -> str | None:
+        family, number = family_of(url), self._named
+        self._named += 1
+        out = self.units.left_out(family) | self.units.aged(family)
+        timed = {unit for unit in self.units.timed if self._is_time(unit, number)}
+        return self.units.name(blocks, out | timed, common)
+
+    def _is_time(self, unit: Unit, number: int) -> bool:
+        """Whether pages that arrived beside one show the same value of a unit."""
+        times = self._times[unit]
+        at = bisect_left(times, (number,))
+        if at == len(times) or times[at][0] != number:
+            return False
+        _, place, value = times[at]
+        around = [*times[max(0, at - _AROUND) : at], *times[at + 1 : at + 1 + _AROUND]]
+        around.sort(key=lambda other: abs(other[0] - number))
+        shown = ((other, where) for _, where, other in around)
+        return count_beside(value, shown, place)[0] >= LEAST_BESIDE
+
+
+# --- reading a log more than once -----------------------------------------------------------------
+
+
+@contextmanager
+def contents_of(
+    head: list[tuple[int, str]], rest: Iterator[tuple[int, str]], log: Log
+) -> Iterator[tuple[Contents, Iterable[tuple[int, str]]]]:
+    """Give the contents of a log, and its lines for the last time that they are read.
+
+    Lines that cannot be read again, as those of standard input, are copied to a temporary file.
+    """
+    with TemporaryFile() as file:
+        copy = cast("BufferedReader", file)
+        for _, line in () if log.can_be_reopened else chain(head, rest):
+            copy.write(line.encode("utf-8", "surrogateescape") + b"\n")
+
+        def rows(mark: str) -> Iterator[dict[str, Any]]:
+            copy.seek(0)
+            reopened = open_log(log.path) if log.can_be_reopened else nullcontext(copy)
+            with reopened as stream:
+                found = numbered_lines(stream, _Deaf(crawl=log.crawl))
+                marked = (line for line in found if mark in line[1])
+                yield from (row for _, row in objects_in(marked, _Deaf()))
+
+        contents = Contents(rows)
+        copy.seek(0)
+        yield contents, chain(head, rest) if log.can_be_reopened else numbered_lines(copy, log)
+
+
+class _Deaf(Log):
+    """A log whose bad rows are passed over: they are reported when it is read the last time."""
+
+    def bad(self, line: int, reason: str) -> None:
+        """Do nothing."""
+
+
+def objects_in(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the object on each line; brackets and commas of an array are passed over."""
+    loads = json.loads
+    for number, line in lines:
+        try:
+            row = loads(line)
+        except RecursionError:
+            log.bad(number, "nested too deeply")
+            continue
+        except ValueError as error:
+            bare = line.strip("[], ")
+            if not bare:
+                continue
+            try:
+                row = loads(bare)
+            except (ValueError, RecursionError):
+                log.bad(number, f"no JSON object: {error}")
+                continue
+        if isinstance(row, dict):
+            yield number, row
+        elif row != []:
+            log.bad(number, f"a row must be an object, not {line[:40]!r}")

@@ -1,0 +1,376 @@
+"""Rules that bring a table along: values that name one thing, and numbers of one page."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+import simulator
+
+from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.learning import evaluate, mine, value_tables
+from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, slots_of
+from scrapy_urlnorm.learning.rules import joined
+from scrapy_urlnorm.logs import Observation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy_urlnorm.site_rules.operations import ValueAlias
+
+
+# --- Values that name one thing: one rule for a site, and a table of what its log shows
+
+HOST = "http://git.example"
+VIEWS = ("log", "show", "diff", "patch", "stats")
+#: How a page of a revision is written.
+FORMS = {
+    "a parameter": HOST + "/{p}?view={view}&rev={rev}",
+    "a segment": HOST + "/{p}/{view}/{rev}",
+    "a segment in front": HOST + "/{rev}/{view}?p={p}",
+}
+
+
+def page(url: str, content: str) -> Observation:
+    """Return a row of a page."""
+    return Observation(url, 200, content, mime="text/html")
+
+
+def revisions(
+    form: str = "a parameter", *, names: int = 12, of: str = "{p} {n}"
+) -> list[Observation]:
+    """Two projects, the same names of versions in both; *of* says what a revision is."""
+    rows = []
+    for p in ("core", "docs"):
+        for n in range(60):
+            told = [f"{n:x}a{n * 7:x}c{p[0]}"] + ([f"v{n}.0"] if n < names else [])
+            for view in VIEWS:
+                content = f"{view} " + of.format(p=p, n=n, view=view)
+                rows += [page(FORMS[form].format(p=p, view=view, rev=rev), content) for rev in told]
+    random.Random(form).shuffle(rows)
+    return rows
+
+
+def aliases(rules: list[SiteRule]) -> list[SiteRule]:
+    """Return the active rules of the kind."""
+    return [rule for rule in rules if rule.active and rule.kind == "value-alias"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_names_of_one_revision_are_learned(form: str, tmp_path: Path) -> None:
+    """No pair of names is on enough pages to be proven alone; all of them together are."""
+    rows = revisions(form)
+    known = [row for n, row in enumerate(rows) if n % 5]
+    rules = mine(known)
+    (rule,) = aliases(rules)
+    assert len(rule.within) == 1
+    save_site_rules(tmp_path / "rules.toml", rules)
+    loaded = load_site_rules(tmp_path / "rules.toml")
+    assert set(loaded) == set(rules)
+    result = evaluate(Normalizer("default", site_rules=loaded), rows)
+    assert result.found > 0.7
+    assert (result.false_merges, result.lost) == (0, 0)
+
+
+def test_what_the_log_does_not_show_twice_is_not_said() -> None:
+    """Of a pair that was met on one page nothing is known, and of others nothing at all."""
+    rows = revisions()
+    once = [page(f"{HOST}/core?view=log&rev={rev}", "log core 77") for rev in ("v77.0", "77aa")]
+    normalize = Normalizer("default", site_rules=mine([*rows, *once])).normalize
+    url = HOST + "/core?view=diff&rev="
+    assert normalize(url + "v77.0") != normalize(url + "77aa")
+    assert normalize(url + "v3.0") == normalize(url + "3a15cc")
+    assert normalize(url + "v3.0") != normalize(url + "v4.0")
+    docs = HOST + "/docs?view=diff&rev="
+    assert normalize(docs + "v3.0") == normalize(docs + "3a15cd")
+
+
+def candidates(rows: list[Observation], *names: str) -> list[ValueAlias]:
+    """Return what could be so of some slots, whatever other rules would say."""
+    numbers: dict[object, int] = {}
+    hasher, items = Hasher(), []
+    for row in rows:
+        slots = slots_of(row.url)
+        assert slots is not None
+        number = numbers.setdefault(row.content, len(numbers))
+        items.append(Item(slots, hasher.of(slots), Counter({number: 1}), number, row.url))
+    return list(value_tables.values([names], Corpus(items, hasher)))
+
+
+def test_a_slot_that_a_page_ignores_names_nothing() -> None:
+    """An article stands in every category, which says nothing about the categories."""
+    categories = ("cars", "boats", "trains", "planes")
+    rows = [page(f"{HOST}/{c}/{n}", f"article {n}") for n in range(60) for c in categories]
+    assert candidates(rows, "s0") == []
+    assert aliases(mine(rows)) == []
+    different = [page(f"{HOST}/{c}/{n}", f"{c[0]} {n}") for n in range(60) for c in categories]
+    same = [page(f"{HOST}/{c}/{n}", f"c {n}") for n in range(60) for c in ("carts", "corals")]
+    assert candidates([*different, *same], "s0")
+
+
+def test_values_that_differ_somewhere_are_not_joined_by_a_third() -> None:
+    """What is one with two others makes these no one thing: they were never seen to agree."""
+    rows = revisions()
+    shown = {
+        "one": ("log", "show"),
+        "two": ("diff", "patch"),
+        "tip": ("log", "show", "diff", "patch"),
+    }
+    for rev, views in shown.items():
+        rows += [page(f"{HOST}/core?view={view}&rev={rev}", f"{view} tip") for view in views]
+    (rule,) = candidates(rows, "q:rev")
+    assert sum("tip" in each for each in rule.values) == 1
+    rows += [page(f"{HOST}/core?view=stats&rev={rev}", f"stats {rev}") for rev in ("one", "two")]
+    (rule,) = candidates(rows, "q:rev")
+    assert len(rule.values) == 24
+    assert not any("tip" in each for each in rule.values)
+
+
+def test_names_that_agree_by_chance_teach_nothing() -> None:
+    """Small lists are the same in two orders, large ones are not."""
+    rng = random.Random(4)
+    rows = []
+    for n in range(150):
+        for order in ("name", "date", "size", "kind"):
+            same = rng.random() < 0.4 and order != "kind"
+            rows.append(page(f"{HOST}/d{n}?o={order}", f"{n}" if same else f"{n} {order}"))
+    assert aliases(mine(rows)) == []
+
+
+def test_pages_of_a_list_are_no_names() -> None:
+    """Behind the end of a list there is nothing, on whichever page of whichever list."""
+    rows = [
+        page(f"{HOST}/l{n}?view={view}&page={at}", f"{n} {view} {at if at < 3 else 'end'}")
+        for n in range(60)
+        for view in VIEWS
+        for at in range(1, 6)
+    ]
+    assert candidates(rows, "q:page") == []
+    assert aliases(mine(rows)) == []
+
+
+def test_a_kind_of_page_that_was_not_compared_is_left_alone() -> None:
+    """An archive has the name inside: it is not the same under another one."""
+    rows = revisions()
+    rows += [page(f"{HOST}/core?view=zip&rev={n:x}a{n * 7:x}cc&f=1", f"zip {n}") for n in range(9)]
+    rows += [page(f"{HOST}/core?view=zip&rev={n:x}&f=1", f"zip of {n}") for n in range(9, 20)]
+    normalize = Normalizer("default", site_rules=mine(rows)).normalize
+    url = HOST + "/core?view={}&rev={}&f=1"
+    assert normalize(url.format("zip", "v3.0")) != normalize(url.format("zip", "3a15cc"))
+
+
+def test_a_crawl_asks_for_more() -> None:
+    """The first names may be those of pages that are empty still."""
+    few, many = revisions(names=3), revisions()
+    assert aliases(mine(few))
+    assert aliases(mine(few, wary=True)) == []
+    assert aliases(mine(many, wary=True))
+
+
+def test_no_secret_comes_into_a_table() -> None:
+    """Of a parameter that gives access no value is written down; who else reads with one may."""
+    rows = revisions()
+    secret = [row._replace(url=row.url.replace("rev=", "access_token=s3cr3tT0ken")) for row in rows]
+    assert aliases(mine(secret)) == []
+    beside = [row._replace(url=row.url + "&access_token=s3cr3tT0ken") for row in rows]
+    found = aliases(mine(beside))
+    assert found
+    assert not any("token" in str(rule.operation.write()) for rule in found)
+
+
+def test_a_long_table_is_told_in_short() -> None:
+    """The reason of a merge names a rule, not a thousand revisions."""
+    values = [f"q:h=v{n} q:h={n:x}" for n in range(1000)]
+    long = SiteRule(site="git.example", kind="value-alias", slots="q:h", values=values)
+    assert "1000 in all" in str(long)
+    assert len(str(long)) < 200
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_half_of_a_simulated_site_teaches_nothing_wrong(seed: int) -> None:
+    """Some revisions have a name, some change nothing in a folder: only the first are one."""
+    known, unseen = simulator.halves(simulator.site("revisions", seed))
+    rules = mine(simulator.observations(known))
+    assert aliases(rules)
+    result = evaluate(Normalizer("default", site_rules=rules), simulator.observations(unseen))
+    assert (result.false_merges, result.lost) == (0, 0)
+
+
+# --- Which page holds number N: one rule for a site, and a table of what its log shows
+
+FORUM = "http://forum.example"
+#: How the URL of a post is written, and that of the first page of its topic.
+POSTS = {
+    "a parameter": (FORUM + "/topic/{t}?post={n}", FORUM + "/topic/{t}"),
+    "a number inside a value": (FORUM + "/?topic={t}.msg{n}", FORUM + "/?topic={t}.0"),
+    "a number inside a segment": (
+        FORUM + "/b/topic,{t}.msg{n}.html",
+        FORUM + "/b/topic,{t}.0.html",
+    ),
+}
+
+
+def board(form: str, *, seed: int = 1, odd: float = 0.0) -> list[Observation]:
+    """Topics of one to three pages; the numbers of their posts rise. Some posts are *odd*."""
+    rng = random.Random(f"{form} {seed}")
+    post, topic = POSTS[form]
+    rows, number = [], 1000
+    for t in range(1, 120):
+        rows.append(page(topic.format(t=t), f"topic {t}, 0"))
+        for at in range(rng.randint(3, 30)):
+            number += rng.randint(1, 9)
+            content = f"topic {t}, {at // 10}"
+            content = f"post {number}" if rng.random() < odd else content
+            rows.append(page(post.format(t=t, n=number), content))
+    rng.shuffle(rows)
+    return rows
+
+
+def ranges(rules: list[SiteRule]) -> list[SiteRule]:
+    """Return the active rules of the kind."""
+    return [rule for rule in rules if rule.active and rule.kind == "range-alias"]
+
+
+@pytest.mark.parametrize("form", POSTS)
+def test_which_page_holds_a_post_is_learned(form: str, tmp_path: Path) -> None:
+    """From half of the URLs most of the others are found, through a rule file, none wrongly."""
+    rows = board(form)
+    known, unseen = rows[::2], rows[1::2]
+    rules = mine(known)
+    assert {rule.operation.by is None for rule in ranges(rules)} == {True, False}
+    save_site_rules(tmp_path / "rules.toml", rules)
+    loaded = load_site_rules(tmp_path / "rules.toml")
+    assert set(loaded) == set(rules)
+    result = evaluate(Normalizer("default", site_rules=loaded), unseen)
+    assert result.found > 0.45
+    assert (result.false_merges, result.lost) == (0, 0)
+
+
+def test_nothing_is_said_of_posts_that_the_log_does_not_show() -> None:
+    """Beyond the last post seen, and between two pages, a post is itself."""
+    form = POSTS["a parameter"][0]
+    rows = [
+        page(form.format(t=t, n=100 * t + n), f"topic {t}, {n // 10}")
+        for t in range(1, 40)
+        for n in range(0, 30, 3)
+    ]
+    normalize = Normalizer("default", site_rules=mine(rows)).normalize
+    key = normalize(form.format(t=7, n=709))
+    assert [normalize(form.format(t=7, n=700 + n)) == key for n in (0, 5, 9, 10, 11, 12, 40)] == (
+        [True, True, True, False, False, False, False]
+    )
+
+
+@pytest.mark.parametrize("form", POSTS)
+def test_odd_posts_teach_nothing(form: str) -> None:
+    """Where one post in twenty has a page of its own, a post between two proves nothing."""
+    assert ranges(mine(board(form, odd=0.05))) == []
+
+
+def test_numbers_without_order_teach_nothing() -> None:
+    """Posts dealt out to pages at random stand between two of one page by chance only."""
+    rng = random.Random(5)
+    form = POSTS["a parameter"][0]
+    rows = [
+        page(form.format(t=t, n=n), f"topic {t}, {rng.randint(0, 2)}")
+        for t in range(80)
+        for n in rng.sample(range(1000), 12)
+    ]
+    assert ranges(mine(rows)) == []
+
+
+@pytest.mark.parametrize("share", [0.05, 0.015, 0.005])
+def test_an_empty_calendar_teaches_nothing(share: float) -> None:
+    """Days without an event stand between such days; the event that comes is a page of its own."""
+    rng = random.Random(3)
+    rows = [
+        page(
+            f"{FORUM}/cal?when={room}.{day}",
+            f"event {room} {day}" if rng.random() < share else f"nothing in {room}",
+        )
+        for room in range(40)
+        for day in range(100)
+    ]
+    rng.shuffle(rows)
+    assert ranges(mine(rows[::2])) == []
+
+
+def test_a_crawl_asks_for_more_numbers() -> None:
+    """Numbers that came in the order of their pages look as if each page went on."""
+    rows = board("a parameter")
+    urls = {f"{FORUM}/topic/{t}" for t in range(1, 8)}
+    some = [row for row in rows if row.url.partition("?")[0] in urls]
+    assert ranges(mine(some))
+    assert ranges(mine(some, wary=True)) == []
+    assert ranges(mine(rows, wary=True))
+
+
+def test_no_token_comes_into_a_table_of_pages() -> None:
+    """A topic that is read with a token is left out; its URLs stay themselves."""
+    rows = [
+        row._replace(url=row.url.replace("/topic/7?", "/topic/7?access_token=s3cr3tT0ken&"))
+        for row in board("a parameter")
+    ]
+    found = ranges(mine(rows))
+    assert found
+    assert not any("token" in str(rule.as_dict()) for rule in found)
+
+
+def rule(*table: str, by: str | None = "", support: int = 20) -> SiteRule:
+    """Return a rule with this table."""
+    return SiteRule(
+        site="forum.example", kind="range-alias", slots="q:post", by=by, ranges=table,
+        source="content", support=support,
+    )  # fmt: skip
+
+
+def test_a_longer_table_takes_the_place_of_a_shorter_one() -> None:
+    """What a table says and more is enough; what two say differently stays in force twice."""
+    old = rule("/t/1?post={} -20", "/t/2?post={} -9")
+    new = rule("/t/1?post={} -25", "/t/2?post={} -9", "/t/3?post={} -9")
+    assert joined([old], [new]) == [new]
+    other = rule("/t/1?post={} -19", "/t/2?post={} -9")
+    assert joined([old], [other]) == [old]
+    apart = rule("/t/1?post={} -19", "/t/2?post={} -99")
+    assert joined([old], [apart]) == [old, apart]
+    assert joined([old], [rule("/t/1?post={} 1-20", by=None)])[0] == old
+
+
+def test_a_refuted_table_does_not_come_back_longer() -> None:
+    """What an audit refuted is the hypothesis: another table of it needs as many witnesses."""
+    refuted = rule("/t/1?post={} -20")
+    new = rule("/t/1?post={} -19", "/t/2?post={} -9", support=30)
+    assert joined([], [new], {refuted.identity: 50}) == []
+    assert joined([], [new], {refuted.identity: 30}) == [new]
+
+
+def test_a_long_table_of_pages_is_told_in_short() -> None:
+    """The reason of a merge names a rule, not a thousand topics."""
+    long = rule(*(f"/t/{t}?post={{}} -20" for t in range(1000)))
+    assert "1000 in all" in str(long)
+    assert len(str(long)) < 200
+
+
+def changing() -> list[Observation]:
+    """``ref`` means nothing; but three pages of 150 of one section change at each fetch."""
+    rows = []
+    for n in range(300):
+        for ref in ("", f"?ref={n * 7 + 1}", f"?ref={n * 3 + 2}"):
+            own = ref if n % 100 == 1 else ""
+            rows.append(page(f"{FORUM}/{'ab'[n % 2]}/{n}{ref}", f"{n}{own}"))
+    return rows
+
+
+def test_a_parameter_that_means_nothing_is_no_number_of_a_page() -> None:
+    """Its values have no order: that a few pages change is not explained by one."""
+    assert ranges(mine(changing())) == []
+
+
+def test_a_rule_that_changing_pages_fence_off_is_shown_with_its_conflicts() -> None:
+    """Whether these pages change by themselves, a person may say who knows them."""
+    (proposed,) = mine(changing())
+    assert (proposed.status, proposed.kind, proposed.param) == ("proposed", "drop-param", ("ref",))
+    assert proposed.conflicts == 9
+    assert "9 differ" in proposed.note

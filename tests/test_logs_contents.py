@@ -1,0 +1,321 @@
+"""The contents of our own logs: common lines do not count, twins are one, what moves is left out."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy.http import HtmlResponse
+
+from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm.exceptions import LogFormatError
+from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.logs import contents as settle
+from scrapy_urlnorm.logs import read_log
+from scrapy_urlnorm.logs.page_identity import row_of
+
+HOST = "https://wiki.example"
+MENU = "<ul><li>Home</li><li>Recent changes</li><li>Random page</li></ul>"
+FOOTER = "<footer>About this wiki</footer>"
+
+
+def row(url, body, status=200, **more):
+    """A row as CrawlLog writes it."""
+    text = f"<title>Wiki</title>{body}"
+    response = HtmlResponse(url, body=text.encode(), headers={"Content-Type": "text/html"})
+    return {**row_of(response, url), "status": status, **more}
+
+
+def site(pages):
+    """A wiki whose pages all carry a menu and a footer."""
+    return [
+        row(f"{HOST}/page/{n}", f"{MENU}<p>This is page number {n}</p>{FOOTER}")
+        for n in range(pages)
+    ]
+
+
+def written(tmp_path, rows):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def contents(tmp_path, rows):
+    """Write a log, and read what content each URL has."""
+    return {seen.url: seen.content for seen in read_log(written(tmp_path, rows))}
+
+
+def piped(monkeypatch, rows):
+    """Read the same from standard input."""
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
+    return {seen.url: seen.content for seen in read_log("-")}
+
+
+PRINTABLE = row(f"{HOST}/page/3?printable=yes", "<p>This is page number 3</p>")
+
+
+@pytest.mark.parametrize("at", [0, 5, 30])
+def test_a_printable_view_is_the_same_content(tmp_path, at):
+    """Without menu and footer a page says what its printable view says, wherever the row stands."""
+    rows = site(30)
+    rows.insert(at, PRINTABLE)
+    seen = contents(tmp_path, rows)
+    assert seen[PRINTABLE["url"]] == seen[f"{HOST}/page/3"]
+    assert len(set(seen.values())) == 30
+
+
+def test_few_pages_decide_nothing(tmp_path):
+    """With a handful of pages nobody knows which lines belong to the site."""
+    assert len(set(contents(tmp_path, [*site(6), PRINTABLE]).values())) == 7
+
+
+def test_another_host_has_its_own_lines(tmp_path):
+    """What is furniture of one host may be the whole content of another."""
+    other = row("https://other.example/", f"{MENU}<p>This is page number 3</p>{FOOTER}")
+    seen = contents(tmp_path, [*site(30), PRINTABLE, other])
+    assert seen[other["url"]] != seen[PRINTABLE["url"]]
+
+
+def test_one_page_under_many_urls_is_not_the_site(tmp_path):
+    """Lines are counted once a content: a trap of sessions does not turn its page into furniture."""
+    trap = [row(f"{HOST}/search?sid={n}", f"{MENU}<p>No results</p>{FOOTER}") for n in range(100)]
+    seen = contents(tmp_path, [*site(30), *trap, row(f"{HOST}/x", "<p>No results</p>")])
+    assert seen[trap[0]["url"]] == seen[f"{HOST}/x"] == seen[trap[99]["url"]]
+    assert seen[trap[0]["url"]] not in {seen[f"{HOST}/page/{n}"] for n in range(30)}
+
+
+def test_pages_of_common_lines_alone_keep_them(tmp_path):
+    """Two pages without anything of their own are still two pages when their text differs."""
+    bare = [row(f"{HOST}/a", MENU), row(f"{HOST}/b", MENU + FOOTER)]
+    seen = contents(tmp_path, [*site(30), *bare])
+    assert seen[f"{HOST}/a"] != seen[f"{HOST}/b"]
+
+
+def test_one_word_still_counts(tmp_path):
+    """Pages that differ in one word of their own remain two."""
+    rows = [
+        *site(30),
+        row(f"{HOST}/a", MENU + "<p>red</p>"),
+        row(f"{HOST}/b", MENU + "<p>blue</p>"),
+    ]
+    seen = contents(tmp_path, rows)
+    assert seen[f"{HOST}/a"] != seen[f"{HOST}/b"]
+
+
+def test_lines_that_exclude_each_other_still_count(tmp_path):
+    """Half of all pages are red, the others blue: which of the two a page is remains content."""
+    rows = [
+        row(f"{HOST}/{colour}/{n}", f"{MENU}<p>{colour}</p><p>number {n}</p>{FOOTER}")
+        for n in range(20)
+        for colour in ("red", "blue")
+    ]
+    assert len(set(contents(tmp_path, rows).values())) == 40
+
+
+def test_order_of_lines_does_not_count(tmp_path):
+    """A listing in another order is one content here as well."""
+    rows = [row(f"{HOST}/?C=N", "<p>a<br>b<br>b"), row(f"{HOST}/?C=D", "<p>b<br>b<br>a")]
+    assert len(set(contents(tmp_path, rows).values())) == 1
+    rows = [row(f"{HOST}/?C=N", "<p>a<br>b<br>b"), row(f"{HOST}/?C=D", "<p>b<br>a")]
+    assert len(set(contents(tmp_path, rows).values())) == 2, "how often a line stands there does"
+
+
+def test_walls_of_a_host_are_one_content(tmp_path):
+    """What a login wall says around its form does not tell two of them apart."""
+    wall = "<h1>Log in</h1><input type=password><p>Topic {}"
+    rows = [row(f"{HOST}/t/{n}", wall.format(n)) for n in range(3)]
+    assert set(contents(tmp_path, rows).values()) == {"wall"}
+
+
+def test_errors_do_not_decide(tmp_path):
+    """Only pages say what most pages have: a thousand 404s do not make their text furniture."""
+    gone = [row(f"{HOST}/gone/{n}", f"<p>Gone</p><p>{n}</p>", status=404) for n in range(100)]
+    rows = [*gone, *site(12), row(f"{HOST}/a", "<p>Gone</p><p>x"), row(f"{HOST}/b", "<p>x")]
+    seen = contents(tmp_path, rows)
+    assert seen[f"{HOST}/a"] != seen[f"{HOST}/b"]
+
+
+def test_standard_input_is_read_twice_as_well(tmp_path, monkeypatch):
+    """A log that is piped gives the contents that its file gives."""
+    rows = [*site(30), PRINTABLE]
+    assert piped(monkeypatch, rows) == contents(tmp_path, rows)
+
+
+def test_memory_is_bounded(tmp_path, monkeypatch):
+    """Hosts beyond the bound keep all their lines instead of filling the memory."""
+    monkeypatch.setattr(settle, "MAX_LINES", 3)
+    first = row("https://first.example/", "<p>a<br>b<br>c<br>d")
+    seen = contents(tmp_path, [first, *site(30), PRINTABLE])
+    assert seen[PRINTABLE["url"]] != seen[f"{HOST}/page/3"]
+
+
+def test_a_host_that_is_done_makes_room_for_the_next(tmp_path, monkeypatch):
+    """Lines are held once each, and only until enough pages of their host were counted."""
+    monkeypatch.setattr(settle, "MAX_LINES", 60)
+    monkeypatch.setattr(settle, "PAGES", 30)
+    first = [{**r, "url": r["url"].replace("wiki", "first")} for r in site(30) * 2]
+    seen = contents(tmp_path, [*first, *site(30), PRINTABLE])
+    assert seen[PRINTABLE["url"]] == seen[f"{HOST}/page/3"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [(3, "8 characters"), ("AAAA", "8 characters"), ("!" * 8, "8 characters"), ("é" * 8, "base64")],
+)
+def test_damaged_lines_are_a_bad_row(tmp_path, lines, reason):
+    """A row whose lines cannot be read is named once, by the pass that gives the rows."""
+    path = written(tmp_path, [*site(2), {**PRINTABLE, "blocks": None, "lines": lines}, *site(1)])
+    with pytest.raises(LogFormatError, match=f"line 3: .*{reason}"):
+        list(read_log(path))
+    reader = read_log(path, skip_bad=True)
+    assert len(list(reader)) == 3
+    assert reader.skipped == 1
+
+
+def test_rows_of_files_are_named_by_their_bytes(tmp_path):
+    """What is no HTML carries no lines, and its digest is its content."""
+    image = {"url": f"{HOST}/a.png", "status": 200, "mime": "image/png", "digest": "7"}
+    assert contents(tmp_path, [image, *site(2)])[image["url"]] == "7"
+
+
+def manual(host, book, n):
+    """A page of documentation: each book has a menu of its own."""
+    menu = "".join(f"<li>{book} chapter {c}</li>" for c in range(5))
+    return row(f"http://{host}/{book}/{n}", f"<ul>{menu}</ul><p>{book} section {n}</p>")
+
+
+def mirrored():
+    """Of a mirror mostly one book was fetched, of the original mostly another."""
+    fetched = (("docs.test", 40, 90), ("www.docs.test", 40, 5))
+    return [
+        manual(host, book, n)
+        for host, *sizes in fetched
+        for book, size in zip("cd", sizes, strict=True)
+        for n in range(size)
+    ]
+
+
+def test_mining_and_measuring_see_the_mirror(tmp_path):
+    """The rule for the mirror is learned for all of it, and found to find every copy."""
+    path = written(tmp_path, mirrored())
+    rules = [rule for rule in mine(read_log(path)) if rule.active]
+    assert [rule.support for rule in rules] == [45]
+    measured = evaluate(Normalizer(site_rules=rules), read_log(path))
+    assert (measured.redundant, measured.found, measured.false_merges) == (45, 1.0, 0)
+
+
+def test_equal_bytes_on_two_sites_have_nothing_to_do_with_each_other(tmp_path):
+    """What is common on one site leaves the names of another alone."""
+    body = f"{MENU}<p>This is page number 3</p>{FOOTER}"
+    rows = [row("https://other.example/", body), row("https://other.example/2", f"{body} ")]
+    assert rows[0]["digest"] != rows[1]["digest"]
+    for order in (rows, rows[::-1]):
+        seen = contents(tmp_path, [*site(30), *order])
+        assert seen[rows[0]["url"]] == seen[rows[1]["url"]] != seen[f"{HOST}/page/3"]
+
+
+NAMES = st.sampled_from("abcdef")
+
+
+@given(st.lists(st.tuples(NAMES, NAMES, st.text("AB", max_size=2)), max_size=12))
+def test_equal_digests_are_equal_contents(rows):
+    """Whatever the lines, one digest in common is enough, also by way of a third row."""
+    named = [
+        {"url": HOST, "status": 200, "digest": d, "bag_digest": b, "lines": lines * 8}
+        for d, b, lines in rows
+    ]
+    contents = settle.Contents(lambda mark: named if not mark else [])
+    for one, name in [(one, contents.of(one)) for one in named]:
+        for other in named:
+            if one["digest"] == other["digest"] or one["bag_digest"] == other["bag_digest"]:
+                assert contents.of(other) == name
+
+
+def test_the_names_that_are_remembered_are_bounded(tmp_path, monkeypatch):
+    """Beyond the bound rows are compared by their lines, and known twins stay twins."""
+    body = "<p>Permalink: https://wiki.example/p/{}</p><p>Text {}</p>"
+    rows = [
+        row(f"https://{www}wiki.example/p/{n}", body.format(n, n))
+        for n in (7, 8)
+        for www in ("", "www.")
+    ]
+    monkeypatch.setattr(settle, "MAX_NAMES", 2)
+    first, second, third, fourth = contents(tmp_path, rows).values()
+    assert first == second
+    assert third != fourth
+
+
+# --- logs with pairs ------------------------------------------------------------------------------
+
+
+def moving(n, visit, menu=MENU):
+    """A page whose box and footer are others at each fetch."""
+    box = f"<div class=ad>{hex(7919 * visit)[2:]} {hex(104729 * visit)[2:]} offer</div>"
+    return (
+        f"<title>Item {n}</title>{menu}<h1>Item {n}</h1><p>It is {'very ' * n}good</p>{box}"
+        f"<footer>Seen {visit * 37} times</footer>"
+    )
+
+
+def restless(pages, *, pairs, menus=(MENU, MENU)):
+    """Each page under two URLs; *pairs* of them were fetched twice."""
+    rows, visits = [], iter(range(1, 10**6))
+    for n in range(pages):
+        for query, menu in zip(("", "?ref=top"), menus, strict=True):
+            url = f"{HOST}/item/{n}{query}"
+            rows.append(row(url, moving(n, next(visits), menu)))
+            if n < pairs:
+                rows.append(row(url, moving(n, next(visits), menu), pair="at once"))
+    return rows
+
+
+@pytest.mark.parametrize("menu", [MENU, ""])
+def test_what_pairs_show_to_move_does_not_count(tmp_path, menu):
+    """Second fetches are no rows of their own, and tell what of all pages is left out.
+
+    Common lines are, too: one of the two URLs of each page may be a printable view.
+    """
+    rows = [row(f"{HOST}/about/{n}", f"{MENU}<p>All about {n}") for n in range(30)]
+    seen = contents(tmp_path, [*rows, *restless(30, pairs=4, menus=(MENU, menu))])
+    seen = {url: content for url, content in seen.items() if "about" not in url}
+    assert len(seen) == 60
+    assert len(set(seen.values())) == 30
+    assert all(seen[url] == seen[f"{url}?ref=top"] for url in seen if "?" not in url)
+
+
+def test_without_pairs_every_page_is_another(tmp_path):
+    assert len(set(contents(tmp_path, restless(30, pairs=0)).values())) == 60
+
+
+def test_what_holds_still_in_pairs_is_content(tmp_path):
+    rows = restless(30, pairs=4)
+    price = "<p class=price>{} EUR</p>"
+    rows += [row(f"{HOST}/item/40?c={c}", moving(40, 500 + c) + price.format(c)) for c in (1, 2)]
+    seen = contents(tmp_path, rows)
+    assert seen[f"{HOST}/item/40?c=1"] != seen[f"{HOST}/item/40?c=2"]
+
+
+def test_what_tells_the_time_is_left_out_beside_its_neighbours(tmp_path, monkeypatch):
+    """The news are the same on all pages at a time; a page of news is what it says."""
+    rows = []
+    for n in range(120):
+        news = f"<div class=news>{'abcdefgh'[n // 15]} {'stuvwxyz'[n // 15]} happened</div>"
+        text = f"<h1>Item {n % 60}</h1><p>It is {'very ' * (n % 60)}good</p>"
+        rows.append(row(f"{HOST}/item/{n % 60}{'?ref=top' * (n >= 60)}", f"{text}{news}"))
+        if n in (40, 64, 102):
+            again = f"<h1>Item {n - 40}</h1><p>It is {'very ' * (n - 40)}good</p>{news}"
+            rows += [row(f"{HOST}/item/{n - 40}", again, pair="late")]
+    told = "<h1>News</h1><p>What there was to be told of the village</p>"
+    texts = [f"{told}<div class=news>{n} {n * n} happened</div>" for n in range(4)]
+    rows += [row(f"{HOST}/news/{n}", text) for n, text in enumerate(texts)]
+    seen = contents(tmp_path, rows)
+    assert piped(monkeypatch, rows) == seen
+    items = [url for url in seen if "/item/" in url and "?" not in url]
+    assert sum(seen[url] == seen[f"{url}?ref=top"] for url in items) >= 55
+    assert len({seen[url] for url in items}) == 60
+    assert len({seen[f"{HOST}/news/{n}"] for n in range(4)}) == 4

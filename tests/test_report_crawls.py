@@ -1,0 +1,242 @@
+"""The report of one crawl among others: one log of several crawls, resumed, killed, side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from itertools import accumulate
+
+import pytest
+import scrapy
+from loopback import HERE, Site, crawl, page
+from lxml.html import document_fromstring
+
+from scrapy_urlnorm.report.figures import STOCK, from_crawl, rows_of
+from scrapy_urlnorm.report.filtered import open_job
+
+HOST = "http://shop.test"
+HOME = f"{HOST}/"
+ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
+
+
+def shop(url):
+    """A chain of 20 pages, each with a tracked twin of the next one."""
+    number = int(re.sub(r"\D", "", url.partition("?")[0].removeprefix(HOST)) or 0)
+    links = [f"/{number + 1}", f"/{number + 1}?utm_source=x"] if number < 20 else []
+    return page(f"page {number}", *links)
+
+
+def answers(path):
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r"got ([\d,]+) answers?, and spared ([\d,]+) requests?", text)
+    return tuple(int(number.replace(",", "")) for number in found.groups())
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.jsonl.gz"])
+def test_a_second_crawl_counts_its_own_rows(tmp_path, name):
+    report, log = tmp_path / "report.html", tmp_path / name
+    settings = {**ADDON, "URLNORM_REPORT": str(report), "URLNORM_CRAWL_LOG": str(log)}
+    for start in (HOME, f"{HOST}/11"):
+        with Site(shop) as site:
+            crawl(site, [start], settings)
+        assert answers(report)[0] == len(site.requests)
+    assert answers(report) == (10, 9)
+
+
+def test_second_fetches_are_told_apart(tmp_path):
+    """Answers and pages that were fetched again are together what the server sent."""
+    report = tmp_path / "report.html"
+
+    def many(url):
+        number = url.removeprefix(f"{HOST}/")
+        return page(f"page {number}", *(map(str, range(60)) if not number else ()))
+
+    with Site(many) as site:
+        crawl(site, [HOME], {**ADDON, "URLNORM_REPORT": str(report)})
+    again = re.search(r"fetched (\d+) pages again", report.read_text(encoding="utf-8"))
+    assert answers(report)[0] == 61
+    assert answers(report)[0] + int(again[1]) == len(site.requests)
+
+
+@pytest.mark.parametrize("logs", [["one.jsonl", "one.jsonl"], ["one.jsonl", "two.jsonl.gz"], []])
+def test_a_resumed_crawl_counts_all_of_its_runs(run, tmp_path, logs):
+    """Whether they write one log, two, or only what the report needs; another crawl is not theirs."""
+    report = tmp_path / "report.html"
+    settings = {**ADDON, "URLNORM_REPORT": str(report)}
+    if logs:
+        with Site(shop) as other:
+            crawl(other, [HOME], {**settings, "URLNORM_CRAWL_LOG": str(tmp_path / logs[0])})
+    settings["JOBDIR"] = str(tmp_path / "job")
+    seen = 0
+    for at in range(2):
+        if logs:
+            settings["URLNORM_CRAWL_LOG"] = str(tmp_path / logs[at])
+        with Site(shop) as site:
+            crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 0 if at else 6})
+        seen += len(site.requests)
+        assert answers(report)[0] == seen
+    assert seen >= 21
+    done = run("report", "-o", report, tmp_path / "job", *(tmp_path / log for log in {*logs}))
+    assert "wrote " in done.err
+    assert answers(report)[0] == seen
+
+
+def catalogue(url):
+    """A page with links to 30 others under three spellings each, and a chain of 20."""
+    path = url.removeprefix(HOST).partition("?")[0]
+    if path == "/":
+        return page(
+            "home",
+            *(f"/a{n}{q}" for n in range(30) for q in ("", "?utm_source=a", "?gclid=b")),
+            "/1",
+        )
+    return shop(url) if path[1:].isdigit() else page(f"article {path[2:]}", "/")
+
+
+def test_the_estimate_of_stock_scrapy_is_near_to_it(tmp_path):
+    """It ends where stock Scrapy ends, never falls, and is seldom far from it before."""
+    settings = {**ADDON, "JOBDIR": str(tmp_path)}
+    with Site(catalogue) as stock:
+        crawl(stock, [HOME], {"CONCURRENT_REQUESTS": 1})
+    with Site(catalogue) as site:
+        crawl(site, [HOME], settings)
+    with open_job(tmp_path) as job:
+        course = from_crawl(rows_of(job), job, title="").course
+    points = course[STOCK]
+    assert points == sorted(points)
+    assert [number for _, number in points] == sorted(number for _, number in points)
+    pages = list(accumulate(map(first_time(), stock.requests)))
+    assert points[-1] == pytest.approx((len(pages), pages[-1]), abs=8)
+    known = dict(points)
+    off = [abs(known[at] - number) for at, number in enumerate(pages, 1) if at in known]
+    assert sum(off) / len(off) < pages[-1] / 6
+
+
+def first_time():
+    seen = set()
+    return lambda url: not (url.partition("?")[0] in seen or seen.add(url.partition("?")[0]))
+
+
+def with_tests():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), *sys.path]))}
+
+
+PROCESS = """
+import json, os, signal, sys
+from scrapy.crawler import AsyncCrawlerProcess
+from loopback import Follow
+
+jobs = json.loads(sys.argv[1])
+process = AsyncCrawlerProcess({"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False})
+for name, url, settings in jobs:
+    process.crawl(type(name, (Follow,), {"name": name, "custom_settings": settings}), urls=[url])
+process.start()
+"""
+
+
+def together(site, *jobs, **settings):
+    """Run spiders in one process; each of *jobs* is its name, where it starts and its settings."""
+    proxy = {"LOOPBACK_PROXY": site.proxy, "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740}}
+    jobs = [(name, url, {**ADDON, **proxy, **settings, **own}) for name, url, own in jobs]
+    command = [sys.executable, "-c", PROCESS, json.dumps(jobs)]
+    return subprocess.run(command, env=with_tests(), check=True)
+
+
+def test_two_spiders_in_one_process_count_their_own_rows(tmp_path):
+    """Also where both write one log, row by row."""
+    with Site(shop) as site:
+        together(
+            site,
+            *(("a", HOME, {}), ("b", HOME.replace("shop", "other"), {})),
+            URLNORM_CRAWL_LOG=str(tmp_path / "log.jsonl"),
+            URLNORM_REPORT=str(tmp_path / "%(name)s.html"),
+        )
+    seen = [sum(f"//{host}." in url for url in site.requests) for host in ("shop", "other")]
+    assert [answers(tmp_path / f"{name}.html")[0] for name in "ab"] == seen
+    assert min(seen) >= 1
+
+
+def about(path):
+    """The line of a report about when and how its crawl ran: the texts by term."""
+    (place,) = document_fromstring(path.read_text(encoding="utf-8")).xpath("//*[@class='about']")
+    return {each.findtext("dt"): each.findtext("dd") for each in place.iter("div")}
+
+
+def test_the_report_says_when_and_how_the_crawl_ran(tmp_path):
+    """Two reports of one spider can be told apart; no password of a store is in them."""
+    report = tmp_path / "report.html"
+    settings = {
+        **ADDON,
+        "URLNORM_REPORT": str(report),
+        "URLNORM_STORE": f"sqlite:{tmp_path / 'password=hunter2.sqlite'}",
+        "URLNORM_PROFILE": "aggressive",
+        "URLNORM_LEARN": "redirects",
+    }
+    for run in range(2):
+        with Site(shop) as site:
+            crawl(site, [f"{HOST}/{run}"], settings)
+        said = about(report)
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC( to .*)?", said["Crawled"])
+        assert re.fullmatch(r"\d+ seconds?" + " in 2 runs" * run, said["Duration"])
+        assert said["Scrapy"] == scrapy.__version__
+        assert said["Profile"] == "aggressive"
+        assert said["Settings"] == "URLNORM_LEARN = 'redirects', URLNORM_STORE = 'sqlite'"
+        assert "hunter2" not in report.read_text(encoding="utf-8")
+
+
+def test_paths_have_the_placeholders_of_feeds(tmp_path):
+    """Name, time and what else the spider has; a percent sign is written twice."""
+    settings = {
+        "URLNORM_REPORT": str(tmp_path / "%(name)s" / "%(section)s at %(time)s 100%%.html"),
+        "URLNORM_CRAWL_LOG": str(tmp_path / "%(name)s" / "%(section)s at %(time)s 100%%.jsonl"),
+    }
+    with Site(shop) as site:
+        crawl(site, [HOME], {**ADDON, **settings}, section="shoes")
+    [report], [log] = (list(tmp_path.glob(f"follow/s*.{kind}")) for kind in ("html", "jsonl"))
+    assert re.fullmatch(r"shoes at \d{4}-\d\d-\d\dT\d\d-\d\d-\d\d 100%", report.stem)
+    assert answers(report)[0] == len(site.requests) == len(log.read_text().splitlines())
+
+
+@pytest.mark.parametrize("setting", ["URLNORM_REPORT", "URLNORM_CRAWL_LOG"])
+@pytest.mark.parametrize("path", ["%(nam)s.html", "100%.html", "%d"])
+def test_a_placeholder_that_there_is_not_is_named(tmp_path, setting, path):
+    """Before the crawl begins."""
+    with Site(shop) as site:
+        result = crawl(site, [HOME], {**ADDON, setting: path})
+    assert site.requests == []
+    assert f"ConfigError: {setting} = {path!r} (" in result.error
+    assert "; accepted: a path that can be written; %(name)s" in result.error
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+@pytest.mark.parametrize("jobdir", [False, True])
+def test_a_crawl_after_one_that_was_killed(tmp_path, jobdir):
+    """What the killed one wrote counts with the job directory of both, and else not."""
+    report, log = tmp_path / "report.html", tmp_path / "log.jsonl"
+    settings = {"URLNORM_REPORT": str(report), "URLNORM_CRAWL_LOG": str(log)}
+    if jobdir:
+        settings["JOBDIR"] = str(tmp_path / "job")
+    killed = []
+
+    def answer(url):
+        killed.append(url)
+        if len(killed) == 12:
+            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        return shop(url)
+
+    script = f"import os; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))" + PROCESS
+    with Site(answer) as site:
+        proxy = {"LOOPBACK_PROXY": site.proxy, "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740}}
+        jobs = json.dumps([("killed", HOME, {**ADDON, **proxy, **settings})])
+        command = [sys.executable, "-c", script, jobs]
+        done = subprocess.run(command, env=with_tests(), check=False)
+    assert done.returncode == -signal.SIGKILL
+    written = len(log.read_text().splitlines())
+    assert written >= 10
+    with Site(shop) as site:
+        crawl(site, [HOME], {**ADDON, **settings})
+    assert answers(report)[0] == len(site.requests) + (written if jobdir else 0)
