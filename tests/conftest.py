@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,9 +47,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _crawling_process() -> Iterator[None]:
-    """The process that runs the crawls of ``loopback.crawl`` ends with the session."""
+    """What crawls have started ends with the session: the process of ``loopback.crawl``, a loop."""
     yield
     stop_worker()
+    reactor = sys.modules.get("twisted.internet.reactor")
+    loop = getattr(reactor, "_asyncioEventloop", None)
+    if loop is not None:  # a test that needs a reactor installed one, and nothing closes its loop
+        loop.close()
 
 
 @pytest.fixture

@@ -28,12 +28,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 import scrapy
 
 HERE = Path(__file__).resolve().parent
@@ -69,6 +70,14 @@ class Reply:
 
 
 Answer = Callable[[str], Reply]
+
+
+def mostly_long(values: Iterable[Any], *, of: int) -> list[Any]:
+    """Parameters of a test: one in *of* runs always, the others with ``--long``."""
+    return [
+        pytest.param(value, marks=pytest.mark.long) if number % of else value
+        for number, value in enumerate(values)
+    ]
 
 
 def page(name: str, *links: str, canonical: str | None = None) -> Reply:
@@ -397,9 +406,21 @@ async def _serve() -> None:
         print(json.dumps(result, default=str), flush=True)
 
 
+def _mine_at_once() -> None:
+    """The miner answers before the next page, so what a crawl learns is not left to the machine.
+
+    Crawls in processes of their own (examples, kills) have a miner in another process.
+    """
+    from scrapy_urlnorm.crawl.online import learner, mining
+
+    mining.Worker.mine = mining.Worker.mine_at_once  # type: ignore[method-assign]
+    mining.ADVANCE = learner.SLICE_SECONDS = 1e9
+
+
 def _main() -> None:
     from scrapy.utils.reactor import install_reactor
 
+    _mine_at_once()
     logging.root.setLevel(logging.DEBUG)
     for noisy in ("asyncio", "filelock"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

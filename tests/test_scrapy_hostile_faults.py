@@ -11,7 +11,7 @@ import pytest
 from hostile_base import visit
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from hostile_ways import ContradictedLate, Honest
-from loopback import Reply, Site
+from loopback import Reply, Site, mostly_long
 from redis_server import RedisServer
 
 OFF = {"URLNORM_LEARN": "off"}
@@ -131,7 +131,7 @@ def test_suppressed_requests_that_are_damaged_are_reported(killed, tmp_path):
     assert not [url for url in site.requests if "tes\xf4" in url]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mostly_long(range(4), of=4))
 def test_random_damage_ends_clearly_or_loses_nothing(killed, tmp_path, seed):
     """Bytes of the queue's file are overwritten: the run says so, or has every page."""
     runs, site, _ = killed
@@ -144,7 +144,7 @@ def test_random_damage_ends_clearly_or_loses_nothing(killed, tmp_path, seed):
     ends_clearly_or_has_all(runs, site, tmp_path)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("share", mostly_long([0.5, 0.2, 0.9], of=3))
 def test_a_file_cut_short_ends_clearly_or_loses_nothing(killed, tmp_path, share):
     """The queue's file was copied in part: the run says so, or has every page."""
     runs, site, _ = killed
@@ -168,7 +168,7 @@ def ends_clearly_or_has_all(runs, site, tmp_path):
         assert str(runs.job) in "".join(said) or "request" in "".join(said)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "binary", "deep"])
+@pytest.mark.parametrize("damage", mostly_long(["cut", "empty", "flipped", "binary", "deep"], of=3))
 def test_damaged_rules_end_clearly_or_lose_nothing(killed, tmp_path, damage):
     """The file of learned rules is torn: the run says so; without the file it has every page."""
     runs, site, _ = killed
@@ -237,7 +237,7 @@ class Forged(Honest):
 
 
 @pytest.mark.parametrize("when", ["before", "in the middle"])
-@pytest.mark.parametrize("note", NOTES)
+@pytest.mark.parametrize("note", mostly_long(NOTES, of=4))
 def test_a_forged_note_changes_nothing(note, when, tmp_path):
     """What another client left in Redis cannot be read: no page is lost, no error is raised."""
     redis = pytest.importorskip("redis")

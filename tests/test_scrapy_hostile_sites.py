@@ -11,7 +11,7 @@ import hostile_ways
 import pytest
 from hostile_base import AT_ONCE, IN_ORDER, RETRYING, SECTIONS, WWW, Hostile, named, visit
 from hostile_spiders import Links
-from loopback import Site, crawl, page, redirect
+from loopback import Site, crawl, mostly_long, page, redirect
 from scrapy.exceptions import CloseSpider
 
 OFF = {"URLNORM_LEARN": "off"}
@@ -121,7 +121,7 @@ def loggers(result):
     return {line.split()[1] for line in serious(result)}
 
 
-@pytest.mark.parametrize("name", SITES)
+@pytest.mark.parametrize("name", mostly_long(SITES, of=5))
 def test_no_page_is_lost(name, tmp_path):
     """One request after the other: twins first, then their pages."""
     assert faults(name, tmp_path) == []

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from hostile_base import article
-from loopback import Follow, Reply, Site, crawl, page, redirect
+from loopback import Follow, Reply, Site, crawl, mostly_long, page, redirect
 from scrapy import Request
 
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -257,7 +257,7 @@ def test_a_damaged_file_of_learned_rules_stops_the_start(tmp_path):
     assert path.read_text() == "[[rule]]\nsite = 7\n"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mostly_long(range(12), of=4))
 def test_random_sites_lose_no_page_to_learning(seed):
     """Sites with habits, and sections in which they do not hold: every page is fetched."""
     rng = random.Random(seed)

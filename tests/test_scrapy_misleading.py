@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from loopback import Site, crawl
+from loopback import Site, crawl, mostly_long
 from misleading_sites import (
     SITES,
     BehindOneDoor,
@@ -20,7 +20,7 @@ SPIDER = "test_online_closing.Seen"
 
 def visit(shop, **settings):
     with Site(shop) as site:
-        return crawl(site, [HOME], {**ADDON, "DOWNLOAD_DELAY": 0.004, **settings}, spider=SPIDER)
+        return crawl(site, [HOME], {**ADDON, **settings}, spider=SPIDER)
 
 
 #: Sites of which a few pages are like none of their kind: each crawl says how many it may have missed.
@@ -33,7 +33,7 @@ LATE = [
 
 
 @pytest.mark.parametrize("late", LATE)
-@pytest.mark.parametrize("kind", SITES)
+@pytest.mark.parametrize("kind", mostly_long(SITES, of=4))
 def test_no_page_is_lost(kind, late):
     result = visit(kind(1, late=late))
     lost = kind(1, late=late).contents() - set(result.pages)
@@ -49,9 +49,15 @@ def test_the_one_page_that_no_sample_finds_is_sent_last(late):
 
 
 def test_a_login_page_at_each_address_is_fetched_a_few_times():
-    """Of 330 requests for it; the first of a kind and some more are audits."""
+    """The first of a kind and some more are audits; what is held in the end is saved.
+
+    How many that is of 330 requests for it hangs on how early the rules come: a crawl that would end
+    with more held than fetched sends some of them after all.
+    """
     result = visit(Doors(1, late=False))
-    assert result.stats["urlnorm/saved"] > 60
+    assert result.stats["urlnorm/learned/rules"] == 3
+    assert result.stats["urlnorm/learned/audits"] == result.stats["urlnorm/learned/audits_agreed"]
+    assert result.stats["urlnorm/saved"] > 20
 
 
 def test_a_redirect_to_a_login_page_is_followed_a_few_times():

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from loopback import Asked, Follow, Reply, Site, crawl
+from loopback import Asked, Follow, Reply, Site, crawl, mostly_long
 from moving_sites import HOME, MISLEADING, MOVING, Advertised, AllAtOnce, Shop
 
 from scrapy_urlnorm import Normalizer
@@ -41,18 +41,18 @@ def visit(shop, urls=(HOME,), meta=None, **settings):
     return result, site
 
 
-@pytest.mark.parametrize("kind", MOVING)
+@pytest.mark.parametrize("kind", mostly_long(MOVING, of=6))
 def test_pages_that_move_are_learned_from(kind):
-    """Some of what is redundant is not fetched: how much depends on when the miner is ready."""
+    """Some of what is redundant is not fetched."""
     shop = kind(120)
-    result, site = visit(shop, DOWNLOAD_DELAY=0.02)
+    result, site = visit(shop)
     assert set(result.pages) == shop.contents()
     everything = len(shop.urls()) * len(shop.queries()) + 1
     assert len(site.requests) < everything - 12
 
 
 @pytest.mark.parametrize("kind", MISLEADING)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", mostly_long([1, 2, 3], of=3))
 def test_sites_that_mislead_lose_nothing(kind, seed):
     """What holds still in some pages only is content there."""
     shop = kind(90, seed)
@@ -88,7 +88,7 @@ def test_the_summary_says_what_moves():
     assert "div.ad/p: another text at each fetch" in said or "p: another text at each fetch" in said
 
 
-@pytest.mark.parametrize("kind", [Shop, AllAtOnce, Advertised])
+@pytest.mark.parametrize("kind", mostly_long([AllAtOnce, Advertised, Shop], of=3))
 def test_the_log_of_a_crawl_teaches_what_moves(tmp_path, kind):
     """With its pairs in it, the log of a site that moves teaches what that of a still one does."""
     shop, path = kind(150), str(tmp_path / "crawl.jsonl.gz")

@@ -100,6 +100,7 @@ def test_four_crawlers_fetch_every_page_once(scheduler, tmp_path):
     assert sum(count > 1 for count in received) > 1
 
 
+@pytest.mark.long
 def test_with_our_scheduler_nothing_is_missing_that_a_killed_crawler_had(tmp_path):
     times, logs = crawl(OURS, tmp_path, killed=1, held=FROM_ALL)
     assert set(times) == PAGES
