@@ -34,7 +34,9 @@ def run(session: nox.Session, names: list[str], *options: str) -> None:
     """Run the tests, and print what they ran with."""
     session.run("python", "-c", VERSIONS)
     files = [f"tests/{name}.py" for name in names]
-    session.run("python", "-m", "pytest", "-q", *options, *files, *session.posargs)
+    python = str(Path(session.bin, "python"))
+    tests = (python, "-m", "pytest", "-q", *files)
+    session.run(python, ".ci/tests.py", python, *tests, env={"PYTEST_ADDOPTS": " ".join(options)})
 
 
 VERSIONS = """
