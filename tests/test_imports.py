@@ -40,7 +40,7 @@ FLOORS = (
 #: Within crawl/, the same: what stands above may import what stands below.
 CRAWL_FLOORS = (
     ("addon", "command"),
-    ("middleware", "probe"),
+    ("middleware",),
     ("shared_scheduler",),
     ("scheduler",),
     ("online",),

@@ -1,4 +1,4 @@
-"""What robots.txt says is tried on the pages that arrive, also where contents teach nothing else."""
+"""What robots.txt says, or a rule file proposes, is tried on the pages that arrive, in every mode."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from twisted.internet import defer
 
 from scrapy_urlnorm.crawl.online import learner, mining
 from scrapy_urlnorm.learning.mined import mined
+from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
 
 LINE = b"Clean-param: ref&pos /a/\n"
 
@@ -23,8 +24,8 @@ def begin(monkeypatch):
     monkeypatch.setattr(mining, "deferToThread", lambda _, job: defer.succeed(mined(job)))
     crawls = []
 
-    def begin(learn="redirects"):
-        crawls.append(Parts(URLNORM_LEARN=learn))
+    def begin(learn="redirects", **settings):
+        crawls.append(Parts(URLNORM_LEARN=learn, **settings))
         return crawls[-1]
 
     yield begin
@@ -140,3 +141,32 @@ def test_candidates_are_bounded(begin, monkeypatch):
     for number, base in enumerate(bases):
         see_twins(parts, base, count=5, first=10 * number)
     assert [rule.site for rule in parts.learner.rules] == ["shop.test"]
+
+
+@pytest.fixture
+def proposed(tmp_path):
+    """The settings of a crawl whose rule file proposes to drop a parameter."""
+    rule = SiteRule(site="*.shop.test", kind="drop-param", param="pos", status="proposed")
+    save_site_rules(tmp_path / "rules.toml", [rule])
+    return {"URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")], "URLNORM_DEFER_DUPLICATES": False}
+
+
+def test_a_rule_that_a_file_proposes_is_tried(begin, proposed, caplog):
+    """It needs as many contents as the miner does; then audits test it."""
+    caplog.set_level("INFO")
+    parts = begin(**proposed)
+    see_twins(parts, name="pos", count=3)
+    assert names(parts) == []
+    see_twins(parts, name="pos", count=100, first=3)
+    assert names(parts) == ["pos"]
+    assert "a rule file proposes it, and 9 pages had the same content" in caplog.text
+    assert parts.stats["suppressed"] > 30
+    assert parts.stats["audits_agreed"] == parts.stats["audits"] > 0
+
+
+def test_a_proposed_rule_that_two_pages_refute_is_not_taken(begin, proposed):
+    parts = begin(**proposed)
+    parts.fetch(f"{BARE}/a/x?pos=1", "page x")
+    parts.fetch(f"{BARE}/a/x?pos=2", "another page")
+    see_twins(parts, name="pos", count=100)
+    assert names(parts) == []

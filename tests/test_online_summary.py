@@ -36,7 +36,11 @@ EVIDENCE = [
         f"1 page had the same content under two URLs, such as {' and '.join(PAIR)}",
     ),
     ({"source": "content"}, "no evidence"),
-    ({"source": "user", "support": 3}, "no evidence"),
+    (
+        {"source": "user", "support": 3},
+        "a rule file proposes it, and 3 pages had the same content under two URLs",
+    ),
+    ({"source": "user"}, "no evidence"),
     ({**CONTENT, "status": "rejected", "note": "a page"}, "a page"),
     ({"status": "rejected"}, "no reason is known"),
 ]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli import inputs
 from scrapy_urlnorm.cli import verb as cli
 from scrapy_urlnorm.cli.processes import cores
-from scrapy_urlnorm.cli.rules import Merged, add_rules, domain_of, out_rules
+from scrapy_urlnorm.cli.rules import Merged, add_rules, out_rules
 from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.learning import survey
 from scrapy_urlnorm.learning.aliases import offered_by_all
 from scrapy_urlnorm.learning.audit import untested
 from scrapy_urlnorm.learning.evaluation import measured
-from scrapy_urlnorm.learning.evidence import site_of
-from scrapy_urlnorm.learning.probe import fitted, probes_for
 from scrapy_urlnorm.learning.rows_by_site import by_key
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.text import counted
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.learning import Evaluation, SiteReport
     from scrapy_urlnorm.learning.aliases import Offer
     from scrapy_urlnorm.learning.audit import Untested
-    from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 
     Columns = dict[str, Evaluation]
@@ -68,22 +64,13 @@ def _number(low: float, high: float) -> Callable[[str], float]:
     ),
     cli.option("--processes N", "work on so many sites at once (default: cores)", type=int),
     cli.option("--after SITE", "mine only the sites whose names come after this one", default=""),
-    cli.option(
-        "--probe",
-        "fetch pages that decide proposed rules: some dozen requests for each rule, with the "
-        "settings of the project (delays, robots.txt); only as `scrapy urlnorm mine`",
-    ),
 )
 def mine(args: argparse.Namespace) -> int:
-    if args.probe:
-        _require_project(args)
     if args.output:
         _try_target(args.output)
     logs = inputs.Logs(args)
     reports: list[SiteReport] = []
     interrupted = _survey(args, logs, reports)
-    if args.probe and not interrupted:
-        reports = _probed(args, reports)
     rules = [rule for report in reports for rule in report.rules]
     if args.output:
         with naming(args.output):  # an error names a temporary file
@@ -207,52 +194,6 @@ def _as_dict(report: SiteReport) -> dict[str, Any]:
 
 
 _COUNTS = ("site", "urls", "contents", "redundant", "merged")
-
-
-# --- mine --probe ---------------------------------------------------------------------------
-
-
-def _require_project(args: argparse.Namespace) -> None:
-    if args.project is None or args.project.probe is None:
-        raise cli.UsageError(
-            "--probe fetches pages with the settings of a Scrapy project (user agent, delays, "
-            "robots.txt, proxies): run `scrapy urlnorm mine --probe` inside one"
-        )
-    if "-" in args.logs:
-        raise cli.UsageError("--probe reads the logs twice: name files, not standard input (-)")
-
-
-def _probed(args: argparse.Namespace, reports: list[SiteReport]) -> list[SiteReport]:
-    """Return the reports with their proposed rules decided, as far as pages decide them."""
-    proposed = [rule for report in reports for rule in report.proposed]
-    probes = probes_for(proposed, inputs.Logs(args), args.risk)
-    if not probes:
-        cli.say("Nothing to probe: no rule is proposed.")
-        return reports
-    asked = [probe for probe in probes if probe.pairs]
-    if asked:
-        args.project.probe(asked)
-    decided = [probe.decided() for probe in asked]
-    rows: dict[str, list[Observation]] = {domain_of(r): [] for r in decided if r.active}
-    for row in inputs.Logs(args) if rows else ():
-        if (site := site_of(row.url)) in rows:
-            rows[site].append(row)
-    by_identity: dict[str, SiteRule] = {}
-    for report in reports:
-        of_site = [rule for rule in decided if domain_of(rule) == report.site]
-        for rule in fitted(of_site, report.active, rows.get(report.site, ())):
-            by_identity[rule.identity] = rule
-    status = Counter(rule.status for rule in by_identity.values())
-    active, rejected = status["active"], status["rejected"]
-    cli.say(
-        f"{counted(len(probes), 'proposed rule')} probed with "
-        f"{counted(sum(probe.fetches for probe in probes), 'request')}: {active:,} active now, "
-        f"{rejected:,} rejected, {len(probes) - active - rejected:,} still proposed"
-    )
-    return [
-        replace(report, rules=tuple(by_identity.get(r.identity, r) for r in report.rules))
-        for report in reports
-    ]
 
 
 # --- evaluate -------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping
 
-    from scrapy_urlnorm.learning.probe import Probe
     from scrapy_urlnorm.site_rules import SiteRule
 
 YES, NO, USAGE = 0, 1, 2
@@ -45,7 +44,6 @@ class Project(NamedTuple):
     store_options: Mapping[str, object]
     jobdir: str | None
     fingerprinter: str
-    probe: Callable[[Iterable[Probe]], None] | None = None  #: fetches the pairs of probes
 
 
 # --- declaration ----------------------------------------------------------------------------

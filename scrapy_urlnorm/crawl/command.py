@@ -19,11 +19,7 @@ from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.url import STOCK_FINGERPRINTER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scrapy.settings import Settings
-
-    from scrapy_urlnorm.learning.probe import Probe
 
 
 class UrlNormCommand(ScrapyCommand):
@@ -73,14 +69,8 @@ class UrlNormCommand(ScrapyCommand):
             config.store_options,
             config.jobdir,
             self._fingerprinter(),
-            self._probe,
         )
         self.exitcode = main([*args, *opts.verb], prog="scrapy urlnorm", project=project)
-
-    def _probe(self, probes: Iterable[Probe]) -> None:
-        from scrapy_urlnorm.crawl.probe import run  # other verbs need none of it
-
-        run(self.settings, probes)
 
     def _fingerprinter(self) -> str:
         """Return the import path of the fallback fingerprinter, as the add-on would find it."""

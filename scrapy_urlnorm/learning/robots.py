@@ -7,7 +7,7 @@ The syntax is that of Yandex (https://yandex.com/support/webmaster/robot-working
 The parameters are joined by ``&``. The prefix of a path may follow, in which ``*`` is any text and
 ``$`` the end. The line holds for the whole file, in whatever group of a User-agent it stands. A
 site may say what is wrong, so each parameter is only a candidate for a rule: a few contents must
-agree (`proven`).
+agree (`proven`). So must they with a rule that a person, or a log, proposes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from urllib.parse import unquote
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.corpus import slots_of
+from scrapy_urlnorm.learning.priors import prior
+from scrapy_urlnorm.learning.risk import support_needed
 from scrapy_urlnorm.learning.rules import reaches, settle
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.observation import Observation
     from scrapy_urlnorm.site_rules.form import Slots
 
-#: Contents that must agree with a candidate (a choice: the site says that it is right).
+#: Contents that must agree with a candidate of robots.txt (a choice: the site says that it is right).
 NEEDED = 3
+_RISK = 0.02  #: with which another candidate is accepted, as the miner accepts its own rules
 #: What is read of a file, in bytes; Yandex takes files of 500 KB.
 MAX_BYTES = 512_000
 #: Characters of one line; Yandex reads as many. A longer line is left out.
@@ -120,7 +123,7 @@ _Page = tuple["Slots", str, str]
 
 
 def proven(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> list[SiteRule]:
-    """Return those of *rules* that are active, or proved by the contents of pages in *rows*.
+    """Return those of *rules* that are active, or that the contents of pages in *rows* prove.
 
     Without those which any two pages refute. A page is compared with the first one that all rules
     together make the same URL.
@@ -141,11 +144,17 @@ def proven(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> list[SiteR
         found = {identity: rule for identity, rule in found.items() if identity not in wrong}
     for identity, rule in found.items():
         pairs = tuple(agree[identity].values())
-        if not rule.active and len(pairs) >= NEEDED:
-            found[identity] = rule.replace(
-                status="active", support=len(pairs), conflicts=0, examples=pairs[:_EXAMPLES]
-            )
+        if not rule.active and len(pairs) >= _needed(rule):
+            source = "robots" if rule.source == "robots" else "user"  # who names it in the settings
+            evidence = {"support": len(pairs), "conflicts": 0, "examples": pairs[:_EXAMPLES]}
+            found[identity] = rule.replace(status="active", source=source, **evidence)
     return [rule for rule in found.values() if rule.active]
+
+
+def _needed(rule: SiteRule) -> int:
+    if rule.source == "robots":
+        return NEEDED
+    return support_needed(prior(rule.operation, rule.context), _RISK)
 
 
 def _compared(

@@ -122,7 +122,8 @@ class Learner:
             *(database, keys, pages, audits, evidence, aliases, names, frontier),
             *(dupefilter.store, config),
         )
-        self._mining = Mining(evidence, registry, names, frontier, contents=contents)
+        proposed = [rule for rule in config.normalizer.site_rules if rule.status == "proposed"]
+        self._mining = Mining(evidence, registry, names, frontier, contents, proposed)
         self._families = families = Families(database, evidence, frontier, config)
         self._suppression = suppression = Suppression(
             *(keys, pages, held, audits, registry, aliases, evidence, families, frontier)

@@ -20,14 +20,14 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.threads import deferToThread
 
-from scrapy_urlnorm.crawl.components import ask_again, site_of
+from scrapy_urlnorm.crawl.components import ask_again, domain_of, site_of
 from scrapy_urlnorm.crawl.online.evidence import Row, named
 from scrapy_urlnorm.learning.robots import clean_params
 from scrapy_urlnorm.learning.worker import Job, Mined, receive, send
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Request
     from twisted.internet.defer import Deferred
@@ -49,11 +49,10 @@ LONGEST_SECONDS = 120.0
 #: Mining may take this share of the time of the crawl, and so many seconds more (choices: with twice
 #: as much of either, ten applications learned nothing earlier).
 SHARE, ADVANCE = 0.1, 1.0
-#: With so few rows a site that redirects, or whose robots.txt names candidates, is mined while the
+#: With so few rows a site that redirects, or that has candidates, is mined while the
 #: event loop waits (8 to 30 ms): it could be through before the process has begun.
 MINED_AT_ONCE = 50
-#: Sites whose hosts have a robots.txt that names candidates, and after so many of one site no more
-#: files are read.
+#: Sites with candidates, and after so many of one site no more robots.txt are read.
 MAX_SITES_WITH_CANDIDATES, MAX_CANDIDATES = 1_000, 200
 
 
@@ -61,7 +60,8 @@ MAX_SITES_WITH_CANDIDATES, MAX_CANDIDATES = 1_000, 200
 class Mining:
     """Fills the evidence and has sites mined when that is worth it.
 
-    Without *contents*, only redirects and robots.txt teach. A site whose pages do not bear their
+    Candidates are the rules that robots.txt names, and those *proposed* in the user's rule files.
+    Without *contents*, only redirects and candidates teach. A site whose pages do not bear their
     *names* yet is mined later.
     """
 
@@ -70,10 +70,14 @@ class Mining:
     names: Names
     frontier: CrawlFrontier
     contents: bool
+    proposed: Iterable[SiteRule] = ()
 
     def __post_init__(self) -> None:
         self._worker = Worker(self._mined)
-        self._candidates: dict[str, tuple[SiteRule, ...]] = {}  # of robots.txt, by site
+        self._candidates: dict[str, tuple[SiteRule, ...]] = {}  # by site
+        for rule in self.proposed:
+            site = domain_of(rule.site)
+            self._candidates[site] = (*self._candidates.get(site, ()), rule)
 
     # --- evidence ---------------------------------------------------------------------------
 
@@ -97,7 +101,8 @@ class Mining:
         if parts.path != "/robots.txt" or not parts.host:
             return
         known = self._candidates.get(site, ())
-        if any(rule.site == parts.host for rule in known) or len(known) >= MAX_CANDIDATES:
+        told = [rule.site for rule in known if rule.source == "robots"]
+        if parts.host in told or len(told) >= MAX_CANDIDATES:
             return  # http and https have a file each
         found = clean_params(body, parts.host)
         if found and (known or len(self._candidates) < MAX_SITES_WITH_CANDIDATES):

@@ -22,6 +22,7 @@ _LEAST_SHARE = 0.001  #: as a percentage with one digit: never "0.0%"
 _EVIDENCE = {
     "redirect": "{} say so",
     "content": "{} had the same content under two URLs",
+    "user": "a rule file proposes it, and {} had the same content under two URLs",
     "robots": "robots.txt says so, and {} had the same content under two URLs",
     "canonical": "{} name the other as the canonical one",
 }
