@@ -32,12 +32,6 @@ READERS = {
     "evaluate --rules": (("evaluate", "log.jsonl", "--rules", "{}"), 0),
     "check-rules": (("check-rules", "{}"), 0),
     "import-rules": (("import-rules", "{}"), 2),
-    "rekey": (("rekey", "{}", "--store", "sqlite:new.seen"), 0),
-    "import-seen": (("import-seen", "{}", "--store", "sqlite:new.seen"), 2),
-    "import-seen --urls": (
-        ("import-seen", "requests.seen", "--urls", "{}", "--store", "sqlite:new.seen"),
-        2,
-    ),
 }
 # A command line of each verb that has something to say on standard output.
 WRITERS = {
@@ -52,7 +46,7 @@ WRITERS = {
     "check-rules": ("check-rules", "rules.toml"),
     "import-rules": ("import-rules", "dud.json"),
 }
-SILENT = {"rekey", "import-seen", "forget", "report"}  # they change a store, or write a page
+SILENT = {"forget", "report"}  # they change a store, or write a page
 
 
 @pytest.fixture
@@ -62,7 +56,6 @@ def place(tmp_path, monkeypatch):
         "dud.json": DUD,
         "log.jsonl": ROW,
         "urls": "http://a.example\n",
-        "requests.seen": "a" * 40 + "\n",
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -184,7 +177,6 @@ def test_closed_streams(place):
         ("dedupe", "--counts", "-"),
         ("mine", "-", "--processes", "1"),
         ("evaluate", "--rules", "rules.toml", "-"),
-        ("rekey", "-", "--store", "sqlite:new.seen"),
     ],
     ids=lambda argv: argv[0],
 )

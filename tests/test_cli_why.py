@@ -12,11 +12,14 @@ from job_tables import job_tables
 from loopback import Site, crawl, page, redirect
 from test_scrapy_page_aliases import Forum, post_url, topic_url
 
+from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli import main
 from scrapy_urlnorm.cli.verb import Project
+from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.site_rules import SiteRule
-from scrapy_urlnorm.url import STOCK_FINGERPRINTER
+from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.url import STOCK_FINGERPRINTER, get_fingerprint
 
 HOST = "http://shop.test"
 HOME = f"{HOST}/"
@@ -133,8 +136,9 @@ def test_a_store_outside_of_the_folder(run, job, tmp_path):
     missing = run("why", asked, "--job", job, "--store", f"sqlite:{store}")
     assert "whether it was asked for is not known" in missing.out
     assert not store.exists()
-    (tmp_path / "urls").write_text(f"{asked}\n")
-    run("rekey", "--format", "urls", tmp_path / "urls", "--store", f"sqlite:{store}")
+    options = {"digest": Normalizer().digest, "key_version": KEY_VERSION}
+    with open_store(f"sqlite:{store}", **options) as keys:
+        keys.add(get_fingerprint(asked))
     assert "it was asked for" in run("why", asked, "--job", job, "--store", f"sqlite:{store}").out
 
 

@@ -54,7 +54,6 @@ CRAWL_FLOORS = (
 #: Modules outside of crawl/ that import Scrapy.
 USES_SCRAPY = {
     "testing": "when it reads the settings of a project",
-    "cli.stores": "when it reads the requests that Scrapy left in a JOBDIR",
     "logs.archives": "it makes rows of responses of Scrapy",
     "logs.self_links": "it reads what a response of Scrapy says about its names",
     "logs.page_identity": "it names the content of a response of Scrapy",

@@ -14,7 +14,6 @@ from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.squeues import MarshalLifoDiskQueue, PickleFifoDiskQueue, PickleLifoDiskQueue
 
-from scrapy_urlnorm.cli import main
 from scrapy_urlnorm.crawl.addon import Addon
 from scrapy_urlnorm.crawl.components import components_of
 from scrapy_urlnorm.crawl.scheduler import FifoDiskQueue, LifoDiskQueue, Scheduler
@@ -274,24 +273,6 @@ def test_keys_in_memory_hear_of_what_waits(tmp_path):
     later = site.requests[len(begun) :]
     assert set(begun + later) == set(pages)
     assert all(later.count(HOME + name) == 1 for name in waiting)
-
-
-def test_other_rules_with_keys_made_anew(tmp_path):
-    links = [f"/{number}" for number in range(30)]
-    pages = {HOME: page("home", *links)} | {HOME + x[1:]: page(x, *links) for x in links}
-    settings = {**ADDON, "JOBDIR": str(tmp_path), "URLNORM_CRAWL_LOG": str(tmp_path / "log.jsonl")}
-    other = {"URLNORM_PROFILE": "aggressive"}
-    with Site(pages) as site:
-        crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 3}, filter_start=True)
-        begun = site.requests[:]
-        crawl(site, [HOME], {**settings, **other}, filter_start=True)
-        assert site.requests == begun
-        store = f"sqlite:{tmp_path / DATABASE_NAME}"
-        rekey = ["rekey", str(tmp_path / "log.jsonl"), "--store", store, "--profile", "aggressive"]
-        assert main(rekey) == 2
-        assert main([*rekey, "--anew"]) == 0
-        crawl(site, [HOME], {**settings, **other}, filter_start=True)
-    assert sorted(site.requests) == sorted(pages)
 
 
 @pytest.mark.parametrize("job", [True, False])

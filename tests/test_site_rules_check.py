@@ -133,65 +133,6 @@ def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
     assert "12 rows, 4 not taken" in str(found)
 
 
-def test_clearurls_rules_are_read_as_far_as_they_are_plain(tmp_path: Path) -> None:
-    """Plain hosts and names are taken; every expression is counted."""
-    providers = {
-        "globalRules": {"urlPattern": ".*", "rules": ["(?:%3F)?utm_x", "(?:%3F)?ga_[a-z_]+"]},
-        "video": {
-            "urlPattern": "^https?:\\/\\/(?:[a-z0-9-]+\\.)*?video\\.example",
-            "rules": ["feature", "si"],
-            "rawRules": ["\\/ref=[^/?]*"],
-            "referralMarketing": ["tag"],
-        },
-        "many": {
-            "urlPattern": "^https?:\\/\\/(?:[a-z0-9-]+\\.)*?many(?:\\.[a-z]{2,}){1,}",
-            "rules": ["q", "r"],
-        },
-        "but": {
-            "urlPattern": "^https?:\\/\\/(?:[a-z0-9-]+\\.)*?but\\.example",
-            "rules": ["q"],
-            "exceptions": ["^https?:\\/\\/but\\.example\\/a"],
-        },
-    }
-    found = import_rules(written(tmp_path, json.dumps({"providers": providers})))
-    assert found.rules == [
-        SiteRule(site="*.video.example", kind="drop-param", param=("feature", "si", "tag"))
-    ]
-    assert found.options == {"drop-params": {"add": ["utm_x"]}}
-    assert (found.rows, len(found.skipped)) == (9, 5)
-
-
-def test_adguard_rules_are_read_as_far_as_they_are_plain(tmp_path: Path) -> None:
-    """Plain rows are taken, and no name for all sites that has an exception anywhere."""
-    rows = """\
-! Title: parameters
-$removeparam=utm_x
-$removeparam=_ga
-@@||unity.example^$removeparam=_ga
-||shop.example^$removeparam=foo
-||shop.example/a/$removeparam=bar
-||shop.example/a$removeparam=bar
-$removeparam=baz,domain=x.example|y.example
-$removeparam=baz,domain=x.example|~z.x.example
-$removeparam=/^tr_/
-$removeparam
-||z.example^$third-party,removeparam=q
-||ads.example^$image
-@@||shop.example^$removeparam=both
-||shop.example^$removeparam=both
-"""
-    found = import_rules(written(tmp_path, rows))
-    assert {str(each) for each in found.rules} == {
-        'drop-param on *.shop.example [param="foo"]',
-        'drop-param on *.shop.example [param="bar" path="/a/**"]',
-        'drop-param on *.x.example [param="baz"]',
-        'drop-param on *.y.example [param="baz"]',
-    }
-    assert found.options == {"drop-params": {"add": ["utm_x"]}}
-    assert found.rows == 13
-    assert len(found.skipped) == 8
-
-
 @pytest.mark.parametrize(
     "text", ["", "||a.example^", "{}", '{"a": 1}', "[1]", '[{"processor": "x"}]']
 )

@@ -140,7 +140,7 @@ def test_other_rules_or_versions_are_refused(redis_server, other):
     assert "another prefix" in str(error.value)
     if "ttl" not in other:
         assert DIGEST in str(error.value)
-        assert "scrapy-urlnorm rekey" in str(error.value)
+        assert "keep the old rules" in str(error.value)
     with opened(url) as store:
         assert fingerprint(1) in store
 

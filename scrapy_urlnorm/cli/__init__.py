@@ -57,9 +57,7 @@ VERBS = (
     Listed("evaluate", "learn", "measure rules on crawl logs"),
     Listed("check-rules", "rules", "check a file of rules for single sites"),
     Listed("import-rules", "rules", "turn another tool's rules into site rules"),
-    Listed("rekey", "stores", "build a seen-set from crawl logs, for other rules"),
     Listed("forget", "stores", "have a crawl fetch URLs again"),
-    Listed("import-seen", "stores", "take over the seen-set of stock Scrapy or scrapy-redis"),
 )
 
 

@@ -180,10 +180,9 @@ def _check_examples(rules: list[SiteRule], profile: str, check: Check) -> None:
 
 
 @cli.verb(
-    "Read your copy of duplicate-url-discarder's rules, of ClearURLs' data or of an AdGuard "
-    "list of removed parameters, and print the rules as a rule file or add them to one. What "
-    "could not be taken is said on standard error.",
-    "import-rules data.min.json -o rules.toml",
+    "Read the rules of duplicate-url-discarder, and print them as a rule file or add them to one. "
+    "What could not be taken is said on standard error.",
+    "import-rules rules.json -o rules.toml",
     cli.option("files FILE...", "a copy of what another tool reads"),
     cli.option("-o --output RULES", "add the rules to this file (default: print them)"),
     cli.JSON,

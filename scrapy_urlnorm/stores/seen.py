@@ -141,12 +141,9 @@ class Identity(NamedTuple):
             return
         raise StoreMismatchError(
             f"{where} was made with {found._in_words()}; this crawl has {self._in_words()}. Its "
-            "keys mean nothing under other rules. Three ways on: "
-            f"start anew ({anew}); "
-            "keep the old rules (the settings and site rules, or the version of scrapy-urlnorm, "
-            "that it was made with); "
-            "or make the keys again with `scrapy-urlnorm rekey`, from a log of the URLs crawled "
-            "(--anew keeps the requests that wait in a database)"
+            f"keys mean nothing under other rules. Two ways on: start anew ({anew}), or keep the old "
+            "rules (the settings and site rules, or the version of scrapy-urlnorm, that it was made "
+            "with)"
         )
 
     def _in_words(self) -> str:

@@ -119,7 +119,7 @@ class Database:
             raise StoreMismatchError(
                 f"{str(path.parent)!r} was begun with an older version of scrapy-urlnorm (it has "
                 f"{', '.join(older)}): end that crawl with the version that began it, or name "
-                "another JOBDIR; `scrapy-urlnorm rekey` makes its keys anew from a crawl log"
+                "another JOBDIR"
             )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -291,13 +291,6 @@ class SqliteSeen(Seen):
         except BaseException:
             self.database.close()
             raise
-
-    def begin_anew(self) -> None:
-        """Take out all keys, also those of other rules; the requests in the database stay."""
-        with self.database:
-            self.database.ensure(_KEY_TABLES)
-            self.database.write("DELETE FROM identity")
-            self.database.write("DELETE FROM key")
 
     def _identify(self) -> bytes:
         self.database.ensure(_KEY_TABLES)
