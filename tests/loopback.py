@@ -411,10 +411,10 @@ def _mine_at_once() -> None:
 
     Crawls in processes of their own (examples, kills) have a miner in another process.
     """
-    from scrapy_urlnorm.crawl.online import learner, mining
+    from scrapy_urlnorm.crawl.online import mining
 
     mining.Worker.mine = mining.Worker.mine_at_once  # type: ignore[method-assign]
-    mining.ADVANCE = learner.SLICE_SECONDS = 1e9
+    mining.ADVANCE = 10**9
 
 
 def _main() -> None:

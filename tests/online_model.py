@@ -183,9 +183,11 @@ class Crawl:
             self.database.commit()
             self.last_commit = dict(self.asked), set(self.ended), dict(self.arrived)
 
-    def edit_rules(self, names: Iterable[str]) -> None:
-        """A person writes the file of learned rules between two runs."""
+    def edit_rules(self, names: Iterable[str]) -> bool:
+        """A person writes the file of learned rules between two runs; whether it is another now."""
+        before = self.rules_path.read_bytes() if self.rules_path.exists() else b""
         save_site_rules(self.rules_path, [rule_of("shop.test", name) for name in names])
+        return self.rules_path.read_bytes() != before
 
     def rules(self, site: str) -> tuple[str, ...]:
         """The names of the rules that are active."""

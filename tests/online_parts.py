@@ -22,8 +22,6 @@ from scrapy_urlnorm.learning.worker import Mined
 from scrapy_urlnorm.stores.sqlite import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
 
@@ -48,16 +46,13 @@ def no_page(_: Request) -> HtmlResponse:
 class Miner:
     """Stands for the process that mines: it finds what a test says, when the test says so."""
 
-    current = None
-    has_time = False
+    is_free = False
 
-    def __init__(self, on_mined: Callable[[Mined], None]) -> None:
-        self.on_mined = on_mined
-
-    def mine(self, job: object) -> None:
+    def give_up_late(self) -> None:
         pass
 
-    mine_at_once = mine
+    def mine_at_once(self, job: object) -> list[Mined]:
+        return []
 
     def close(self) -> None:
         pass
@@ -76,7 +71,7 @@ class Parts:
     """Dupefilter, fingerprinter and learner of one crawl over *store*, or over *database*.
 
     It learns from redirects, if *settings* do not say otherwise. Without *has_miner* it learns what
-    `found` tells it.
+    `found` tells it. If it *pauses*, that acts at a safe point; else at once, whatever is under way.
     """
 
     def __init__(
@@ -86,6 +81,7 @@ class Parts:
         *,
         has_miner: bool = True,
         has_audits: bool = True,
+        pauses: bool = False,
         **settings: object,
     ) -> None:
         self.database = database or Database()
@@ -116,19 +112,16 @@ class Parts:
             engine=SimpleNamespace(crawl=self.schedule, download_async=self._download, _slot=slot),
         )
         with (
-            patch.object(mining, "Worker", mining.Worker if has_miner else self._new_miner),
+            patch.object(mining, "Worker", mining.Worker if has_miner else lambda _: Miner()),
             patch.object(learner, "Audits", learner.Audits if has_audits else NoAudits),
         ):
             self.learner = Learner(crawler, config, fingerprinter, self.dupefilter, self.database)
         self.learner.attach_scheduler()
+        self.learner._safe_points.can_pause = pauses
         self.dupefilter.on_arrival = self.learner.on_arrival
 
     def new_queue(self) -> deque[Request]:
         return deque()
-
-    def _new_miner(self, on_mined: Callable[[Mined], None]) -> Miner:
-        self.miner = Miner(on_mined)
-        return self.miner
 
     def close(self) -> None:
         self.learner.close()
@@ -166,9 +159,10 @@ class Parts:
         return request
 
     def arrive(self, request: Request, body: str | None = None) -> None:
-        """The page of *request* is handed to the spider, and its callback ends."""
+        """The page of *request* is handed to the spider, its callback ends, and the engine asks."""
         self.learner.page(request, page_of(request, body))
         self.under_way.discard(request)
+        self.learner.work()
 
     def fetch(self, url: str, body: str | None = None) -> str:
         """Find a link, send it, have its page arrive; what was done of it."""
@@ -194,7 +188,7 @@ class Parts:
 
     def found(self, *rules: SiteRule, site: str = SITE, **more: object) -> None:
         """The miner finds that these are the rules of a site."""
-        self.miner.on_mined(Mined(site, rules, 0.0, **more))  # type: ignore[arg-type]
+        self.learner._mining._mined(Mined(site, rules, 0.0, **more))  # type: ignore[arg-type]
         self.learner.work()
 
     def in_force(self, site: str = SITE) -> tuple[SiteRule, ...]:

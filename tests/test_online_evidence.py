@@ -38,7 +38,7 @@ def fill(rows, pages, twins, site: str = SITE, query: str = "?sid=1") -> None:
 
 
 def is_due(rows: Evidence, site: str = SITE) -> bool:
-    return rows.is_due(site, has_time=True)
+    return rows.is_due(site, has_budget=True)
 
 
 def test_a_page_whose_content_is_known_is_an_event(rows):
@@ -52,7 +52,7 @@ def test_a_page_whose_content_is_known_is_an_event(rows):
         assert not is_due(rows)
         rows.add(SITE, page(number, "?sid=1"))
     assert is_due(rows)
-    assert not rows.is_due(SITE, has_time=False)
+    assert not rows.is_due(SITE, has_budget=False)
 
 
 def test_a_site_where_nothing_new_is_found_is_mined_more_rarely(rows):
@@ -75,7 +75,7 @@ def test_a_retracted_rule_has_its_site_mined_at_once(rows):
     fill(rows, range(20), range(10))
     rows.take(SITE)
     rows.mine_again(SITE)
-    assert rows.is_due(SITE, has_time=False)
+    assert rows.is_due(SITE, has_budget=False)
     rows.take(SITE)
     assert not is_due(rows)
 

@@ -21,7 +21,8 @@ from online_model import UNREADABLE, Crawl, SharedKeys
 from online_sites import SITES, key_of
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.online import families, learner
+from scrapy_urlnorm.crawl import components
+from scrapy_urlnorm.crawl.online import families
 from scrapy_urlnorm.crawl.online.tables import SUPPRESSED
 from scrapy_urlnorm.learning import aliases
 
@@ -84,7 +85,7 @@ class Machine(RuleBasedStateMachine):
         is_slow=st.booleans(),
     )
     def begin(self, has_audits, rules, urls, is_slow):
-        learner.SLICE_SECONDS = -1.0 if is_slow else 60.0  # one step at a time, or all
+        components.STEPS = 1 if is_slow else 10**6  # one step at a time, or all
         self.urls = urls
         self.folder = tempfile.TemporaryDirectory() if self.on_disk else None
         folder = Path(self.folder.name) if self.folder else None
@@ -191,11 +192,10 @@ class Machine(RuleBasedStateMachine):
         else:
             self.crawl.stop()
         UNREADABLE.clear()
-        if names is not None:
-            self.crawl.edit_rules(names)
+        is_edited = names is not None and self.crawl.edit_rules(names)
         self.crawl.begin()
-        if names is not None or not is_killed:
-            assert set(self.crawl.rules(SITES[0])) == set(before if names is None else names)
+        if is_edited or not is_killed:
+            assert set(self.crawl.rules(SITES[0])) == set(names if is_edited else before)
 
     # --- what always holds ------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ def test_nothing_is_lost_and_nothing_hangs(machine, examples, monkeypatch):
     """Every URL asked for was sent, or stands behind a page that is equal to it; see `Crawl`."""
     monkeypatch.setattr(aliases, "VOTES", 1)
     monkeypatch.setattr(families, "LEAST_DUPLICATES", 1)  # much is deferred
-    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)  # is as it was when this ends
+    monkeypatch.setattr(components, "STEPS", 10**6)  # is as it was when this ends
     run_state_machine_as_test(
         machine,
         settings=settings(

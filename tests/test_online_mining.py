@@ -12,7 +12,7 @@ from online_parts import BARE, SITE, WWW, Parts
 from scrapy import Request
 from twisted.internet import defer
 
-from scrapy_urlnorm.crawl.online import mining
+from scrapy_urlnorm.crawl.online import mining, safe_points
 from scrapy_urlnorm.crawl.online.evidence import Evidence
 from scrapy_urlnorm.crawl.online.mining import Worker
 from scrapy_urlnorm.exceptions import StoreError
@@ -76,13 +76,13 @@ def processes(monkeypatch):
 
 @pytest.fixture
 def miners(thread):
-    """Makes workers, each with the list of its answers."""
+    """Makes workers, each with the number of times that it said that an answer is there."""
     made = []
 
     def make():
-        answers = []
-        made.append(Worker(answers.append))
-        return made[-1], answers
+        told = []
+        made.append(Worker(lambda: told.append(True)))
+        return made[-1], told
 
     yield make
     for miner in made:
@@ -91,45 +91,74 @@ def miners(thread):
 
 def test_a_process_mines_site_after_site(miners, processes):
     """One process answers all; it ends with the crawl."""
-    miner, answers = miners()
-    miner.mine(a_job())
-    miner.mine(a_job("other.test"))
+    miner, told = miners()
+    answers = [*miner.mine(a_job()), *miner.mine(a_job("other.test"))]
     assert [answer.site for answer in answers] == [SITE, "other.test"]
     assert [rule.param for answer in answers for rule in answer.rules] == [("sid",), ("sid",)]
-    assert miner.current is None
+    assert (miner.is_free, len(told)) == (True, 2)
     miner.close()
     (process,) = processes
     assert process.poll() is not None
-    miner.mine(a_job())
-    assert len(answers) == 2
+    assert not miner.is_free
 
 
-def test_mining_takes_a_tenth_of_the_time_of_the_crawl(miners, thread, monkeypatch):
-    """And one second more, so that small sites are mined at once."""
-    now = [100.0]
-    monkeypatch.setattr(mining, "monotonic", lambda: now[0])
-    thread(lambda _, job: defer.succeed(Mined(job.site, (), 0.8)))
-    miner, _ = miners()
-    assert miner.has_time
-    miner.mine(a_job())
-    assert not miner.has_time  # 0.8 seconds were spent, and the next site may take as long
-    now[0] += 6.1
-    assert miner.has_time
-
-
-def test_a_site_is_mined_when_there_is_time_again(thread, monkeypatch):
-    """Though no page of it arrives: the crawl may wait for this very site."""
-    now, asked = [100.0], []
-    monkeypatch.setattr(mining, "monotonic", lambda: now[0])
-    monkeypatch.setattr("scrapy_urlnorm.learning.mined.mined", lambda job: Mined(job.site, (), 1.5))
-    thread(lambda _, job: asked.append(job.site) or defer.Deferred())
+def test_a_site_is_mined_when_there_is_a_budget_again(thread, monkeypatch):
+    """Mining has its share of the rows, and of what waits the first goes first."""
+    asked = []
+    monkeypatch.setattr(mining, "ADVANCE", mining.BEGIN)
+    monkeypatch.setattr(mining, "MINED_AT_ONCE", 0)
+    thread(lambda _, job: asked.append(len(job.rows)) or defer.succeed(Mined(job.site, (), 0.0)))
     with closing(Parts()) as parts:
-        parts.learn()  # three redirects are mined at once, and the others have no time
-        assert (parts.stats["minings"], asked) == (1, [])
-        now[0] += 20.1
+        parts.learn()  # three redirects are mined, and six more rows a page are not enough again
         parts.learner.work()
+        assert asked == [3]
+        for number in range(8, 16):
+            parts.fetch(f"{BARE}/w{number}")
+    assert asked == [3, 11]
+
+
+def test_what_was_mined_acts_when_nothing_of_the_site_is_under_way(thread, monkeypatch):
+    """Nothing is given out meanwhile, but to other sites; the answer may come at any time."""
+    answers = []
+    monkeypatch.setattr(mining, "MINED_AT_ONCE", 0)
+    thread(lambda _, job: answers.append((defer.Deferred(), mined(job))) or answers[-1][0])
+    with closing(Parts(pauses=True)) as parts:
+        asked = Request(f"{BARE}/w9")
+        parts.under_way.add(asked)
+        parts.learn()
+        assert parts.learner.is_paused(SITE)
+        assert not parts.learner.is_paused("other.test")
+        waiting, answer = answers.pop()
+        waiting.callback(answer)
         parts.learner.work()
-    assert asked == [SITE]
+        assert (parts.in_force(), parts.learner.is_paused(SITE)) == ((), True)
+        parts.under_way.discard(asked)
+        parts.learner.work()
+        assert len(parts.in_force()) == 1
+        for waiting, answer in answers:  # what came meanwhile is mined too
+            waiting.callback(answer)
+        parts.learner.work()
+        assert not parts.learner.is_paused(SITE)
+
+
+def test_a_download_that_hangs_holds_no_site_for_long(thread, monkeypatch):
+    """It waits as long as requests of it end; so many seconds after the last one it goes on."""
+    now = [100.0]
+    monkeypatch.setattr(safe_points, "monotonic", lambda: now[0])
+    with closing(Parts(pauses=True)) as parts:
+        hanging, slow = Request(f"{BARE}/hangs"), Request(f"{BARE}/slow")
+        parts.under_way |= {hanging, slow}
+        parts.learn()
+        now[0] += 4.0
+        parts.under_way.discard(slow)
+        parts.learner.work()
+        now[0] += 4.0
+        parts.learner.work()
+        assert parts.learner.is_paused(SITE)
+        now[0] += 1.0
+        parts.learner.work()
+        assert len(parts.in_force()) == 1
+        assert parts.stats["early_safe_points"] >= 1
 
 
 def test_a_small_site_is_mined_while_the_crawl_waits(processes):
@@ -137,12 +166,13 @@ def test_a_small_site_is_mined_while_the_crawl_waits(processes):
     with closing(Parts()) as parts:
         for number, expected in enumerate((0, 0, 1)):
             parts.learner.redirect(Request(f"{BARE}/{number}"), f"{WWW}/{number}", status=301)
+            parts.learner.work()
             assert parts.stats["minings"] == expected
         assert len(parts.in_force()) == 1
     assert processes == []
 
 
-def test_a_site_whose_rows_cannot_be_read_is_left_without_rules(monkeypatch):
+def test_a_site_whose_rows_cannot_be_read_is_left_without_rules(thread, monkeypatch):
     """A crawl that is idle waits for a site that is being mined: this one is not."""
 
     def damaged(*_):
@@ -160,39 +190,40 @@ def test_a_site_whose_rows_cannot_be_read_is_left_without_rules(monkeypatch):
 
 def test_a_process_that_was_killed_is_started_again(miners, processes):
     """Between two jobs nobody notices."""
-    miner, answers = miners()
+    miner, _ = miners()
     miner.mine(a_job())
     os.kill(processes[0].pid, signal.SIGKILL)
     processes[0].wait()
-    miner.mine(a_job())
-    assert len(answers[1].rules) == 1
+    (answer,) = miner.mine(a_job())
+    assert len(answer.rules) == 1
 
 
 def test_a_process_that_dies_over_a_job_is_given_up(miners):
     """Each failure is an answer that says so; after three no site is mined any more."""
-    miner, answers = miners()
-    for _ in range(5):
-        miner.mine(Job(SITE, KillsTheMiner(), (), {}))
-    assert len(answers) == 3
-    assert all("worker process" in answer.error for answer in answers)
-    assert miner.current is None
+    miner, _ = miners()
+    for _ in range(3):
+        assert miner.is_free
+        (answer,) = miner.mine(Job(SITE, KillsTheMiner(), (), {}))
+        assert "worker process" in answer.error
+    assert not miner.is_free
 
 
 def test_a_site_that_takes_too_long_is_given_up(miners, thread, processes, monkeypatch):
     """An idle crawl waits for the miner, so the miner must not take for ever."""
-    miner, answers = miners()
+    miner, _ = miners()
     miner.mine(a_job("other.test"))
     waiting = defer.Deferred()
     thread(lambda *_: waiting)
-    miner.mine(a_job())
+    answer = miner.mine(a_job())
+    miner.give_up_late()
     (process,) = processes
-    assert (miner.current, process.poll()) == (SITE, None)
+    assert (miner.is_free, process.poll()) == (False, None)
     monkeypatch.setattr(mining, "LONGEST_SECONDS", 0.0)
-    assert miner.current == SITE  # until the thread has noticed
+    miner.give_up_late()
+    assert not miner.is_free  # until the thread has noticed
     assert process.poll() is not None
     for pipe in (process.stdin, process.stdout):
         pipe.close()
     waiting.errback(EOFError("the other end has closed the pipe"))
-    assert miner.current is None
-    assert len(answers) == 2
-    assert "worker process" in answers[1].error
+    assert miner.is_free
+    assert "worker process" in answer[0].error

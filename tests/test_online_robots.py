@@ -8,7 +8,8 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.internet import defer
 
-from scrapy_urlnorm.crawl.online import learner, mining
+from scrapy_urlnorm.crawl import components
+from scrapy_urlnorm.crawl.online import mining
 from scrapy_urlnorm.learning.mined import mined
 from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
 
@@ -18,7 +19,7 @@ LINE = b"Clean-param: ref&pos /a/\n"
 @pytest.fixture
 def begin(monkeypatch):
     """Begins a crawl whose sites are mined where it stands; the mode is what one asks for."""
-    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)
+    monkeypatch.setattr(components, "STEPS", 10**6)
     monkeypatch.setattr(mining, "is_asyncio_available", lambda: False)
     monkeypatch.setattr(mining, "deferred_from_coro", defer.Deferred.fromCoroutine)
     monkeypatch.setattr(mining, "deferToThread", lambda _, job: defer.succeed(mined(job)))
@@ -83,6 +84,8 @@ def test_a_site_that_a_process_mines_is_not_mined_beside_it(begin, monkeypatch):
     see_twins(parts, first=3)
     monkeypatch.setattr(mining, "deferToThread", lambda _, job: defer.succeed(mined(job)))
     answer.callback(mined(*jobs))
+    parts.learner.work()
+    parts.learner.work()  # what came meanwhile is mined next
     assert (names(parts), parts.stats["retracted"]) == (["ref"], 0)
 
 

@@ -10,7 +10,8 @@ from online_parts import BARE, SITE, Parts, page_of
 from online_parts import WWW as WWW_URL
 
 from scrapy_urlnorm import SiteRule, load_site_rules, save_site_rules
-from scrapy_urlnorm.crawl.online import learner, suppression
+from scrapy_urlnorm.crawl import components
+from scrapy_urlnorm.crawl.online import suppression
 from scrapy_urlnorm.crawl.online.rules import WITNESSES_A_CONFLICT as NEEDED
 from scrapy_urlnorm.crawl.online.tables import Page, Reason
 from scrapy_urlnorm.logs.page_identity import FILE, Identity
@@ -85,7 +86,7 @@ def test_a_rule_that_is_subsumed_was_not_wrong(caplog):
 
 def test_what_moves_behind_another_rule_counts_for_it_once(monkeypatch):
     """Whatever is mined later: the number of its audits comes of what it suppresses."""
-    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)
+    monkeypatch.setattr(components, "STEPS", 10**6)
     with begun(has_audits=True) as parts:
         parts.found(NARROW)
         for number in range(100):
@@ -119,7 +120,7 @@ def test_after_a_failure_no_rule_comes_into_force_again(monkeypatch, is_retracte
         assert parts.fetch(f"{BARE}/a?sid=1") == "filtered"
         known = parts.learner.rules
         with monkeypatch.context() as patch:
-            patch.setattr(suppression.Suppression, "work", broken)
+            patch.setattr(suppression.Suppression, "expire_in_flight", broken)
             parts.learner.work()
         assert parts.queued() == [f"{BARE}/a?sid=1"]
         if is_retracted:

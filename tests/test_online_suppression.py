@@ -7,7 +7,8 @@ from online_model import UNREADABLE, Crawl
 from online_sites import SITES
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.online import learner, tables
+from scrapy_urlnorm.crawl import components
+from scrapy_urlnorm.crawl.online import tables
 from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED
 from scrapy_urlnorm.learning import aliases
 
@@ -18,7 +19,7 @@ OTHER_HTTPS = f"https://{SITE}/c"
 
 @pytest.fixture(autouse=True)
 def _whole_steps(monkeypatch):
-    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)
+    monkeypatch.setattr(components, "STEPS", 10**6)
     yield
     UNREADABLE.clear()
 

@@ -12,9 +12,10 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
 from twisted.internet.defer import Deferred
 
+from scrapy_urlnorm.crawl import components
 from scrapy_urlnorm.crawl.components import config_of
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
-from scrapy_urlnorm.crawl.online import learner, mining
+from scrapy_urlnorm.crawl.online import mining
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
@@ -31,7 +32,7 @@ HTTPS = SiteRule(site="*.shop.test", kind="force-scheme", option="https", source
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     """One call of `work` does it all, also on a machine that has no time. No process mines."""
-    monkeypatch.setattr(learner, "SLICE_SECONDS", 60.0)
+    monkeypatch.setattr(components, "STEPS", 10**6)
     monkeypatch.setattr(mining, "deferred_from_coro", lambda asked: asked.close() or Deferred())
 
 
@@ -371,7 +372,7 @@ def test_a_broken_page_does_not_lose_the_request_that_waits_for_it(taught, monke
     """What failed is that it became a representative: what waits for it is sent."""
     first, _ = schedule(taught, WWW + "/n", BARE + "/n")
     taught.leave(), taught.leave()
-    monkeypatch.setattr(learner, "shown_in_crawl", broken)
+    monkeypatch.setattr("scrapy_urlnorm.crawl.online.learner.shown_in_crawl", broken)
     taught.arrive(first)
     taught.learner.work()
     assert taught.queued() == [BARE + "/n"]

@@ -33,10 +33,10 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.core.scheduler import Scheduler as ScrapyScheduler
@@ -47,11 +47,12 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_urlnorm.crawl.components import (
     ERROR_REASON,
     SAVED_QUEUE,
-    SLICE_SECONDS,
     ask_again,
     components_of,
     count,
     in_progress,
+    new_slice,
+    site_of,
     stop_crawl,
     unopened_database,
 )
@@ -67,11 +68,14 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
+    from scrapy_urlnorm.crawl.online.learner import Learner
     from scrapy_urlnorm.stores import Database, Seen
 
 logger = logging.getLogger(__name__)
 
 DISK_QUEUES = ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")  #: settings with their classes
+#: Requests that are taken out of the queue while their sites pause, so that others are found.
+MAX_PARKED = 200
 FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
 
 
@@ -101,6 +105,7 @@ class Scheduler(ScrapyScheduler):
         self.dqs = None  # for `close`, which Scrapy calls even if `open` has failed
         self._queue: Any = None  # `RequestQueue`, or the `SharedQueue` of a subclass
         self._has_failed = False
+        self._parked: dict[str, deque[Request]] = {}  # of sites at a pause, in their order
 
     @property
     def _ours(self) -> UrlNormDupeFilter | None:
@@ -265,8 +270,8 @@ class Scheduler(ScrapyScheduler):
     def next_request(self) -> Request | None:
         """Tell the queue which requests have ended, and return the next one to send.
 
-        Those that a learned rule makes equal to a page that has arrived are held. After
-        `SLICE_SECONDS` the event loop has its turn, even if there are more of them.
+        Those that a learned rule makes equal to a page that has arrived are held. After some of them
+        the event loop has its turn, even if there are more.
         """
         if self._has_failed:
             return None
@@ -279,17 +284,38 @@ class Scheduler(ScrapyScheduler):
                 return super().next_request()
             learner.attach_scheduler(is_shared=self.is_shared)
             learner.work()
-            deadline = monotonic() + SLICE_SECONDS
-            while (request := super().next_request()) is not None:
+            is_over = new_slice()
+            while (request := self._take(learner)) is not None:
                 if learner.on_leaving(request):
                     return request
                 self._hold(request)
-                if monotonic() > deadline:
+                if is_over():
                     ask_again(self.crawler)
                     break
         except StoreError as error:
             self._fail(error)
         return None
+
+    def _take(self, learner: Learner) -> Request | None:
+        """Take a request out of the queue whose site is at no pause; the others are parked."""
+        for site, waiting in self._parked.items():
+            if not learner.is_paused(site):
+                parked = waiting.popleft()
+                if not waiting:
+                    del self._parked[site]
+                return parked
+        while self._number_parked < MAX_PARKED and (request := super().next_request()):
+            if not learner.pauses or not learner.is_paused(site := site_of(request.url)):
+                return request
+            self._parked.setdefault(site, deque()).append(request)
+        return None
+
+    @property
+    def _number_parked(self) -> int:
+        return sum(map(len, self._parked.values()))
+
+    def __len__(self) -> int:
+        return super().__len__() + self._number_parked
 
     def _hold(self, request: Request) -> None:
         if self._queue is not None and request in self._queue.handed_out:
@@ -298,7 +324,7 @@ class Scheduler(ScrapyScheduler):
     def _tell_of_ended(self) -> None:
         """Tell the queue of the requests that the engine is done with, callback, retries and all."""
         if self._queue is not None and (handed_out := self._queue.handed_out):
-            under_way = in_progress(self.crawler)
+            under_way = in_progress(self.crawler).union(*self._parked.values())
             self._queue.done([each for each in handed_out if each not in under_way])
 
     def close(self, reason: str) -> Deferred[None] | None:

@@ -331,7 +331,7 @@ class SharedScheduler(Scheduler):
             self._kept[self._fingerprint(request)] = self._queue.hold(request)
 
     def has_pending_requests(self) -> bool:
-        if not self._has_failed and len(self.mqs):
+        if not self._has_failed and (len(self.mqs) or self._parked):
             return True
         self._give_sign()
         if self._has_failed:

@@ -26,9 +26,9 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain
-from time import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.learning.risk import at_most, draws_for
 from scrapy_urlnorm.learning.strata import Place
 from scrapy_urlnorm.report.filtered import LAST, SUPPRESSED
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
     from scrapy_urlnorm.crawl.online.verdicts import Verdicts
 
+#: Of the samples: a crawl of a site that answers alike draws the same ones.
+SEED = 0
 #: How likely the bound of one crawl is wrong. Each further sample spends half of what is left.
 ERROR = 0.05
 #: Where more is held than was fetched, the bound is below this share of the pages that were found,
@@ -71,7 +73,7 @@ class Bound(NamedTuple):
 
 class _Sample(NamedTuple):
     held: int  #: how many requests it was drawn from
-    since: float  #: when (Unix time)
+    suppressed: int  #: how many this crawl had suppressed before
     drawn: frozenset[bytes]  #: their fingerprints
 
 
@@ -93,14 +95,14 @@ class Closing:
         self._samples = 0
         self._looked_at: set[tuple[str, int]] = set()  # crowded kinds
         self._has_put_back = self._has_rechecked = False
-        self._random = random.Random()
+        self._random = random.Random(SEED)
         #: ``None`` before a sample was drawn, and where nothing is self.held.
         self.bound: Bound | None = None
 
-    def idle(self, is_time_over: Callable[[], bool]) -> bool:
+    def idle(self, is_over: Callable[[], bool]) -> bool:
         self._job = self._job or chain(self._steps(), self._send_last())
         for has_sent in self._job:
-            if has_sent or is_time_over():
+            if has_sent or is_over():
                 return True
         self._job = None
         return False
@@ -111,7 +113,8 @@ class Closing:
             if not self._has_rechecked:
                 self._has_rechecked = True
                 for pages in self.pages.shared(_SEVERAL)[:_MAX_RECHECKED]:
-                    self.frontier.begin("verdict", self.verdicts.recheck(pages))
+                    site = site_of(pages[0].url)
+                    self.frontier.begin("verdict", site, self.verdicts.recheck(pages))
                     yield True
             if not self._has_put_back and held > len(self.pages) > 0:
                 yield from self._put_back()
@@ -144,7 +147,7 @@ class Closing:
     def _is_proved(self, sample: _Sample) -> bool:
         """Say what a sample proves; return whether no other one is needed."""
         now = self.held.count(SUPPRESSED)
-        later = self.held.count(SUPPRESSED, since=sample.since)
+        later = min(now, self.held.suppressed - sample.suppressed)
         if self.verdicts.has_differed or later > max(10, _GREW * sample.held):
             return False
         agreed = len(sample.drawn & self.verdicts.agreed)
@@ -163,7 +166,7 @@ class Closing:
             wanted = draws_for(held, SHARE_OF_PAGES * pages, ERROR / 2**self._samples)
             least = min(LEAST_SAMPLE, held // 2) if held < 4 * LEAST_SAMPLE else 0
             size = max(least, min(wanted, int(LARGEST_SAMPLE * pages)))
-        begun = time()
+        before = self.held.suppressed
         numbers, crowds = [], defaultdict[tuple[str, int], list[int]](list)
         for each in self.held.find(SUPPRESSED):
             numbers.append(each.number)
@@ -179,7 +182,7 @@ class Closing:
                 if each.number in sample:
                     drawn.add(each.fingerprint)
             yield False
-        self._sample = _Sample(len(numbers), begun, frozenset(drawn))
+        self._sample = _Sample(len(numbers), before, frozenset(drawn))
         if has_sent:
             yield True
 

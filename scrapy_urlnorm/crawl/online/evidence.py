@@ -170,13 +170,13 @@ class Evidence:
     def count(self, name: str) -> int:
         return self._of(name).rows
 
-    def is_due(self, name: str, *, has_time: bool) -> bool:
-        """Return whether to mine the site *name* now; if not *has_time*, only what cannot wait."""
+    def is_due(self, name: str, *, has_budget: bool) -> bool:
+        """Return whether to mine the site *name* now; if not *has_budget*, only what cannot wait."""
         site = self._of(name)
         if site.events - site.events_mined < LEAST:
             return False
         return site.is_contradicted or (
-            has_time and site.rows >= (1 + site.new_rows) * site.rows_mined
+            has_budget and site.rows >= (1 + site.new_rows) * site.rows_mined
         )
 
     def unmined(self) -> list[str]:

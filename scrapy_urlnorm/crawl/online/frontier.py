@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+from collections import Counter
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,13 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.request import request_from_dict
 
-from scrapy_urlnorm.crawl.components import PAIR_META, in_progress
+from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, in_progress, site_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.contents import AT_ONCE, LATE
 from scrapy_urlnorm.logs.page_identity import shown_by
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -48,10 +49,16 @@ class CrawlFrontier:
         #: Whether only this crawler takes requests from its queue. A scheduler of somebody else
         #: may have a queue that many share.
         self.has_own_queue = False
-        self._fetching = 0
+        self._fetching: Counter[str] = Counter()  # pages that are fetched again, by site
+        self.on_fetched: Callable[[], None] = lambda: None  #: told when a page was fetched again
 
     def in_progress(self) -> Collection[Request]:
         return in_progress(self.crawler)
+
+    def under_way(self, site: str) -> int:
+        """Return how many requests of *site* the engine has, and pages of it are fetched again."""
+        asked = sum(site_of(request.url) == site for request in self.in_progress())
+        return asked + self._fetching[site]
 
     def queued(self) -> int:
         slot = getattr(self.crawler.engine, "_slot", None)
@@ -115,10 +122,13 @@ class CrawlFrontier:
 
     @property
     def is_fetching(self) -> bool:
-        return bool(self._fetching)
+        return any(self._fetching.values())
 
-    def begin(self, what: str, job: Coroutine[Any, Any, None]) -> None:
-        """Run a *job* that fetches pages again. No error leaves it: Twisted would only log it."""
+    def begin(self, what: str, site: str, job: Coroutine[Any, Any, None]) -> None:
+        """Run a *job* that fetches pages of *site* again.
+
+        No error leaves it: Twisted would only log it.
+        """
 
         async def run() -> None:
             try:
@@ -126,9 +136,11 @@ class CrawlFrontier:
             except Exception as error:  # noqa: BLE001
                 self.failed(what, error)
             finally:
-                self._fetching -= 1
+                self._fetching[site] -= 1
+            self.on_fetched()
+            ask_again(self.crawler)  # the engine asked before anybody knew of the end
 
-        self._fetching += 1
+        self._fetching[site] += 1
         deferred_from_coro(run())
 
     async def fetch_again(

@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import wraps
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.components import SLICE_SECONDS, ask_again, site_of
+from scrapy_urlnorm.crawl.components import ask_again, new_slice, site_of
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
 from scrapy_urlnorm.crawl.online.audits import Audits
 from scrapy_urlnorm.crawl.online.closing import Closing
@@ -33,6 +32,7 @@ from scrapy_urlnorm.crawl.online.mining import Mining
 from scrapy_urlnorm.crawl.online.names import Names
 from scrapy_urlnorm.crawl.online.pairs import Arrival, Arrivals, Pairs
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
+from scrapy_urlnorm.crawl.online.safe_points import SafePoints
 from scrapy_urlnorm.crawl.online.suppression import Suppression
 from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
 from scrapy_urlnorm.crawl.online.verdicts import Shown, Verdicts, is_comparable
@@ -79,11 +79,6 @@ def fail_open(answer: object) -> Callable[[F], F]:
     return decorate
 
 
-def _slice() -> Callable[[], bool]:
-    deadline = monotonic() + SLICE_SECONDS
-    return lambda: monotonic() > deadline
-
-
 class Learner:
     """Learns from what comes back, and decides about requests through `Suppression`."""
 
@@ -115,7 +110,8 @@ class Learner:
             )
         evidence = Evidence(database)
         self._aliases = aliases = PageAliases(keys, pages, database, frontier)
-        self._names = names = Names(database, frontier, pages, evidence, aliases)
+        self._safe_points = safe_points = SafePoints(frontier)
+        self._names = names = Names(database, frontier, pages, evidence, aliases, safe_points)
         self._pairs = Pairs(names, frontier, config.pairs if contents else 0)
         self._arrivals = Arrivals(names)
         self._registry = registry = RuleRegistry(
@@ -123,10 +119,11 @@ class Learner:
             *(dupefilter.store, config),
         )
         proposed = [rule for rule in config.normalizer.site_rules if rule.status == "proposed"]
-        self._mining = Mining(evidence, registry, names, frontier, contents, proposed)
+        self._mining = Mining(evidence, registry, safe_points, frontier, contents, proposed)
         self._families = families = Families(database, evidence, frontier, config)
         self._suppression = suppression = Suppression(
-            *(keys, pages, held, audits, registry, aliases, evidence, families, frontier)
+            *(keys, pages, held, audits, registry, aliases, evidence, families, safe_points),
+            frontier,
         )
         self._verdicts = verdicts = Verdicts(
             *(keys, pages, audits, aliases, names, registry, suppression, frontier)
@@ -135,6 +132,7 @@ class Learner:
             *(suppression, held, pages, registry, verdicts, frontier),
             sends_all=config.held == "last",
         )
+        frontier.on_fetched = self.settle
         registry.begin(config.learned)
         aliases.begin()
         suppression.begin()
@@ -151,7 +149,7 @@ class Learner:
         If it *is_shared* with other crawlers, nothing is suppressed on arrival: a request is safe
         in that queue, and in the database of this crawl it would be lost with it.
         """
-        self.has_asking_queue = True
+        self.has_asking_queue = self._safe_points.can_pause = True
         self._is_queue_shared = is_shared
         self._frontier.has_own_queue = not is_shared
 
@@ -171,16 +169,23 @@ class Learner:
 
     @fail_open(None)
     def work(self) -> None:
-        """For a short while, look for requests that have ended, and make keys anew."""
-        is_time_over = _slice()
+        """Look for requests that have ended, and do what waits for a safe point."""
         try:
             self._suppression.expire_in_flight()
-            self._names.work(is_time_over)
+            if self._safe_points.work():
+                ask_again(self._frontier.crawler)  # the event loop has its turn before
             self._settle()
-            self._suppression.work(is_time_over)
             self._mining.work()
         except Exception as error:  # noqa: BLE001 - as in `fail_open`
             self._give_up("work", error)
+
+    @property
+    def pauses(self) -> bool:
+        """Whether there are sites to which no request is sent now."""
+        return bool(self._safe_points)
+
+    def is_paused(self, site: str) -> bool:
+        return self._safe_points.is_paused(site)
 
     @fail_open(False)
     def idle(self) -> bool:
@@ -193,18 +198,15 @@ class Learner:
             if self._frontier.is_fetching:
                 return True
             self.work()
-            is_waiting, is_time_over = self._names.is_renaming, _slice()
-            if not is_waiting:
-                self._settle(is_last=True)
-                is_mining = self._mining.look_again(is_last=not self._suppression.is_sending)
-                if self._frontier.is_fetching or is_mining:
-                    return True
-            if (
-                is_waiting
-                or self._suppression.is_rekeying
-                or self._suppression.idle(is_time_over)
-                or self._closing.idle(is_time_over)
-            ):
+            if self._safe_points:
+                return True
+            self._settle(is_last=True)
+            if not self._suppression.is_sending:
+                self._mining.look_again()
+            if self._frontier.is_fetching or self._safe_points:
+                return True
+            is_over = new_slice()
+            if self._suppression.idle(is_over) or self._closing.idle(is_over):
                 ask_again(self._frontier.crawler)  # the event loop has its turn before
                 return True
         except Exception as error:  # noqa: BLE001 - as in `fail_open`
@@ -283,6 +285,10 @@ class Learner:
         if learns and blocks is not None:
             self._pairs.arrived(request, blocks)
 
+    @fail_open(None)
+    def settle(self) -> None:
+        self._settle()
+
     def _settle(self, *, is_last: bool = False) -> None:
         for arrival in self._arrivals.settled(is_last=is_last):
             self._settled(arrival)
@@ -296,7 +302,8 @@ class Learner:
             if is_duplicate is not None:
                 asked = self._families.arrived(arrival, is_new=not is_duplicate)
                 if asked is not None:
-                    self._frontier.begin("verdict", self._verdicts.answer(asked))
+                    answer = self._verdicts.answer(asked)
+                    self._frontier.begin("verdict", site_of(url), answer)
         doubts = self._aliases.arrived(arrival.said, content, arrival.page)
         examined = () if audit is None else audit.match.rules
         self._verdicts.doubted(doubts, content, keys=arrival.said.keys, examined=examined)

@@ -1,8 +1,9 @@
 """Mining: brings what arrives to the miner, and says when a site is worth mining.
 
 A `Worker` has one site at a time mined by a process, and brings its rules back. The event loop
-never waits for it: a thread waits for the answer of the process. Sites that are worth mining while
-it is busy, or has used up its time, wait in `Evidence.later`.
+never waits for it: a thread waits for the answer of the process, and the site for its safe point.
+Sites that are worth mining while it is busy, or has used up its budget, wait in `Evidence.later`.
+The budget is in rows and not in seconds: what a crawl learns must not depend on the machine.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from twisted.internet.threads import deferToThread
 
 from scrapy_urlnorm.crawl.components import ask_again, domain_of, site_of
 from scrapy_urlnorm.crawl.online.evidence import Row, named
+from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.learning.robots import clean_params
 from scrapy_urlnorm.learning.worker import Job, Mined, receive, send
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy import Request
     from twisted.internet.defer import Deferred
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.online.evidence import Evidence
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
-    from scrapy_urlnorm.crawl.online.names import Names
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
+    from scrapy_urlnorm.crawl.online.safe_points import SafePoints
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule
 
@@ -46,11 +48,10 @@ _COMMAND = (sys.executable, "-c", "from scrapy_urlnorm.learning.mined import mai
 _MAX_FAILURES = 3
 #: Seconds after which a site is given up. 20,000 rows of a real site take about ten.
 LONGEST_SECONDS = 120.0
-#: Mining may take this share of the time of the crawl, and so many seconds more (choices: with twice
-#: as much of either, ten applications learned nothing earlier).
-SHARE, ADVANCE = 0.1, 1.0
-#: With so few rows a site that redirects, or that has candidates, is mined while the
-#: event loop waits (8 to 30 ms): it could be through before the process has begun.
+#: So many rows may be mined for each page that arrived, and so many more. To begin counts as rows.
+ROWS_A_PAGE, ADVANCE, BEGIN = 6, 7_000, 50
+#: With so few rows a site that redirects, or that has candidates, is mined while the event loop
+#: waits (8 to 30 ms): the process would take longer to begin.
 MINED_AT_ONCE = 50
 #: Sites with candidates, and after so many of one site no more robots.txt are read.
 MAX_SITES_WITH_CANDIDATES, MAX_CANDIDATES = 1_000, 200
@@ -61,19 +62,20 @@ class Mining:
     """Fills the evidence and has sites mined when that is worth it.
 
     Candidates are the rules that robots.txt names, and those *proposed* in the user's rule files.
-    Without *contents*, only redirects and candidates teach. A site whose pages do not bear their
-    *names* yet is mined later.
+    Without *contents*, only redirects and candidates teach. A site that waits for a safe point is
+    mined later.
     """
 
     evidence: Evidence
     registry: RuleRegistry
-    names: Names
+    safe_points: SafePoints
     frontier: CrawlFrontier
     contents: bool
     proposed: Iterable[SiteRule] = ()
 
     def __post_init__(self) -> None:
-        self._worker = Worker(self._mined)
+        self._worker = Worker(lambda: ask_again(self.frontier.crawler))
+        self._budget = ADVANCE  # rows
         self._candidates: dict[str, tuple[SiteRule, ...]] = {}  # by site
         for rule in self.proposed:
             site = domain_of(rule.site)
@@ -111,6 +113,7 @@ class Mining:
     def _add(self, row: Row) -> bool | None:
         site = site_of(row.url)
         is_event = self.evidence.add(site, row)
+        self._budget += ROWS_A_PAGE
         is_simple = is_event and (row.content is None or site in self._candidates)
         is_small = self.evidence.count(site) <= MINED_AT_ONCE
         self._look_at(site, at_once=bool(is_simple and is_small))
@@ -119,33 +122,39 @@ class Mining:
     # --- when to mine -----------------------------------------------------------------------
 
     def work(self) -> None:
-        """Mine a site for which there was no time when its last page arrived."""
-        if self.evidence.later and self._worker.current is None:
-            site = next(iter(self.evidence.later))
-            del self.evidence.later[site]
-            self._look_at(site)
+        """Mine the sites that wait for their turn, as far as the miner and its budget allow."""
+        self._worker.give_up_late()
+        for site in list(self.evidence.later):
+            if not self._worker.is_free:
+                return
+            if site in self.safe_points:
+                continue
+            if self._is_due(site):
+                self._mine(site)
+            elif self.evidence.is_due(site, has_budget=True):
+                return  # the budget grows: it is its turn first
+            self.evidence.later.pop(site, None)
+
+    def _is_due(self, site: str) -> bool:
+        has_budget = BEGIN + self.evidence.count(site) <= self._budget
+        return self.evidence.is_due(site, has_budget=has_budget)
 
     def _look_at(self, site: str, *, at_once: bool = False) -> None:
-        """Mine a site if that is worth it, and there is time; else it waits for that."""
-        busy_with, has_time = self._worker.current, self._worker.has_time
-        is_free = busy_with is None or (at_once and busy_with != site)
-        is_due = is_free and self.evidence.is_due(site, has_time=has_time)
-        if is_due and self.names.is_named(site):
+        """Mine a site if that is worth it, and there is a budget; else it waits for that."""
+        is_free = (at_once or self._worker.is_free) and site not in self.safe_points
+        if is_free and self._is_due(site):
             self._mine(site, at_once=at_once)
-        elif self.evidence.is_due(site, has_time=True):
+        elif self.evidence.is_due(site, has_budget=True):
             self.evidence.later[site] = None
 
-    def look_again(self, *, is_last: bool) -> bool:
-        """Begin to mine a site that waits for a last look, if it *is_last*.
-
-        Return whether a site is being mined.
-        """
-        for site in self.evidence.unmined() if is_last else ():
-            if self._worker.current is None:
+    def look_again(self) -> None:
+        """Begin to mine a site that waits for a last look."""
+        for site in self.evidence.unmined():
+            if self._worker.is_free:
                 self._mine(site)
-        return self._worker.current is not None
 
     def _mine(self, site: str, *, at_once: bool = False) -> None:
+        self._budget -= BEGIN + self.evidence.count(site)
         try:
             job = Job(
                 site,
@@ -158,7 +167,14 @@ class Mining:
         except Exception as error:  # noqa: BLE001 - damaged rows; other sites have theirs
             self._mined(Mined(site, (), 0.0, repr(error)), error)
         else:
-            (self._worker.mine_at_once if at_once else self._worker.mine)(job)
+            answer = self._worker.mine_at_once(job) if at_once else self._worker.mine(job)
+            self.safe_points.put(site, Work.RULES, self._answered(answer))
+
+    def _answered(self, answer: list[Mined]) -> Iterator[bool]:
+        """Wait for the *answer* of the miner, true, and have it act."""
+        while not answer:
+            yield True
+        self._mined(answer[0])
 
     def _mined(self, found: Mined, error: Exception | None = None) -> None:
         self.frontier.count("learned/minings")
@@ -167,53 +183,47 @@ class Mining:
             self.frontier.failed("mining", error or RuntimeError(found.error))
         try:
             self.evidence.found(found.site, something=self.registry.mined(found))
-            ask_again(self.frontier.crawler)
-        except Exception as failure:  # noqa: BLE001 - Twisted would only log it
+        except Exception as failure:  # noqa: BLE001 - other sites are mined all the same
             self.frontier.failed("mining", failure)
-        self.work()
 
     def close(self) -> None:
         self._worker.close()
 
 
 class Worker:
-    """Mines one site at a time. *on_mined* is called with each answer, also with a failure."""
+    """Mines one site at a time. Each answer, also a failure, is put in a list: then it calls
+    *on_answer*.
+    """
 
-    def __init__(self, on_mined: Callable[[Mined], None]) -> None:
-        self._on_mined = on_mined
+    def __init__(self, on_answer: Callable[[], None]) -> None:
+        self._on_answer = on_answer
         self._process: subprocess.Popen[bytes] | None = None
         self._current: str | None = None
         self._begun = 0.0
         self._failures = 0
         self._is_closed = False
-        self._start = monotonic()
-        self._spent = self._last = 0.0  # seconds of processor time: of all sites, of the last one
 
     @property
-    def has_time(self) -> bool:
-        """Whether a site that takes as long as the last one fits in the share of the crawl's time."""
-        seconds = ADVANCE + SHARE * (monotonic() - self._start)
-        return self._failures < _MAX_FAILURES and self._spent + self._last <= seconds
+    def is_free(self) -> bool:
+        return self._current is None and self._failures < _MAX_FAILURES and not self._is_closed
 
-    @property
-    def current(self) -> str | None:
-        """The site that is being mined. One that takes too long is given up."""
+    def give_up_late(self) -> None:
         if self._current is not None and monotonic() - self._begun > LONGEST_SECONDS:
             self._end()
-        return self._current
 
-    def mine(self, job: Job) -> None:
-        if not self._is_closed and self._failures < _MAX_FAILURES:
-            self._current = job.site
-            self._begun = monotonic()
-            asked = _in_thread(self._ask, job)
-            asked.addCallbacks(self._answered, self._failed, errbackArgs=(job.site,))
+    def mine(self, job: Job) -> list[Mined]:
+        self._current = job.site
+        self._begun = monotonic()
+        answer: list[Mined] = []
+        asked = _in_thread(self._ask, job)
+        asked.addCallbacks(self._answered, self._failed, (answer,), errbackArgs=(answer, job.site))
+        return answer
 
-    def mine_at_once(self, job: Job) -> None:
+    def mine_at_once(self, job: Job) -> list[Mined]:
         """Mine a small site in this process, while the event loop waits."""
         from scrapy_urlnorm.learning.mined import mined  # most crawls leave it to the other process
 
-        self._answered(mined(job), is_current=False)
+        return [mined(job)]
 
     def _ask(self, job: Job) -> Mined:
         """Wait for the answer to *job*. This runs in a thread, so it touches nothing else."""
@@ -233,21 +243,18 @@ class Worker:
             raise
         return found
 
-    def _answered(self, found: Mined, *, is_current: bool = True) -> None:
-        if is_current:
-            self._current = None
-        self._last = found.seconds
-        self._spent += found.seconds
-        if not self._is_closed:
-            self._on_mined(found)
-
-    def _failed(self, failure: Failure, site: str) -> None:
+    def _answered(self, found: Mined, answer: list[Mined]) -> None:
         self._current = None
-        if self._is_closed:
-            return
+        answer.append(found)
+        if not self._is_closed:
+            self._on_answer()
+
+    def _failed(self, failure: Failure, answer: list[Mined], site: str) -> None:
         self._failures += 1
-        self._end()
-        self._on_mined(Mined(site, (), 0.0, f"the worker process: {failure.value!r}"))
+        if not self._is_closed:
+            self._current = None
+            self._end()
+        self._answered(Mined(site, (), 0.0, f"the worker process: {failure.value!r}"), answer)
 
     def close(self) -> None:
         self._is_closed = True

@@ -1,8 +1,8 @@
 """Names: how the content of each page that arrived is called, from what of it holds still.
 
 Two pages with one name are proposed to be one; audits decide (`verdicts`). A name is made anew when
-a unit comes or goes, from the blocks of the page, which stand in the database: in slices, beside
-the crawl. Until that is done, the site is not mined. Whether a unit tells the time is asked of the
+a unit comes or goes, from the blocks of the page, which stand in the database: at a safe point of
+its site, and before that the site is not mined. Whether a unit tells the time is asked of the
 pages that arrived beside one, those after it too: so its name is settled a few pages later.
 """
 
@@ -16,21 +16,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.crawl.components import run_jobs, site_of
+from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.evidence import named
+from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.logs.blocks import packed, unpacked
 from scrapy_urlnorm.logs.differences import family_of, place_of
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.logs.units import AROUND, LEAST_BESIDE, Units, count_beside, tells_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from scrapy import Request
 
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.evidence import Evidence
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.online.safe_points import SafePoints
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.logs.blocks import Block
     from scrapy_urlnorm.logs.differences import Unit
@@ -86,12 +88,12 @@ class Names:
     pages: Pages
     evidence: Evidence
     aliases: PageAliases
+    safe_points: SafePoints
 
     def __post_init__(self) -> None:
         self._sites: OrderedDict[str, Units] = OrderedDict()
         self._counts: Counter[str] = Counter()
         self._named: dict[str, int] = {}  # version of the units that the names are made with
-        self._renaming: dict[str, Iterator[None]] = {}
         #: What a page shows of a unit, by site, version of its units, unit, and number of the page.
         self._values = BoundedCache(self._value, most=_MAX_VALUES, longest=0, length=lambda _: 0)
         self.database.ensure(_TABLES)
@@ -108,7 +110,7 @@ class Names:
         self._named[site] = units.version
         if len(self._sites) > MAX_SITES:
             other, _ = self._sites.popitem(last=False)
-            self._renaming.pop(other, None)
+            self.safe_points.drop(other, Work.NAMES)
             self._named.pop(other)
         return units
 
@@ -271,7 +273,7 @@ class Names:
 
     def _begin_renaming(self, site: str) -> None:
         self._named[site] = self.units(site).version
-        self._renaming[site] = self._rename_all(site)
+        self.safe_points.put(site, Work.NAMES, self._rename_all(site))
 
     def _rename_all(self, site: str) -> Iterator[None]:
         names: dict[str, str] = {}
@@ -296,7 +298,7 @@ class Names:
         return said
 
     def is_named(self, site: str) -> bool:
-        return site not in self._renaming
+        return not self.safe_points.has(site, Work.NAMES)
 
     def is_settled(self, site: str, url: str, later: int) -> bool:
         """Whether what changes by itself on pages like that of *url* is known, as far as may be.
@@ -311,13 +313,6 @@ class Names:
         if units.late < _LATE or not self.is_named(site):
             return False
         return len(units.pairs) >= _FAMILIES or units.pairs[family_of(url)] > 0
-
-    @property
-    def is_renaming(self) -> bool:
-        return bool(self._renaming)
-
-    def work(self, is_time_over: Callable[[], bool]) -> None:
-        run_jobs(self._renaming, is_time_over)
 
 
 def _whole(data: bytes | None) -> bytes | None:

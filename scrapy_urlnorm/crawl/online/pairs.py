@@ -59,6 +59,7 @@ class Pairs:
     def __post_init__(self) -> None:
         self._families: Counter[str] = Counter()
         self._pairs: Counter[str] = Counter()  # that were asked for, by family
+        self._under_way: Counter[str] = Counter()  # of these, by site
         self._fetched: Counter[str] = Counter()  # by site
         self._late_at: dict[str, int] = {}
 
@@ -74,7 +75,8 @@ class Pairs:
             if not looks_like_an_act(request.url):
                 self._pairs[family] += 1
                 self._fetched[site] += 1
-                self.frontier.begin("pair", self._at_once(request, family, blocks))
+                self._under_way[site] += 1
+                self.frontier.begin("pair", site, self._pair(request, family, blocks))
             return
         is_still = not self.names.units(site).different
         farther = _FARTHER_STILL if is_still else _FARTHER
@@ -84,7 +86,7 @@ class Pairs:
                 page = self.names.nth(site, share)
                 if page is not None and page.request and not looks_like_an_act(page.url):
                     self._fetched[site] += 1
-                    self.frontier.begin("pair", self._late(page))
+                    self.frontier.begin("pair", site, self._late(page))
 
     def _may_fetch(self, site: str, pages: int) -> bool:
         advance = min(ADVANCE, 1 + (pages - LEAST_PAGES) // _PAGES_OF_ADVANCE)
@@ -92,10 +94,16 @@ class Pairs:
 
     def _is_wanted(self, site: str, family: str, pages: int) -> bool:
         units, pairs = self.names.units(site), self._pairs[family]
-        total = sum(units.pairs.values())
+        total = sum(units.pairs.values()) + self._under_way[site]
         if total >= _STILL and not units.different:
             return pages >= _ONE_IN * (total - _STILL + 1)
         return pairs < len(_OF_FAMILY) and self._families[family] >= _OF_FAMILY[pairs]
+
+    async def _pair(self, request: Request, family: str, first: list[Block]) -> None:
+        try:
+            await self._at_once(request, family, first)
+        finally:
+            self._under_way[site_of(request.url)] -= 1
 
     async def _at_once(self, request: Request, family: str, first: list[Block]) -> None:
         _, second = await self.frontier.fetch_again(request, at_once=True) or (None, None)

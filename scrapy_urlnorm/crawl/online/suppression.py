@@ -29,15 +29,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import run_jobs, site_of
+from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.frontier import depth_of, is_suppressible, may_represent
+from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.tables import STATES, Match, Reason
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from typing import Any
 
     from scrapy import Request
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
+    from scrapy_urlnorm.crawl.online.safe_points import SafePoints
     from scrapy_urlnorm.crawl.online.tables import Held, HeldRequests, Page, Pages
     from scrapy_urlnorm.learning.aliases import Pattern
     from scrapy_urlnorm.logs.page_identity import Identity
@@ -83,6 +84,7 @@ class Suppression:
     aliases: PageAliases
     evidence: Evidence
     families: Families | None
+    safe_points: SafePoints
     frontier: CrawlFrontier
 
     def __post_init__(self) -> None:
@@ -95,16 +97,14 @@ class Suppression:
         #: What each request that was sent after all has been held for, by its fingerprint.
         self._waited: dict[bytes, int] = {}
         self._batches: dict[str, int] = {}  # deferred requests to send next, by site that has any
-        # Work that is done in slices: keys that are made anew, by site, and what an idle crawl does.
-        self._rekeying: dict[str, Iterator[Any]] = {}
-        self._sending: Iterator[bool] | None = None
+        self._sending: Iterator[bool] | None = None  # what an idle crawl does, step by step
 
     def begin(self) -> None:
         reasons = {reason.key: reason for reason in self.registry.reasons()}
         self.audits.restore(reasons, self.pages.get)
         self._batches = dict.fromkeys(self.held.sites(), FIRST_SENT)
         for site in {*self._batches, *self.keys.sites()}:
-            self._rekeying[site] = self._make_keys(site)
+            self.safe_points.put(site, Work.KEYS, self._make_keys(site))
 
     def __repr__(self) -> str:
         """Return a count a state: ``queued 12, in flight 8, coalesced 3, ...``."""
@@ -358,10 +358,10 @@ class Suppression:
             self._resolve_all(SUPPRESSED, cluster)
 
     def rules_changed(self, site: str) -> None:
-        """Begin to make the cluster keys of *site* anew; until then its pages represent nothing."""
+        """Have the cluster keys of *site* made anew; until then its pages represent nothing."""
         for cluster in [key for key, known in self._in_flight.items() if known.site == site]:
             del self._in_flight[cluster]
-        self._rekeying[site] = self._make_keys(site)
+        self.safe_points.put(site, Work.KEYS, self._make_keys(site))
         reasons = {reason.key for reason in self.registry.reasons(site)}
         self.audits.rules_changed(site, reasons, self.keys.keys_of)
 
@@ -369,20 +369,17 @@ class Suppression:
         self.audits.forget(pattern.identity)
         self.rules_changed(pattern.site)
 
-    def _make_keys(self, site: str) -> Iterator[Any]:
+    def _make_keys(self, site: str) -> Iterator[None]:
         """Make the keys of pages anew; requeue what was coalesced, resolve what was suppressed."""
-        yield from map(self.held.send, list(self.held.find(COALESCED, site=site)))
+        for held in list(
+            self.held.find(COALESCED, site=site)
+        ):  # what is held meanwhile is not sent
+            self.held.send(held)
+            yield
         yield from self.pages.rekey(site)
         for held in self.held.find(SUPPRESSED, site=site):
             self._resolve_or_send(held)
             yield
-
-    def work(self, is_time_over: Callable[[], bool]) -> None:
-        run_jobs(self._rekeying, is_time_over)
-
-    @property
-    def is_rekeying(self) -> bool:
-        return bool(self._rekeying)
 
     # --- when there is nothing else to do ---------------------------------------------------
 
@@ -390,20 +387,19 @@ class Suppression:
     def is_sending(self) -> bool:
         return self._sending is not None
 
-    def idle(self, is_time_over: Callable[[], bool] = lambda: False) -> bool:
+    def idle(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Send what repeats no page. Return ``True`` to wait: for that, or for the rest of it."""
         self._in_flight.clear()
         self._watched.clear()
         self._waited.clear()
         self.audits.end_all()
-        self.work(lambda: False)
         for held in self.held.find(COALESCED):
             self.send_at_last(held)
         self._sending = self._sending or self._send_slowly()
         for has_sent in self._sending:
             if has_sent:
                 self._sending = None
-            if has_sent or is_time_over():
+            if has_sent or is_over():
                 return True
         self._sending = None
         return False
@@ -461,7 +457,7 @@ class Suppression:
     def release_all(self) -> None:
         self.families = None
         self._sending = None
-        for table in (self._batches, self._rekeying, self._in_flight, self._watched):
+        for table in (self._batches, self.safe_points, self._in_flight, self._watched):
             table.clear()
         self.audits.end_all()
         for held in self.held.find():

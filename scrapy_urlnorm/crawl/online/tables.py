@@ -300,6 +300,7 @@ class HeldRequests:
         self._frontier = frontier
         self._sent: set[int] = set()  # rows that could not be deleted, though the request was sent
         database.ensure(_TABLES)
+        self.suppressed = 0  #: how many requests came into that state, by now
         #: How many requests were damaged. They are deleted.
         self.damaged = self._drop_damaged()
 
@@ -326,9 +327,11 @@ class HeldRequests:
             return False
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return False
+        self.suppressed += state == SUPPRESSED
         return True
 
     def suppress(self, held: Held, request: Request, match: Match) -> None:
+        self.suppressed += held.state != SUPPRESSED
         self._database.write(
             "UPDATE held SET cluster = ?, state = ?, behind = ?, rules = ?, is_alias = ?, saves = ?,"
             " since = CASE WHEN state = ? THEN since ELSE ? END WHERE id = ?",
@@ -386,9 +389,8 @@ class HeldRequests:
         for number in numbers:
             yield from map(Held._make, self._database.read(f"{_HELD} id = ?", number))
 
-    def count(self, state: int, *, since: float = 0.0) -> int:
-        select = "SELECT count(*) FROM held WHERE state = ? AND since >= ?"
-        return int(self._database.read(select, state, since)[0][0])
+    def count(self, state: int) -> int:
+        return int(self._database.read("SELECT count(*) FROM held WHERE state = ?", state)[0][0])
 
     def counts(self) -> dict[str, int]:
         found = dict(self._database.read("SELECT state, count(*) FROM held GROUP BY 1"))

@@ -201,7 +201,7 @@ class Verdicts:
             waiting = self._waiting.setdefault(page.fingerprint, [])
             waiting.append((audit, found))
             if len(waiting) == 1:
-                self.frontier.begin("verdict", self._fetch_again(page))
+                self.frontier.begin("verdict", site_of(page.url), self._fetch_again(page))
         else:
             self._say(audit, said)
 
