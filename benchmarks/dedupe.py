@@ -1,11 +1,11 @@
 """What `scrapy-urlnorm dedupe` takes for a large list of URLs.
 
-    python benchmarks/dedupe.py FILE [--urls 1000000] [--processes 1,2]
+    python benchmarks/dedupe.py FILE [--urls 1000000]
 
 The list is the URLs of FILE (one a line, plain or gzipped), and, until there are enough, the same
 again with a parameter more (``v=0``, then ``v=1``, ...). So hosts, paths and names are those of a real
 list, nearly every line is another page, and nearly every line has a query, which takes twice the time
-of a URL without one. Processor time is that of all processes, the start included.
+of a URL without one. The start is included in the processor time.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ def spread(lines: list[bytes]) -> Iterator[bytes]:
             yield b"%b%cv=%d%b%b" % (url, b"&" if b"?" in url else b"?", number, mark, fragment)
 
 
-def measured(path: str, processes: int) -> tuple[float, float, float]:
-    """Return processor seconds, seconds, and the peak memory of the largest process in MB."""
-    verb = ["dedupe", "-q", path, "--processes", str(processes)]
+def measured(path: str) -> tuple[float, float, float]:
+    """Return processor seconds, seconds, and the peak memory in MB."""
     start = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "scrapy_urlnorm", *verb],
+        [sys.executable, "-m", "scrapy_urlnorm", "dedupe", "-q", path],
         stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONUNBUFFERED": ""},
     )
@@ -50,25 +49,23 @@ def measured(path: str, processes: int) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Print a line for each number of processes."""
+    """Print one line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("file", help="URLs, one a line, plain or .gz")
     parser.add_argument("--urls", type=int, default=1_000_000, help="lines of the list")
-    parser.add_argument("--processes", default="1,2", help="numbers of them, with commas")
     args = parser.parse_args()
     data = Path(args.file).read_bytes()
     lines = (gzip.decompress(data) if args.file.endswith(".gz") else data).splitlines()
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         file.writelines(line + b"\n" for line in islice(spread(lines), args.urls))
         file.flush()
-        print("| processes | processor µs a URL | seconds | URLs a second | MB |")
-        print("|---|---|---|---|---|")
-        for processes in map(int, args.processes.split(",")):
-            used, taken, memory = measured(file.name, processes)
-            cells = f"{used / args.urls * 1e6:.1f} | {taken:.1f} | {args.urls / taken:,.0f}"
-            print(f"| {processes} | {cells} | {memory:.0f} |", flush=True)
+        used, taken, memory = measured(file.name)
+    print(
+        f"{used / args.urls * 1e6:.1f} µs of processor time a URL, {taken:.1f} s, "
+        f"{args.urls / taken:,.0f} URLs a second, {memory:.0f} MB"
+    )
 
 
 if __name__ == "__main__":

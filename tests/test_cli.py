@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from cli_runner import start
 
 from scrapy_urlnorm.cli import VERBS
+from scrapy_urlnorm.logs.source import MAX_LINE
 from scrapy_urlnorm.normalizer import normalize
 from scrapy_urlnorm.rules import RULES
 
@@ -246,6 +248,41 @@ def test_a_reader_that_leaves_is_no_error():
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() == 0
+
+
+@pytest.mark.parametrize("verb", ["dedupe", "normalize"])
+def test_a_line_out_of_a_pipe_is_answered_before_the_next_one_is_there(verb):
+    """Even half of the next one may be there: a crawler writes as much as its buffer holds."""
+    with start(verb, "-", stdin=subprocess.PIPE) as process:
+        for number in range(3):
+            line = b"http://a.example/%d\n" % number
+            process.stdin.write((line[9:] if number else line) + b"http://a.")
+            process.stdin.flush()
+            assert process.stdout.readline() == line
+        out, _ = process.communicate(timeout=60)
+        assert out.startswith(b"http://a.")
+
+
+@pytest.mark.parametrize("verb", [("normalize", "-f"), ("dedupe", "-q", "--json")])
+def test_what_came_before_a_bad_line_is_written(run, file, verb):
+    """A list with a bad line at its end is a list all the same."""
+    code, out, err = run(*verb, file(b"http://a.example/\n" * 3 + b"x" * (MAX_LINE + 1)))
+    assert code == 2
+    assert "http://a.example/" in out
+    assert f"line 4: longer than {MAX_LINE} bytes" in err
+
+
+@pytest.mark.parametrize("has_tqdm", [True, False])
+@pytest.mark.parametrize("option", ["--counts", "-q"])
+def test_progress_is_for_a_terminal(run, file, monkeypatch, has_tqdm, option):
+    """If tqdm is there, and nobody wants it quiet. Elsewhere `run` would have seen it."""
+    pytest.importorskip("tqdm")
+    if not has_tqdm:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert run("dedupe", option, file(URLS)).code == 0
+    assert ("0 URLs [" in sys.stderr.getvalue()) == (has_tqdm and option != "-q")
 
 
 def test_output_does_not_depend_on_the_locale():

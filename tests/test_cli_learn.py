@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from scrapy_urlnorm import Normalizer, load_site_rules
+from scrapy_urlnorm.cli import learn
+from scrapy_urlnorm.learning import rows_by_site, survey
 
 
 def rows(site="shop.example", pages=40, start=0):
@@ -146,6 +152,70 @@ def test_the_knobs_reach_the_learner(run, log, monkeypatch):
     run("mine", log(rows()), *options)
     given = {"risk": 0.006, "noise": 0.01, "processes": 3, "after": "a.example"}
     assert seen == {**given, "rows": 120}
+
+
+@pytest.mark.parametrize("in_memory", [250_000, 0], ids=["memory", "disk"])
+def test_an_interrupted_run_keeps_the_sites_that_are_done(
+    run, log, tmp_path, monkeypatch, in_memory
+):
+    """With ``--after``, another one adds the rest: together they write the file of one."""
+
+    def interrupted(rows, **knobs):
+        yield next(survey(rows, **knobs))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", in_memory)
+    path = log([row for site in "abc" for row in rows(f"{site}.example")])
+    whole, parts = tmp_path / "whole.toml", tmp_path / "parts.toml"
+    with monkeypatch.context() as patch:
+        patch.setattr(learn, "survey", interrupted)
+        code, _, err = run("mine", path, "-o", parts)
+    assert code == 130
+    assert "the sites after a.example were not mined" in err
+    assert err.endswith("mine: interrupted\n")
+    assert {rule.site for rule in load_site_rules(parts)} == {"a.example"}
+    run("mine", path, "-o", parts, "--processes", 1, "--after", "a.example")
+    run("mine", path, "-o", whole, "--processes", 1)
+    assert load_site_rules(parts) == load_site_rules(whole)
+
+
+#: Its learner waits for ever.
+PROGRAM = """
+import os, signal, sys
+from scrapy_urlnorm.cli import main
+from scrapy_urlnorm.learning import mining
+
+def wait(job):
+    os.write(2, b"at work\\n")
+    signal.pause()
+
+mining.report_on = wait
+mining._CHUNK = 1
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no groups of processes")
+@pytest.mark.parametrize("ends", ["Ctrl-C", "kill -9"])
+def test_no_process_outlives_the_first_one(log, file, ends):
+    """Ctrl-C is for all of them, and one that is killed is seen by those that worked for it."""
+    path = log([*rows("a.example"), *rows("b.example")])
+    process = subprocess.Popen(
+        [sys.executable, file(PROGRAM, "program.py"), "mine", path, "--processes", "2"],
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert [process.stderr.readline() for _ in range(2)] == ["at work\n"] * 2
+    if ends == "Ctrl-C":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.kill()
+    _, err = process.communicate(timeout=60)  # until the last one has closed its output
+    assert process.returncode == (130 if ends == "Ctrl-C" else -signal.SIGKILL)
+    assert err == ("scrapy-urlnorm mine: interrupted\n" if ends == "Ctrl-C" else "")
 
 
 def test_evaluate_measures_with_and_without_the_rules(run, log, tmp_path):

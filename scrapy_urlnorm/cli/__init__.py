@@ -1,8 +1,7 @@
 """The command line: ``scrapy-urlnorm VERB``, ``python -m scrapy_urlnorm`` and ``scrapy urlnorm``.
 
 Data goes to standard output, messages and progress to standard error. Exit codes: 0 done or yes,
-1 a negative answer, 2 wrong usage or input, 130 interrupted, 143 ended by SIGTERM, 129 by a
-closed terminal.
+1 a negative answer, 2 wrong usage or input, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,21 +9,19 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import sys
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.cli.verb import STANDARD_OUTPUT, USAGE, WHICH_RULES, UsageError, flush, say
 from scrapy_urlnorm.exceptions import UrlNormError
 from scrapy_urlnorm.text import did_you_mean, own_version, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from scrapy_urlnorm.cli.verb import Project, Verb
 
@@ -109,15 +106,10 @@ def main(
     project: Project | None = None,
 ) -> int:
     """Run one verb and return the exit code; raises nothing but SystemExit for bad usage."""
-    with _ending_tidily():
-        return _main(sys.argv[1:] if argv is None else argv, prog, project)
-
-
-def _main(argv: Sequence[str], prog: str, project: Project | None) -> int:
     name = prog
     try:
         try:
-            args = _parse(argv, prog)
+            args = _parse(sys.argv[1:] if argv is None else argv, prog)
             args.project = project
             name = f"{prog} {args.verb}"
             code: int = args.run(args)
@@ -136,19 +128,9 @@ def _main(argv: Sequence[str], prog: str, project: Project | None) -> int:
     except (UsageError, UrlNormError) as error:
         say(f"{name}: {shortened(str(error))}")
         return USAGE
-    except RuntimeError as error:
-        from concurrent.futures import BrokenExecutor  # here: few runs need it
-
-        if not isinstance(error, BrokenExecutor):
-            raise
-        say(f"{name}: a process that did part of the work was ended from outside; was it memory?")
-        return USAGE
-    except KeyboardInterrupt as error:
-        ended = getattr(error, "number", signal.SIGINT)
-        with suppress(OSError):
-            flush()
-        say(f"{name}: {'interrupted' if ended == signal.SIGINT else 'terminated'}")
-        return 128 + ended  # what a shell says of a program that a signal ended
+    except KeyboardInterrupt:
+        say(f"{name}: interrupted")
+        return 130  # what a shell says of a program that Ctrl-C ended
     return code
 
 
@@ -157,53 +139,3 @@ def _drop_output() -> None:
     if sys.stdout is not None:  # it may have been closed before we began
         with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
-
-
-# --- signals --------------------------------------------------------------------------------
-
-#: The signals that ask to end. Windows has no SIGHUP.
-_SIGNALS = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
-
-
-class Ended(KeyboardInterrupt):
-    """A signal ended the work, with all that the work has begun: as Ctrl-C, whichever it was."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-@contextmanager
-def _ending_tidily() -> Iterator[None]:
-    """Raise `Ended` in the main thread when a signal asks to end, unless somebody handles it.
-
-    So files for the time of the work go, and what is done can be kept. The processes that do part
-    of the work end first, as a pool would wait for them. A hangup that the caller ignores (nohup)
-    stays ignored.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    here = os.getpid()
-
-    def handle(number: int, _: object) -> NoReturn:
-        if os.getpid() != here:  # a process that does part of the work: its parent has the word
-            os._exit(128 + number)
-        if "multiprocessing.process" in sys.modules:  # few runs need it
-            from multiprocessing import active_children
-
-            for child in active_children():
-                child.terminate()
-        raise Ended(number)
-
-    usual = (signal.SIG_DFL, signal.default_int_handler)
-    before = {each: signal.getsignal(each) for each in _SIGNALS if each is not None}
-    free = {number: handler for number, handler in before.items() if handler in usual}
-    for number in free:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in free.items():
-            if signal.getsignal(number) is handle:
-                signal.signal(number, handler)

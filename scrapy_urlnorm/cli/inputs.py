@@ -6,11 +6,10 @@ import json
 from collections import Counter
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.cli.verb import JSON, WHICH_RULES, Progress, UsageError, option, say
+from scrapy_urlnorm.cli.verb import JSON, WHICH_RULES, UsageError, flush, option, progress, say
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.logs import ARCHIVES, FORMATS, read_log
 from scrapy_urlnorm.logs.source import Log, blocks, open_log, urls_in
@@ -85,8 +84,17 @@ URLS = (
 )
 
 
-def given(args: argparse.Namespace) -> Iterator[str | bytes]:
-    """Yield each URL of the command line, then the lines of its files, many at once."""
+def given_urls(args: argparse.Namespace) -> Iterator[str]:
+    """Yield the URLs of the command line, then those of its files.
+
+    Before more is read, what was written goes out: who writes to a pipe may wait for the answer.
+    """
+    for block in _given(args):
+        yield from urls_in(block)
+        flush()
+
+
+def _given(args: argparse.Namespace) -> Iterator[str | bytes]:
     if not args.urls and not args.file:
         raise UsageError("give URLs, a file of them (-f FILE), or - for standard input")
     for url in args.urls:
@@ -99,11 +107,6 @@ def given(args: argparse.Namespace) -> Iterator[str | bytes]:
         yield url
     for path in args.file:
         yield from blocks_of(path)
-
-
-def given_urls(args: argparse.Namespace) -> Iterator[str]:
-    """Yield the URLs of the command line, then those of its files."""
-    return chain.from_iterable(map(urls_in, given(args)))
 
 
 def blocks_of(path: str) -> Iterator[bytes]:
@@ -138,8 +141,7 @@ LOGS = (
 class Logs:
     """The rows of all logs of a command line, and counts of them.
 
-    Where the verb itself shows no progress, *shows_progress* counts rows. Of logs that several
-    crawls wrote, only the rows of *crawl* are read.
+    Of logs that several crawls wrote, only the rows of *crawl* are read.
     """
 
     def __init__(
@@ -147,16 +149,13 @@ class Logs:
         args: argparse.Namespace,
         paths: list[str] | None = None,
         *,
-        shows_progress: bool = False,
         crawl: str | None = None,
     ) -> None:
         self._args = args
         self._paths: list[str] = args.logs if paths is None else paths
         self._crawl = crawl
-        self._progress = Progress("rows", quiet=not shows_progress)
         require_one_standard_input(self._paths)
         self.rows = self.contents = self.redirects = 0
-        self.is_read = False
         #: Rows that are no pages and no redirects, by the reason.
         self.left_out: Counter[tuple[str, str]] = Counter()
 
@@ -165,7 +164,7 @@ class Logs:
         options = {"format": args.format, "skip_bad": args.skip_bad, "site": args.site}
         for path in self._paths:
             log = read_log(path, crawl=self._crawl, **options)
-            for row in self._progress.over(log):
+            for row in progress(log, "rows"):
                 self.rows += 1
                 self.contents += row.content is not None
                 self.redirects += row.location is not None
@@ -174,11 +173,6 @@ class Logs:
                 yield row
             if log.skipped:
                 say(f"{counted(log.skipped, 'row')} skipped; the first: {log.first_bad}")
-        self.is_read = True
-
-    def progress(self, then: Callable[[], str]) -> Progress:
-        """Return what shows how many rows are read, and *then* what the verb does."""
-        return Progress(lambda: then() if self.is_read else f"reading: {counted(self.rows, 'row')}")
 
 
 def _left_out(row: Observation) -> tuple[str, str] | None:

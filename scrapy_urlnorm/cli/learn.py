@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli import inputs
 from scrapy_urlnorm.cli import verb as cli
-from scrapy_urlnorm.cli.processes import cores
 from scrapy_urlnorm.cli.rules import Merged, add_rules, out_rules
 from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.learning import survey
@@ -69,8 +69,16 @@ def mine(args: argparse.Namespace) -> int:
     if args.output:
         _try_target(args.output)
     logs = inputs.Logs(args)
+    processes = args.processes or getattr(os, "process_cpu_count", os.cpu_count)() or 1
+    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes, after=args.after)
     reports: list[SiteReport] = []
-    interrupted = _survey(args, logs, reports)
+    interrupted = None
+    try:
+        reports.extend(cli.progress(sites, "sites"))
+    except KeyboardInterrupt as error:
+        if not reports:
+            raise
+        interrupted = error  # a site is mined or it is not: what is done is worth keeping
     rules = [rule for report in reports for rule in report.rules]
     if args.output:
         with naming(args.output):  # an error names a temporary file
@@ -93,22 +101,6 @@ def mine(args: argparse.Namespace) -> int:
         )
         raise interrupted
     return cli.YES
-
-
-def _survey(
-    args: argparse.Namespace, logs: inputs.Logs, reports: list[SiteReport]
-) -> KeyboardInterrupt | None:
-    """Mine the sites of the logs; return what interrupted it, if some *reports* are done by then."""
-    processes = args.processes or cores()
-    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes, after=args.after)
-    try:
-        with logs.progress(lambda: f"mining: {counted(len(reports), 'site')} done"):
-            reports.extend(sites)
-    except KeyboardInterrupt as error:
-        if not reports:
-            raise
-        return error  # a site is mined or it is not: what is done is worth keeping
-    return None
 
 
 def _try_target(path: str) -> None:
@@ -219,10 +211,7 @@ def evaluate(args: argparse.Namespace) -> int:
     columns: Columns = {}
     pages = urls = 0
     offers: list[Offer] = []
-    with (
-        logs.progress(lambda: f"measuring {'with' if columns else 'without'} the rules"),
-        by_key((row for row in logs if row.is_page), normalizer.normalize) as parts,
-    ):
+    with by_key((row for row in logs if row.is_page), normalizer.normalize) as parts:
         for name, one, shown in (("without", without, 0), ("with", normalizer, 10)):
             columns[name] = measured(one, parts, ignore_from=args.ignore_from, examples=shown)
         for _, part in parts:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import partial
 from hashlib import blake2b
-from itertools import chain, compress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.cli import inputs
 from scrapy_urlnorm.cli import verb as cli
-from scrapy_urlnorm.cli.processes import mapped
 from scrapy_urlnorm.logs.source import lines_in, text_of, url_of, urls_in
 from scrapy_urlnorm.stores import MemorySeen
 from scrapy_urlnorm.text import counted
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.normalizer import Normalizer
 
-    Answered = Iterable[tuple[list[bytes], list[str], list[bytes]]]
+    Keyed = Iterable[tuple[bytes, str]]
 
 
 @cli.verb(
@@ -33,28 +31,13 @@ if TYPE_CHECKING:
     *inputs.URLS,
     cli.JSON,
     *cli.NORMALIZER,
-    cli.PROCESSES,
 )
 def normalize(args: argparse.Namespace) -> int:
-    streams = "-" in (*args.urls, *args.file)
-    lines_of = partial(_normal_forms, inputs.build_normalizer(args), args.json)
-    with (progress := cli.Progress("URLs", streams=True)):
-        for _, lines in mapped(lines_of, inputs.given(args), args.processes, streams=streams):
-            cli.out_lines(lines)
-            progress.count += len(lines)
+    normalizer = inputs.build_normalizer(args)
+    for url in cli.progress(inputs.given_urls(args), "URLs", streams=True):
+        key = normalizer.normalize(url)
+        cli.out(cli.json_of({"url": url, "normalized": key}) if args.json else key)
     return cli.YES
-
-
-def _normal_forms(
-    normalizer: Normalizer, as_json: bool, parcel: Iterable[bytes | str]
-) -> list[bytes]:
-    """Return a line for each URL of *parcel*."""
-    urls = list(chain.from_iterable(map(urls_in, parcel)))
-    keys = normalizer.normalize_many(urls)
-    if not as_json:
-        return list(map(cli.bytes_of, keys))
-    pairs = zip(urls, keys, strict=True)
-    return [cli.json_of({"url": url, "normalized": key}).encode() for url, key in pairs]
 
 
 @cli.verb(
@@ -69,7 +52,7 @@ def _normal_forms(
 def explain(args: argparse.Namespace) -> int:
     normalizer = inputs.build_normalizer(args)
     code = cli.YES
-    for url in cli.Progress("URLs", streams=True).over(inputs.given_urls(args)):
+    for url in cli.progress(inputs.given_urls(args), "URLs", streams=True):
         trace, problem = normalizer.explain(url), _problem(url)
         if problem is not None:
             code = cli.NO
@@ -140,7 +123,6 @@ SPELLINGS = 20
         f"print only what was merged: each normalized form with its spellings, up to {SPELLINGS}",
     ),
     cli.option("-q --quiet", "no progress and no summary"),
-    cli.PROCESSES,
     cli.JSON,
     *cli.NORMALIZER,
 )
@@ -148,85 +130,66 @@ def dedupe(args: argparse.Namespace) -> int:
     inputs.require_one_standard_input(args.files)
     if args.counts and args.groups:
         raise cli.UsageError("--counts or --groups, not both")
-    normalizer = inputs.build_normalizer(args)
-    blocks = chain.from_iterable(map(inputs.blocks_of, args.files))
-    streams = not (args.counts or args.groups)
-    progress = cli.Progress("URLs", quiet=args.quiet, streams=streams)
-
-    def answered() -> Answered:
-        """Yield lines, many at once, with their keys (where they are shown) and digests."""
-        work = partial(_keys_and_digests, normalizer, args.groups or (args.json and streams))
-        is_pipe = "-" in args.files
-        for parcel, (keys, digests) in mapped(work, blocks, args.processes, streams=is_pipe):
-            progress.count += len(digests)
-            yield list(chain.from_iterable(map(lines_in, parcel))), keys, digests
-
-    write = _groups if args.groups else _counts if args.counts else _first
-    with progress:
-        distinct = write(answered(), args.json)
+    keyed: Keyed = _keyed(args.files, inputs.build_normalizer(args))
     if not args.quiet:
-        count = progress.count
+        keyed = cli.progress(keyed, "URLs", streams=not (args.counts or args.groups))
+    write = _groups if args.groups else _counts if args.counts else _first
+    count, distinct = write(keyed, args.json)
+    if not args.quiet:
         share = (count - distinct) / count if count else 0
         cli.say(f"{counted(count, 'URL')}, {distinct:,} distinct, {share:.1%} redundant")
     return cli.YES
 
 
-_empty_digest = blake2b(digest_size=16).copy  # to copy one costs less than to make one
+def _keyed(files: Iterable[str], normalizer: Normalizer) -> Keyed:
+    """Yield the lines of *files*, each with its key. As in `inputs.given_urls`, none has to wait."""
+    for block in chain.from_iterable(map(inputs.blocks_of, files)):
+        yield from zip(lines_in(block), normalizer.normalize_many(urls_in(block)), strict=True)
+        cli.flush()
 
 
-def _keys_and_digests(
-    normalizer: Normalizer, wants_keys: bool, parcel: list[bytes]
-) -> tuple[list[str], list[bytes]]:
-    """Return the keys of the lines of *parcel*, if they are wanted, and 16 bytes for each.
-
-    The chance that any two of 10^15 keys have the same bytes is about one in 10^9.
-    """
-    keys = list(normalizer.normalize_many(chain.from_iterable(map(urls_in, parcel))))
-    digests = []
-    for key in keys:
-        digest = _empty_digest()
-        digest.update(key.encode("utf-8", "surrogatepass"))
-        digests.append(digest.digest())
-    return (keys if wants_keys else []), digests
+def _digest(key: str) -> bytes:
+    """Return 16 bytes. That any two of 10^15 keys have the same has a chance of one in 10^9."""
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _first(answered: Answered, as_json: bool) -> int:
+def _first(keyed: Keyed, as_json: bool) -> tuple[int, int]:
     seen = MemorySeen()
-    for lines, keys, digests in answered:
-        is_new = map(seen.add, digests)
+    count = 0
+    for count, (line, key) in enumerate(keyed, 1):  # noqa: B007 - it is the number of all
+        if not seen.add(_digest(key)):
+            continue
         if as_json:
-            for line, key in compress(zip(lines, keys, strict=True), is_new):
-                cli.out_json({"url": text_of(line), "normalized": key})
+            cli.out_json({"url": text_of(line), "normalized": key})
         else:
-            cli.out_lines(compress(lines, is_new))
-    return len(seen)
+            cli.out_lines([line])
+    return count, len(seen)
 
 
-def _counts(answered: Answered, as_json: bool) -> int:
+def _counts(keyed: Keyed, as_json: bool) -> tuple[int, int]:
     counts: dict[bytes, int] = {}
     first: list[bytes] = []  # the spelling of each key, in the order of the keys
-    for lines, _, digests in answered:
-        for line, digest in zip(lines, digests, strict=True):
-            count = counts[digest] = counts.get(digest, 0) + 1
-            if count == 1:
-                first.append(line)
+    for line, key in keyed:
+        digest = _digest(key)
+        count = counts[digest] = counts.get(digest, 0) + 1
+        if count == 1:
+            first.append(line)
     for line, count in zip(first, counts.values(), strict=True):
         if as_json:
             cli.out_json({"url": text_of(line), "count": count})
         else:
             cli.out_lines([b"%d\t%b" % (count, line)])
-    return len(counts)
+    return sum(counts.values()), len(counts)
 
 
-def _groups(answered: Answered, as_json: bool) -> int:
+def _groups(keyed: Keyed, as_json: bool) -> tuple[int, int]:
     counts: Counter[str] = Counter()
     groups: dict[str, list[bytes]] = {}
-    for lines, keys, _ in answered:
-        counts.update(keys)
-        for line, key in zip(lines, keys, strict=True):
-            spellings = groups.setdefault(key, [])
-            if len(spellings) < SPELLINGS and line not in spellings:
-                spellings.append(line)
+    for line, key in keyed:
+        counts[key] += 1
+        spellings = groups.setdefault(key, [])
+        if len(spellings) < SPELLINGS and line not in spellings:
+            spellings.append(line)
     for key, spellings in groups.items():
         if len(spellings) < 2:
             continue
@@ -236,4 +199,4 @@ def _groups(answered: Answered, as_json: bool) -> int:
         else:
             cli.out(f"{counts[key]}\t{key}")
             cli.out_lines([b"\t" + line for line in spellings])
-    return len(groups)
+    return counts.total(), len(groups)

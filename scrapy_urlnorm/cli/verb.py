@@ -5,29 +5,26 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.rules import PROFILES
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from scrapy_urlnorm.site_rules import SiteRule
 
+_Item = TypeVar("_Item")
 YES, NO, USAGE = 0, 1, 2
 """Exit codes: done or yes; a negative answer; wrong usage or input."""
 
 STANDARD_OUTPUT = "standard output"
 _CLEAR = "\r\x1b[K"  # back to the first column, and erase the line (ECMA-48, EL)
-_EVERY = 0.5  # seconds between two looks at what a verb is doing
 
 
 class UsageError(Exception):
@@ -89,9 +86,6 @@ def option(usage: str, text: str, **settings: Any) -> Option:
 
 
 JSON = option("--json", "write JSON instead of text")
-PROCESSES = option(
-    "--processes N", "work on large files in so many processes (default: cores)", type=int
-)
 
 WHICH_RULES = (
     "--rule NAME=OPTION switches a rule of the catalogue; --site-rules FILE reads rules for "
@@ -173,51 +167,17 @@ def say(text: str) -> None:
             print(f"{_CLEAR if sys.stderr.isatty() else ''}{text}", file=sys.stderr)
 
 
-class Progress:
-    """Counts, and shows twice a second what a long verb is doing, if standard error is a terminal.
+def progress(items: Iterable[_Item], unit: str, *, streams: bool = False) -> Iterable[_Item]:
+    """Return *items*, which are counted on standard error if that is a terminal, and tqdm is there.
 
-    That is ``doing()``, or the count of what *doing* names, and the seconds since it began. The
-    signal of a timer writes the line, so that it is updated whatever the verb is busy with. Where
-    there is no such timer (Windows), nothing is shown; nor where the verb writes data meanwhile
-    (*streams*) and that goes to a terminal too, because the two would mix.
+    Not where the verb *streams* data to a terminal meanwhile: the two would mix.
     """
+    shows, mixes = (each is not None and each.isatty() for each in (sys.stderr, sys.stdout))
+    if shows and not (streams and mixes):
+        with suppress(ImportError):
+            from tqdm import tqdm  # type: ignore[import-untyped]  # no types
 
-    def __init__(
-        self, doing: str | Callable[[], str], *, quiet: bool = False, streams: bool = False
-    ) -> None:
-        self._doing = doing
-        self.count = 0
-        self._is_shown = (
-            not quiet
-            and sys.stderr is not None
-            and sys.stderr.isatty()
-            and not (streams and sys.stdout is not None and sys.stdout.isatty())
-            and hasattr(signal, "setitimer")
-            and threading.current_thread() is threading.main_thread()
-        )
-
-    def over(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the items, counting."""
-        with self:
-            for item in items:
-                self.count += 1
-                yield item
-
-    def __enter__(self) -> None:
-        if self._is_shown:
-            self._begin = time.monotonic()
-            self._before = signal.signal(signal.SIGALRM, self._show)
-            signal.setitimer(signal.ITIMER_REAL, _EVERY, _EVERY)
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self._before)
-            os.write(sys.stderr.fileno(), _CLEAR.encode())
-
-    def _show(self, *_: object) -> None:
-        doing = self._doing
-        text = f"{self.count:,} {doing}" if isinstance(doing, str) else doing()
-        text = f"{_CLEAR}{text}, {time.monotonic() - self._begin:.0f} s"
-        # Not through the stream, which may be in the middle of a write when the signal comes.
-        os.write(sys.stderr.fileno(), text.encode())
+            tqdm.monitor_interval = 0  # a process that has its thread must not be forked
+            counted: Iterable[_Item] = tqdm(items, unit=f" {unit}", leave=False)
+            return counted
+    return items

@@ -114,7 +114,7 @@ def _from_log(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
     """Look for an answer to the URL in the log of a crawl, or to another one with its key."""
     trace = normalizer.explain(args.url)
     same = None
-    for row in inputs.Logs(args, [args.log], shows_progress=True):
+    for row in inputs.Logs(args, [args.log]):
         if row.url == args.url:
             return Answer(trace, f"it was fetched, with status {row.status}", row.url)
         if same is None and normalizer.normalize(row.url) == trace.normalized:
@@ -255,7 +255,7 @@ def _of_logs(args: argparse.Namespace, logs: list[str]) -> Figures:
         ("Profile", normalizer.profile),
         ("Site rules", f"{sum(rule.active for rule in normalizer.site_rules):,} active"),
     )
-    rows = inputs.Logs(args, logs, shows_progress=True)
+    rows = inputs.Logs(args, logs)
     return from_logs(rows, normalizer, title=f"Crawl log {names}", about=about)
 
 
@@ -263,7 +263,7 @@ def _of_job(args: argparse.Namespace, folder: Path, logs: list[str]) -> Figures:
     if not logs and (folder / ROWS_NAME).is_file():
         logs = [str(folder / ROWS_NAME)]
     with open_job(folder) as job:
-        logged = inputs.Logs(args, logs, shows_progress=True, crawl=job.crawl)
+        logged = inputs.Logs(args, logs, crawl=job.crawl)
         figures = from_crawl(logged if logs else rows_of(job), job, title=f"Crawl in {folder}")
     if logs and not figures.requests:
         raise cli.UsageError(f"{' and '.join(logs)}: no row is of the crawl in {folder}")

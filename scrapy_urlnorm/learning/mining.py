@@ -147,14 +147,17 @@ def _run(jobs: Iterable[SiteJob], processes: int) -> Iterator[SiteReport]:
 
     # A process with the threads of DuckDB must not be forked, and its memory need not be.
     context = get_context("spawn" if "duckdb" in sys.modules else None)
-    with ProcessPoolExecutor(processes, context, initializer=_begin) as pool:
-        under_way: deque[tuple[int, Future[list[SiteReport]]]] = deque()
+    pool = ProcessPoolExecutor(processes, context, initializer=_begin)
+    under_way: deque[tuple[int, Future[list[SiteReport]]]] = deque()
+    try:
         for chunk in _chunks(jobs):
             under_way.append((_size(chunk), pool.submit(_reports_on, chunk)))
             while sum(rows for rows, _ in under_way) > _UNDER_WAY and len(under_way) > processes:
                 yield from under_way.popleft()[1].result()
         for _, future in under_way:
             yield from future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # of an interrupted run, what waits is not begun
 
 
 def _begin() -> None:
