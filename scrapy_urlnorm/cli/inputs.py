@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from scrapy_urlnorm.url import STOCK_FINGERPRINTER, get_fingerprint
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy_urlnorm.cli.verb import Project
     from scrapy_urlnorm.logs import Observation
@@ -236,10 +235,8 @@ def store_of_job(place: Path, normalizer: Normalizer) -> SqliteSeen:
     return SqliteSeen(Database(path), Identity(normalizer.digest, KEY_VERSION))
 
 
-def keys_of(
-    args: argparse.Namespace, normalizer: Normalizer
-) -> Callable[[Iterable[str]], list[bytes]]:
-    """Return a function from URLs to their keys, those that the project's crawls use.
+def keys_of(args: argparse.Namespace, normalizer: Normalizer, urls: Iterable[str]) -> list[bytes]:
+    """Return the keys of *urls* that the project's crawls use.
 
     Raises UsageError if another fingerprinter makes the keys of the project.
     """
@@ -249,8 +246,4 @@ def keys_of(
             f"the fingerprints of this project are made by {project.fingerprinter}; only those of "
             f"{STOCK_FINGERPRINTER} follow from a URL alone"
         )
-    return partial(_keys, normalizer)
-
-
-def _keys(normalizer: Normalizer, urls: Iterable[str]) -> list[bytes]:
     return list(map(get_fingerprint, normalizer.normalize_many(urls)))

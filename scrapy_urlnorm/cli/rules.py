@@ -68,8 +68,7 @@ def _out_one(name: str, as_json: bool) -> None:
     if as_json:
         cli.out_json({**_described(rule), "documentation": rule.documentation}, indent=2)
         return
-    options = {profile: rule.option(profile) for profile in PROFILES}
-    on = [p if value is True else f"{p} ({value})" for p, value in options.items() if value]
+    on = [p if value is True else f"{p} ({value})" for p in PROFILES if (value := rule.option(p))]
     cli.out(f"{rule.name} ({rule.semantics}; on in: {', '.join(on) or 'no profile'})\n")
     for line in rule.documentation.splitlines():
         cli.out(line.removeprefix("    "))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 def forget(args: argparse.Namespace) -> int:
     normalizer = inputs.build_normalizer(args)
-    keys_of = inputs.keys_of(args, normalizer)
+    keys = dict(zip(args.urls, inputs.keys_of(args, normalizer, args.urls), strict=True))
     with _store_to_forget(args, normalizer) as store:
         database = _learned(store)
         if args.prefix:
@@ -39,8 +39,6 @@ def forget(args: argparse.Namespace) -> int:
                 raise cli.UsageError(f"{store.name} has keys and no URLs: name each URL")
             begins = tuple(args.urls)
             keys = {url: key for url, key in database.read(_MET) if url.startswith(begins)}
-        else:
-            keys = dict(zip(args.urls, keys_of(args.urls), strict=True))
         forgotten: dict[bytes, bool] = {}
         for url, key in keys.items():
             if key not in forgotten:

@@ -36,7 +36,10 @@ def normalize(args: argparse.Namespace) -> int:
     normalizer = inputs.build_normalizer(args)
     for url in cli.progress(inputs.given_urls(args), "URLs", streams=True):
         key = normalizer.normalize(url)
-        cli.out(cli.json_of({"url": url, "normalized": key}) if args.json else key)
+        if args.json:
+            cli.out_json({"url": url, "normalized": key})
+        else:
+            cli.out(key)
     return cli.YES
 
 
@@ -162,7 +165,7 @@ def _first(keyed: Keyed, as_json: bool) -> tuple[int, int]:
         if as_json:
             cli.out_json({"url": text_of(line), "normalized": key})
         else:
-            cli.out_lines([line])
+            cli.out(line)
     return count, len(seen)
 
 
@@ -178,7 +181,7 @@ def _counts(keyed: Keyed, as_json: bool) -> tuple[int, int]:
         if as_json:
             cli.out_json({"url": text_of(line), "count": count})
         else:
-            cli.out_lines([b"%d\t%b" % (count, line)])
+            cli.out(b"%d\t%b" % (count, line))
     return sum(counts.values()), len(counts)
 
 
@@ -198,5 +201,5 @@ def _groups(keyed: Keyed, as_json: bool) -> tuple[int, int]:
             cli.out_json({"normalized": key, "count": counts[key], "spellings": texts})
         else:
             cli.out(f"{counts[key]}\t{key}")
-            cli.out_lines([b"\t" + line for line in spellings])
+            cli.out(b"\n".join(b"\t" + line for line in spellings))
     return counts.total(), len(groups)

@@ -106,26 +106,19 @@ NORMALIZER = (
 # --- output ---------------------------------------------------------------------------------
 
 
-def out(text: str) -> None:
-    """Write a line of data to standard output."""
-    out_lines([bytes_of(text)])
-
-
-def bytes_of(text: str) -> bytes:
-    """Return *text* as it is written: in UTF-8, with the bytes that were none as they were read."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
-def out_lines(lines: Iterable[bytes]) -> None:
-    """Write lines of data, given without their ends, to standard output."""
-    data = b"\n".join([*lines, b""])
+def out(line: str | bytes) -> None:
+    """Write a line of data, in UTF-8, to standard output. Bytes go out as they were read."""
+    if isinstance(line, bytes):
+        data = line
+    else:
+        try:
+            data = line.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            data = line.encode("utf-8", "surrogatepass")
     if sys.stdout is None:  # the calling program closed it
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
     try:
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.write(data + b"\n")
     except OSError:
         with naming(STANDARD_OUTPUT):  # around millions of lines it would take most of the time
             raise
@@ -139,12 +132,7 @@ def flush() -> None:
 
 
 def out_json(value: object, *, indent: int | None = None) -> None:
-    """Write a value as JSON; see `json_of`."""
-    out(json_of(value, indent=indent))
-
-
-def json_of(value: object, *, indent: int | None = None) -> str:
-    """Return a value as JSON, in ASCII whatever the locale.
+    """Write a value as JSON, in ASCII whatever the locale.
 
     Bytes that are no UTF-8 are percent-encoded: a lone surrogate is no character, and readers of
     JSON refuse it (RFC 8259 section 8.2).
@@ -155,7 +143,7 @@ def json_of(value: object, *, indent: int | None = None) -> str:
 
         value = json.loads(with_bytes_escaped(json.dumps(value, ensure_ascii=False)))
         text = json.dumps(value, indent=indent)
-    return text
+    out(text)
 
 
 def say(text: str) -> None:

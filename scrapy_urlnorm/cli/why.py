@@ -124,7 +124,7 @@ def _from_log(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
 
 def _from_job(args: argparse.Namespace, normalizer: Normalizer) -> Answer:
     place = _place(args)
-    [key] = inputs.keys_of(args, normalizer)([args.url])
+    [key] = inputs.keys_of(args, normalizer, [args.url])
     trace = normalizer.explain(args.url)
     with open_job(place) as job:
         filtered = job.filtered(key)
