@@ -326,7 +326,7 @@ METHODS = {
     "is_scheduled": (
         ClusterKeys, "fingerprint", lambda learner: learner.is_scheduled(REQUEST), False,
     ),
-    "work": (Suppression, "work", lambda learner: learner.work(), None),
+    "work": (Suppression, "expire_in_flight", lambda learner: learner.work(), None),
     "idle": (Suppression, "idle", lambda learner: learner.idle(), False),
     "page": (PageAliases, "read", lambda learner: learner.page(REQUEST, page_of(REQUEST)), None),
     "redirect": (
@@ -356,7 +356,7 @@ def test_a_failure_sends_the_request_and_is_said_once(taught, name, monkeypatch,
     assert name in record.getMessage()
 
 
-@pytest.mark.parametrize("inside", ["idle", "work", "expire_in_flight"])
+@pytest.mark.parametrize("inside", ["idle", "expire_in_flight"])
 def test_where_what_is_held_cannot_be_seen_to_it_is_sent(taught, inside, monkeypatch):
     """No rule is applied any more, and nothing stays suppressed."""
     taught.fetch(WWW + "/a")

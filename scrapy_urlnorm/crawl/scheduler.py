@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DISK_QUEUES = ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")  #: settings with their classes
-#: Requests that are taken out of the queue while their sites pause, so that others are found.
+#: Requests that are taken out of the queue while their sites pause, to find those of other sites.
 MAX_PARKED = 200
 FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
 
@@ -304,7 +304,8 @@ class Scheduler(ScrapyScheduler):
                 if not waiting:
                     del self._parked[site]
                 return parked
-        while self._number_parked < MAX_PARKED and (request := super().next_request()):
+        most = MAX_PARKED if learner.has_many_sites else 1
+        while self._number_parked < most and (request := super().next_request()):
             if not learner.pauses or not learner.is_paused(site := site_of(request.url)):
                 return request
             self._parked.setdefault(site, deque()).append(request)

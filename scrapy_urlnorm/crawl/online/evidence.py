@@ -88,6 +88,10 @@ class Evidence:
         #: do for a last look.
         self.eager: set[str] = set()
 
+    def __len__(self) -> int:
+        """Return the number of sites."""
+        return len(self._sites)
+
     def add(self, name: str, row: Row) -> bool | None:
         """Write a row of the site *name* down, in place of one with the same URL.
 

@@ -108,7 +108,7 @@ class Learner:
                 {"count": held.damaged, "database": database.name},
                 extra=frontier.extra,
             )
-        evidence = Evidence(database)
+        self._evidence = evidence = Evidence(database)
         self._aliases = aliases = PageAliases(keys, pages, database, frontier)
         self._safe_points = safe_points = SafePoints(frontier)
         self._names = names = Names(database, frontier, pages, evidence, aliases, safe_points)
@@ -183,6 +183,10 @@ class Learner:
     def pauses(self) -> bool:
         """Whether there are sites to which no request is sent now."""
         return bool(self._safe_points)
+
+    @property
+    def has_many_sites(self) -> bool:
+        return len(self._evidence) > 1
 
     def is_paused(self, site: str) -> bool:
         return self._safe_points.is_paused(site)

@@ -11,6 +11,7 @@ Where somebody else gives requests out, no request waits, and the work is done a
 
 from __future__ import annotations
 
+import logging
 from enum import IntEnum
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+
+logger = logging.getLogger(__name__)
 
 #: A site of which no request has ended for so long waits no more for those that are under way: a
 #: download may hang. The engine asks every five seconds, so it waits five more at most.
@@ -108,5 +111,6 @@ class SafePoints:
             return False
         if now - waiting.since < LONGEST_SECONDS:
             return False
-        self._frontier.count("learned/early_safe_points")
+        message = "What is learned of %(site)s comes into force early: %(number)d downloads hang"
+        logger.debug(message, {"site": site, "number": number}, extra=self._frontier.extra)
         return True

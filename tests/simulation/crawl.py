@@ -1,0 +1,316 @@
+"""A crawl of a planned site: an engine and a downloader in virtual time, and all else as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import html
+import logging
+import random
+import tempfile
+from contextlib import ExitStack, suppress
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from online_model import Refusing
+from scrapy import Request, Spider, signals
+from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
+from scrapy.downloadermiddlewares.retry import RetryMiddleware
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
+from scrapy.http import HtmlResponse, Response
+from scrapy.settings import Settings
+from scrapy.signalmanager import SignalManager
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.misc import build_from_crawler, load_object
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from scrapy_urlnorm import Addon
+from scrapy_urlnorm.crawl.components import components_of, unopened_database
+from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware, UrlNormSpiderMiddleware
+from scrapy_urlnorm.crawl.online import frontier, mining, safe_points
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.learning.mined import mined
+from simulation.plan import Answer, Plan, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_urlnorm.learning.worker import Job
+
+MOST_EVENTS = 100_000
+
+
+class Run:
+    """The components of one run, as Scrapy builds them; a kill ends it and another one begins."""
+
+    def __init__(self, crawl: Crawl, folder: str | None) -> None:
+        plan = crawl.plan
+        self.crawl, self.is_alive = crawl, True
+        settings = Settings(
+            {
+                "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+                "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+                "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+                "RETRY_PRIORITY_ADJUST": 0,
+                "URLNORM_LEARN": plan.learn,
+                "JOBDIR": folder,
+                "LOG_LEVEL": "CRITICAL",
+            }
+        )
+        self.under_way: set[Request] = set()
+        slot = SimpleNamespace(
+            inprogress=self.under_way, nextcall=SimpleNamespace(schedule=crawl.ask)
+        )
+        engine = SimpleNamespace(
+            crawl=self.enqueue, download_async=self.download, _slot=slot, close_spider_async=None
+        )
+        self.crawler = crawler = SimpleNamespace(settings=settings, engine=engine, spidercls=Spider)
+        crawler.signals = SignalManager(crawler)
+        crawler.spider = Spider.from_crawler(crawler, name="simulation")
+        crawler.stats = MemoryStatsCollector(crawler)
+        Addon(components_of(crawler)).update_settings(settings)
+        if plan.full:
+            crawl.database = Refusing()
+            components_of(crawler).put(crawl.database)
+
+        def make(kind: type) -> Any:
+            return build_from_crawler(kind, crawler)
+
+        crawler.request_fingerprinter = make(load_object(settings["REQUEST_FINGERPRINTER_CLASS"]))
+        self.middleware = make(UrlNormDownloaderMiddleware)
+        self.spider_middleware = make(UrlNormSpiderMiddleware)
+        self.others = [make(RedirectMiddleware), make(RetryMiddleware)]
+        self.scheduler = slot.scheduler = make(load_object(settings["SCHEDULER"]))
+        self.scheduler.open(crawler.spider)
+        self.signal(signals.spider_opened, spider=crawler.spider)
+
+    def signal(self, signal: object, **more: object) -> list:
+        return self.crawler.signals.send_catch_log(signal, **more)
+
+    def enqueue(self, request: Request) -> None:
+        self.scheduler.enqueue_request(request)
+        self.crawl.ask()
+
+    def kill(self) -> None:
+        """End as a killed process does: what was not committed is undone."""
+        self.is_alive = False
+        unopened_database(self.crawler).give_up(StoreError("killed"))
+
+    def close(self) -> None:
+        self.scheduler.close("finished")
+        self.signal(signals.spider_closed, spider=self.crawler.spider, reason="finished")
+        self.signal(signals.engine_stopped)
+
+    # --- the engine -------------------------------------------------------------------------
+
+    def next(self) -> bool:
+        """Give out one request; return whether there was any."""
+        request = self.scheduler.next_request()
+        if request is None:
+            return False
+        self.under_way.add(request)
+        self.crawl.note("sent", request.url)
+        try:
+            changed = self.middleware.process_request(request)
+        except IgnoreRequest:
+            self.crawl.later(0.0, self, partial(self.end, request))
+            return True
+        if changed is not None:
+            self.enqueue(changed)
+            self.crawl.later(0.0, self, partial(self.end, request))
+        else:
+            answer = self.crawl.answer(request.url)
+            wait = self.crawl.latency() + answer.delay
+            self.crawl.later(wait, self, partial(self.arrive, request, answer))
+        return True
+
+    def end(self, request: Request) -> None:
+        self.under_way.discard(request)
+        self.crawl.ask()
+
+    def arrive(self, request: Request, answer: Answer) -> None:
+        response = found = self.crawl.response(request, answer)
+        self.crawl.note("arrived", request.url, response.status)
+        with suppress(IgnoreRequest):  # too many redirects
+            for middleware in (self.middleware, *self.others):
+                found = middleware.process_response(request, found)
+                if isinstance(found, Request):
+                    break
+        self.signal(signals.response_received, response=response, request=request)
+        if isinstance(found, Request):
+            self.enqueue(found)
+        elif found.status == 200:
+            self.spider_middleware.process_spider_input(found)
+            self.crawl.found.add(answer.content)
+            for url in self.crawl.site.links.get(answer.content, ()):
+                self.enqueue(Request(url, meta={"depth": request.meta.get("depth", 0) + 1}))
+        self.end(request)
+
+    async def download(self, request: Request) -> Response:
+        waiting: Deferred[Response] = Deferred()
+        self.under_way.add(request)
+        answer = self.crawl.answer(request.url)
+        self.crawl.note("fetched again", request.url)
+
+        def done() -> None:
+            self.crawl.ask()
+            self.under_way.discard(request)
+            waiting.callback(self.crawl.response(request, answer))
+
+        self.crawl.later(self.crawl.latency() + answer.delay, self, done)
+        return await waiting
+
+    def is_idle(self) -> bool:
+        """Whether the crawl may end: nothing is left, and nobody objects."""
+        if self.under_way or self.scheduler.has_pending_requests():
+            return False
+        said = self.signal(
+            signals.spider_idle, spider=self.crawler.spider, dont_log=DontCloseSpider
+        )
+        objects = any(isinstance(getattr(x, "value", x), DontCloseSpider) for _, x in said)
+        return not (objects or self.under_way or self.scheduler.has_pending_requests())
+
+
+class Crawl:
+    """A crawl by a plan, over all its runs. *shift* has the miner answer so much later."""
+
+    def __init__(self, plan: Plan, shift: float = 0.0) -> None:
+        self.plan, self.shift, self.site = plan, shift, Site(plan)
+        self._random = random.Random(f"run {plan.seed}")
+        self._miner = random.Random(f"miner {plan.seed}")
+        self._heap: list = []
+        self._number = self.events = 0
+        self.now = 0.0
+        self._is_asked = True
+        self._digest = hashlib.sha256()
+        self._visited: set[str] = set()
+        self.sent: list[str] = []
+        self.found: set[str] = set()
+        self.database: Refusing | None = None
+        self.trouble = ""
+
+    def ask(self) -> None:
+        self._is_asked = True
+
+    def note(self, *what: object) -> None:
+        self.events += 1
+        if what[0] != "arrived":
+            self.sent.append(str(what[1]))
+        self._digest.update(repr(what).encode())
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+    def latency(self) -> float:
+        return self._random.expovariate(1 / self.plan.latency) if self.plan.latency else 0.0
+
+    def later(self, seconds: float, run: Run, what: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._heap, (self.now + seconds, self._number, run, what))
+
+    def mine(self, job: Job) -> Deferred:
+        answer: Deferred = Deferred()
+        dies = self.plan.miner_dies and self._miner.random() < 0.3
+        wait = self.plan.mining * self._miner.random() + self.shift
+
+        def done() -> None:
+            answer.errback(OSError("the miner died")) if dies else answer.callback(mined(job))
+
+        self.later(wait, self.run, done)
+        return answer
+
+    # --- the site ---------------------------------------------------------------------------
+
+    def answer(self, url: str) -> Answer:
+        url = url.partition("#")[0]
+        if url in self.site.flaky and url not in self._visited:
+            self._visited.add(url)
+            return Answer(503)
+        return self.site.answers.get(url, Answer(404))
+
+    def response(self, request: Request, answer: Answer) -> Response:
+        if answer.status != 200:
+            headers = {"Location": answer.location} if answer.location else {}
+            return HtmlResponse(request.url, answer.status, headers, request=request)
+        words = random.Random(answer.content)
+        text = " ".join(f"w{words.randint(0, 9999)}" for _ in range(30))
+        shown = f"<p>{html.escape(answer.content)} {text}</p>"
+        if self.plan.restless:
+            shown += f"<div class=ad>visitor {self._number}, ad {self._number * 7919 % 97}</div>"
+        shown += "".join(
+            f'<a href="{html.escape(url)}">go</a>'
+            for url in self.site.links.get(answer.content, ())
+        )
+        body = f"<html><head><title>{text[:20]}</title></head><body>{shown}</body></html>"
+        return HtmlResponse(request.url, body=body.encode(), request=request)
+
+    # --- the crawl --------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self.run = Run(self, self.folder)
+        self.run.enqueue(Request(self.site.start, dont_filter=True))
+
+    def step(self) -> bool:
+        """Do what the engine does when it is asked; return whether the crawl is over."""
+        self._is_asked = False
+        while len(self.run.under_way) < self.plan.concurrency and self.run.next():
+            pass
+        return self.run.is_idle() and not self._is_asked
+
+    def crawl(self) -> Crawl:
+        kills, full = list(self.plan.kills), self.plan.full
+        with ExitStack() as stack:
+            put = partial(patch.object, create=False)
+            self.folder = None
+            if self.plan.on_disk:
+                self.folder = stack.enter_context(tempfile.TemporaryDirectory())
+            stack.enter_context(put(mining, "_in_thread", lambda _, job: self.mine(job)))
+            stack.enter_context(put(frontier, "deferred_from_coro", ensureDeferred))
+            stack.enter_context(put(safe_points, "monotonic", lambda: self.now))
+            before = logging.root.manager.disable
+            stack.callback(logging.disable, before)
+            logging.disable(logging.CRITICAL)
+            self.begin()
+            while self.events < MOST_EVENTS:
+                if kills and self.events >= kills[0]:
+                    del kills[0]
+                    self.run.kill()
+                    self.begin()
+                if full and self.database:
+                    self.database.refuses = full[0] <= self.events < full[1]
+                if self._is_asked:
+                    if self.step():
+                        break
+                elif self._heap:
+                    self.now, _, run, what = heapq.heappop(self._heap)
+                    if run.is_alive:
+                        what()
+                else:
+                    self.trouble = "it stands still"
+                    break
+            else:
+                self.trouble = "it does not end"
+            errors = self.run.crawler.stats.get_value("urlnorm/learned/errors", 0)
+            self.run.close()
+        expected = self.site.contents()
+        if lost := expected - self.found:
+            self.trouble = self.trouble or f"{len(lost)} of {len(expected)} contents are lost"
+        elif errors and not (full or self.plan.miner_dies):
+            self.trouble = self.trouble or f"{errors} errors of learning"
+        return self
+
+
+def trouble_of(plan: Plan, *, repeats: bool = True) -> str:
+    """Return what is wrong with the crawl of a *plan*; "" if nothing is."""
+    first = Crawl(plan).crawl()
+    if first.trouble or not repeats:
+        return first.trouble
+    if Crawl(plan).crawl().digest != first.digest:
+        return "another order when it is repeated"
+    is_shiftable = not (plan.hangs or plan.miner_dies or plan.kills)
+    if is_shiftable and Crawl(plan, shift=7.0).crawl().sent != first.sent:
+        return "another order when the miner is slower"
+    return ""
