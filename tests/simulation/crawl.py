@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+import simulator
 from online_model import Refusing
 from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
@@ -174,7 +175,11 @@ class Run:
 
 
 class Crawl:
-    """A crawl by a plan, over all its runs. *shift* has the miner answer so much later."""
+    """A crawl by a plan, over all its runs. *shift* has the miner answer so much later.
+
+    It is in trouble if it loses a content; on a site of `simulator.TRAPS`, where one page in a
+    hundred is another one than all like it, if it loses far more than it says at its end.
+    """
 
     def __init__(self, plan: Plan, shift: float = 0.0) -> None:
         self.plan, self.shift, self.site = plan, shift, Site(plan)
@@ -295,8 +300,11 @@ class Crawl:
                 self.trouble = "it does not end"
             errors = self.run.crawler.stats.get_value("urlnorm/learned/errors", 0)
             self.run.close()
+            bound = self.run.crawler.stats.get_value("urlnorm/learned/wrong_at_most", 0)
         expected = self.site.contents()
-        if lost := expected - self.found:
+        lost = expected - self.found
+        # The bound itself is wrong in one crawl of twenty, and then by little.
+        if len(lost) > (2 * bound if self.plan.kind in simulator.TRAPS else 0):
             self.trouble = self.trouble or f"{len(lost)} of {len(expected)} contents are lost"
         elif errors and not (full or self.plan.miner_dies):
             self.trouble = self.trouble or f"{errors} errors of learning"

@@ -32,7 +32,7 @@ from scrapy_urlnorm.learning.strata import MAX_KINDS, MAX_WORDS, Place
 from scrapy_urlnorm.report.filtered import rule_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from scrapy import Request
 
@@ -162,6 +162,9 @@ class Audits:
         self._in_flight: dict[bytes, Audit] = {}  # by fingerprint
         self._counts: Counter[str] = Counter()  # audits in flight by the keys of their reasons
         self._untested: set[str] = set()  # sites with kinds whose audit ended without a verdict
+        #: Rules that want more audits, and that no request they suppress could tell anything new.
+        self._exhausted: set[str] = set()
+        self.begun = 0  #: audits, by now
 
     def _place(self, url: str, twin: str, ways: str = "") -> Place:
         """Return where a request stands, without what the catalogue takes away in any case."""
@@ -182,6 +185,7 @@ class Audits:
         for reason in match.rules:
             record = self._record(reason)
             if not counted or rule_in_words(reason.rule) not in counted:
+                self._exhausted.discard(reason.key)
                 record.held += 1
                 record.write()
             found |= record.add_kind(where)
@@ -190,12 +194,19 @@ class Audits:
         return found
 
     def has_outstanding(self, site: str, reasons: Iterable[Reason]) -> bool:
-        return site in self._untested or any(
-            self._record(reason).misses_any(self._counts[reason.key]) for reason in reasons
-        )
+        return site in self._untested or not self._exhausted.issuperset(self._missing(reasons))
+
+    def _missing(self, reasons: Iterable[Reason]) -> Iterator[str]:
+        for reason in reasons:
+            if self._record(reason).misses_any(self._counts[reason.key]):
+                yield reason.key
 
     def all_tested(self, site: str) -> None:
         self._untested.discard(site)
+
+    def exhausted(self, reasons: Iterable[Reason]) -> None:
+        """Take note that no request that is suppressed is due as an audit of any of *reasons*."""
+        self._exhausted.update(self._missing(reasons))
 
     def covered(self, reason: Reason, pairs: Iterable[tuple[str, str]]) -> None:
         """Take note of equal pages that a rule makes one: their kinds have had their test.
@@ -216,6 +227,7 @@ class Audits:
         self._put(Audit(match, url))
 
     def _put(self, audit: Audit) -> None:
+        self.begun += 1
         keys = audit.match.keys
         if keys.fingerprint not in self._in_flight:
             self._counts.update(reason.key for reason in audit.match.rules)
@@ -301,6 +313,7 @@ class Audits:
         self._untested.add(audit.match.keys.site)
         where, _ = self._where(audit.match, audit.url)
         for reason in audit.match.rules:
+            self._exhausted.discard(reason.key)
             if (record := self._records.get(reason.key)) is not None:
                 record.discard_kind(where)
 
@@ -326,6 +339,7 @@ class Audits:
 
     def doubt(self, reason: Reason) -> None:
         """Have every kind of a rule tested again: one that goes with it, or beside it, was wrong."""
+        self._exhausted.discard(reason.key)
         record = self._record(reason)
         record.agreed = 0
         record.write()
@@ -333,6 +347,7 @@ class Audits:
         del self._records[reason.key]
 
     def forget(self, key: str) -> None:
+        self._exhausted.discard(key)
         self._records.pop(key, None)
         rows = "DELETE FROM tested WHERE rule IN (SELECT id FROM audited_rule WHERE key = ?)"
         self._database.write(rows, key)

@@ -419,13 +419,17 @@ class Suppression:
 
     def _send_outstanding(self, site: str) -> Iterator[None]:
         """Send suppressed requests of *site*, in random order, until no audit is outstanding."""
-        reasons = list(self.registry.reasons(site))
+        audits, reasons, begun = self.audits, list(self.registry.reasons(site)), -1
+        before = audits.begun
         for held in self.held.find(SUPPRESSED, site=site, in_order=False):
-            if not self.audits.has_outstanding(site, reasons):
+            if begun != audits.begun and not audits.has_outstanding(site, reasons):
                 return
+            begun = audits.begun
             self._resolve_or_send(held)
             yield
-        self.audits.all_tested(site)
+        audits.all_tested(site)
+        if audits.begun == before:
+            audits.exhausted(reasons)
 
     def _send_batch(self, site: str) -> Iterator[bool]:
         """Look at deferred requests of *site*; yield for each whether it was sent."""
