@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hostile_base import article
-from loopback import Follow, Reply, Site, crawl, mostly_long, page, redirect
+from loopback import Follow, Reply, Site, crawl, page, redirect
 from scrapy import Request
 
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -255,53 +253,6 @@ def test_a_damaged_file_of_learned_rules_stops_the_start(tmp_path):
     assert result.error.startswith("SiteRuleError")
     assert str(path) in result.error
     assert path.read_text() == "[[rule]]\nsite = 7\n"
-
-
-@pytest.mark.parametrize("seed", mostly_long(range(12), of=4))
-def test_random_sites_lose_no_page_to_learning(seed):
-    """Sites with habits, and sections in which they do not hold: every page is fetched."""
-    rng = random.Random(seed)
-    pages, links = {}, []
-    habits = rng.sample(["host", "slash", "index"], rng.randint(1, 3))
-    exceptions = seed % 2  # a section of the site in which no habit holds
-    for number in range(rng.randint(50, 110)):
-        section = "own" if exceptions and number % 7 == 0 else "d"
-        canonical = f"{WWW}/{section}{number}" + ("/" if "slash" in habits else "")
-        variants = {canonical}
-        if "host" in habits:
-            variants.add(canonical.replace(WWW, BARE))
-        if "slash" in habits:
-            variants |= {variant.rstrip("/") for variant in variants}
-            if "index" in habits:
-                variants.add(canonical + "index.html")
-        for variant in variants:
-            if variant == canonical or section == "own":
-                pages[variant] = variant  # a page of its own
-            else:
-                pages[variant] = None
-            links += [variant] * rng.randint(0, 2)
-
-    rng.shuffle(links)
-    hubs = [links[start : start + 40] for start in range(0, len(links), 40)]
-    wanted = {name for variant, name in pages.items() if name and variant in links}
-
-    def canonical_of(url):
-        url = url.replace(BARE, WWW).removesuffix("index.html")
-        return url.rstrip("/") + "/" if "slash" in habits else url
-
-    def answer(url):
-        if url == HOME:
-            return page("home", *(f"/hub{n}.html" for n in range(len(hubs))))
-        if "/hub" in url:
-            return page("hub", *hubs[int(url.partition("hub")[2].partition(".")[0])])
-        if url not in pages:
-            return Reply(404)
-        return page(pages[url]) if pages[url] else redirect(canonical_of(url))
-
-    settings = {**ADDON, "CONCURRENT_REQUESTS": rng.choice([1, 4, 16])}
-    with Site(answer) as site:
-        result = crawl(site, [HOME], settings)
-    assert wanted <= set(result.pages)
 
 
 @pytest.mark.parametrize(

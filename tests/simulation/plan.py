@@ -11,14 +11,38 @@ import simulator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_KINDS = [kind for kind in simulator.SITES if kind != "dynamic"]
+
+def habits(rng: random.Random, host: str = "shop.test") -> list[simulator.Page]:
+    """Redirects that teach a rule on most of a site, and a section in which none of them holds."""
+    pages, has_section = [], rng.random() < 0.5
+    habits = rng.sample(["host", "slash", "index"], rng.randint(1, 3))
+    for number in range(400):
+        is_own = has_section and number % 7 == 0
+        page = f"http://www.{host}/{'own' if is_own else 'd'}{number}/"
+        if "slash" not in habits:
+            page = page.removesuffix("/")
+        urls = {page}
+        if "host" in habits:
+            urls |= {url.replace("www.", "") for url in urls}
+        if "slash" in habits:
+            urls |= {url.rstrip("/") for url in urls}
+            urls |= {f"{page}index.html"} if "index" in habits else set()
+        for url in sorted(urls):
+            content = url if is_own else page
+            is_page = is_own or url == page
+            pages.append(simulator.Page(url, content, None if is_page else page))
+    return pages
+
+
+SITES = {**simulator.SITES, "habits": habits}
+_KINDS = [kind for kind in SITES if kind != "dynamic"]
 
 
 class Plan(NamedTuple):
     """A crawl. Times are in seconds, shares are of the URLs."""
 
     seed: int
-    kind: str = "tiny"  #: one of `simulator.SITES`
+    kind: str = "tiny"  #: one of `SITES`
     pages: int = 90
     learn: str = "content"
     concurrency: int = 8
@@ -89,7 +113,7 @@ class Answer(NamedTuple):
 
 
 class Site:
-    """A site of `simulator` whose pages hang below one another, as on a real one.
+    """A site whose pages hang below one another, as on a real one.
 
     A content that a crawl never fetches takes its links along.
     """
@@ -97,7 +121,9 @@ class Site:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         r = random.Random(f"site {plan.seed}")
-        pages = simulator.site(plan.kind, r.randint(1, 10**6))[: plan.pages]
+        pages = SITES[plan.kind](r)
+        r.shuffle(pages)
+        del pages[plan.pages :]
         self.start = next(page.url for page in pages if page.location is None)
         self.answers = {page.url: self._answer(page, r, pages) for page in pages}
         self.answers[self.start] = Answer(200, dict(pages_of(pages))[self.start])
