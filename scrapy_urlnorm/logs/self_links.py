@@ -117,8 +117,8 @@ def ways_of(response: Response) -> str:
             last = path.rpartition("/")[2]
             if mark and (not below or below.endswith(last)):
                 changed = {pair.partition("=")[0] for pair in _pairs(query) ^ own}
-                added = "".join(_pairs(query) - own)
-                if len(changed) == 1 and added[-1:].isdecimal():
+                added = _pairs(query) - own
+                if len(changed) == 1 and added and all(pair[-1].isdecimal() for pair in added):
                     ways |= changed
             elif _BELOW.search(below) and path.rstrip("/") in below:
                 ways.add("/")

@@ -74,7 +74,7 @@ class _Record:
 
     def __init__(self, reason: Reason, database: Database) -> None:
         rule, self._database = reason.rule, database
-        self.about = () if isinstance(rule, Pattern) else tuple(rule.operation.slots)
+        self.about = () if isinstance(rule, Pattern) else tuple(sorted(rule.operation.slots))
         likely = _prior(rule)
         self._doubt = (1 - likely) / likely  # k of the law
         self._rate: float = getattr(rule, "audit_rate", 0.0)  # the least share to audit
