@@ -8,6 +8,7 @@ from hashlib import sha1
 import pytest
 
 from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.stores.seen import Awaited
 
 DIGEST = "0123456789abcdef"
 
@@ -77,12 +78,38 @@ class SeenStoreContract:
         assert seen.add_many(keys) == 0
         assert len(seen) == 3000
 
+    def test_a_claimed_key_is_awaited_until_its_page_arrives(self, seen):
+        key, other, odd = map(fingerprint, range(3))
+        assert seen.claim(key, "http://a.test/é?b=1 2", "parse_item")
+        assert not seen.claim(key, "http://a.test/other")
+        assert not seen.add(key)
+        assert seen.add(other)
+        assert seen.claim_many([(key, "x", ""), (other, "x", ""), (odd, "http://b.test/", "")]) == 1
+        assert seen.awaited(key) == Awaited("http://a.test/é?b=1 2", "parse_item", 1)
+        assert seen.awaited(other) is None  # it was added, and not claimed
+        assert seen.awaited(odd) == ("http://b.test/", "", 1)
+        assert seen.change_under_way(odd, 1) == ("http://b.test/", "", 2)
+        assert [seen.change_under_way(odd, -1).under_way for _ in range(3)] == [1, 0, 0]
+        assert seen.awaited(odd).under_way == 0
+        assert seen.awaited(key).under_way == 1
+        for each in (key, other):
+            seen.arrived(each)
+            assert seen.awaited(each) is None
+            assert seen.change_under_way(each, 1) is None
+            assert not seen.claim(each, "http://a.test/")
+        seen.expect(key, Awaited("http://a.test/again"))
+        assert seen.awaited(key) == ("http://a.test/again", "", 1)
+        assert seen.forget(key)
+        assert seen.awaited(key) is None
+        assert seen.claim(key, "http://a.test/anew")
+
     def test_opened_and_closed_again_it_has_its_keys(self):
         store = self.make()
         assert "store" in store.name
         store.open()
         store.open()
         assert store.add_many(map(fingerprint, range(1000))) == 1000
+        store.claim(fingerprint(1000), "http://a.test/")
         store.forget(fingerprint(7))
         store.close()
         store.close()
@@ -90,8 +117,10 @@ class SeenStoreContract:
             return
         store.open()
         assert fingerprint(1) in store
+        assert store.awaited(fingerprint(1)) is None
         store.close()
         with self.make() as store:
-            assert len(store) == 999
+            assert store.awaited(fingerprint(1000)) == ("http://a.test/", "", 1)
+            assert len(store) == 1000
             assert store.add(fingerprint(7)) is True
             assert not any(store.add(fingerprint(number)) for number in range(1000))

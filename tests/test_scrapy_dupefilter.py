@@ -10,13 +10,14 @@ import scrapy
 from loopback import Site, crawl, page, redirect
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
+from scrapy.http import TextResponse
 from scrapy.utils.request import RequestFingerprinter
 
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.exceptions import StoreUnavailableError
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.stores import open_store
+from scrapy_urlnorm.stores import MemorySeen, open_store
 
 HOME = "http://shop.test/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}}
@@ -29,28 +30,22 @@ class Stats(dict):
         self[key] = self.get(key, 0) + 1
 
 
-class Flaky:
+class Flaky(MemorySeen):
     """A store that stops answering after some keys."""
 
     def __init__(self, good=0, opens=True):
+        super().__init__()
         self.good = good
         self.opens = opens
-        self.keys = set()
-        self.closed = False
 
     def open(self):
         if not self.opens:
             raise StoreUnavailableError("no answer from the store")
 
     def add(self, key):
-        if len(self.keys) >= self.good:
+        if len(self) >= self.good:
             raise StoreUnavailableError("no answer from the store")
-        new = key not in self.keys
-        self.keys.add(key)
-        return new
-
-    def close(self):
-        self.closed = True
+        return super().add(key)
 
 
 def memory():
@@ -98,7 +93,8 @@ def test_the_debug_line_names_rules_and_the_url_seen_first(caplog):
     caplog.set_level(logging.DEBUG)
     dupefilter, stats = new(debug=True)
     first, second = HOME + "a?b=1&a=2", HOME + "a?a=2&b=1&utm_source=x#top"
-    dupefilter.request_seen(Request(first))
+    dupefilter.request_seen(seen := Request(first))
+    dupefilter.awaiting.page(seen, TextResponse(first, body=b"a page"))
     request = Request(second, headers={"Referer": HOME})
     dupefilter.request_seen(request)
     dupefilter.log(request, None)

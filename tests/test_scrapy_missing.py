@@ -15,6 +15,7 @@ FINGERPRINTER = {"REQUEST_FINGERPRINTER_CLASS": "scrapy_urlnorm.UrlNormRequestFi
 OLD_STYLE = {
     **FINGERPRINTER,
     "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
+    "SCHEDULER": "scrapy_urlnorm.Scheduler",
     "DOWNLOADER_MIDDLEWARES": {
         "scrapy_urlnorm.UrlNormDownloaderMiddleware": 610,
         "loopback.ViaSite": 740,

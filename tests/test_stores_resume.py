@@ -130,18 +130,18 @@ class DiesBetween(Scheduler):
     def open(self, spider):
         opened = super().open(spider)
         store = self.df.store
-        add = store.add
+        claim = store.claim
 
-        def dying_add(key):
+        def dying_claim(key, *more):
             if key == self.key_of_50 and self.crawler.settings["WHEN"] == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
-            is_new = add(key)
+            is_new = claim(key, *more)
             if key == self.key_of_50:
                 os.kill(os.getpid(), signal.SIGKILL)
             return is_new
 
         self.key_of_50 = self.crawler.request_fingerprinter.fingerprint(Request(f"{HOME}50"))
-        store.add = dying_add
+        store.claim = dying_claim
         return opened
 
 

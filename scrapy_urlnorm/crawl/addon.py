@@ -64,8 +64,7 @@ class Addon:
             config.require_redis()
         add = settings.setdefault_in_component_priority_dict
         add("DOWNLOADER_MIDDLEWARES", UrlNormDownloaderMiddleware, PRIORITY)
-        if config.learn != "off":
-            add("SPIDER_MIDDLEWARES", UrlNormSpiderMiddleware, SPIDER_PRIORITY)
+        add("SPIDER_MIDDLEWARES", UrlNormSpiderMiddleware, SPIDER_PRIORITY)
         dupefilter = load_object(settings["DUPEFILTER_CLASS"])
         if config.crawl_log or (config.report and issubclass(dupefilter, UrlNormDupeFilter)):
             from scrapy_urlnorm.crawl.crawl_log import CrawlLog  # most crawls need none of it

@@ -60,6 +60,7 @@ class Components:
         self.keeps_database = False  #: whether `database_of` has opened it
         self.is_addon_used = False
         self.has_middleware = False  #: whether our downloader middleware is in its place
+        self.has_spider_middleware = False  #: and our spider middleware
         self.has_crawl_log = False  #: whether `CrawlLog` is among the extensions
         self.learner: Any = None  #: the `Learner`, if this crawl learns: its import takes a while
         #: Called when the spider has closed, before any extension hears of it: so those of others,

@@ -12,6 +12,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 
+from scrapy_urlnorm.crawl.awaiting import Awaiting
 from scrapy_urlnorm.crawl.components import (
     ERROR_REASON,
     components_of,
@@ -20,7 +21,7 @@ from scrapy_urlnorm.crawl.components import (
     unopened_database,
 )
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from scrapy_urlnorm.crawl.merges import Merges, in_words, stock_key
+from scrapy_urlnorm.crawl.merges import Merges, callback_name, in_words, stock_key
 from scrapy_urlnorm.crawl.settings import STORE
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
@@ -45,7 +47,7 @@ _MORE_IN_A_LOOP = 2
 class UrlNormDupeFilter(BaseDupeFilter):
     """Filters requests whose fingerprint is in the store.
 
-    It lets a redirect pass whose key stands in its own chain of redirects: the site answers ``/a``
+    What stock Scrapy would send is dropped only when the page has arrived: see `awaiting`. It lets a redirect pass whose key stands in its own chain of redirects: the site answers ``/a``
     with a redirect to ``/a/``, both have one key, and the page would be lost otherwise.
 
     The first failure of the store is logged, counted and ends the crawl (*on_failure*) with the
@@ -63,6 +65,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         on_failure: Callable[[], None] = lambda: None,
         stats: StatsCollector | None = None,
         recording: Recording | None = None,
+        depth_limit: int = 0,
     ) -> None:
         self.store = store
         self.has_failed = False  #: whether the store has
@@ -76,6 +79,10 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self._recording = recording
         self._on_failure = on_failure
         self._has_logged = False
+        self.awaiting = Awaiting(self, self._merges, self._count, depth_limit)
+        #: The request that was filtered last, if it is not dropped, or saves nothing.
+        self.held: Request | None = None
+        self.unsaved: Request | None = None
         self._let_pass: WeakSet[Request] = WeakSet()
         self._behind: WeakKeyDictionary[Request, Any] = WeakKeyDictionary()
 
@@ -98,7 +105,10 @@ class UrlNormDupeFilter(BaseDupeFilter):
             on_failure=partial(stop_crawl, crawler),
             stats=crawler.stats,
             recording=recording,
+            depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
         )
+        if not components.has_spider_middleware:  # it sees only what reaches the spider
+            crawler.signals.connect(dupefilter.response_received, signals.response_received)
         crawler.signals.connect(dupefilter.close, signals.spider_closed)
         components.put(dupefilter)
         return dupefilter
@@ -139,12 +149,22 @@ class UrlNormDupeFilter(BaseDupeFilter):
             {"setting": STORE},
         )
 
+    def response_received(self, response: Response, request: Request) -> None:
+        self.awaiting.page(request, response)
+
     def let_pass(self, request: Request) -> None:
         """Do not filter *request* when it comes: it was seen, under another URL or before."""
         self._let_pass.add(request)
 
+    def key_of(self, request: Request) -> bytes:
+        """Return the fingerprint of *request*, also of one that is set apart on its way."""
+        return self._fingerprinter.fingerprint(
+            request.copy() if "redirect_urls" in request.meta else request
+        )
+
     def knows(self, key: bytes) -> bool:
-        return self._ask(self.store.__contains__, key, failed=False)
+        found: bool = self.ask(self.store.__contains__, key, failed=False)
+        return found
 
     def has_queued(self, key: bytes) -> bool:
         """Return whether this crawler has let a request with *key* into its queue.
@@ -154,10 +174,11 @@ class UrlNormDupeFilter(BaseDupeFilter):
         """
         return self._merges.has_queued(key) if self.store.is_shared else self.knows(key)
 
-    def _ask(self, question: Callable[[bytes], bool], key: bytes, *, failed: bool) -> bool:
+    def ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
+        """Return what the store answers to *question*; *failed* if it has failed, now or before."""
         if not self.has_failed:
             try:
-                return question(key)
+                return question(*values)
             except StoreError as error:
                 self._failed(
                     "The store (%(setting)s) failed, the crawl ends here: %(error)s", error
@@ -177,11 +198,16 @@ class UrlNormDupeFilter(BaseDupeFilter):
         """
         key = self._fingerprinter.fingerprint(request)
         # After a failure the crawl is ending; a queue on disk keeps the request for the next run.
-        if not self._ask(self.store.add, key, failed=True):
-            return request not in self._let_pass and not self._is_onto_itself(request)
+        if not self.awaiting.claim(key, request):
+            if request in self._let_pass:
+                return False
+            if self._is_onto_itself(request):
+                self.awaiting.again(request)
+                return False
+            return self.awaiting.is_filtered(key, request)
         behind = self.on_arrival(request)
         # Stock Scrapy would have sent this request, and some of those that are merged with it.
-        self._merges.remember(key, request.url, is_queued=behind is None)
+        self._merges.remember(key, request.url, callback_name(request), is_queued=behind is None)
         if behind is not None:
             self._behind[request] = behind
         return behind is not None
@@ -205,7 +231,14 @@ class UrlNormDupeFilter(BaseDupeFilter):
         return passes
 
     def log(self, request: Request, spider: Spider) -> None:
-        """Log and count a filtered request as Scrapy's dupefilter does, and say what merged it."""
+        """Log and count a filtered request as Scrapy's dupefilter does, and say what merged it.
+
+        One that is held is not dropped: then this does nothing.
+        """
+        held, self.held = self.held, None
+        unsaved, self.unsaved = self.unsaved, None
+        if held is request:
+            return
         is_shown = self.debug or not self._has_logged
         behind = self._behind.pop(request, None)
         first: str | None
@@ -213,7 +246,9 @@ class UrlNormDupeFilter(BaseDupeFilter):
             first, rules = behind.url, [rule.kind for rule in behind.rules]
         else:
             key = self._fingerprinter.fingerprint(request)
-            first, rules, saves = self._merges.merged_by(request, key, needs_rules=is_shown)
+            first, rules, saves = self._merges.merged_by(
+                request, key, needs_rules=is_shown, saves=unsaved is not request
+            )
             if self._recording is not None and first != request.url:
                 self._recording.dropped(key, request.url, first, rules, saves=saves)
         if is_shown:

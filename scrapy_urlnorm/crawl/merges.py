@@ -51,34 +51,42 @@ class Merges:
     ) -> None:
         self._explainer = explainer
         self._count = count
-        self._first_urls: OrderedDict[bytes, tuple[str, bool]] = OrderedDict()
+        self._firsts: OrderedDict[bytes, tuple[str, bool, str]] = OrderedDict()
         self._stock_keys: OrderedDict[int, None] = OrderedDict()  # of what it would have fetched
         self._told: set[str] = set()  # rules; their number is that of the catalogue
 
-    def remember(self, key: bytes, url: str, *, is_queued: bool) -> None:
+    def remember(self, key: bytes, url: str, callback: str = "", *, is_queued: bool) -> None:
         """Remember *url* as the first one with *key*, and whether it went into the queue."""
-        self._first_urls[key] = url, is_queued
-        if len(self._first_urls) > REMEMBERED_URLS:
-            self._first_urls.popitem(last=False)
+        self._firsts[key] = url, is_queued, callback
+        if len(self._firsts) > REMEMBERED_URLS:
+            self._firsts.popitem(last=False)
+
+    def first(self, key: bytes) -> tuple[str, str] | None:
+        """Return URL and callback of the first request with *key*; ``None`` if it is forgotten."""
+        found = self._firsts.get(key)
+        return None if found is None else (found[0], found[2])
 
     def has_queued(self, key: bytes) -> bool:
         """Return whether the first URL with *key* is still remembered, and went into the queue."""
-        return self._first_urls.get(key, ("", False))[1]
+        return self._firsts.get(key, ("", False, ""))[1]
 
-    def merged_by(self, request: Request, key: bytes, *, needs_rules: bool) -> Merge:
+    def merged_by(
+        self, request: Request, key: bytes, *, needs_rules: bool, saves: bool = True
+    ) -> Merge:
         """Return what *request* was merged with, and count it if stock Scrapy would not have merged.
 
         *needs_rules* is false where the rules are of interest only if they are counted: to find
-        them takes a while. Of a request for the very URL that was there first there are none.
+        them takes a while. Of a request for the very URL that was there first there are none. With
+        *saves* false it is known that stock Scrapy drops it too.
         """
-        first, _ = self._first_urls.get(key, (None, False))
+        first = self._firsts.get(key, (None,))[0]
         if first is None or first == request.url or self._explainer is None:
             return Merge(first, [])
-        self._first_urls.move_to_end(key)
+        self._firsts.move_to_end(key)
         normalizer = self._explainer.normalizer_for(request)
         if normalizer is None:
             return Merge(first, [])
-        is_beyond = self.is_beyond(first, request.url)
+        is_beyond = saves and self.is_beyond(first, request.url)
         self._count("urlnorm/merged" if is_beyond else "urlnorm/merged_by_scrapy_too")
         if not is_beyond and not needs_rules:
             return Merge(first, [])
@@ -97,14 +105,16 @@ class Merges:
 
         Of several URLs that stock Scrapy takes for one, it would have fetched the first.
         """
-        key = stock_key(url)
-        number = hash(key)
-        if key == stock_key(first) or number in self._stock_keys:
+        if stock_key(url) == stock_key(first) or hash(stock_key(url)) in self._stock_keys:
             return False
-        self._stock_keys[number] = None
+        self.sent(url)
+        return True
+
+    def sent(self, url: str) -> None:
+        """Note that *url* is sent though its key was there: to drop it from now on saves nothing."""
+        self._stock_keys[hash(stock_key(url))] = None
         if len(self._stock_keys) > _REMEMBERED:
             self._stock_keys.popitem(last=False)
-        return True
 
     def _tell(self, first: str, url: str, rules: list[str]) -> None:
         """Say what rules do that save a request for the first time in a run."""
@@ -143,6 +153,15 @@ def rules_between(normalizer: Normalizer, first: str, url: str) -> list[str]:
 def _without(normalizer: Normalizer, name: str) -> Normalizer:
     options = {each: normalizer.rules.get(each, False) for each in RULE_NAMES}
     return normalizer.replace_rules(options | {name: False})
+
+
+def callback_name(request: Request) -> str:
+    """Return the name of the callback of *request*; "" for the spider's default."""
+    callback = request.callback
+    if callback is None:
+        return ""
+    name: str = getattr(callback, "__name__", type(callback).__name__)
+    return "" if name == "parse" else name
 
 
 @lru_cache(maxsize=10_000)

@@ -15,11 +15,13 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
+from scrapy_urlnorm.crawl.awaiting import why_none
 from scrapy_urlnorm.crawl.components import (
     components_of,
     config_of,
     count,
     database_of,
+    site_of,
     target_of,
 )
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
@@ -87,6 +89,8 @@ class UrlNormDownloaderMiddleware:
         crawler, config = self._crawler, self._config
         components, fingerprinter = components_of(crawler), self._fingerprinter
         self._dupefilter = dupefilter = components.find(UrlNormDupeFilter)
+        if dupefilter is not None:
+            crawler.signals.connect(self._idle, signals.spider_idle)
         learns = config.learn != "off"
         for warning in missing_parts(crawler):
             logger.warning("%(warning)s", {"warning": warning}, extra={"spider": spider})
@@ -108,9 +112,9 @@ class UrlNormDownloaderMiddleware:
             return
         self._learner = components.learner = learner
         dupefilter.on_arrival = learner.on_arrival
-        crawler.signals.connect(self._idle, signals.spider_idle)
+        dupefilter.awaiting.is_held = self._is_held_by_learning
         crawler.signals.connect(self._answer_received, signals.response_received)
-        if components.find(UrlNormSpiderMiddleware) is None:
+        if not components.has_spider_middleware:
             crawler.signals.connect(self._response_received, signals.response_received)
 
     def spider_closed(self) -> None:
@@ -139,9 +143,15 @@ class UrlNormDownloaderMiddleware:
         logger.info("%(summary)s", {"summary": said}, extra={"spider": self._crawler.spider})
 
     def _idle(self) -> None:
-        assert self._learner is not None
-        if self._learner.idle():
+        assert self._dupefilter is not None
+        awaiting, learner = self._dupefilter.awaiting, self._learner
+        if awaiting.idle() or (learner is not None and learner.idle()):
             raise DontCloseSpider
+        awaiting.end()
+
+    def _is_held_by_learning(self, key: bytes, url: str) -> bool:
+        select = "SELECT 1 FROM held WHERE site = ? AND fingerprint = ? LIMIT 1"
+        return bool(database_of(self._crawler).read(select, site_of(url), key))
 
     def _answer_received(self, response: Response, request: Request) -> None:
         """Tell of robots.txt, and of an answer that says that there is no such page, or not for us.
@@ -190,8 +200,20 @@ class UrlNormDownloaderMiddleware:
         learner.work()
         return learner.is_scheduled(request) and not learner.on_leaving(request)
 
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        """Note why *request* may bring no page: a middleware dropped it, or its download failed."""
+        is_ignored = isinstance(exception, IgnoreRequest)
+        is_robots = is_ignored and "robots.txt" in str(exception)
+        self._note(request, "robots" if is_robots else "ignored" if is_ignored else "error")
+
+    def _note(self, request: Request, why: str) -> None:
+        if self._dupefilter is not None:
+            self._dupefilter.awaiting.note(request, why)
+
     def process_response(self, request: Request, response: Response) -> Response:
-        """Tell the learner of a redirect that Scrapy will follow."""
+        """Tell the learner of a redirect that Scrapy will follow, and note what is no page."""
+        if not 200 <= response.status < 300 or not response.body:
+            self._note(request, why_none(response.status))
         if (
             self._learner is not None
             and self._is_followed(request, response.status)
@@ -237,6 +259,7 @@ class UrlNormDownloaderMiddleware:
             return None
         if self._dupefilter is not None:
             self._dupefilter.let_pass(new)
+            self._dupefilter.awaiting.again(new)
         else:
             new.dont_filter = True
         count(self._crawler, "urlnorm/requests/rewritten")
@@ -244,23 +267,27 @@ class UrlNormDownloaderMiddleware:
 
 
 class UrlNormSpiderMiddleware:
-    """Tells `Learner` of every page with a 2xx status that the spider gets.
+    """Tells the dupefilter, and `Learner`, of every page with a 2xx status that the spider gets.
 
-    Other requests are suppressed behind no other page.
+    Other requests are dropped, or suppressed, behind no other page.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._components = components_of(crawler)
-        self._components.put(self)
+        self._components.has_spider_middleware = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
     def process_spider_input(self, response: Response) -> None:
-        learner = self._components.learner
-        if learner is not None and response.request is not None and 200 <= response.status < 300:
-            learner.page(response.request, response)
+        request, learner = response.request, self._components.learner
+        if request is None or not 200 <= response.status < 300:
+            return
+        if (dupefilter := self._components.find(UrlNormDupeFilter)) is not None:
+            dupefilter.awaiting.page(request, response)
+        if learner is not None:
+            learner.page(request, response)
 
 
 # --- what a crawl goes without ------------------------------------------------------------------

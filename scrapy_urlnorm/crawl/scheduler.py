@@ -25,6 +25,9 @@ A store in Redis is not part of the transaction. There a request whose key is ne
 down as announced and committed, then Redis is told of the key, and the row goes in the transaction
 that has the request in its queue. What a kill leaves announced is queued by the next run.
 
+A request that is another spelling of one that is under way is a twin (see `awaiting`): it waits in
+`twin` until that page has arrived, or goes to `request` in the transaction in which the other one is done.
+
 Without JOBDIR the queue is Scrapy's own, in memory. Many crawlers on one queue in Redis use
 `shared_scheduler`, where the same holds for each crawler that dies.
 """
@@ -58,6 +61,8 @@ from scrapy_urlnorm.crawl.components import (
 )
 from scrapy_urlnorm.crawl.database import RequestQueue, decoded, encoded, plain
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+from scrapy_urlnorm.crawl.merges import callback_name
+from scrapy_urlnorm.crawl.shelf import DatabaseShelf, Shelf
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -104,6 +109,7 @@ class Scheduler(ScrapyScheduler):
         super().__init__(*args, **kwargs)
         self.dqs = None  # for `close`, which Scrapy calls even if `open` has failed
         self._queue: Any = None  # `RequestQueue`, or the `SharedQueue` of a subclass
+        self._shelf: Any = None  # since `open`
         self._has_failed = False
         self._parked: dict[str, deque[Request]] = {}  # of sites at a pause, in their order
 
@@ -121,7 +127,10 @@ class Scheduler(ScrapyScheduler):
         Raises `CloseSpider` when one of them cannot be used.
         """
         try:
-            return self._open(spider)
+            opened = self._open(spider)
+            if self._ours is not None:
+                self._ours.awaiting.attach(self.crawler, self._shelf)
+            return opened
         except BaseException as error:
             self._queue = None
             if not isinstance(error, (StoreError, ConfigError)):
@@ -132,6 +141,7 @@ class Scheduler(ScrapyScheduler):
 
     def _open(self, spider: Spider) -> Deferred[None] | None:
         if self.dqdir is None:
+            self._shelf = Shelf()
             return super().open(spider)
         database = unopened_database(self.crawler)
         try:
@@ -149,10 +159,11 @@ class Scheduler(ScrapyScheduler):
         before = None if is_taken_over else self._stock_queue(state)
         self._queue = queue = RequestQueue(database)
         components_of(self.crawler).put(queue)
-        if queue.damaged:
+        self._shelf = shelf = DatabaseShelf(database, spider)
+        if damaged := queue.damaged + shelf.damaged:
             message = "%(count)d requests in %(queue)s are damaged and lost; all others are whole"
-            logger.error(message, {"count": queue.damaged, "queue": database.name})
-            count(self.crawler, "urlnorm/requests/damaged", queue.damaged)
+            logger.error(message, {"count": damaged, "queue": database.name})
+            count(self.crawler, "urlnorm/requests/damaged", damaged)
         # What Scrapy's priority queue would have saved at a clean close: a killed crawl never wrote
         # it, and without it Scrapy finds no request.
         probe = self._priority_queue(_StoresNothing, None)
@@ -221,17 +232,18 @@ class Scheduler(ScrapyScheduler):
                 self.dqs.push(request)
                 queue.settle(number)
                 queue.database.commit()
-                store.add(self._fingerprint(request))
+                store.claim(self._fingerprint(request), request.url, callback_name(request))
 
     def _tell_of_waiting(self, queue: RequestQueue, keys: UrlNormDupeFilter) -> None:
         """If the store has lost its keys, or is another one, add those of the queued requests."""
 
-        def keys_of(requests: Iterable[bytes]) -> Iterator[bytes]:
-            found = map(plain, requests)
-            return (self._fingerprint(request) for request in found if not request.dont_filter)
+        def claims_of(requests: Iterable[bytes]) -> Iterator[tuple[bytes, str, str]]:
+            for request in map(plain, requests):
+                if not request.dont_filter:
+                    yield self._fingerprint(request), request.url, ""
 
-        if not all(map(keys.knows, keys_of(queue.one_of_each()))):
-            keys.store.add_many(keys_of(queue.all()))
+        if not all(keys.knows(key) for key, *_ in claims_of(queue.one_of_each())):
+            keys.store.claim_many(claims_of(queue.all()))
 
     # --- a crawl that runs ------------------------------------------------------------------
 
@@ -246,10 +258,11 @@ class Scheduler(ScrapyScheduler):
             return False
 
     def _enqueue(self, request: Request) -> bool:
-        queue = self._queue
+        queue, ours, announced = self._queue, self._ours, None
+        if request.dont_filter and ours is not None:
+            ours.awaiting.again(request)
         if queue is None:
             return super().enqueue_request(request)
-        announced, ours = None, self._ours
         if (
             ours is not None
             and ours.store.is_shared
@@ -280,13 +293,14 @@ class Scheduler(ScrapyScheduler):
             self._tell_of_ended()
             if self._queue is not None:
                 self._queue.commit()
-            if learner is None:
-                return super().next_request()
-            learner.attach_scheduler(is_shared=self.is_shared)
-            learner.work()
+            if learner is not None:
+                learner.attach_scheduler(is_shared=self.is_shared)
+                learner.work()
             is_over = new_slice()
             while (request := self._take(learner)) is not None:
-                if learner.on_leaving(request):
+                if learner is None or learner.on_leaving(request):
+                    if self._ours is not None:
+                        self._ours.awaiting.handed_out(request)
                     return request
                 self._hold(request)
                 if is_over():
@@ -296,8 +310,10 @@ class Scheduler(ScrapyScheduler):
             self._fail(error)
         return None
 
-    def _take(self, learner: Learner) -> Request | None:
+    def _take(self, learner: Learner | None) -> Request | None:
         """Take a request out of the queue whose site is at no pause; the others are parked."""
+        if learner is None:
+            return super().next_request()
         for site, waiting in self._parked.items():
             if not learner.is_paused(site):
                 parked = waiting.popleft()
@@ -323,9 +339,15 @@ class Scheduler(ScrapyScheduler):
             self._queue.done([request])  # in the transaction that wrote it down as held
 
     def _tell_of_ended(self) -> None:
-        """Tell the queue of the requests that the engine is done with, callback, retries and all."""
+        """Tell of the requests that the engine is done with, callback, retries and all.
+
+        The queue forgets them, and their twins are sent in the same transaction.
+        """
+        under_way = in_progress(self.crawler)
+        if self._ours is not None:
+            self._ours.awaiting.work(under_way)
         if self._queue is not None and (handed_out := self._queue.handed_out):
-            under_way = in_progress(self.crawler).union(*self._parked.values())
+            under_way = under_way.union(*self._parked.values())
             self._queue.done([each for each in handed_out if each not in under_way])
 
     def close(self, reason: str) -> Deferred[None] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -22,6 +23,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy_urlnorm.crawl.components import components_of, config_of, count
 from scrapy_urlnorm.crawl.database import decoded, encoded
 from scrapy_urlnorm.crawl.scheduler import Scheduler
+from scrapy_urlnorm.crawl.shelf import Shelf
 from scrapy_urlnorm.exceptions import ConfigError, MissingExtraError, StoreError
 
 try:
@@ -163,6 +165,17 @@ class SharedQueue:
         for request in requests:
             self.settle(self.handed_out.pop(request))
 
+    def withhold(self, request: Any) -> str:
+        """Withhold a request that is not in the queue; return its token.
+
+        Redis is told before it hears that what found the request is done. Raises `ValueError` for
+        one that cannot be serialized.
+        """
+        entry, token = self._encode(request), self._new_token()
+        self._change("hold", token, entry)
+        self._withhold(token)
+        return token
+
     def hold(self, request: Any) -> str:
         """Withhold a request that was handed out; return its token."""
         token = self.handed_out.pop(request)
@@ -259,6 +272,34 @@ def _size(changes: list[tuple[str, str, bytes]]) -> int:
     return _A_STEP + sum(len(entry) for _, _, entry in changes)
 
 
+class SharedShelf(Shelf):
+    """Requests in memory, and withheld in the *queue* in Redis: if this crawler dies, they wait there.
+
+    What cannot be serialized is in memory alone.
+    """
+
+    def __init__(self, queue: SharedQueue) -> None:
+        super().__init__()
+        self._queue = queue
+        self._tokens: dict[Request, str] = {}
+
+    def _write(self, key: bytes, request: Request) -> None:
+        with suppress(ValueError):
+            self._tokens[request] = self._queue.withhold(request)
+        super()._write(key, request)
+
+    def clear(self, key: bytes) -> list[Request]:
+        found = super().clear(key)
+        for request in found:
+            self.settle(request)
+        return found
+
+    def settle(self, request: Request) -> None:
+        """Take note that *request*, if it was here, is in the queue by now, or is dropped."""
+        if (token := self._tokens.pop(request, None)) is not None:
+            self._queue.settle(token)
+
+
 class SharedScheduler(Scheduler):
     """For ``SCHEDULER`` where the store of the keys is in Redis: all requests wait there too.
 
@@ -301,6 +342,7 @@ class SharedScheduler(Scheduler):
         super()._open(spider)
         queue.open()
         self._queue = self.dqs = queue
+        self._shelf = SharedShelf(queue)
         if queue.waiting or queue.held:
             message = "%(waiting)d requests wait in %(queue)s, other crawlers hold %(held)d"
             arguments = {"waiting": queue.waiting, "queue": queue.name, "held": queue.held}
@@ -324,6 +366,8 @@ class SharedScheduler(Scheduler):
         is_queued = super()._enqueue(request)
         if is_queued and (kept := self._kept.pop(self._fingerprint(request), None)) is not None:
             self._queue.settle(kept)  # it is sent after all
+        if is_queued:
+            self._shelf.settle(request)
         return is_queued
 
     def _hold(self, request: Request) -> None:

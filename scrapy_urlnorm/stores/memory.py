@@ -10,13 +10,16 @@ from secrets import token_bytes
 from struct import Struct, unpack
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.stores.seen import Seen, key_bytes
+from scrapy_urlnorm.stores.seen import Awaited, Seen, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PARTS = 256
 _KEYS_A_BUCKET = 20  # more: less memory, slower search
+#: Keys that are remembered although all their requests ended without a page, some 20 MB. Of more, the
+#: oldest are forgotten whole: what has one of them is new again, and is sent.
+MAX_DEAD = 100_000
 
 _pack = Struct("=q").pack
 #: Tables for bytes.translate: [pair of bits][value] marks the bytes whose pair has that value.
@@ -66,6 +69,9 @@ class MemorySeen(Seen):
         self._new_mask = 4 * _PARTS - 1
         self._split_count = 0  # buckets split in this round, from the first one on
         self._room = _PARTS * _KEYS_A_BUCKET  # keys to go until the next split
+        # Of most keys nothing but the URL is to be known, and the request in the queue has that.
+        self._awaited: dict[bytes, str | Awaited] = {}
+        self._dead: dict[bytes, None] = {}  # keys with nothing under way, the oldest first
 
     def add(self, key: bytes) -> bool:
         hashed = _hash(key)
@@ -84,6 +90,35 @@ class MemorySeen(Seen):
             self._split()
         return True
 
+    def claim(self, key: bytes, url: str, callback: str = "") -> bool:
+        is_new = self.add(key)
+        if is_new:
+            self._awaited[key] = Awaited(url, callback) if callback else url
+        return is_new
+
+    def awaited(self, key: bytes) -> Awaited | None:
+        found = self._awaited.get(key)
+        return Awaited(found) if isinstance(found, str) else found
+
+    def expect(self, key: bytes, awaited: Awaited) -> None:
+        self._awaited[key] = awaited
+        self._dead.pop(key, None)
+        if awaited.under_way <= 0:
+            self._dead[key] = None
+            if len(self._dead) > MAX_DEAD:
+                self.forget(next(iter(self._dead)))
+
+    def change_under_way(self, key: bytes, change: int) -> Awaited | None:
+        found = self.awaited(key)
+        if found is not None:
+            found = found._replace(under_way=max(0, found.under_way + change))
+            self.expect(key, found)
+        return found
+
+    def arrived(self, key: bytes) -> None:
+        if self._awaited.pop(key, None) is not None:
+            self._dead.pop(key, None)
+
     def _find(self, key: object) -> tuple[int, int]:
         """Return the number of the bucket of *key*, and the position of the key there or -1."""
         key = key_bytes(key)
@@ -98,6 +133,7 @@ class MemorySeen(Seen):
 
     def forget(self, key: bytes) -> bool:
         address, at = self._find(key)
+        self.arrived(key)
         if at < 0:
             return False
         bucket = self._buckets[address]

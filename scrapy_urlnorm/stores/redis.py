@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores.redis_connection import NO_ANSWER, RedisConnection, Script
-from scrapy_urlnorm.stores.seen import MAX_VALUE, Identity, Seen, key_bytes
+from scrapy_urlnorm.stores.seen import MAX_VALUE, Awaited, Identity, Seen, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +28,7 @@ _MAKING = b"making "  # begins an identity record while its groups are being mad
 _MAKE = Script.load(__package__, "group.lua")
 _PIPELINED = 1000
 _SEEN = Script.load(__package__, "table.lua", "seen.lua")
+_AWAITED = Script.load(__package__, "table.lua", "awaited.lua", answers=(bytes, type(None)))
 _PAGES = Script.load(__package__, "table.lua", "pages.lua", answers=(bytes, type(None)))
 
 
@@ -63,6 +64,7 @@ class RedisSeen(Seen):
         self._notes = f"{place.prefix}:notes"
         self._known: set[bytes] = set()  # keys that are there
         self._known_until = 0.0
+        self._arrived: set[bytes] = set()  # those of them that are not awaited
 
     def open(self) -> None:
         if self.connection.is_open:
@@ -78,7 +80,7 @@ class RedisSeen(Seen):
 
     def close(self) -> None:
         self.connection.close()
-        self._known.clear()
+        self._forget_answers()
 
     def _identify(self, client: Any) -> None:
         place = f"{self._prefix}:identity"
@@ -200,6 +202,46 @@ class RedisSeen(Seen):
             new += sum(_is_new(*answer) for answer in self._ask_many(some))
         return new
 
+    def claim(self, key: bytes, url: str, callback: str = "") -> bool:
+        if self._remembers(key):
+            return False
+        self._arrived.discard(key)
+        call = self._call("claim", key, _packed(Awaited(url, callback)))
+        is_new = _is_new(*self._ask(_SEEN, call))
+        self._known.add(key)
+        return is_new
+
+    def claim_many(self, claims: Iterable[tuple[bytes, str, str]]) -> int:
+        calls = (
+            self._call("claim", key, _packed(Awaited(url, callback)))
+            for key, url, callback in claims
+        )
+        new = 0
+        while some := list(islice(calls, _PIPELINED)):
+            new += sum(_is_new(*answer) for answer in self._ask_many(some))
+        return new
+
+    def awaited(self, key: bytes) -> Awaited | None:
+        if self.caches_keys and key in self._arrived and self._remembers(key):
+            return None
+        found = self._ask(_AWAITED, self._call("get", key))[0]
+        if found is None:
+            self._arrived.add(key)
+            return None
+        return _unpacked(found)
+
+    def expect(self, key: bytes, awaited: Awaited) -> None:
+        self._arrived.discard(key)
+        self._ask(_AWAITED, self._call("put", key, _packed(awaited)))
+
+    def change_under_way(self, key: bytes, change: int) -> Awaited | None:
+        found = self._ask(_AWAITED, self._call("change", key, b"%d" % change))[0]
+        return None if found is None else _unpacked(found)
+
+    def arrived(self, key: bytes) -> None:
+        self._ask(_AWAITED, self._call("drop", key))
+        self._arrived.add(key)
+
     def __contains__(self, key: object) -> bool:
         key = key_bytes(key)
         is_there = self._remembers(key) or self._ask(_SEEN, self._call("has", key))[0] == 1
@@ -209,12 +251,17 @@ class RedisSeen(Seen):
 
     def _remembers(self, key: bytes) -> bool:
         if (now := monotonic()) >= self._known_until or len(self._known) >= MAX_KEYS:
-            self._known.clear()
+            self._forget_answers()
             self._known_until = now + SECONDS
         return self.caches_keys and key in self._known
 
+    def _forget_answers(self) -> None:
+        self._known.clear()
+        self._arrived.clear()
+
     def forget(self, key: bytes) -> bool:
         self._known.discard(key)
+        self.arrived(key)
         return bool(self._ask(_SEEN, self._call("forget", key))[0] == 1)
 
     def __len__(self) -> int:
@@ -249,6 +296,16 @@ class RedisSeen(Seen):
 def _signed(data: bytes, salt: bytes, size: int) -> tuple[int, bytes]:
     digest = blake2b(data, digest_size=size, key=salt).digest()
     return int.from_bytes(digest[:8], "big", signed=True), digest[8:]
+
+
+def _packed(awaited: Awaited) -> bytes:
+    url, callback, under_way = awaited
+    return f"{under_way} {callback} {url}".encode(errors="surrogatepass")
+
+
+def _unpacked(entry: bytes) -> Awaited:
+    under_way, callback, url = entry.decode(errors="surrogatepass").split(" ", 2)
+    return Awaited(url, callback, int(under_way))
 
 
 def _is_new(result: object, is_sure: bool) -> bool:

@@ -1,6 +1,7 @@
--- One operation on one key of a group (see table.lua): add, has, forget; or len, of the group.
+-- One operation on one key of a group (see table.lua): add, claim, has, forget; or len, of the group.
 -- The entries of the table are the keys, each bucket is a set.
 -- ARGV[4]  the key
+-- ARGV[5]  for claim, what is known of the key from now on if it is new (see awaited.lua)
 --
 -- Each new bucket gets the mark as one more entry. If the mark is missing, Redis has lost the bucket
 -- (or thrown it away when memory was short): then the script returns -1 too.
@@ -88,8 +89,12 @@ local function count(name)
 end
 
 local answer
-if operation == 'add' then
+if operation == 'add' or operation == 'claim' then
   answer = before and has(before) and 0 or add()
+  if operation == 'claim' and answer == 1 and not is_lost then
+    redis.call('HSET', group .. ':awaited', entry, ARGV[5])
+    if expires then redis.call('EXPIREAT', group .. ':awaited', expires) end
+  end
 elseif operation == 'has' then
   answer = (has(current) or before and has(before)) and 1 or 0
 elseif operation == 'forget' then

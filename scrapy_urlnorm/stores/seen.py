@@ -19,8 +19,20 @@ if TYPE_CHECKING:
 MAX_VALUE = 48  #: bytes of a page in a shared store: a key of 20, and the digest of a content
 
 
+class Awaited(NamedTuple):
+    """What a store knows of a key of which no page has arrived yet."""
+
+    url: str  #: of the request that claimed it
+    callback: str = ""  #: the name of its callback; "" for the spider's default
+    under_way: int = 1  #: requests with the key that have not ended; 0: all have, without a page
+
+
 class Seen(ABC):
     """A set of keys that a crawl has seen. A key is bytes, at least one.
+
+    A key that was claimed is awaited until its page has arrived. So what has to be remembered grows
+    with the queue and with the keys that brought no page, not with the crawl: what is there and not
+    awaited has arrived.
 
     A store that cannot answer raises `StoreError`. It never guesses. After an error the caller may
     make the same call again.
@@ -47,6 +59,33 @@ class Seen(ABC):
     def add_many(self, keys: Iterable[bytes]) -> int:
         """Add *keys*, as fast as the store can; return how many were new."""
         return sum(map(self.add, keys))
+
+    @abstractmethod
+    def claim(self, key: bytes, url: str, callback: str = "") -> bool:
+        """Add *key*; return whether it was new. Then its page is awaited: see `Awaited`."""
+
+    def claim_many(self, claims: Iterable[tuple[bytes, str, str]]) -> int:
+        """Claim keys, as fast as the store can; return how many were new."""
+        return sum(self.claim(*each) for each in claims)
+
+    @abstractmethod
+    def awaited(self, key: bytes) -> Awaited | None:
+        """Return what is known of a key whose page is awaited; ``None`` for any other."""
+
+    @abstractmethod
+    def expect(self, key: bytes, awaited: Awaited) -> None:
+        """Have the page of *key*, which is there, be awaited, in place of what was known of it."""
+
+    @abstractmethod
+    def change_under_way(self, key: bytes, change: int) -> Awaited | None:
+        """Count so many requests more under way, if the page of *key* is awaited.
+
+        Return what is known of it now.
+        """
+
+    @abstractmethod
+    def arrived(self, key: bytes) -> None:
+        """Take note that the page of *key* is not awaited any more."""
 
     @abstractmethod
     def __contains__(self, key: object) -> bool: ...

@@ -20,7 +20,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
-from scrapy_urlnorm.stores.seen import Identity, Seen, key_bytes
+from scrapy_urlnorm.stores.seen import Awaited, Identity, Seen, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -258,8 +258,14 @@ def _identity_of(path: Path) -> tuple[int, int]:
 _KEY_TABLES = """
 CREATE TABLE IF NOT EXISTS identity (line BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS key (key INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS awaited (
+  key INTEGER PRIMARY KEY, url TEXT NOT NULL, callback TEXT NOT NULL, under_way INTEGER NOT NULL);
 """
 _ADD = "INSERT OR IGNORE INTO key VALUES (?)"
+_EXPECT = "INSERT OR REPLACE INTO awaited VALUES (?, ?, ?, ?)"
+_AWAITED = "SELECT url, callback, under_way FROM awaited WHERE key = ?"
+_CHANGE = "UPDATE awaited SET under_way = max(0, under_way + ?) WHERE key = ?"
+_ARRIVED = "DELETE FROM awaited WHERE key = ?"
 _ADDED_AT_ONCE = 50_000
 _unpack = Struct("<q").unpack
 
@@ -271,7 +277,8 @@ class SqliteSeen(Seen):
     happens even once while 10 million keys are added is 1 in 370,000 (the birthday bound,
     n * n / 2 / 2**64).
 
-    In a crawl with JOBDIR a key is in the transaction that has its request too.
+    In a crawl with JOBDIR a key is in the transaction that has its request too. What is known of
+    awaited keys stands beside the keys, so memory does not grow with them.
     """
 
     def __init__(self, database: Database, identity: Identity) -> None:
@@ -323,6 +330,30 @@ class SqliteSeen(Seen):
         self.database.changed()
         return True
 
+    def claim(self, key: bytes, url: str, callback: str = "") -> bool:
+        is_new = self.add(key)
+        if is_new:
+            self.expect(key, Awaited(url, callback))
+        return is_new
+
+    def awaited(self, key: bytes) -> Awaited | None:
+        try:
+            row = self._run(_AWAITED, key).fetchone()
+        except sqlite3.Error as error:
+            raise self.database.failure("read", error) from error
+        return None if row is None else Awaited(*row)
+
+    def expect(self, key: bytes, awaited: Awaited) -> None:
+        self.database.write(_EXPECT, *self._entry(key), *awaited)
+
+    def change_under_way(self, key: bytes, change: int) -> Awaited | None:
+        if not self.database.write(_CHANGE, change, *self._entry(key)):
+            return None
+        return self.awaited(key)
+
+    def arrived(self, key: bytes) -> None:
+        self.database.write(_ARRIVED, *self._entry(key))
+
     def add_many(self, keys: Iterable[bytes]) -> int:
         entries = map(self._entry, keys)
         new = 0
@@ -339,6 +370,7 @@ class SqliteSeen(Seen):
             raise self.database.failure("read", error) from error
 
     def forget(self, key: bytes) -> bool:
+        self.arrived(key)
         return self.database.write("DELETE FROM key WHERE key = ?", *self._entry(key)) > 0
 
     def __len__(self) -> int:

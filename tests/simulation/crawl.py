@@ -115,7 +115,10 @@ class Run:
         self.crawl.note("sent", request.url)
         try:
             changed = self.middleware.process_request(request)
-        except IgnoreRequest:
+            if request.url in self.crawl.site.refused:
+                raise IgnoreRequest("Forbidden by robots.txt")
+        except IgnoreRequest as error:
+            self.middleware.process_exception(request, error)
             self.crawl.later(0.0, self, partial(self.end, request))
             return True
         if changed is not None:
@@ -142,9 +145,10 @@ class Run:
         self.signal(signals.response_received, response=response, request=request)
         if isinstance(found, Request):
             self.enqueue(found)
-        elif found.status == 200:
+        elif 200 <= found.status < 300:
             self.spider_middleware.process_spider_input(found)
-            self.crawl.found.add(answer.content)
+            if answer.content:
+                self.crawl.found.add(answer.content)
             for url in self.crawl.site.links.get(answer.content, ()):
                 self.enqueue(Request(url, meta={"depth": request.meta.get("depth", 0) + 1}))
         self.end(request)
@@ -237,7 +241,7 @@ class Crawl:
         return self.site.answers.get(url, Answer(404))
 
     def response(self, request: Request, answer: Answer) -> Response:
-        if answer.status != 200:
+        if not answer.content:
             headers = {"Location": answer.location} if answer.location else {}
             return HtmlResponse(request.url, answer.status, headers, request=request)
         words = random.Random(answer.content)

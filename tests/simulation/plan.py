@@ -55,6 +55,9 @@ class Plan(NamedTuple):
     flaky: float = 0.0  #: answers 503 the first time
     moved: float = 0.0  #: redirects to another spelling of the same page, or in a circle
     hangs: float = 0.0  #: takes a minute
+    refused: float = 0.0  #: dropped by a middleware, as robots.txt has it
+    empty: float = 0.0  #: answers 200 or 204 without a body
+    spelled: float = 0.0  #: has up to five more spellings, which the catalogue merges
     restless: bool = False  #: pages show a counter, an advertisement
     full: tuple[int, int] | None = None  #: the disk refuses writes between these events
     miner_dies: bool = False
@@ -83,6 +86,9 @@ def plan_of(seed: int) -> Plan:
         flaky=maybe(0.2, 0.05, 0.3),
         moved=maybe(0.2, 0.05, 0.2),
         hangs=maybe(0.1, 0.01),
+        refused=maybe(0.2, 0.1, 0.4),
+        empty=maybe(0.1, 0.1),
+        spelled=maybe(0.4, 0.2, 0.8),
         restless=r.random() < 0.3,
         full=(begin, begin + r.randint(1, 200)) if not on_disk and r.random() < 0.15 else None,
         miner_dies=r.random() < 0.1,
@@ -124,12 +130,24 @@ class Site:
         pages = SITES[plan.kind](r)
         r.shuffle(pages)
         del pages[plan.pages :]
+        pages += self._spellings(pages, r)
         self.start = next(page.url for page in pages if page.location is None)
         self.answers = {page.url: self._answer(page, r, pages) for page in pages}
         self.answers[self.start] = Answer(200, dict(pages_of(pages))[self.start])
         self.flaky = {url for url in self.answers if r.random() < plan.flaky}
+        self.refused = {url for url in self.answers if r.random() < plan.refused} - {self.start}
         self.links: defaultdict[str, list[str]] = defaultdict(list)
         self._hang(pages)
+
+    def _spellings(self, pages: list, r: random.Random) -> list:
+        """More URLs of pages, each of which may answer in its own way."""
+        found = []
+        for page in pages:
+            if r.random() < self.plan.spelled:
+                mark = "&" if "?" in page.url else "?"
+                for number in range(r.randint(1, 5)):
+                    found.append(page._replace(url=f"{page.url}{mark}utm_source={number}"))
+        return found
 
     def _answer(self, page: simulator.Page, r: random.Random, pages: list) -> Answer:
         plan, delay = self.plan, 60.0 if r.random() < self.plan.hangs else 0.0
@@ -143,6 +161,8 @@ class Site:
         if chance < plan.broken + plan.gone + plan.moved:
             same = [each.url for each in pages if each.content == page.content]
             return Answer(r.choice((301, 302)), location=r.choice(same))
+        if chance > 1 - plan.empty:
+            return Answer(r.choice((200, 204)), delay=delay)
         return Answer(200, page.content, delay=delay)
 
     def _hang(self, pages: list) -> None:
@@ -154,7 +174,7 @@ class Site:
             self.links[slots[0]].append(url)
             left[slots[0]] -= 1
             answer = self.answers[url]
-            if answer.status == 200 and answer.content not in known:
+            if answer.content and answer.content not in known:
                 known.add(answer.content)
                 slots.append(answer.content)
                 left[answer.content] = 8
@@ -164,8 +184,9 @@ class Site:
         found: set[str] = set()
         urls, todo = {self.start}, [self.start]
         while todo:
-            answer = self.answers.get(todo.pop(), Answer(404))
-            if answer.status == 200:
+            url = todo.pop()
+            answer = Answer(0) if url in self.refused else self.answers.get(url, Answer(404))
+            if answer.content:
                 found.add(answer.content)
             new = [answer.location] if answer.location else self.links.get(answer.content, ())
             for url in new if answer.status < 400 else ():

@@ -1,0 +1,317 @@
+"""Awaiting: nothing is dropped for a page that has not arrived.
+
+Stock Scrapy drops a request only for one with the same URL, as it compares URLs. What we merge beyond
+that is another *spelling* of a key: ``/a?utm_source=x`` of ``/a``. A key is *awaited* from its first
+request until a page with it is handed to the spider: a status 2xx, with a body. What has a key that is
+known:
+
+====================================================  ============================================
+the same spelling as one that was sent or is held     is dropped, as stock Scrapy does
+another spelling, and the page has arrived            is dropped, and counted as saved
+another spelling, and a request is under way          is held: a *twin*
+another spelling, and all ended without a page        is sent
+====================================================  ============================================
+
+When the page arrives, the twins are dropped. When the last request with the key has ended without one,
+the first twin is sent, and the next one when that has ended. Nobody has to say that a request ended: the
+engine does not have it any more. What a middleware made of it (a retry, a redirect onto its own key) is
+in the queue by then, and counts as under way.
+
+The store remembers what is awaited (`Seen.claim`): what it knows and does not await has arrived. Twins
+are on a `Shelf`. What does not fit there is sent, and where no shelf is, everything: a scheduler other
+than ours could not send it later. What is still held when the crawl has nothing else to do is sent.
+
+- Requests whose callback has another name than that of the first request are twins of one another only.
+- With ``DEPTH_LIMIT`` a page stands for no request that is nearer to the start than its own: the links on
+  that one are followed farther. And nothing waits that has links to follow: what they lead to might be
+  found from farther away meanwhile.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.exceptions import DontCloseSpider
+
+from scrapy_urlnorm.crawl.components import components_of, in_progress
+from scrapy_urlnorm.crawl.merges import callback_name, stock_key
+from scrapy_urlnorm.stores.memory import MemorySeen
+from scrapy_urlnorm.stores.seen import Awaited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
+    from scrapy_urlnorm.crawl.merges import Merges
+    from scrapy_urlnorm.crawl.shelf import Shelf
+    from scrapy_urlnorm.stores import Seen
+
+#: Statistic: requests that were sent although another spelling had been sent; the reasons are below it.
+REQUEUED = "urlnorm/requeued"
+_NO_BODY = (204, 205)
+_REMEMBERED = 10_000  # reasons why keys have brought no page
+
+
+class Awaiting:
+    """Decides about requests whose key is known to *door*, and holds those that are twins."""
+
+    def __init__(
+        self,
+        door: UrlNormDupeFilter,
+        merges: Merges,
+        count: Callable[[str], None],
+        depth_limit: int,
+    ) -> None:
+        self._door, self._merges, self._count = door, merges, count
+        self._depth_limit = depth_limit
+        self._crawler: Crawler | None = None
+        self._shelf: Shelf | None = None
+        self._watched: dict[Request, bytes] = {}  # requests that the engine has
+        self._why: dict[Request, str] = {}  # of these, what happened to them
+        self._reasons: dict[bytes, str] = {}  # of keys that have brought no page
+        self._has_claims = False  # whether a key was claimed for a second callback
+        # In a store that others share, a spelling is not written down with its request: after a kill
+        # it would be there without it. So each crawler has its own.
+        self._own_spellings = MemorySeen()
+        #: Whether learning holds the request with a key and URL: it stands behind a page that arrived.
+        self.is_held: Callable[[bytes, str], bool] = lambda key, url: False
+
+    def attach(self, crawler: Crawler, shelf: Shelf) -> None:
+        """Hold twins on *shelf*, and watch what the engine of *crawler* has.
+
+        What the shelf has from an earlier run, and the store has lost, is sent when the crawl is
+        idle.
+        """
+        self._crawler, self._shelf = crawler, shelf
+        if not components_of(crawler).has_middleware:
+            crawler.signals.connect(self._idle, signals.spider_idle)
+        for key in shelf:
+            if self._ask(self._store.claim, key, "", failed=False):
+                self._ask(self._store.change_under_way, key, -1, failed=None)
+
+    # --- at the door ------------------------------------------------------------------------
+
+    def claim(self, key: bytes, request: Request) -> bool:
+        """Return whether *key*, that of *request*, is new; then its page is awaited from now on."""
+        if not self._ask(self._store.claim, key, request.url, callback_name(request), failed=True):
+            return False
+        if self._depth_limit:
+            self._is_new_spelling(key, request)
+        return True
+
+    def is_filtered(self, key: bytes, request: Request) -> bool:
+        """Return whether *request*, whose key is known, is dropped or held; if not, it is sent."""
+        awaited: Awaited | None = self._ask(self._store.awaited, key, failed=None)
+        if awaited is None and request.callback is None and not self._depth_limit:
+            return not self._door.has_failed
+        name = callback_name(request)
+        first = (awaited.url, awaited.callback) if awaited else self._merges.first(key)
+        if first is None or first[1] == name:
+            return self._is_twin(key, key, awaited, request)
+        if stock_key(first[0]) == stock_key(request.url):
+            return self._drops_as_stock(request)
+        own = _own_key(key, name)
+        self._has_claims = True
+        if not self._ask(self._store.claim, own, request.url, name, failed=True):
+            return self._is_twin(
+                key, own, self._ask(self._store.awaited, own, failed=None), request
+            )
+        return not self._is_new_spelling(key, request) and self._drops_as_stock(request)
+
+    def _is_twin(self, key: bytes, claim: bytes, awaited: Awaited | None, request: Request) -> bool:
+        """Return whether *request* is dropped or held; *claim* is *key*, or made of its callback too."""
+        if awaited is None and not self._depth_limit:
+            return not self._door.has_failed
+        if awaited is not None and stock_key(awaited.url) == stock_key(request.url):
+            return self._drops_as_stock(request)
+        if not self._is_new_spelling(key, request):
+            return self._drops_as_stock(request)
+        if self._depth_limit and self._has_near_page(claim, request):
+            return True
+        if awaited is None:
+            again = Awaited(request.url, callback_name(request))
+            self._ask(self._store.expect, claim, again, failed=None)
+        elif awaited.under_way > 0 and self._holds(claim, request):
+            return True
+        else:
+            self._ask(self._store.change_under_way, claim, 1, failed=None)
+            if awaited.under_way <= 0:
+                self._requeued(claim)
+        self._merges.sent(request.url)
+        return False
+
+    def _drops_as_stock(self, request: Request) -> bool:
+        if self._door.has_failed:
+            return False
+        self._door.unsaved = request
+        return True
+
+    def _holds(self, claim: bytes, request: Request) -> bool:
+        may_wait = not self._depth_limit or _depth_of(request) >= self._depth_limit
+        if self._shelf is None or not may_wait or not self._shelf.put(claim, request):
+            return False
+        self._door.held = request
+        return True
+
+    def _is_new_spelling(self, key: bytes, request: Request) -> bool:
+        """Return whether stock Scrapy has not seen *request* yet, and remember it."""
+        spelling = _digest(b"spelling", key, stock_key(request.url).encode(errors="replace"))
+        store = self._own_spellings if self._store.is_shared else self._store
+        found: bool = self._ask(store.add, spelling, failed=True)
+        return found
+
+    def _has_near_page(self, claim: bytes, request: Request) -> bool:
+        depths = range(_depth_of(request) + 1)
+        return any(self._door.knows(_digest(b"depth %d" % each, claim)) for each in depths)
+
+    def again(self, request: Request) -> None:
+        """Count a request more under way: a retry, or a redirect onto its own key."""
+        claim = self._claim_of(request)
+        self._ask(self._store.change_under_way, claim, 1, failed=None)
+
+    # --- on the way -------------------------------------------------------------------------
+
+    def handed_out(self, request: Request) -> None:
+        """Watch a request that the engine gets, and that may end in any way."""
+        self._watched[request] = self._claim_of(request)
+        if self._store.is_shared and self._shelf is not None and (held := self._shelf.next_key()):
+            self._look_at(held)
+
+    def work(self, under_way: AbstractSet[Request]) -> None:
+        """Send the twins of what has ended without a page: *under_way* is what the engine has."""
+        if not self._watched.keys() <= under_way:
+            for request in [each for each in self._watched if each not in under_way]:
+                self._ended(request)
+
+    def _ended(self, request: Request) -> None:
+        claim, why = self._watched.pop(request), self._why.pop(request, "other")
+        awaited = self._ask(self._store.change_under_way, claim, -1, failed=None)
+        if awaited is not None:
+            self._reasons[claim] = why
+            if len(self._reasons) > _REMEMBERED:
+                del self._reasons[next(iter(self._reasons))]
+            if awaited.under_way <= 0:
+                self._send_next(claim)
+
+    def note(self, request: Request, why: str) -> None:
+        """Note what happened to *request*, in case it brings no page: a name for a statistic."""
+        if request in self._watched:
+            self._why[request] = why
+
+    def page(self, request: Request, response: Response) -> None:
+        """Take note of a response that is handed to the spider, and drop what is held behind it."""
+        if response.status in _NO_BODY or not 200 <= response.status < 300 or not response.body:
+            return
+        claim = self._watched.pop(request, None)
+        self._why.pop(request, None)
+        if claim is None:
+            claim = self._claim_of(request)
+        self._ask(self._store.arrived, claim, failed=None)
+        if self._depth_limit:
+            depth = _digest(b"depth %d" % _depth_of(request), claim)
+            self._ask(self._store.add, depth, failed=True)
+        self._drop_twins(claim)
+
+    # --- twins ------------------------------------------------------------------------------
+
+    def _look_at(self, claim: bytes) -> bool:
+        """Do what other crawlers make necessary for the twins of a key; return whether one is sent."""
+        awaited = self._ask(self._store.awaited, claim, failed=None)
+        if awaited is None and not self._door.has_failed:
+            self._drop_twins(claim)
+        return awaited is not None and awaited.under_way <= 0 and self._send_next(claim)
+
+    def idle(self) -> bool:
+        """Send what is held though nothing is under way; return whether anything was sent."""
+        if self._shelf is None or self._crawler is None:
+            return False
+        self.work(in_progress(self._crawler))
+        is_sent = False
+        for claim in self._shelf:
+            awaited = self._ask(self._store.awaited, claim, failed=None)
+            if awaited is not None and not self.is_held(claim, awaited.url):
+                change = -awaited.under_way
+                self._ask(self._store.change_under_way, claim, change, failed=None)
+            is_sent |= self._look_at(claim)
+        return is_sent
+
+    def _idle(self) -> None:
+        if self.idle():
+            raise DontCloseSpider
+
+    def end(self) -> None:
+        """Drop what is left, when nothing was to be sent: learning has a page for it."""
+        for claim in self._shelf or ():
+            awaited = self._ask(self._store.awaited, claim, failed=None)
+            if awaited is not None and self.is_held(claim, awaited.url):
+                self._drop_twins(claim)
+
+    def _drop_twins(self, claim: bytes) -> None:
+        if self._shelf is not None and claim in self._shelf:
+            assert self._crawler is not None
+            assert self._crawler.spider is not None
+            for request in self._shelf.clear(claim):
+                self._door.log(request, self._crawler.spider)
+
+    def _send_next(self, claim: bytes) -> bool:
+        request = None if self._shelf is None else self._shelf.take(claim)
+        if request is None:
+            return False
+        assert self._crawler is not None
+        assert self._crawler.engine is not None
+        self._ask(self._store.change_under_way, claim, 1, failed=None)
+        self._requeued(claim)
+        self._merges.sent(request.url)
+        self._door.let_pass(request)
+        self._crawler.engine.crawl(request)
+        return True
+
+    def _requeued(self, claim: bytes) -> None:
+        self._count(REQUEUED)
+        self._count(f"{REQUEUED}/{self._reasons.get(claim, 'other')}")
+
+    # ------------------------------------------------------------------------------------------
+
+    @property
+    def _store(self) -> Seen:
+        return self._door.store
+
+    def _ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
+        return self._door.ask(question, *values, failed=failed)
+
+    def _claim_of(self, request: Request) -> bytes:
+        key = self._door.key_of(request)
+        if self._has_claims:
+            own = _own_key(key, callback_name(request))
+            if self._ask(self._store.awaited, own, failed=None) is not None:
+                return own
+        return key
+
+
+def why_none(status: int) -> str:
+    """Return the name, in a statistic, of what an answer with *status* and no page is."""
+    if 300 <= status < 400:
+        return "redirect"
+    return "no_body" if 200 <= status < 300 else f"http_{status}"
+
+
+def _depth_of(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0
+
+
+def _own_key(key: bytes, callback: str) -> bytes:
+    """Return the key of requests that share all but the callback with those that have *key*."""
+    return _digest(b"callback", key, callback.encode(errors="replace"))
+
+
+def _digest(kind: bytes, *parts: bytes) -> bytes:
+    """Return bytes that stand in the store beside the fingerprints, and are none of them."""
+    return blake2b(b"\0".join((kind, *parts)), digest_size=20).digest()
