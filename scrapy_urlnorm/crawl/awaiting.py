@@ -109,8 +109,6 @@ class Awaiting:
     def is_filtered(self, key: bytes, request: Request) -> bool:
         """Return whether *request*, whose key is known, is dropped or held; if not, it is sent."""
         awaited: Awaited | None = self._ask(self._store.awaited, key, failed=None)
-        if awaited is None and request.callback is None and not self._depth_limit:
-            return not self._door.has_failed
         name = callback_name(request)
         first = (awaited.url, awaited.callback) if awaited else self._merges.first(key)
         if first is None or first[1] == name:
