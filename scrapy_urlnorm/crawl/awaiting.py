@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 #: Statistic: requests that were sent although another spelling had been sent; the reasons are below it.
 REQUEUED = "urlnorm/requeued"
 _NO_BODY = (204, 205)
-_REMEMBERED = 10_000  # reasons why keys have brought no page
+_REMEMBERED = 10_000  # keys that are over, and reasons why keys have brought no page
 
 
 class Awaiting:
@@ -73,6 +73,8 @@ class Awaiting:
         self._depth_limit = depth_limit
         self._crawler: Crawler | None = None
         self._shelf: Shelf | None = None
+        #: Keys that are not awaited any more, with the callback of what is dropped: some of them.
+        self.over: dict[bytes, str] = {}
         self._watched: dict[Request, bytes] = {}  # requests that the engine has
         self._why: dict[Request, str] = {}  # of these, what happened to them
         self._reasons: dict[bytes, str] = {}  # of keys that have brought no page
@@ -98,19 +100,26 @@ class Awaiting:
 
     # --- at the door ------------------------------------------------------------------------
 
-    def claim(self, key: bytes, request: Request) -> bool:
-        """Return whether *key*, that of *request*, is new; then its page is awaited from now on."""
-        if not self._ask(self._store.claim, key, request.url, callback_name(request), failed=True):
-            return False
+    def claimed(self, key: bytes, request: Request) -> None:
+        """Take note of the first request with *key*; its page is awaited from now on."""
         if self._depth_limit:
             self._is_new_spelling(key, request)
-        return True
 
-    def is_filtered(self, key: bytes, request: Request) -> bool:
-        """Return whether *request*, whose key is known, is dropped or held; if not, it is sent."""
+    def is_filtered(self, key: bytes, request: Request, name: str) -> bool:
+        """Return whether *request*, whose key is known, is dropped or held; if not, it is sent.
+
+        *name* is that of its callback.
+        """
         awaited: Awaited | None = self._ask(self._store.awaited, key, failed=None)
-        name = callback_name(request)
-        first = (awaited.url, awaited.callback) if awaited else self._merges.first(key)
+        first = self._merges.first(key)
+        if awaited is not None:
+            if first is None and not self._store.is_shared:
+                self._merges.remember(key, awaited.url, awaited.callback, is_queued=True)
+            if awaited.url == request.url:
+                return self._drops_as_stock(request)
+            first = awaited.url, awaited.callback
+        elif first is None or first[1] == name:
+            self._note_over(key, name)
         if first is None or first[1] == name:
             return self._is_twin(key, key, awaited, request)
         if stock_key(first[0]) == stock_key(request.url):
@@ -144,6 +153,13 @@ class Awaiting:
                 self._requeued(claim)
         self._merges.sent(request.url)
         return False
+
+    def _note_over(self, key: bytes, callback: str) -> None:
+        """Have requests with a key whose page has arrived be dropped without a look into the store."""
+        if not (self._depth_limit or self._door.has_failed):
+            if len(self.over) >= _REMEMBERED:
+                self.over.clear()
+            self.over[key] = callback
 
     def _drops_as_stock(self, request: Request) -> bool:
         if self._door.has_failed:
