@@ -113,8 +113,9 @@ class Awaiting:
         awaited: Awaited | None = self._ask(self._store.awaited, key, failed=None)
         first = self._merges.first(key)
         if awaited is not None:
-            if first is None and not self._store.is_shared:
-                self._merges.remember(key, awaited.url, awaited.callback, is_queued=True)
+            if first is None:
+                is_ours = not self._store.is_shared
+                self._merges.remember(key, awaited.url, awaited.callback, is_queued=is_ours)
             if awaited.url == request.url:
                 return self._drops_as_stock(request)
             first = awaited.url, awaited.callback
@@ -156,7 +157,7 @@ class Awaiting:
 
     def _note_over(self, key: bytes, callback: str) -> None:
         """Have requests with a key whose page has arrived be dropped without a look into the store."""
-        if not (self._depth_limit or self._door.has_failed):
+        if not (self._depth_limit or self._store.is_shared or self._door.has_failed):
             if len(self.over) >= _REMEMBERED:
                 self.over.clear()
             self.over[key] = callback
@@ -301,10 +302,13 @@ class Awaiting:
         return self._door.ask(question, *values, failed=failed)
 
     def _claim_of(self, request: Request) -> bytes:
-        key = self._door.key_of(request)
-        if self._has_claims:
-            own = _own_key(key, callback_name(request))
-            if self._ask(self._store.awaited, own, failed=None) is not None:
+        key, name = self._door.key_of(request), callback_name(request)
+        own = _own_key(key, name) if self._has_claims or request.dont_filter else key
+        if self._has_claims and self._ask(self._store.awaited, own, failed=None) is not None:
+            return own
+        if request.dont_filter:  # it passed the door without a look at its callback
+            awaited = self._ask(self._store.awaited, key, failed=None)
+            if awaited is not None and awaited.callback != name:
                 return own
         return key
 
