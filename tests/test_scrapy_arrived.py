@@ -98,6 +98,18 @@ def test_every_page_of_stock_scrapy_arrives(mode, request, tmp_path):
     assert "robots.txt forbids" in result.log
 
 
+def test_another_crawl_finds_every_page_in_the_http_cache(tmp_path):
+    settings = {**SETTINGS, **ADDON, "HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
+    # What was down is in the cache as it was then, and all of its spellings.
+    wanted = {name for name in NAMES if "/down/" not in name}
+    with Site(Articles()) as site:
+        for _ in range(2):
+            asked = len(site.requests)
+            result = crawl(site, [HOME], settings, spider="arrived_sites.Late")
+            assert wanted - set(result.pages) == set()
+    assert len(site.requests) == asked
+
+
 class Killing(Articles):
     """Kills the crawl at its n-th answer."""
 

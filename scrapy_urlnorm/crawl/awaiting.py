@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
-from scrapy_urlnorm.crawl.components import components_of, in_progress
+from scrapy_urlnorm.crawl.components import TWIN_META, components_of, in_progress
 from scrapy_urlnorm.crawl.merges import callback_name, stock_key
 from scrapy_urlnorm.stores.memory import MemorySeen
 from scrapy_urlnorm.stores.seen import Awaited
@@ -131,7 +131,9 @@ class Awaiting:
             return self._is_twin(
                 key, own, self._ask(self._store.awaited, own, failed=None), request
             )
-        return not self._is_new_spelling(key, request) and self._drops_as_stock(request)
+        if not self._is_new_spelling(key, request):
+            return self._drops_as_stock(request)
+        return self._sends(request)
 
     def _is_twin(self, key: bytes, claim: bytes, awaited: Awaited | None, request: Request) -> bool:
         """Return whether *request* is dropped or held; *claim* is *key*, or made of its callback too."""
@@ -152,6 +154,10 @@ class Awaiting:
             self._ask(self._store.change_under_way, claim, 1, failed=None)
             if awaited.under_way <= 0:
                 self._requeued(claim)
+        return self._sends(request)
+
+    def _sends(self, request: Request) -> bool:
+        request.meta[TWIN_META] = True
         self._merges.sent(request.url)
         return False
 
@@ -187,9 +193,13 @@ class Awaiting:
         return any(self._door.knows(_digest(b"depth %d" % each, claim)) for each in depths)
 
     def again(self, request: Request) -> None:
-        """Count a request more under way: a retry, or a redirect onto its own key."""
-        claim = self._claim_of(request)
-        self._ask(self._store.change_under_way, claim, 1, failed=None)
+        """Count a request more under way: a retry, or one that takes the place of another."""
+        self._ask(self._store.change_under_way, self._claim_of(request), 1, failed=None)
+
+    def onto_itself(self, key: bytes, request: Request) -> None:
+        """Count a redirect onto its own *key* under way, and remember its spelling as sent."""
+        self._is_new_spelling(key, request)
+        self.again(request)
 
     # --- on the way -------------------------------------------------------------------------
 
@@ -283,7 +293,7 @@ class Awaiting:
         assert self._crawler.engine is not None
         self._ask(self._store.change_under_way, claim, 1, failed=None)
         self._requeued(claim)
-        self._merges.sent(request.url)
+        self._sends(request)
         self._door.let_pass(request)
         self._crawler.engine.crawl(request)
         return True

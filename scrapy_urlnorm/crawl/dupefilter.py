@@ -15,6 +15,7 @@ from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 from scrapy_urlnorm.crawl.awaiting import Awaiting
 from scrapy_urlnorm.crawl.components import (
     ERROR_REASON,
+    TWIN_META,
     components_of,
     config_of,
     stop_crawl,
@@ -159,9 +160,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def key_of(self, request: Request) -> bytes:
         """Return the fingerprint of *request*, also of one that is set apart on its way."""
-        return self._fingerprinter.fingerprint(
-            request.copy() if "redirect_urls" in request.meta else request
-        )
+        is_apart = "redirect_urls" in request.meta or TWIN_META in request.meta
+        return self._fingerprinter.fingerprint(request.copy() if is_apart else request)
 
     def knows(self, key: bytes) -> bool:
         found: bool = self.ask(self.store.__contains__, key, failed=False)
@@ -210,7 +210,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
                 self._let_pass.discard(request)
                 return False
             if self._is_onto_itself(request):
-                self.awaiting.again(request)
+                self.awaiting.onto_itself(key, request)
                 return False
             return self.awaiting.is_filtered(key, request, callback)
         self.awaiting.claimed(key, request)
