@@ -30,7 +30,7 @@ than ours could not send it later. What is still held when the crawl has nothing
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
@@ -44,11 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from scrapy import Request
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.merges import Merges
     from scrapy_urlnorm.crawl.shelf import Shelf
     from scrapy_urlnorm.stores import Seen
@@ -59,12 +58,34 @@ _NO_BODY = (204, 205)
 _REMEMBERED = 10_000  # keys that are over, and reasons why keys have brought no page
 
 
+class Door(Protocol):
+    """What `Awaiting` needs of a dupefilter."""
+
+    store: Seen
+    has_failed: bool  #: whether the store has
+    #: The request that was filtered last, if it is not dropped, or saves nothing.
+    held: Request | None
+    unsaved: Request | None
+
+    def ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
+        """Return what the store answers to *question*; *failed* if it has failed, now or before."""
+
+    def key_of(self, request: Request) -> bytes:
+        """Return the fingerprint of *request*, also of one that is set apart on its way."""
+
+    def let_pass(self, request: Request) -> None:
+        """Do not filter *request* when it comes."""
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Log and count a request that is dropped."""
+
+
 class Awaiting:
     """Decides about requests whose key is known to *door*, and holds those that are twins."""
 
     def __init__(
         self,
-        door: UrlNormDupeFilter,
+        door: Door,
         merges: Merges,
         count: Callable[[str], None],
         depth_limit: int,
@@ -190,7 +211,10 @@ class Awaiting:
 
     def _has_near_page(self, claim: bytes, request: Request) -> bool:
         depths = range(_depth_of(request) + 1)
-        return any(self._door.knows(_digest(b"depth %d" % each, claim)) for each in depths)
+        known = self._store.__contains__
+        return any(
+            self._ask(known, _digest(b"depth %d" % each, claim), failed=False) for each in depths
+        )
 
     def again(self, request: Request) -> None:
         """Count a request more under way: a retry, or one that takes the place of another."""

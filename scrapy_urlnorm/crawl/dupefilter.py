@@ -82,7 +82,6 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self._on_failure = on_failure
         self._has_logged = False
         self.awaiting = Awaiting(self, self._merges, self._count, depth_limit)
-        #: The request that was filtered last, if it is not dropped, or saves nothing.
         self.held: Request | None = None
         self.unsaved: Request | None = None
         self._let_pass: set[Request] = set()  # for the short while until they come
