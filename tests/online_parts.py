@@ -167,7 +167,8 @@ class Parts:
 
     def arrive(self, request: Request, body: str | None = None) -> None:
         """The page of *request* is handed to the spider, and its callback ends."""
-        self.learner.page(request, page_of(request, body))
+        self.dupefilter.awaiting.page(request, response := page_of(request, body))
+        self.learner.page(request, response)
         self.under_way.discard(request)
 
     def fetch(self, url: str, body: str | None = None) -> str:

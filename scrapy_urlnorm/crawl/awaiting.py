@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.shelf import Shelf
     from scrapy_urlnorm.stores import Seen
 
-#: Statistic: requests that were sent although another spelling had been sent; the reasons are below it.
-REQUEUED = "urlnorm/requeued"
 _NO_BODY = (204, 205)
 _REMEMBERED = 10_000  # keys that are over, and reasons why keys have brought no page
 
@@ -323,8 +321,9 @@ class Awaiting:
         return True
 
     def _requeued(self, claim: bytes) -> None:
-        self._count(REQUEUED)
-        self._count(f"{REQUEUED}/{self._reasons.get(claim, 'other')}")
+        reason = self._reasons.get(claim, "other")
+        self._count("urlnorm/requeued")
+        self._count(f"urlnorm/requeued/{reason}")
 
     # ------------------------------------------------------------------------------------------
 
