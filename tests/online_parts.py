@@ -160,7 +160,8 @@ class Parts:
 
     def arrive(self, request: Request, body: str | None = None) -> None:
         """The page of *request* is handed to the spider, its callback ends, and the engine asks."""
-        self.learner.page(request, page_of(request, body))
+        self.dupefilter.awaiting.page(request, response := page_of(request, body))
+        self.learner.page(request, response)
         self.under_way.discard(request)
         self.learner.work()
 

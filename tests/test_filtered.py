@@ -220,4 +220,7 @@ def test_a_crawl_with_jobdir_writes_down_what_it_filters(tmp_path, monkeypatch):
         assert {first for first, _ in found.examples().values()} <= {f"{HOME}{n}" for n in range(5)}
     with closing(sqlite3.connect(job / "urlnorm.sqlite")) as database:
         rows = database.execute("SELECT url, first, count FROM filtered").fetchall()
-    assert sorted(rows) == [(f"{HOME}{n}?utm_source=x", f"{HOME}{n}", 3) for n in range(5)]
+    # An example is the first one of which the rules are known: of the first duplicate they are in the
+    # log; of any other that Scrapy drops too they are not, and it was dropped before the page came.
+    examples = ["0#f", *(f"{n}?utm_source=x" for n in range(1, 5))]
+    assert sorted(rows) == [(f"{HOME}{url}", f"{HOME}{url[0]}", 3) for url in examples]

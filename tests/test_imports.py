@@ -45,10 +45,11 @@ CRAWL_FLOORS = (
     ("scheduler",),
     ("online",),
     ("dupefilter",),
+    ("awaiting",),
     ("merges",),
     ("crawl_log", "fingerprinter"),
     ("components",),
-    ("settings",),
+    ("settings", "shelf"),
     ("database",),
 )
 #: Modules outside of crawl/ that import Scrapy.

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import signal
+from contextlib import suppress
+
 import pytest
-from arrived_sites import HOME, NAMES, SETTINGS, Articles
-from loopback import Site, crawl
+from arrived_sites import EACH, HOME, KINDS, NAMES, SETTINGS, Articles
+from crawl_process import start
+from loopback import Site, crawl, mostly_long
 from redis_server import RedisServer
+
+with suppress(ImportError):
+    from scrapy_urlnorm import SharedScheduler
+
+    class Impatient(SharedScheduler):
+        """Takes a crawler for dead after a second."""
+
+        dead_seconds = 1.0
+
 
 ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
 MODES = {
@@ -32,6 +46,8 @@ MODES = {
         "REDIS_URL": "{redis}",
     },
 }
+FOREIGN = ("stock scheduler", "scrapy-redis")
+WHY = ("robots", "ignored", "http_404", "redirect", "no_body")
 
 
 @pytest.fixture
@@ -62,4 +78,65 @@ def test_every_page_of_stock_scrapy_arrives(mode, request, tmp_path):
         )
     assert result.error is None
     assert NAMES - set(result.pages) == set()
-    print(len(site.requests), {k: v for k, v in result.stats.items() if "urlnorm/" in k})
+    if mode == "stock":
+        return
+    # Of the 72 links to articles, each of which stock Scrapy follows, those behind an article.
+    behind = result.stats["urlnorm/saved"]
+    assert behind == result.stats["urlnorm/merged"]
+    if mode in FOREIGN:
+        assert "urlnorm/requeued" not in result.stats
+        return
+    assert behind == len(KINDS) * EACH // 2 + 2
+    requeued = {
+        name.rpartition("/")[2]: number
+        for name, number in result.stats.items()
+        if name.startswith("urlnorm/requeued/")
+    }
+    # Every second article has its page under the second spelling, the others under the third.
+    assert requeued == {**dict.fromkeys(WHY, EACH * 3 // 2), "http_503": EACH}
+    assert result.stats["urlnorm/requeued"] == sum(requeued.values())
+    assert "robots.txt forbids" in result.log
+
+
+def test_another_crawl_finds_every_page_in_the_http_cache(tmp_path):
+    settings = {**SETTINGS, **ADDON, "HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
+    # What was down is in the cache as it was then, and all of its spellings.
+    wanted = {name for name in NAMES if "/down/" not in name}
+    with Site(Articles()) as site:
+        for _ in range(2):
+            asked = len(site.requests)
+            result = crawl(site, [HOME], settings, spider="arrived_sites.Late")
+            assert wanted - set(result.pages) == set()
+    assert len(site.requests) == asked
+
+
+class Killing(Articles):
+    """Kills the crawl at its n-th answer."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after = after
+        self.crawl = None
+
+    def __call__(self, url):
+        self.after -= 1
+        if not self.after:
+            self.crawl.kill()
+        return super().__call__(url)
+
+
+@pytest.mark.parametrize("mode", ["job", "job without learning", "job and redis", "shared"])
+@pytest.mark.parametrize("after", mostly_long((35, 6, 20, 45, 55), of=5))
+def test_a_killed_crawl_misses_no_page(mode, after, request, tmp_path):
+    settings = {**settings_of(mode, request, tmp_path), "CONCURRENT_REQUESTS": 4}
+    articles, record = Killing(after), tmp_path / "pages"
+    more = {"spider": "arrived_sites.Late", "record": str(record)}
+    if mode == "shared":
+        settings["SCHEDULER"] = "test_scrapy_arrived.Impatient"
+    with Site(articles) as site:
+        articles.crawl = start(site, [HOME], settings, tmp_path / "log", **more)
+        assert articles.crawl.wait(60) == -signal.SIGKILL
+        assert start(site, [HOME], settings, tmp_path / "log", **more).wait(60) == 0
+    assert NAMES - set(record.read_text().split()) == set()
+    log = (tmp_path / "log").read_text()
+    assert re.findall(r"scrapy_urlnorm.*(?:ERROR|CRITICAL|Traceback).*", log) == []

@@ -259,8 +259,8 @@ def test_redirect_hop_counts_urls_with_the_same_key():
 def test_set_apart_gives_every_hop_its_own_fingerprint():
     fingerprinter = new()
     request, again, plain = Request(KEY), Request(KEY), Request(KEY)
-    fingerprinter.set_apart(request, 1)
-    fingerprinter.set_apart(again, 2)
+    fingerprinter.set_apart(request, "redirect 1")
+    fingerprinter.set_apart(again, "redirect 2")
     found = {fingerprinter.fingerprint(r) for r in (request, again, plain)}
     assert len(found) == 3
     assert fingerprinter.fingerprint(plain) == by_the_book(plain)

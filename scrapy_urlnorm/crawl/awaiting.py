@@ -30,12 +30,12 @@ than ours could not send it later. What is still held when the crawl has nothing
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
-from scrapy_urlnorm.crawl.components import components_of, in_progress
+from scrapy_urlnorm.crawl.components import TWIN_META, components_of, in_progress
 from scrapy_urlnorm.crawl.merges import callback_name, stock_key
 from scrapy_urlnorm.stores.memory import MemorySeen
 from scrapy_urlnorm.stores.seen import Awaited
@@ -44,19 +44,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from scrapy import Request
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.merges import Merges
     from scrapy_urlnorm.crawl.shelf import Shelf
     from scrapy_urlnorm.stores import Seen
 
-#: Statistic: requests that were sent although another spelling had been sent; the reasons are below it.
-REQUEUED = "urlnorm/requeued"
 _NO_BODY = (204, 205)
-_REMEMBERED = 10_000  # reasons why keys have brought no page
+_REMEMBERED = 10_000  # keys that are over, and reasons why keys have brought no page
+
+
+class Door(Protocol):
+    """What `Awaiting` needs of a dupefilter."""
+
+    store: Seen
+    has_failed: bool  #: whether the store has
+    #: The request that was filtered last, if it is not dropped, or saves nothing.
+    held: Request | None
+    unsaved: Request | None
+
+    def ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
+        """Return what the store answers to *question*; *failed* if it has failed, now or before."""
+
+    def key_of(self, request: Request) -> bytes:
+        """Return the fingerprint of *request*, also of one that is set apart on its way."""
+
+    def let_pass(self, request: Request) -> None:
+        """Do not filter *request* when it comes."""
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Log and count a request that is dropped."""
 
 
 class Awaiting:
@@ -64,7 +83,7 @@ class Awaiting:
 
     def __init__(
         self,
-        door: UrlNormDupeFilter,
+        door: Door,
         merges: Merges,
         count: Callable[[str], None],
         depth_limit: int,
@@ -73,6 +92,8 @@ class Awaiting:
         self._depth_limit = depth_limit
         self._crawler: Crawler | None = None
         self._shelf: Shelf | None = None
+        #: Keys that are not awaited any more, with the callback of what is dropped: some of them.
+        self.over: dict[bytes, str] = {}
         self._watched: dict[Request, bytes] = {}  # requests that the engine has
         self._why: dict[Request, str] = {}  # of these, what happened to them
         self._reasons: dict[bytes, str] = {}  # of keys that have brought no page
@@ -98,21 +119,27 @@ class Awaiting:
 
     # --- at the door ------------------------------------------------------------------------
 
-    def claim(self, key: bytes, request: Request) -> bool:
-        """Return whether *key*, that of *request*, is new; then its page is awaited from now on."""
-        if not self._ask(self._store.claim, key, request.url, callback_name(request), failed=True):
-            return False
+    def claimed(self, key: bytes, request: Request) -> None:
+        """Take note of the first request with *key*; its page is awaited from now on."""
         if self._depth_limit:
             self._is_new_spelling(key, request)
-        return True
 
-    def is_filtered(self, key: bytes, request: Request) -> bool:
-        """Return whether *request*, whose key is known, is dropped or held; if not, it is sent."""
+    def is_filtered(self, key: bytes, request: Request, name: str) -> bool:
+        """Return whether *request*, whose key is known, is dropped or held; if not, it is sent.
+
+        *name* is that of its callback.
+        """
         awaited: Awaited | None = self._ask(self._store.awaited, key, failed=None)
-        if awaited is None and request.callback is None and not self._depth_limit:
-            return not self._door.has_failed
-        name = callback_name(request)
-        first = (awaited.url, awaited.callback) if awaited else self._merges.first(key)
+        first = self._merges.first(key)
+        if awaited is not None:
+            if first is None:
+                is_ours = not self._store.is_shared
+                self._merges.remember(key, awaited.url, awaited.callback, is_queued=is_ours)
+            if awaited.url == request.url:
+                return self._drops_as_stock(request)
+            first = awaited.url, awaited.callback
+        elif first is None or first[1] == name:
+            self._note_over(key, name)
         if first is None or first[1] == name:
             return self._is_twin(key, key, awaited, request)
         if stock_key(first[0]) == stock_key(request.url):
@@ -123,7 +150,9 @@ class Awaiting:
             return self._is_twin(
                 key, own, self._ask(self._store.awaited, own, failed=None), request
             )
-        return not self._is_new_spelling(key, request) and self._drops_as_stock(request)
+        if not self._is_new_spelling(key, request):
+            return self._drops_as_stock(request)
+        return self._sends(request)
 
     def _is_twin(self, key: bytes, claim: bytes, awaited: Awaited | None, request: Request) -> bool:
         """Return whether *request* is dropped or held; *claim* is *key*, or made of its callback too."""
@@ -144,8 +173,19 @@ class Awaiting:
             self._ask(self._store.change_under_way, claim, 1, failed=None)
             if awaited.under_way <= 0:
                 self._requeued(claim)
+        return self._sends(request)
+
+    def _sends(self, request: Request) -> bool:
+        request.meta[TWIN_META] = True
         self._merges.sent(request.url)
         return False
+
+    def _note_over(self, key: bytes, callback: str) -> None:
+        """Have requests with a key whose page has arrived be dropped without a look into the store."""
+        if not (self._depth_limit or self._store.is_shared or self._door.has_failed):
+            if len(self.over) >= _REMEMBERED:
+                self.over.clear()
+            self.over[key] = callback
 
     def _drops_as_stock(self, request: Request) -> bool:
         if self._door.has_failed:
@@ -169,12 +209,19 @@ class Awaiting:
 
     def _has_near_page(self, claim: bytes, request: Request) -> bool:
         depths = range(_depth_of(request) + 1)
-        return any(self._door.knows(_digest(b"depth %d" % each, claim)) for each in depths)
+        known = self._store.__contains__
+        return any(
+            self._ask(known, _digest(b"depth %d" % each, claim), failed=False) for each in depths
+        )
 
     def again(self, request: Request) -> None:
-        """Count a request more under way: a retry, or a redirect onto its own key."""
-        claim = self._claim_of(request)
-        self._ask(self._store.change_under_way, claim, 1, failed=None)
+        """Count a request more under way: a retry, or one that takes the place of another."""
+        self._ask(self._store.change_under_way, self._claim_of(request), 1, failed=None)
+
+    def onto_itself(self, key: bytes, request: Request) -> None:
+        """Count a redirect onto its own *key* under way, and remember its spelling as sent."""
+        self._is_new_spelling(key, request)
+        self.again(request)
 
     # --- on the way -------------------------------------------------------------------------
 
@@ -268,14 +315,15 @@ class Awaiting:
         assert self._crawler.engine is not None
         self._ask(self._store.change_under_way, claim, 1, failed=None)
         self._requeued(claim)
-        self._merges.sent(request.url)
+        self._sends(request)
         self._door.let_pass(request)
         self._crawler.engine.crawl(request)
         return True
 
     def _requeued(self, claim: bytes) -> None:
-        self._count(REQUEUED)
-        self._count(f"{REQUEUED}/{self._reasons.get(claim, 'other')}")
+        reason = self._reasons.get(claim, "other")
+        self._count("urlnorm/requeued")
+        self._count(f"urlnorm/requeued/{reason}")
 
     # ------------------------------------------------------------------------------------------
 
@@ -287,10 +335,13 @@ class Awaiting:
         return self._door.ask(question, *values, failed=failed)
 
     def _claim_of(self, request: Request) -> bytes:
-        key = self._door.key_of(request)
-        if self._has_claims:
-            own = _own_key(key, callback_name(request))
-            if self._ask(self._store.awaited, own, failed=None) is not None:
+        key, name = self._door.key_of(request), callback_name(request)
+        own = _own_key(key, name) if self._has_claims or request.dont_filter else key
+        if self._has_claims and self._ask(self._store.awaited, own, failed=None) is not None:
+            return own
+        if request.dont_filter:  # it passed the door without a look at its callback
+            awaited = self._ask(self._store.awaited, key, failed=None)
+            if awaited is not None and awaited.callback != name:
                 return own
         return key
 

@@ -40,6 +40,8 @@ SAVED_QUEUE = "active.json"
 PERMANENT = frozenset((301, 308))
 REDIRECTS = frozenset((301, 302, 303, 307, 308))  #: RFC 9110, section 15.4, as Scrapy follows them
 PAIR_META = "urlnorm_pair"  #: key of the meta of a second fetch: what the crawl log says of it
+#: Key of the meta of a request that was sent although another spelling of its key had been sent.
+TWIN_META = "urlnorm_twin"
 _ATTRIBUTE = "_scrapy_urlnorm"
 
 

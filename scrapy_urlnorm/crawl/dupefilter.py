@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
@@ -15,6 +15,7 @@ from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 from scrapy_urlnorm.crawl.awaiting import Awaiting
 from scrapy_urlnorm.crawl.components import (
     ERROR_REASON,
+    TWIN_META,
     components_of,
     config_of,
     stop_crawl,
@@ -76,14 +77,14 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self._fingerprinter = fingerprinter
         self._stats = stats
         self._merges = Merges(explainer, self._count)
+        self._firsts = self._merges.firsts
         self._recording = recording
         self._on_failure = on_failure
         self._has_logged = False
         self.awaiting = Awaiting(self, self._merges, self._count, depth_limit)
-        #: The request that was filtered last, if it is not dropped, or saves nothing.
         self.held: Request | None = None
         self.unsaved: Request | None = None
-        self._let_pass: WeakSet[Request] = WeakSet()
+        self._let_pass: set[Request] = set()  # for the short while until they come
         self._behind: WeakKeyDictionary[Request, Any] = WeakKeyDictionary()
 
     @classmethod
@@ -158,9 +159,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def key_of(self, request: Request) -> bytes:
         """Return the fingerprint of *request*, also of one that is set apart on its way."""
-        return self._fingerprinter.fingerprint(
-            request.copy() if "redirect_urls" in request.meta else request
-        )
+        is_apart = "redirect_urls" in request.meta or TWIN_META in request.meta
+        return self._fingerprinter.fingerprint(request.copy() if is_apart else request)
 
     def knows(self, key: bytes) -> bool:
         found: bool = self.ask(self.store.__contains__, key, failed=False)
@@ -196,21 +196,47 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
         That is, whether an equal request was seen before, or learning holds it.
         """
-        key = self._fingerprinter.fingerprint(request)
+        key, url = self._fingerprinter.fingerprint(request), request.url
+        callback = "" if request.callback is None else callback_name(request)
+        first = self._firsts.get(key)
+        if (
+            (first is not None and first[0] == url) or self.awaiting.over.get(key) == callback
+        ) and self._drops_at_once(key, request):
+            return True
         # After a failure the crawl is ending; a queue on disk keeps the request for the next run.
-        if not self.awaiting.claim(key, request):
+        if not self.ask(self.store.claim, key, url, callback, failed=True):
             if request in self._let_pass:
+                self._let_pass.discard(request)
                 return False
             if self._is_onto_itself(request):
-                self.awaiting.again(request)
+                self.awaiting.onto_itself(key, request)
                 return False
-            return self.awaiting.is_filtered(key, request)
+            return self.awaiting.is_filtered(key, request, callback)
+        self.awaiting.claimed(key, request)
         behind = self.on_arrival(request)
         # Stock Scrapy would have sent this request, and some of those that are merged with it.
-        self._merges.remember(key, request.url, callback_name(request), is_queued=behind is None)
+        self._merges.remember(key, url, callback, is_queued=behind is None)
         if behind is not None:
             self._behind[request] = behind
         return behind is not None
+
+    def _drops_at_once(self, key: bytes, request: Request) -> bool:
+        """Return whether *request* is dropped, which repeats a URL or has a key that is over.
+
+        Most links of a page are of that kind. In a shared store another crawler may have taken the
+        key out.
+        """
+        if (
+            self.has_failed
+            or self.store.is_shared
+            or "redirect_urls" in request.meta
+            or request in self._let_pass
+        ):
+            return False
+        if key not in self.awaiting.over:
+            self._firsts.move_to_end(key)
+            self.unsaved = request
+        return True
 
     def _is_onto_itself(self, request: Request) -> bool:
         """Return whether *request* is a redirect that came from a URL with its own key.

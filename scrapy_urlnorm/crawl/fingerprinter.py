@@ -209,14 +209,14 @@ class UrlNormRequestFingerprinter:
             return self.fingerprint(request)
         return self._digest(request, normalize(request.url))
 
-    def set_apart(self, request: Request, hop: int) -> None:
-        """Make the fingerprint of *request* unique, as the *hop*-th redirect onto its own key.
+    def set_apart(self, request: Request, why: str) -> None:
+        """Make the fingerprint of *request* another one, the same for the same *why*.
 
-        Otherwise the HTTP cache would answer it with the redirect that led here: both have one
-        key.
+        Otherwise the HTTP cache would answer it with what an earlier request with its key got: the
+        redirect that led here, or what is no page.
         """
         self._memo[request] = sha1(
-            self.fingerprint(request) + b"redirect %d" % hop, usedforsecurity=False
+            self.fingerprint(request) + why.encode(errors="replace"), usedforsecurity=False
         ).digest()
         self._apart.add(request)
         self._find_known_class()

@@ -51,24 +51,25 @@ class Merges:
     ) -> None:
         self._explainer = explainer
         self._count = count
-        self._firsts: OrderedDict[bytes, tuple[str, bool, str]] = OrderedDict()
+        #: By key: URL of the first request, whether it went into the queue, name of its callback.
+        self.firsts: OrderedDict[bytes, tuple[str, bool, str]] = OrderedDict()
         self._stock_keys: OrderedDict[int, None] = OrderedDict()  # of what it would have fetched
         self._told: set[str] = set()  # rules; their number is that of the catalogue
 
     def remember(self, key: bytes, url: str, callback: str = "", *, is_queued: bool) -> None:
         """Remember *url* as the first one with *key*, and whether it went into the queue."""
-        self._firsts[key] = url, is_queued, callback
-        if len(self._firsts) > REMEMBERED_URLS:
-            self._firsts.popitem(last=False)
+        self.firsts[key] = url, is_queued, callback
+        if len(self.firsts) > REMEMBERED_URLS:
+            self.firsts.popitem(last=False)
 
     def first(self, key: bytes) -> tuple[str, str] | None:
         """Return URL and callback of the first request with *key*; ``None`` if it is forgotten."""
-        found = self._firsts.get(key)
+        found = self.firsts.get(key)
         return None if found is None else (found[0], found[2])
 
     def has_queued(self, key: bytes) -> bool:
         """Return whether the first URL with *key* is still remembered, and went into the queue."""
-        return self._firsts.get(key, ("", False, ""))[1]
+        return self.firsts.get(key, ("", False, ""))[1]
 
     def merged_by(
         self, request: Request, key: bytes, *, needs_rules: bool, saves: bool = True
@@ -79,10 +80,10 @@ class Merges:
         them takes a while. Of a request for the very URL that was there first there are none. With
         *saves* false it is known that stock Scrapy drops it too.
         """
-        first = self._firsts.get(key, (None,))[0]
+        first = self.firsts.get(key, (None,))[0]
         if first is None or first == request.url or self._explainer is None:
             return Merge(first, [])
-        self._firsts.move_to_end(key)
+        self.firsts.move_to_end(key)
         normalizer = self._explainer.normalizer_for(request)
         if normalizer is None:
             return Merge(first, [])

@@ -17,6 +17,7 @@ from scrapy.utils.python import global_object_name
 
 from scrapy_urlnorm.crawl.awaiting import why_none
 from scrapy_urlnorm.crawl.components import (
+    TWIN_META,
     components_of,
     config_of,
     count,
@@ -26,6 +27,7 @@ from scrapy_urlnorm.crawl.components import (
 )
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
+from scrapy_urlnorm.crawl.merges import stock_key
 from scrapy_urlnorm.crawl.online.summary import summary
 from scrapy_urlnorm.crawl.settings import CRAWL_LOG, HELD, REPORT
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
@@ -71,6 +73,7 @@ class UrlNormDownloaderMiddleware:
         self._dupefilter: UrlNormDupeFilter | None = None
         self._learner: Learner | None = None
         self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
+        self._has_cache = crawler.settings.getbool("HTTPCACHE_ENABLED")
         components.has_middleware = True
         # The dupefilter does not exist before the spider is opened.
         crawler.signals.connect(self.spider_opened, signals.spider_opened)
@@ -180,7 +183,11 @@ class UrlNormDownloaderMiddleware:
         if "redirect_urls" in request.meta:
             # A redirect in progress is not rewritten: the site might redirect it back for ever.
             if fingerprinter and (hop := redirect_hop(fingerprinter.fingerprint, request)):
-                fingerprinter.set_apart(request, hop)
+                fingerprinter.set_apart(request, f"redirect {hop}")
+        elif TWIN_META in request.meta:
+            # Nor is this one: rewritten, it would be what has brought no page.
+            if fingerprinter and self._has_cache:
+                fingerprinter.set_apart(request, stock_key(request.url))
         elif (rewritten := self._rewritten(request)) is not None:
             return rewritten
         if self._is_held(request):

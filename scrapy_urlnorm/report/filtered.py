@@ -57,7 +57,10 @@ CREATE TABLE IF NOT EXISTS run (
 """
 _ADD_FILTERED = """
 INSERT INTO filtered VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET count = count + excluded.count, last = excluded.last
+ON CONFLICT (key) DO UPDATE SET count = count + excluded.count, last = excluded.last,
+  url = CASE rules WHEN '[]' THEN excluded.url ELSE url END,
+  first = CASE rules WHEN '[]' THEN excluded.first ELSE first END,
+  rules = CASE rules WHEN '[]' THEN excluded.rules ELSE rules END
 """
 _ADD_SAVED = """
 INSERT INTO saved VALUES (?, ?, ?)
@@ -180,6 +183,8 @@ class FilteredRecord:
         if (row := self._new.get(key)) is not None:
             row[5] += 1
             row[7] = now
+            if row[4] == "[]":  # one of which the rules are known says more
+                row[2:5] = url[:_LONGEST_URL], first and first[:_LONGEST_URL], listed
         elif (place := crc32(key)) % self._parts == 0:
             first = first and first[:_LONGEST_URL]
             self._new[key] = [key, place, url[:_LONGEST_URL], first, listed, 1, now, now]

@@ -264,7 +264,7 @@ CREATE TABLE IF NOT EXISTS awaited (
 _ADD = "INSERT OR IGNORE INTO key VALUES (?)"
 _EXPECT = "INSERT OR REPLACE INTO awaited VALUES (?, ?, ?, ?)"
 _AWAITED = "SELECT url, callback, under_way FROM awaited WHERE key = ?"
-_CHANGE = "UPDATE awaited SET under_way = max(0, under_way + ?) WHERE key = ?"
+_CHANGE = "UPDATE awaited SET under_way = max(0, under_way + ?2) WHERE key = ?1"
 _ARRIVED = "DELETE FROM awaited WHERE key = ?"
 _ADDED_AT_ONCE = 50_000
 _unpack = Struct("<q").unpack
@@ -313,22 +313,24 @@ class SqliteSeen(Seen):
             self.database.commit()
         return found.salt
 
-    def _run(self, statement: str, key: bytes) -> sqlite3.Cursor:
+    def _run(self, statement: str, key: bytes, *values: object) -> sqlite3.Cursor:
         if self._cursor is None:
             raise StoreError(f"{self.name} is not open")
-        return self._cursor.execute(statement, self._entry(key))
+        return self._cursor.execute(statement, (*self._entry(key), *values))
+
+    def _change(self, statement: str, key: bytes, *values: object) -> bool:
+        """Run a statement, `_run` with *values*; return whether it changed a row."""
+        try:
+            is_changed = self._run(statement, key, *values).rowcount > 0
+        except sqlite3.Error as error:
+            raise self.database.failure("write", error) from error
+        return is_changed and bool(self.database.changed())
 
     def _entry(self, key: bytes) -> tuple[Any, ...]:
         return _unpack(blake2b(key or key_bytes(key), digest_size=8, key=self._salt).digest())
 
     def add(self, key: bytes) -> bool:
-        try:
-            if self._run(_ADD, key).rowcount <= 0:
-                return False
-        except sqlite3.Error as error:
-            raise self.database.failure("write", error) from error
-        self.database.changed()
-        return True
+        return self._change(_ADD, key)
 
     def claim(self, key: bytes, url: str, callback: str = "") -> bool:
         is_new = self.add(key)
@@ -344,15 +346,13 @@ class SqliteSeen(Seen):
         return None if row is None else Awaited(*row)
 
     def expect(self, key: bytes, awaited: Awaited) -> None:
-        self.database.write(_EXPECT, *self._entry(key), *awaited)
+        self._change(_EXPECT, key, *awaited)
 
     def change_under_way(self, key: bytes, change: int) -> Awaited | None:
-        if not self.database.write(_CHANGE, change, *self._entry(key)):
-            return None
-        return self.awaited(key)
+        return self.awaited(key) if self._change(_CHANGE, key, change) else None
 
     def arrived(self, key: bytes) -> None:
-        self.database.write(_ARRIVED, *self._entry(key))
+        self._change(_ARRIVED, key)
 
     def add_many(self, keys: Iterable[bytes]) -> int:
         entries = map(self._entry, keys)
@@ -371,7 +371,7 @@ class SqliteSeen(Seen):
 
     def forget(self, key: bytes) -> bool:
         self.arrived(key)
-        return self.database.write("DELETE FROM key WHERE key = ?", *self._entry(key)) > 0
+        return self._change("DELETE FROM key WHERE key = ?", key)
 
     def __len__(self) -> int:
         return int(self.database.read("SELECT count(*) FROM key")[0][0])

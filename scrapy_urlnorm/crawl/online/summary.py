@@ -18,6 +18,17 @@ NAMED_RULES = 5
 #: Sites whose pages change by themselves, and places on them, that it names.
 NAMED_SITES, NAMED_UNITS = 3, 5
 
+#: Why a request brought no page: statistics below `urlnorm/requeued`, in words.
+_WHY_NONE = {
+    "robots": "robots.txt forbids the first spelling",
+    "ignored": "a middleware dropped the first spelling",
+    "error": "the first spelling could not be downloaded",
+    "redirect": "the first spelling is redirected elsewhere",
+    "no_body": "the first spelling has an empty page",
+    "other": "the first spelling brought no page",
+}
+_HTTP = "http_"  #: begins the name of a status
+
 _LEAST_SHARE = 0.001  #: as a percentage with one digit: never "0.0%"
 _EVIDENCE = {
     "redirect": "{} say so",
@@ -78,6 +89,7 @@ def summary(
         said = _listed(saved.by_rule, saved.total)
         words = "suppressed because of what was learned"
         sentences.append(f"{_amount(saved.total, total)} {words}{said}.")
+    sentences += _requeued(stats)
     sentences += _price(number)
     if minings := number("learned/minings"):
         seconds = stats.get("urlnorm/learned/mining_seconds", 0)
@@ -99,6 +111,19 @@ def summary(
         if dropped := number("learned/dropped"):
             sentences.append(f"{counted(dropped, 'request')} of them {_were(dropped)} dropped.")
     return " ".join(sentences)
+
+
+def _requeued(stats: Mapping[str, float]) -> Iterator[str]:
+    """Yield what was sent although another spelling was sent before, with the reasons."""
+    prefix = "urlnorm/requeued/"
+    found = {k.removeprefix(prefix): int(n) for k, n in stats.items() if k.startswith(prefix)}
+    reasons = [
+        f"{counted(number, 'request')}: "
+        + _WHY_NONE.get(name, f"the first spelling was answered with {name.removeprefix(_HTTP)}")
+        for name, number in sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    if reasons:
+        yield f"Sent after all, because no page had come: {'; '.join(reasons[:NAMED_RULES])}."
 
 
 def _price(number: Callable[[str], int]) -> Iterator[str]:
