@@ -237,9 +237,20 @@ def test_of_many_keys_without_a_page_the_oldest_are_new_again(monkeypatch):
     for url in urls:
         crawl.find(url)
         crawl.end(crawl.send())
+    keys = [crawl.door.key_of(Request(url)) for url in urls]
+    assert [crawl.door.knows(key) for key in keys] == [False, False, True, True]
     others = [url.replace("=a", "=b") for url in urls]
     assert crawl.find(*others) == others
-    assert len(crawl.door.store._awaited) == 4
+
+
+def test_what_another_crawler_takes_out_of_the_store_is_new():
+    store = SharedKeys()
+    crawl = Crawl(store)
+    crawl.find(A, B)
+    crawl.page(crawl.send())
+    assert crawl.find(A, B) == []
+    store.forget(crawl.door.key_of(Request(A)))
+    assert crawl.find(A) == [A]
 
 
 def test_nothing_is_held_for_ever(crawl):
