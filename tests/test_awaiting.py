@@ -222,6 +222,16 @@ def test_with_a_depth_limit_the_nearer_one_counts():
     assert crawl.saved == 2
 
 
+def test_with_a_depth_limit_what_was_not_sent_far_away_counts_when_it_is_nearer():
+    crawl = Crawl(depth_limit=3)
+    crawl.find(A, meta={"depth": 3})
+    assert crawl.find(B, B, meta={"depth": 3}) == [A]  # it waits
+    assert crawl.find(B, meta={"depth": 2}) == [A, B]
+    crawl.page(crawl.send())
+    assert crawl.find(C, meta={"depth": 3}) == [B]  # it is dropped
+    assert crawl.find(C, C, meta={"depth": 1}) == [B, C]
+
+
 def test_what_does_not_fit_is_sent(crawl, monkeypatch):
     monkeypatch.setattr(shelf, "MAX_HELD", 1)
     assert crawl.find(A, B, C) == [A, C]
@@ -237,9 +247,20 @@ def test_of_many_keys_without_a_page_the_oldest_are_new_again(monkeypatch):
     for url in urls:
         crawl.find(url)
         crawl.end(crawl.send())
+    keys = [crawl.door.key_of(Request(url)) for url in urls]
+    assert [crawl.door.knows(key) for key in keys] == [False, False, True, True]
     others = [url.replace("=a", "=b") for url in urls]
     assert crawl.find(*others) == others
-    assert len(crawl.door.store._awaited) == 4
+
+
+def test_what_another_crawler_takes_out_of_the_store_is_new():
+    store = SharedKeys()
+    crawl = Crawl(store)
+    crawl.find(A, B)
+    crawl.page(crawl.send())
+    assert crawl.find(A, B) == []
+    store.forget(crawl.door.key_of(Request(A)))
+    assert crawl.find(A) == [A]
 
 
 def test_nothing_is_held_for_ever(crawl):

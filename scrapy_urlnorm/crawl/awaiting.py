@@ -160,14 +160,17 @@ class Awaiting:
             return not self._door.has_failed
         if awaited is not None and stock_key(awaited.url) == stock_key(request.url):
             return self._drops_as_stock(request)
-        if not self._is_new_spelling(key, request):
-            return self._drops_as_stock(request)
+        # With a depth limit, what was dropped or waits far away has not been sent: a nearer one counts.
         if self._depth_limit and self._has_near_page(claim, request):
             return True
+        waits = awaited is not None and awaited.under_way > 0 and self._may_wait(request)
+        if not self._is_new_spelling(key, request, is_sent=not (waits and self._depth_limit)):
+            return self._drops_as_stock(request)
         if awaited is None:
             again = Awaited(request.url, callback_name(request))
             self._ask(self._store.expect, claim, again, failed=None)
-        elif awaited.under_way > 0 and self._holds(claim, request):
+        elif waits and self._shelf is not None and self._shelf.put(claim, request):
+            self._door.held = request
             return True
         else:
             self._ask(self._store.change_under_way, claim, 1, failed=None)
@@ -193,18 +196,20 @@ class Awaiting:
         self._door.unsaved = request
         return True
 
-    def _holds(self, claim: bytes, request: Request) -> bool:
-        may_wait = not self._depth_limit or _depth_of(request) >= self._depth_limit
-        if self._shelf is None or not may_wait or not self._shelf.put(claim, request):
-            return False
-        self._door.held = request
-        return True
+    def _may_wait(self, request: Request) -> bool:
+        return not self._depth_limit or _depth_of(request) >= self._depth_limit
 
-    def _is_new_spelling(self, key: bytes, request: Request) -> bool:
-        """Return whether stock Scrapy has not seen *request* yet, and remember it."""
-        spelling = _digest(b"spelling", key, stock_key(request.url).encode(errors="replace"))
+    def _is_new_spelling(self, key: bytes, request: Request, *, is_sent: bool = True) -> bool:
+        """Return whether *request* was not met yet under its URL, and remember it.
+
+        One that *is_sent* may have been met before, if it was not sent then.
+        """
+        url = stock_key(request.url).encode(errors="replace")
+        sent, held = _digest(b"spelling", key, url), _digest(b"held", key, url)
         store = self._own_spellings if self._store.is_shared else self._store
-        found: bool = self._ask(store.add, spelling, failed=True)
+        if not is_sent and self._ask(store.__contains__, sent, failed=False):
+            return False
+        found: bool = self._ask(store.add, sent if is_sent else held, failed=True)
         return found
 
     def _has_near_page(self, claim: bytes, request: Request) -> bool:
@@ -314,6 +319,8 @@ class Awaiting:
         assert self._crawler is not None
         assert self._crawler.engine is not None
         self._ask(self._store.change_under_way, claim, 1, failed=None)
+        if self._depth_limit:
+            self._is_new_spelling(self._door.key_of(request), request)
         self._requeued(claim)
         self._sends(request)
         self._door.let_pass(request)

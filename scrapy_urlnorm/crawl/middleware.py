@@ -6,6 +6,7 @@ They also begin and end what is learned, and say where a part of ours is missing
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -154,7 +155,9 @@ class UrlNormDownloaderMiddleware:
 
     def _is_held_by_learning(self, key: bytes, url: str) -> bool:
         select = "SELECT 1 FROM held WHERE site = ? AND fingerprint = ? LIMIT 1"
-        return bool(database_of(self._crawler).read(select, site_of(url), key))
+        with suppress(StoreError):  # a twin too many is sent
+            return bool(database_of(self._crawler).read(select, site_of(url), key))
+        return False
 
     def _answer_received(self, response: Response, request: Request) -> None:
         """Tell of robots.txt, and of an answer that says that there is no such page, or not for us.
