@@ -259,6 +259,7 @@ class Audits:
     def rules_changed(
         self, site: str, in_force: Collection[str], keys_of: Callable[[str], Keys | None]
     ) -> None:
+        self._exhausted.clear()
         for audit in [each for each in self._in_flight.values() if each.match.keys.site == site]:
             match, now = audit.match, keys_of(audit.url)
             if now is None or any(reason.key not in in_force for reason in match.rules):

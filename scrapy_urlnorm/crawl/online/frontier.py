@@ -133,11 +133,11 @@ class CrawlFrontier:
         async def run() -> None:
             try:
                 await job
+                self.on_fetched()
             except Exception as error:  # noqa: BLE001
                 self.failed(what, error)
             finally:
                 self._fetching[site] -= 1
-            self.on_fetched()
             ask_again(self.crawler)  # the engine asked before anybody knew of the end
 
         self._fetching[site] += 1

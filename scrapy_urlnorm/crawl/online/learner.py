@@ -132,7 +132,7 @@ class Learner:
             *(suppression, held, pages, registry, verdicts, frontier),
             sends_all=config.held == "last",
         )
-        frontier.on_fetched = self.settle
+        frontier.on_fetched = self._settle
         registry.begin(config.learned)
         aliases.begin()
         suppression.begin()
@@ -288,10 +288,6 @@ class Learner:
         self._settle()
         if learns and blocks is not None:
             self._pairs.arrived(request, blocks)
-
-    @fail_open(None)
-    def settle(self) -> None:
-        self._settle()
 
     def _settle(self, *, is_last: bool = False) -> None:
         for arrival in self._arrivals.settled(is_last=is_last):

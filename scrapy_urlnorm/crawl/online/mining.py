@@ -191,8 +191,9 @@ class Mining:
 
 
 class Worker:
-    """Mines one site at a time. Each answer, also a failure, is put in a list: then it calls
-    *on_answer*.
+    """Mines one site at a time.
+
+    Each answer, also a failure, comes in the list that `mine` returns; then *on_answer* is called.
     """
 
     def __init__(self, on_answer: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from enum import IntEnum
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +40,7 @@ class Work(IntEnum):
 
 
 class _Waiting(NamedTuple):
-    """How many requests of a site were under way when that last changed, and when it did."""
+    """How many requests of a site are under way, and since when: ``-inf`` if they do not count."""
 
     number: int
     since: float
@@ -111,6 +112,10 @@ class SafePoints:
             return False
         if now - waiting.since < LONGEST_SECONDS:
             return False
-        message = "What is learned of %(site)s comes into force early: %(number)d downloads hang"
-        logger.debug(message, {"site": site, "number": number}, extra=self._frontier.extra)
+        if waiting.since > -inf:
+            self._waiting[site] = _Waiting(number, -inf)
+            message = (
+                "What is learned of %(site)s comes into force early: %(number)d downloads hang"
+            )
+            logger.debug(message, {"site": site, "number": number}, extra=self._frontier.extra)
         return True

@@ -103,7 +103,7 @@ class Suppression:
         reasons = {reason.key: reason for reason in self.registry.reasons()}
         self.audits.restore(reasons, self.pages.get)
         self._batches = dict.fromkeys(self.held.sites(), FIRST_SENT)
-        for site in {*self._batches, *self.keys.sites()}:
+        for site in dict.fromkeys((*self._batches, *self.keys.sites())):
             self.safe_points.put(site, Work.KEYS, self._make_keys(site))
 
     def __repr__(self) -> str:
@@ -371,9 +371,8 @@ class Suppression:
 
     def _make_keys(self, site: str) -> Iterator[None]:
         """Make the keys of pages anew; requeue what was coalesced, resolve what was suppressed."""
-        for held in list(
-            self.held.find(COALESCED, site=site)
-        ):  # what is held meanwhile is not sent
+        coalesced = list(self.held.find(COALESCED, site=site))  # what is held meanwhile is not sent
+        for held in coalesced:
             self.held.send(held)
             yield
         yield from self.pages.rekey(site)
