@@ -48,8 +48,9 @@ _MORE_IN_A_LOOP = 2
 class UrlNormDupeFilter(BaseDupeFilter):
     """Filters requests whose fingerprint is in the store.
 
-    What stock Scrapy would send is dropped only when the page has arrived: see `awaiting`. It lets a redirect pass whose key stands in its own chain of redirects: the site answers ``/a``
-    with a redirect to ``/a/``, both have one key, and the page would be lost otherwise.
+    What stock Scrapy would send is dropped only when the page has arrived: see `awaiting`. A redirect
+    passes whose key stands in its own chain of redirects: the site answers ``/a`` with a redirect to
+    ``/a/``, both have one key, and the page would be lost otherwise.
 
     The first failure of the store is logged, counted and ends the crawl (*on_failure*) with the
     reason ``urlnorm_store_error``. After it the store is not asked again, and no key counts as seen

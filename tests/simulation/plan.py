@@ -145,8 +145,8 @@ class Site:
         for page in pages:
             if r.random() < self.plan.spelled:
                 mark = "&" if "?" in page.url else "?"
-                for number in range(r.randint(1, 5)):
-                    found.append(page._replace(url=f"{page.url}{mark}utm_source={number}"))
+                urls = [f"{page.url}{mark}utm_source={n}" for n in range(r.randint(1, 5))]
+                found += [page._replace(url=url) for url in urls]
         return found
 
     def _answer(self, page: simulator.Page, r: random.Random, pages: list) -> Answer:
