@@ -95,10 +95,12 @@ def test_four_crawlers_fetch_every_page_once(scheduler, tmp_path):
     if scheduler == THEIRS:
         pytest.importorskip("scrapy_redis")
     times, logs = crawl(scheduler, tmp_path)
-    assert times == dict.fromkeys(PAGES, 1)
+    assert set(times) == PAGES
+    # With a scheduler that cannot hold requests, what is found before its page has come is repeated.
+    assert scheduler == THEIRS or set(times.values()) == {1}
     # One whose requests the others took has no such count.
     received = [int(n) for log in logs for n in re.findall(r"response_received_count': (\d+)", log)]
-    assert sum(received) == len(PAGES) + CRAWLERS
+    assert sum(received) == sum(times.values()) + CRAWLERS
     assert sum(count > 1 for count in received) > 1
 
 
@@ -114,5 +116,4 @@ def test_with_our_scheduler_nothing_is_missing_that_a_killed_crawler_had(tmp_pat
 def test_with_that_of_scrapy_redis_what_it_was_fetching_is_missing_and_no_more(tmp_path):
     pytest.importorskip("scrapy_redis")
     times, _ = crawl(THEIRS, tmp_path, killed=1)
-    assert set(times.values()) == {1}
     assert len(PAGES - set(times)) <= MOST_UNDER_WAY

@@ -51,6 +51,11 @@ def decoded(data: bytes, spider: Spider | None) -> Request | None:
         return None
 
 
+def is_damaged(data: object, checksum: object) -> bool:
+    """Return whether *data* is not what was written with *checksum*; where bits fell it is no bytes."""
+    return not isinstance(data, bytes) or zlib.crc32(data) != checksum
+
+
 def plain(data: bytes) -> Request:
     """Return the request that was `encoded`, without callbacks, which may have gone since.
 
@@ -90,7 +95,7 @@ class RequestQueue:
 
     def _drop_damaged(self) -> int:
         rows = self.database.each("SELECT id, request, checksum FROM request")
-        return self._delete([id_ for id_, data, wanted in rows if zlib.crc32(data) != wanted])
+        return self._delete([id_ for id_, data, wanted in rows if is_damaged(data, wanted)])
 
     def _delete(self, ids: Iterable[int]) -> int:
         return self.database.write_many("DELETE FROM request WHERE id = ?", [(id_,) for id_ in ids])

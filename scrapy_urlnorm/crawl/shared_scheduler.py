@@ -37,12 +37,14 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from twisted.internet.defer import Deferred
 
+    from scrapy_urlnorm.crawl.online.learner import Learner
     from scrapy_urlnorm.stores.redis_connection import Place
 
 logger = logging.getLogger(__name__)
 
 JOURNAL = 32_000_000  #: bytes of the steps that a crawler can repeat when Redis has lost them
 _CHANGES = 1_000  # that are said at once, without waiting for a question
+_WAITED_META = "urlnorm_waited"  # key of the meta, in Redis, of a request that waits on a shelf
 _A_STEP = 500  # bytes, about, without its requests
 
 #: Statistics, with what the log says of them.
@@ -275,7 +277,8 @@ def _size(changes: list[tuple[str, str, bytes]]) -> int:
 class SharedShelf(Shelf):
     """Requests in memory, and withheld in the *queue* in Redis: if this crawler dies, they wait there.
 
-    What cannot be serialized is in memory alone.
+    There they are marked, so that another crawler looks at them again. What cannot be serialized is in
+    memory alone.
     """
 
     def __init__(self, queue: SharedQueue) -> None:
@@ -285,7 +288,8 @@ class SharedShelf(Shelf):
 
     def _write(self, key: bytes, request: Request) -> None:
         with suppress(ValueError):
-            self._tokens[request] = self._queue.withhold(request)
+            marked = request.replace(meta={**request.meta, _WAITED_META: True})
+            self._tokens[request] = self._queue.withhold(marked)
         super()._write(key, request)
 
     def clear(self, key: bytes) -> list[Request]:
@@ -369,6 +373,16 @@ class SharedScheduler(Scheduler):
         if is_queued:
             self._shelf.settle(request)
         return is_queued
+
+    def _take(self, learner: Learner | None) -> Request | None:
+        """Take a request; what a crawler that died had held as a twin is looked at as when it came."""
+        while (request := super()._take(learner)) is not None:
+            has_waited, ours = request.meta.pop(_WAITED_META, False), self._ours
+            if not has_waited or ours is None or not ours.request_seen(request):
+                return request
+            ours.log(request, self.crawler.spider)
+            self._queue.done([request])
+        return None
 
     def _hold(self, request: Request) -> None:
         if request in self._queue.handed_out:

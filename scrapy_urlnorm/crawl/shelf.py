@@ -6,7 +6,7 @@ import zlib
 from collections import deque
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.crawl.database import decoded, encoded
+from scrapy_urlnorm.crawl.database import decoded, encoded, is_damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ class DatabaseShelf(Shelf):
         self._database, self._spider = database, spider
         database.ensure(_TABLES)
         rows = database.each("SELECT id, request, checksum FROM twin")
-        damaged = [(number,) for number, data, checksum in rows if zlib.crc32(data) != checksum]
+        damaged = [(number,) for number, data, checksum in rows if is_damaged(data, checksum)]
         #: How many requests were damaged. They are deleted.
         self.damaged = database.write_many("DELETE FROM twin WHERE id = ?", damaged)
         self._numbers = dict(database.read("SELECT key, count(*) FROM twin GROUP BY key"))

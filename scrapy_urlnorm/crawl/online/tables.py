@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_urlnorm.crawl.database import is_damaged
 from scrapy_urlnorm.crawl.merges import stock_key
 from scrapy_urlnorm.crawl.online.frontier import depth_of
 from scrapy_urlnorm.exceptions import StoreError
@@ -308,7 +309,7 @@ class HeldRequests:
         rows = chain.from_iterable(
             _slices(self._database, "SELECT id, request, checksum FROM held WHERE")
         )
-        damaged = [(number,) for number, data, checksum in rows if zlib.crc32(data) != checksum]
+        damaged = [(number,) for number, data, checksum in rows if is_damaged(data, checksum)]
         self._database.write_many("DELETE FROM held WHERE id = ?", damaged)
         return len(damaged)
 
