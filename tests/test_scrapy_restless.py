@@ -83,7 +83,7 @@ def test_a_site_that_holds_still_has_few():
 
 
 def test_the_summary_says_what_moves():
-    result, _ = visit(AllAtOnce(150))
+    result, _ = visit(AllAtOnce(150), CONCURRENT_REQUESTS=1)
     said = result.log[result.log.index("Pages of shop.test change by themselves") :]
     assert "div.ad/p: another text at each fetch" in said or "p: another text at each fetch" in said
 
@@ -92,7 +92,7 @@ def test_the_summary_says_what_moves():
 def test_the_log_of_a_crawl_teaches_what_moves(tmp_path, kind):
     """With its pairs in it, the log of a site that moves teaches what that of a still one does."""
     shop, path = kind(150), str(tmp_path / "crawl.jsonl.gz")
-    visit(shop, URLNORM_CRAWL_LOG=path, URLNORM_HELD="last")
+    visit(shop, URLNORM_CRAWL_LOG=path, URLNORM_HELD="last", CONCURRENT_REQUESTS=1)
     with gzip.open(path, "rt") as lines:
         pairs = [row for row in map(json.loads, lines) if row.get("pair")]
     assert all(row["blocks"] and row["pair"] in ("at once", "late") for row in pairs)
