@@ -319,10 +319,12 @@ class Learner:
     def _stands_for_others(
         self, request: Request, response: Response, content: Identity | None
     ) -> bool:
-        """Return whether a page may be a representative: with its own URL, no wall, no soft 404.
+        """Return whether a page may be a representative: with a body and its own URL, no wall, no soft 404.
 
         What is no HTML may be one where contents are compared.
         """
+        if not response.body:
+            return False
         if not isinstance(response, HtmlResponse):
             if not self._contents or content is None or not is_comparable(response):
                 return False
