@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer, SiteRule
@@ -232,6 +232,10 @@ def logs(draw: st.DrawFn) -> list[Observation]:
 
 
 @settings(max_examples=150, deadline=None)
+@example(
+    [page("http://h.example?a=/s/p&7=", "1"), page("http://h.example?a=/s/p&7=&7=", "1")],
+    random.Random(0),
+)
 @given(logs(), st.randoms(use_true_random=False))
 def test_no_log_is_an_error_and_no_order_matters(
     rows: list[Observation], chance: random.Random

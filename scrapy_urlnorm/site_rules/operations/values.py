@@ -228,7 +228,7 @@ class EditValue(Operation):
             raise refuse("by", self.by, f"a text without any character of text = {self.text!r}")
         if self.edit == "cut-after" and "#" not in self.text:
             raise refuse("text", self.text, "what is kept, with # for each number: 'topic-#'")
-        if self.edit == "drop-repeats" and not all(slot[:2] == "q:" for slot in self.names):
+        if not _acts_on(self.edit, self.names):
             raise refuse("slots", list(self.names), "parameters: q:NAME")
         if self.slash and (self.edit != "strip-suffix" or self.names != ("s-1",)):
             raise refuse("slash", True, "only to strip a suffix of 's-1', the last segment")
@@ -289,7 +289,7 @@ class EditValue(Operation):
             yield from _with_text(names[0], "s-1" if last else names[0], *known[0])
         for word, edit in EDITS.items():
             is_tried = not edit.operands and (edit.in_path or not in_path)
-            if is_tried and all(_same(word, *values) for values in known):
+            if is_tried and _acts_on(word, names) and all(_same(word, *values) for values in known):
                 made = cls(names, word)
                 if made.told_by((one, other)):
                     yield made
@@ -303,6 +303,10 @@ class EditValue(Operation):
         return weaker is None or not all(
             _same(weaker, column[0], value) for column in columns for value in column[1:]
         )
+
+
+def _acts_on(edit: str, names: Sequence[str]) -> bool:
+    return edit != "drop-repeats" or all(name[:2] == "q:" for name in names)
 
 
 def _same(edit: str, value: str, other: str) -> bool:
