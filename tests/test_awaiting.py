@@ -326,3 +326,20 @@ def test_without_a_shelf_what_is_awaited_is_sent():
     assert crawl.page(crawl.send()) == [B]
     assert crawl.find(C) == [B]
     assert (crawl.saved, crawl.requeued) == (1, 0)
+
+
+def test_a_shelf_keeps_what_another_run_can_read_and_says_what_is_damaged():
+    with Database() as database:
+        kept = DatabaseShelf(database, Names())
+        for number, callback in enumerate(("parse_item", "parse_tab", None, None)):
+            call = callback and getattr(kept._spider, callback)
+            kept.put(b"key", Request(f"{URL}?utm_source={number}", callback=call))
+        other = DatabaseShelf(database, Spider(name="other"))  # has none of these callbacks
+        assert other.take(b"key").url.endswith("2")
+        database.write("UPDATE twin SET request = 'text' WHERE id = 2")
+        database.write("UPDATE twin SET key = 'text' WHERE id = 4")
+        left = DatabaseShelf(database, Spider(name="other"))
+        assert (left.damaged, len(left), left.take(b"key")) == (2, 1, None)
+        again = DatabaseShelf(database, Names())
+        assert [request.url[-1] for request in again.clear(b"key")] == ["0"]
+        assert (len(again), list(again), again.take(b"key")) == (0, [], None)

@@ -72,10 +72,8 @@ class Shelf:
 
     def clear(self, key: bytes) -> list[Request]:
         """Return all requests with *key*, which are not kept any more."""
-        found = []
-        while (request := self.take(key)) is not None:
-            found.append(request)
-        return found
+        self._total -= self._numbers.pop(key, 0)
+        return list(self._requests.pop(key, ()))
 
     def _write(self, key: bytes, request: Request) -> None:
         self._requests.setdefault(key, deque()).append(request)
@@ -84,7 +82,7 @@ class Shelf:
         found = self._requests.get(key)
         request = found.popleft() if found else None
         if not found:
-            del self._requests[key]
+            self._requests.pop(key, None)
         return request
 
 
@@ -98,18 +96,21 @@ class DatabaseShelf(Shelf):
         super().__init__()
         self._database, self._spider = database, spider
         database.ensure(_TABLES)
-        rows = database.each("SELECT id, request, checksum FROM twin")
-        damaged = [(number,) for number, data, checksum in rows if is_damaged(data, checksum)]
+        damaged = [
+            (number,)
+            for number, key, *row in database.each("SELECT id, key, request, checksum FROM twin")
+            if not isinstance(key, bytes) or is_damaged(*row)
+        ]
         #: How many requests were damaged. They are deleted.
         self.damaged = database.write_many("DELETE FROM twin WHERE id = ?", damaged)
         self._numbers = dict(database.read("SELECT key, count(*) FROM twin GROUP BY key"))
         self._total = sum(self._numbers.values())
 
     def clear(self, key: bytes) -> list[Request]:
-        found = super().clear(key)
-        self._total -= self._numbers.pop(key, 0)
+        rows = self._database.read("SELECT request FROM twin WHERE key = ? ORDER BY id", key)
         self._database.write("DELETE FROM twin WHERE key = ?", key)
-        return found
+        found = (decoded(data, self._spider) for (data,) in rows)
+        return [request for request in found if request is not None] + super().clear(key)
 
     def _write(self, key: bytes, request: Request) -> None:
         try:
@@ -122,7 +123,7 @@ class DatabaseShelf(Shelf):
 
     def _read(self, key: bytes) -> Request | None:
         select = "SELECT id, request FROM twin WHERE key = ? ORDER BY id"
-        for number, data in self._database.read(select, key):
+        for number, data in self._database.each(select, key):  # there may be thousands
             if (request := decoded(data, self._spider)) is not None:
                 self._database.write("DELETE FROM twin WHERE id = ?", number)
                 return request
