@@ -20,6 +20,19 @@ def test_nothing_is_lost_and_time_decides_nothing(first):
         assert not trouble, f"{trouble}: python -m simulation --first {seed} --seeds 1"
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(2519, "tracker", pages=180, latency=0.0, empty=0.1),
+        Plan(1259, "tracker", pages=360, empty=0.1),
+        Plan(1086, "iis", pages=360, empty=0.1, spelled=0.8),
+    ],
+    ids=["learned from", "learned from, in another order", "and with merged spellings"],
+)
+def test_nothing_stands_behind_a_page_without_a_body(plan):
+    assert not trouble_of(plan, repeats=False)
+
+
 def test_the_simulation_can_see_a_loss(monkeypatch):
     """A dupefilter that drops one page in ten is noticed."""
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
