@@ -61,9 +61,6 @@ class Door(Protocol):
 
     store: Seen
     has_failed: bool  #: whether the store has
-    #: The request that was filtered last, if it is not dropped, or saves nothing.
-    held: Request | None
-    unsaved: Request | None
 
     def ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
         """Return what the store answers to *question*; *failed* if it has failed, now or before."""
@@ -92,6 +89,9 @@ class Awaiting:
         self._depth_limit = depth_limit
         self._crawler: Crawler | None = None
         self._shelf: Shelf | None = None
+        #: The request that was filtered last, if it is not dropped, or saves nothing.
+        self.held: Request | None = None
+        self.unsaved: Request | None = None
         #: Keys that are not awaited any more, with the callback of what is dropped: some of them.
         self.over: dict[bytes, str] = {}
         self._watched: dict[Request, bytes] = {}  # requests that the engine has
@@ -170,7 +170,7 @@ class Awaiting:
             again = Awaited(request.url, callback_name(request))
             self._ask(self._store.expect, claim, again, failed=None)
         elif waits and self._shelf is not None and self._shelf.put(claim, request):
-            self._door.held = request
+            self.held = request
             return True
         else:
             self._ask(self._store.change_under_way, claim, 1, failed=None)
@@ -193,7 +193,7 @@ class Awaiting:
     def _drops_as_stock(self, request: Request) -> bool:
         if self._door.has_failed:
             return False
-        self._door.unsaved = request
+        self.unsaved = request
         return True
 
     def _may_wait(self, request: Request) -> bool:

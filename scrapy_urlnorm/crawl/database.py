@@ -14,6 +14,7 @@ from scrapy_urlnorm.exceptions import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
+    from pathlib import Path
 
     from scrapy import Request, Spider
 
@@ -49,6 +50,19 @@ def decoded(data: bytes, spider: Spider | None) -> Request | None:
         message = "A request is left to another run, because this one cannot read it: %(error)s"
         logger.error(message, {"error": error}, extra={"spider": spider})
         return None
+
+
+def require_requests(database: Database, state: Path) -> None:
+    """Raise `StoreError` if *database*, which has the requests of the queue *state*, is an empty file."""
+    assert database.path is not None
+    is_empty = database.path.exists() and not database.path.stat().st_size
+    if is_empty and set(state.parent.iterdir()) == {state}:
+        # A run that is killed before its first write leaves an empty file too, and either nothing
+        # beside it, or the files of Scrapy's own queue, which it was to take over.
+        raise StoreError(
+            f"the database {str(database.path)!r} is an empty file: the requests that waited there "
+            "are lost; restore the file, or name another JOBDIR"
+        )
 
 
 def is_damaged(data: object, checksum: object) -> bool:

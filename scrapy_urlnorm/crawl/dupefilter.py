@@ -83,8 +83,6 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self._on_failure = on_failure
         self._has_logged = False
         self.awaiting = Awaiting(self, self._merges, self._count, depth_limit)
-        self.held: Request | None = None
-        self.unsaved: Request | None = None
         self._let_pass: set[Request] = set()  # for the short while until they come
         self._behind: WeakKeyDictionary[Request, Any] = WeakKeyDictionary()
 
@@ -198,7 +196,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         That is, whether an equal request was seen before, or learning holds it.
         """
         key, url = self._fingerprinter.fingerprint(request), request.url
-        callback = "" if request.callback is None else callback_name(request)
+        callback = callback_name(request)
         first = self._firsts.get(key)
         if (
             (first is not None and first[0] == url) or self.awaiting.over.get(key) == callback
@@ -236,7 +234,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
             return False
         if key not in self.awaiting.over:
             self._firsts.move_to_end(key)
-            self.unsaved = request
+            self.awaiting.unsaved = request
         return True
 
     def _is_onto_itself(self, request: Request) -> bool:
@@ -262,8 +260,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
         One that is held is not dropped: then this does nothing.
         """
-        held, self.held = self.held, None
-        unsaved, self.unsaved = self.unsaved, None
+        held, unsaved = self.awaiting.held, self.awaiting.unsaved
+        self.awaiting.held = self.awaiting.unsaved = None
         if held is request:
             return
         is_shown = self.debug or not self._has_logged

@@ -6,7 +6,6 @@ They also begin and end what is learned, and say where a part of ours is missing
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -23,7 +22,6 @@ from scrapy_urlnorm.crawl.components import (
     config_of,
     count,
     database_of,
-    site_of,
     target_of,
 )
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
@@ -116,7 +114,7 @@ class UrlNormDownloaderMiddleware:
             return
         self._learner = components.learner = learner
         dupefilter.on_arrival = learner.on_arrival
-        dupefilter.awaiting.is_held = self._is_held_by_learning
+        dupefilter.awaiting.is_held = learner.holds
         crawler.signals.connect(self._answer_received, signals.response_received)
         if not components.has_spider_middleware:
             crawler.signals.connect(self._response_received, signals.response_received)
@@ -152,12 +150,6 @@ class UrlNormDownloaderMiddleware:
         if awaiting.idle() or (learner is not None and learner.idle()):
             raise DontCloseSpider
         awaiting.end()
-
-    def _is_held_by_learning(self, key: bytes, url: str) -> bool:
-        select = "SELECT 1 FROM held WHERE site = ? AND fingerprint = ? LIMIT 1"
-        with suppress(StoreError):  # a twin too many is sent
-            return bool(database_of(self._crawler).read(select, site_of(url), key))
-        return False
 
     def _answer_received(self, response: Response, request: Request) -> None:
         """Tell of robots.txt, and of an answer that says that there is no such page, or not for us.

@@ -25,8 +25,8 @@ A store in Redis is not part of the transaction. There a request whose key is ne
 down as announced and committed, then Redis is told of the key, and the row goes in the transaction
 that has the request in its queue. What a kill leaves announced is queued by the next run.
 
-A request that is another spelling of one that is under way is a twin (see `awaiting`): it waits in
-`twin` until that page has arrived, or goes to `request` in the transaction in which the other one is done.
+Another spelling of one that is under way waits in `twin` (see `awaiting`) until that page has arrived,
+or goes to `request` in the transaction in which the other one is done.
 
 Without JOBDIR the queue is Scrapy's own, in memory. Many crawlers on one queue in Redis use
 `shared_scheduler`, where the same holds for each crawler that dies.
@@ -59,7 +59,7 @@ from scrapy_urlnorm.crawl.components import (
     stop_crawl,
     unopened_database,
 )
-from scrapy_urlnorm.crawl.database import RequestQueue, decoded, encoded, plain
+from scrapy_urlnorm.crawl.database import RequestQueue, decoded, encoded, plain, require_requests
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.merges import callback_name
 from scrapy_urlnorm.crawl.shelf import DatabaseShelf, Shelf
@@ -91,10 +91,8 @@ class Scheduler(ScrapyScheduler):
     disk queues `LifoDiskQueue` and `FifoDiskQueue`, and says when a transaction of the database
     ends: when the engine asks for a request.
 
-    Requests that cannot be serialized wait in memory, as with Scrapy's own scheduler, and a kill
-    loses them.
-
-    A store that fails ends the crawl with the reason ``urlnorm_store_error``. After that nothing is
+    Requests that cannot be serialized wait in memory, as with Scrapy's own scheduler: a kill loses
+    them. A store that fails ends the crawl with the reason ``urlnorm_store_error``. After that nothing is
     queued or given out: the page that a request came from is not done then, and will be fetched
     again. The next run begins with the last commit.
     """
@@ -152,7 +150,7 @@ class Scheduler(ScrapyScheduler):
 
     def _resume(self, spider: Spider, database: Database, state: Path) -> Deferred[None] | None:
         _require_our_queues(self.crawler)
-        _require_requests(database, state)
+        require_requests(database, state)
         database.open()
         database.commits_itself = False
         is_taken_over = not state.exists() or RequestQueue.is_in(database)
@@ -440,18 +438,6 @@ class FifoDiskQueue(DiskQueue):
 
     newest = False
     stock = PickleFifoDiskQueue
-
-
-def _require_requests(database: Database, state: Path) -> None:
-    assert database.path is not None
-    is_empty = database.path.exists() and not database.path.stat().st_size
-    if is_empty and set(state.parent.iterdir()) == {state}:
-        # A run that is killed before its first write leaves an empty file too, and either nothing
-        # beside it, or the files of Scrapy's own queue, which it was to take over.
-        raise StoreError(
-            f"the database {str(database.path)!r} is an empty file: the requests that waited there "
-            "are lost; restore the file, or name another JOBDIR"
-        )
 
 
 def _require_our_queues(crawler: Crawler) -> None:

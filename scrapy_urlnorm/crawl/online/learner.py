@@ -224,6 +224,12 @@ class Learner:
         self._registry.stop()
         self._suppression.release_all()
 
+    def holds(self, key: bytes, url: str) -> bool:
+        """Return whether the request with a fingerprint and URL is held."""
+        with suppress(StoreError):  # else it counts as sent
+            return self._suppression.held.has(site_of(url), key)
+        return False
+
     @fail_open(None)
     def release_all(self) -> None:
         self._suppression.release_all()

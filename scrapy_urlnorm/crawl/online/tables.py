@@ -390,6 +390,10 @@ class HeldRequests:
         for number in numbers:
             yield from map(Held._make, self._database.read(f"{_HELD} id = ?", number))
 
+    def has(self, site: str, fingerprint: bytes) -> bool:
+        select = "SELECT 1 FROM held WHERE site = ? AND fingerprint = ? LIMIT 1"
+        return bool(self._database.read(select, site, fingerprint))
+
     def count(self, state: int) -> int:
         return int(self._database.read("SELECT count(*) FROM held WHERE state = ?", state)[0][0])
 
