@@ -228,7 +228,7 @@ MADE = "scrapy-urlnorm seen "
         Identity(DIGEST, salt=b"s").to_bytes() + b"\n0",
         f"{MADE}{'[' * 100_000}",
         f'{MADE}{{"digest": "", "key_version": 1e999, "format": 1}}\n0',
-        f'{MADE}{{"digest": "", "key_version": 1, "format": 2, "salt": "xyz"}}\n0',
+        f'{MADE}{{"digest": "", "key_version": 1, "format": 3, "salt": "xyz"}}\n0',
         f"{MADE}[]\n0",
     ],
 )

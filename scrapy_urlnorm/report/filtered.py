@@ -22,7 +22,7 @@ from zlib import crc32
 
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.rules import RULES
-from scrapy_urlnorm.stores.sqlite import DATABASE_NAME
+from scrapy_urlnorm.stores.sqlite import DATABASE_NAME, from_json
 from scrapy_urlnorm.text import shortened
 from scrapy_urlnorm.url import split
 
@@ -124,7 +124,7 @@ def held_figures(database: Database, before: HeldFigures = HeldFigures()) -> Hel
     select = f"SELECT rules, count(*) FROM held WHERE {_SAVED} GROUP BY rules"
     for rules, count in database.read(select):
         total += count
-        by_rule.update(dict.fromkeys(json.loads(rules), count))
+        by_rule.update(dict.fromkeys(from_json(rules), count))
     by_rule.subtract(before.by_rule)
     return HeldFigures(total, dict(+by_rule))
 

@@ -137,7 +137,7 @@ def key_bytes(key: object) -> bytes:
     return key
 
 
-_MARK, _FORMAT, _SALT_BYTES = b"scrapy-urlnorm seen ", 2, 16
+_MARK, _FORMAT, _SALT_BYTES = b"scrapy-urlnorm seen ", 3, 16
 
 
 class Identity(NamedTuple):

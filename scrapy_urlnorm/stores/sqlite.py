@@ -9,6 +9,7 @@ left them. (If the machine stops, the last commits may be undone too: that is wh
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from contextlib import suppress
@@ -31,7 +32,7 @@ DATABASE_NAME = "urlnorm.sqlite"  #: in JOBDIR
 #: Files of versions that had several. A folder that has one of them is refused.
 _OLDER_NAMES = ("urlnorm.pending", "urlnorm.lmdb", "urlnorm.seen")
 _MAGIC = b"SQLite format 3\0"
-_APPLICATION, _VERSION = 0x75726C6E, 11  # "urln": other programs can tell the file from others
+_APPLICATION, _VERSION = 0x75726C6E, 12  # "urln": other programs can tell the file from others
 _SETTINGS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000;"
 _TEMPORARY = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
 #: A database of which nobody says when a transaction ends, ends it after so long.
@@ -246,6 +247,14 @@ class Database:
         if "locked" in str(error):
             hint = "another crawl uses it: name another place; many crawlers share a redis:// store"
         return StoreError(f"cannot {what} {self.name}: {error}; {hint}")
+
+
+def from_json(text: str) -> Any:
+    """Return what a column of a database holds as JSON; raise `StoreError` if it is damaged."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the database is damaged: {str(text)[:80]!r} is no JSON") from error
 
 
 def _identity_of(path: Path) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.priors import exchanges_values, prior
 from scrapy_urlnorm.learning.strata import MAX_KINDS, MAX_WORDS, Place
 from scrapy_urlnorm.report.filtered import rule_in_words
+from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -279,7 +280,7 @@ class Audits:
         self._database.write("DELETE FROM audit")
         for url, representative, names in rows:
             page = page_of(representative) or Page(representative, "", None, 0)
-            known = tuple(reasons[name] for name in json.loads(names) if name in reasons)
+            known = tuple(reasons[name] for name in from_json(names) if name in reasons)
             for reason in known:
                 self._record(reason)
             plain = Keys(site_of(url), b"", b"")

@@ -21,7 +21,6 @@ for one page in a thousand. So the end of a crawl has steps of its own:
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.learning.risk import at_most, draws_for
 from scrapy_urlnorm.learning.strata import Place
 from scrapy_urlnorm.report.filtered import LAST, SUPPRESSED
+from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -132,7 +132,7 @@ class Closing:
         newest = self.registry.newest(since=(1 - _NEW) * len(self.pages))
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for held in self.held.find(SUPPRESSED):
-            if newest.intersection(json.loads(held.rules)):
+            if newest.intersection(from_json(held.rules)):
                 numbers[held.behind].append(held.number)
             yield False
         most = max(numbers.values(), key=len, default=[])
@@ -202,7 +202,7 @@ class Closing:
         support = self.registry.support_in_words()
         groups: defaultdict[int, list[int]] = defaultdict(list)
         for held in self.held.find(SUPPRESSED):
-            least = min((support.get(rule, 0) for rule in json.loads(held.rules)), default=0)
+            least = min((support.get(rule, 0) for rule in from_json(held.rules)), default=0)
             groups[least].append(held.number)
             yield False
         in_order = [number for _, numbers in sorted(groups.items()) for number in numbers]

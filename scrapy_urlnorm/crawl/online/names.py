@@ -23,6 +23,7 @@ from scrapy_urlnorm.logs.blocks import packed, unpacked
 from scrapy_urlnorm.logs.differences import family_of, place_of
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.logs.units import AROUND, LEAST_BESIDE, Units, count_beside, tells_time
+from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +118,7 @@ class Names:
     def _read(self, site: str) -> Units:
         units = Units()
         for (state,) in self.database.read("SELECT state FROM unit_site WHERE site = ?", site):
-            units = Units.from_state(json.loads(state))
+            units = Units.from_state(from_json(state))
         select = "SELECT blocks, url FROM shown WHERE site = ? ORDER BY id DESC LIMIT 30"
         for blocks, url in self.database.read(select, site):
             units.saw(_blocks(blocks), url)

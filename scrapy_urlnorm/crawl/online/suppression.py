@@ -24,7 +24,6 @@ until all else is done. A request waits once for each reason, so nothing waits f
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +34,7 @@ from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.tables import STATES, Match, Reason
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED
+from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -269,7 +269,7 @@ class Suppression:
         match = self.match(request)
         if match is None:
             return False
-        if self._begins_audit(match, request, json.loads(held.rules)):
+        if self._begins_audit(match, request, from_json(held.rules)):
             self.held.send(held, request)
             return True
         self.held.suppress(held, request, match)

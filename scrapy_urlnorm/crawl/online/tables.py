@@ -22,6 +22,7 @@ from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import FILE, WALL, Identity
 from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED, rule_in_words
+from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -222,7 +223,7 @@ class Pages:
         columns = "cluster, fingerprint, ifnull(url, ''), content, depth, ways"
         select = f"SELECT {columns} FROM page WHERE {where}"
         for cluster, fingerprint, url, text, depth, ways in self._database.read(select, *values):
-            content = Identity(*json.loads(text)) if text else None
+            content = Identity(*from_json(text)) if text else None
             yield cluster, Page(fingerprint, url, content, depth, ways)
 
     def contradictions(self, site: str) -> Iterator[tuple[Page, Page]]:
