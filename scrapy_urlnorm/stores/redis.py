@@ -13,7 +13,7 @@ from scrapy_urlnorm.stores.redis_connection import NO_ANSWER, RedisConnection, S
 from scrapy_urlnorm.stores.seen import MAX_VALUE, Awaited, Identity, Seen, key_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.stores.redis_connection import Place
 
@@ -196,11 +196,7 @@ class RedisSeen(Seen):
         return is_new
 
     def add_many(self, keys: Iterable[bytes]) -> int:
-        calls = (self._call("add", key) for key in keys)
-        new = 0
-        while some := list(islice(calls, _PIPELINED)):
-            new += sum(_is_new(*answer) for answer in self._ask_many(some))
-        return new
+        return self._number_new(self._call("add", key) for key in keys)
 
     def claim(self, key: bytes, url: str, callback: str = "") -> bool:
         if self._remembers(key):
@@ -212,10 +208,12 @@ class RedisSeen(Seen):
         return is_new
 
     def claim_many(self, claims: Iterable[tuple[bytes, str, str]]) -> int:
-        calls = (
+        return self._number_new(
             self._call("claim", key, _packed(Awaited(url, callback)))
             for key, url, callback in claims
         )
+
+    def _number_new(self, calls: Iterator[tuple[Any, ...]]) -> int:
         new = 0
         while some := list(islice(calls, _PIPELINED)):
             new += sum(_is_new(*answer) for answer in self._ask_many(some))
