@@ -29,6 +29,7 @@ _STEPS = 3  # the innermost elements of a path: templates of one site differ in 
 #: What a block that is no text begins with. No line of text has this character.
 SHOWN = "\x00"
 _LONGEST = 300  # characters of an address or a value; of longer ones, the digest
+_LONGEST_STEP = 200  # characters of a step; one of 100,000 in each path would take gigabytes
 
 # fmt: off
 _UNSEEN = (
@@ -179,9 +180,10 @@ def _step(head: str) -> str:
     """Return what stands for an element in a path: ``div#id.class.class``."""
     name, *classes = head.split()
     tag, mark, number = name.partition("#")
-    return ".".join(
+    step = ".".join(
         (tag + mark + without_digits(number), *sorted(set(map(without_digits, classes))))
     )
+    return step if len(step) <= _LONGEST_STEP else f"{tag}#{digest_of([step])}"
 
 
 def _short(value: str) -> str:

@@ -30,16 +30,21 @@ class Unit(NamedTuple):
     end: str = ""  #: the word after a span, or ``$``; the line of a heading
 
     def __str__(self) -> str:
-        where = self.path.rpartition("/")[2]
+        where = _printable(self.path.rpartition("/")[2])
         if self.kind == "path":
             return f"{where}: another text"
         if self.kind == "part":
-            return f"{where}: another text below '{self.end[:_SHOWN]}'"
+            return f"{where}: another text below '{_printable(self.end)}'"
         if self.kind == "shape":
-            return f"{where}: other numbers in '{self.start[:_SHOWN]}'"
+            return f"{where}: other numbers in '{_printable(self.start)}'"
         start, end = self.start.removeprefix("^"), self.end.removesuffix("$")
-        said = f"{start} * {end}".strip()
+        said = f"{_printable(start)} * {_printable(end)}".strip()
         return f"{where}: other words in '{said}'"
+
+
+def _printable(said: str) -> str:
+    """Return the beginning of what a page says, without characters that steer a terminal."""
+    return "".join(each if each.isprintable() else "?" for each in said[:_SHOWN])
 
 
 def family_of(url: str) -> str:

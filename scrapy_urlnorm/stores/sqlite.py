@@ -125,6 +125,8 @@ class Database:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            with suppress(PermissionError):  # it is somebody else's, who has let us in
+                path.chmod(0o600)
             self._file = _identity_of(path)
             with path.open("rb") as file:
                 begins = file.read(len(_MAGIC))  # of a file of a few bytes SQLite thinks it is new
