@@ -92,13 +92,13 @@ class DiskQueue:
         self.rows = RequestQueue(database)
 
     def append(self, request: Request) -> None:
-        meta = {name: value for name, value in request.meta.items() if name != "brittle"}
+        meta = {name: value for name, value in request.meta.items() if name != "_brittle"}
         self.rows.push("0", pickle.dumps(request.replace(meta=meta).to_dict()))
 
     def popleft(self) -> Request:
         def decode(data: bytes) -> Request:
             request = request_from_dict(pickle.loads(data))
-            request.meta["brittle"] = Brittle(request.url)
+            request.meta["_brittle"] = Brittle(request.url)
             return request
 
         return self.rows.pop("0", decode, newest=False)
@@ -200,7 +200,7 @@ class Crawl:
     def find(self, request: Request) -> None:
         """A request is made: the dupefilter looks at it, and then it is queued or held."""
         key = key_of(request.url)
-        request.meta["brittle"] = Brittle(request.url)
+        request.meta["_brittle"] = Brittle(request.url)
         self.asked[key] = request.url
         is_new = not self.parts.dupefilter.knows(key)
         if is_new:

@@ -49,13 +49,14 @@ CRAWL_FLOORS = (
     ("merges",),
     ("crawl_log", "fingerprinter"),
     ("components",),
-    ("settings", "shelf"),
+    ("settings", "shelf", "purposes"),
     ("database",),
 )
 #: Modules outside of crawl/ that import Scrapy.
 USES_SCRAPY = {
     "testing": "when it reads the settings of a project",
     "logs.archives": "it makes rows of responses of Scrapy",
+    "logs.whole": "it reads a response of Scrapy whole",
     "logs.self_links": "it reads what a response of Scrapy says about its names",
     "logs.page_identity": "it names the content of a response of Scrapy",
 }

@@ -3,109 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from online_parts import Parts, page_of
+from online_parts import Parts, no_page, page_of
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.online.frontier import LARGEST_READ, shown_in_crawl
-from scrapy_urlnorm.crawl.online.verdicts import (
-    LARGEST_FILE,
-    Shown,
-    Verdict,
-    is_comparable,
-    leads_elsewhere,
-    same_content,
-    verdict,
-)
+from scrapy_urlnorm.crawl.online.verdicts import LARGEST_FILE, is_comparable, same_content
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.site_rules import SiteRule
 
 BASE = "http://shop.test"
-
-
-def without_index(url):
-    return url.replace("/index.php", "")
-
-
-# The links of the page, its URL, that of the representative, whether they lead elsewhere.
-CASES = {
-    "a final slash": ('<a href="part">', "/a/", "/a", True),
-    "no link": ("text", "/a/", "/a", False),
-    "an absolute path": ('<a href="/part">', "/a/", "/a", False),
-    "a whole URL": ('<a href="http://shop.test/part">', "/a/", "/a", False),
-    "another scheme": ('<a href="mailto:a@shop.test">', "/a/", "/a", False),
-    "a place on the page": ('<a href="#part">', "/a/", "/a", False),
-    "a query alone": ('<a href="?page=2">', "/a/", "/a", True),
-    "as many slashes": ('<a href="part">', "/old/a", "/new/a", False),
-    "the rule covers the links": ('<a href="part">', "/index.php/x/a", "/x/a", False),
-    "the rule does not": ('<a href="part">', "/index.php5/x/a", "/x/a", True),
-    "the page says its base": ('<base href="/x/"><a href="part">', "/a/", "/a", False),
-    "a host that is none": ('<a href="//[/part">', "/a/", "/a", False),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_links_that_lead_elsewhere(name):
-    """Only relative links depend on the URL of their page (RFC 3986, section 5.2)."""
-    body, url, other, elsewhere = CASES[name]
-    page = HtmlResponse(BASE + url, body=body.encode(), encoding="utf-8")
-    content = Identity("same")
-    shown, found = Shown(BASE + other, content), Shown(BASE + url, content, page)
-    assert leads_elsewhere(shown, found, without_index) is elsewhere
-    said = Verdict.DIFFERS if elsewhere else Verdict.AGREES
-    assert verdict(shown, found, key_of=without_index) is said
-    assert verdict(shown, found._replace(response=None)) is Verdict.AGREES
-
-
-@pytest.mark.parametrize(
-    ("before", "found", "again", "said"),
-    [
-        ("a", "a", None, Verdict.AGREES),
-        ("a", "b", None, None),
-        ("a", "", None, None),
-        ("", "a", None, None),
-        ("a", "b", "aa", Verdict.DIFFERS),
-        ("a", "b", "bb", Verdict.UNSTABLE),  # the representative has become the page
-        ("a", "b", "cc", Verdict.DIFFERS),  # whatever the representative has become
-        ("a", "b", "a-", Verdict.UNSTABLE),  # it does not come any more: no proof
-        ("a", "b", "-a", Verdict.UNSTABLE),
-        ("", "b", "cc", Verdict.DIFFERS),
-        ("", "b", "bb", Verdict.AGREES),  # nothing was to be compared when it arrived
-        ("", "", "--", Verdict.UNSTABLE),
-    ],
-)
-def test_verdicts(before, found, again, said):
-    """A page is compared with its representative as that is now, which is fetched twice."""
-    one, other = (Shown(BASE, Identity(each) if each else None) for each in (before, found))
-    if again is not None:
-        again = tuple(None if each == "-" else Shown(BASE, Identity(each)) for each in again)
-    assert verdict(one, other, again) is said
-
-
-@pytest.mark.parametrize(
-    ("is_same", "said"),
-    [
-        ({"found": True, "before": True}, Verdict.AGREES),
-        ({"found": True, "before": False}, Verdict.UNSTABLE),
-        ({"found": False, "before": True}, Verdict.DIFFERS),
-        ({"found": None, "before": True}, Verdict.UNSTABLE),  # nothing of their own is left
-    ],
-)
-def test_verdicts_of_pages_that_change_by_themselves(is_same, said):
-    """Who asks says what two pages that were fetched one after the other have in common."""
-    shown = {name: Shown(BASE, Identity(name)) for name in ("before", "found", "now", "after")}
-
-    def compare(one, _):
-        return is_same[one.content.digest]
-
-    again = (shown["now"], shown["after"])
-    assert verdict(shown["before"], shown["found"], again, is_same=compare) is said
-
-
-def test_a_page_of_another_crawler_cannot_be_fetched_again():
-    assert verdict(Shown("", Identity("a")), Shown(BASE, Identity("b"))) is Verdict.DIFFERS
-    assert verdict(Shown("", Identity("a")), Shown(BASE, Identity("a"))) is Verdict.AGREES
 
 
 def test_other_crawlers_tell_a_part_of_the_digest_of_the_words():
@@ -153,14 +61,48 @@ def crawl(request):
     assert parts.schedule(Request(FOUND))
     parts.audit = parts.leave()
     assert parts.stats["audits"] == 1
-    parts.download = lambda request: page_of(request, "the page")
+    parts.download = lambda request: page_of(
+        request, "the page" if request.url == PAGE else "another"
+    )
     yield parts
     parts.close()
 
 
-@pytest.mark.parametrize(("now", "said"), [("the page", [0, 2, 0]), ("neither", [0, 0, 2])])
-def test_audits_that_wait_for_one_page_share_its_second_fetches(crawl, now, said):
-    """It is fetched twice for two audits that show another page, and not four times."""
+#: What the page and its representative show whenever they are fetched: the audit, the representative
+#: again, the page, and so on in turns; and the verdict. "-" is no page.
+TURNS = {
+    "as it was": ("the page", "", [1, 0, 0], 0),
+    "another one": ("other", "the page, other, the page", [0, 1, 0], 3),
+    "it has changed, and the representative as well": ("new", "new", [0, 0, 1], 1),
+    "the representative does not come": ("other", "-", [0, 0, 1], 1),
+    "it does not come again": ("other", "the page, -", [0, 1, 0], 2),
+    "it differs at any time": (
+        "own a",
+        "the page b, own c, the page d, own e, the page f",
+        [0, 1, 0],
+        5,
+    ),
+    "all of the representative changes": ("a", "b, c, d", [0, 0, 1], 3),
+    "it was between two changes": ("a", "the page, the page", [1, 0, 0], 2),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_page_and_its_representative_are_fetched_in_turns(crawl, name):
+    found, again, said, fetched = TURNS[name]
+    answers = iter(again.split(", "))
+
+    def download(request):
+        said = next(answers)
+        return no_page(request) if said == "-" else page_of(request, said)
+
+    crawl.download = download
+    crawl.arrive(crawl.audit, found)
+    assert verdicts(crawl) == said
+    assert crawl.stats["second_fetches"] == fetched
+
+
+def test_audits_that_wait_for_one_page_share_its_second_fetch(crawl):
     assert crawl.schedule(Request(f"{BASE}/p?sid=word"))
     audits, answer = (crawl.audit, crawl.leave()), Deferred()
     assert crawl.stats["audits"] == 2
@@ -168,10 +110,9 @@ def test_audits_that_wait_for_one_page_share_its_second_fetches(crawl, now, said
     for audit in audits:
         crawl.arrive(audit, "neither")
     assert crawl.stats["second_fetches"] == 1
-    crawl.download = lambda request: page_of(request, now)
-    answer.callback(page_of(Request(PAGE), now))
-    assert crawl.stats["second_fetches"] == 2
-    assert verdicts(crawl) == said
+    answer.callback(page_of(Request(PAGE), "neither"))
+    assert crawl.stats["second_fetches"] == 1
+    assert verdicts(crawl) == [0, 0, 2]  # the representative has become the page
 
 
 def redirect(crawl, target):

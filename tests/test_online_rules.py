@@ -154,7 +154,9 @@ def test_one_of_the_rules_between_two_pages_goes_and_the_others_stay():
     """That with the fewest witnesses."""
     with begun(has_audits=True) as parts:
         parts.found(SID, WWW.replace(support=400))
-        parts.download = lambda request: page_of(request, "one")
+        parts.download = lambda request: page_of(
+            request, "other" if "sid" in request.url else "one"
+        )
         parts.fetch(f"{BARE}/a", "one")
         assert parts.fetch("http://www.shop.test/a?sid=1", "other") == "fetched"
         assert [rule.kind for rule in parts.in_force()] == ["host-alias"]

@@ -80,7 +80,7 @@ def test_what_an_audit_of_one_refutes_all_retract(begin):
     one, other, third = begin(), begin(has_audits=True), begin()
     one.found(HOSTS)
     look(other, third)
-    other.download = lambda request: page_of(request, "one")
+    other.download = lambda request: page_of(request, "one" if WWW in request.url else "another")
     other.fetch(WWW + "/a", "one")
     other.fetch(BARE + "/a", "another")
     assert other.stats["audits_differed"] == 1

@@ -36,7 +36,8 @@ from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
 from scrapy_urlnorm.crawl.components import TWIN_META, components_of, in_progress
-from scrapy_urlnorm.crawl.merges import callback_name, stock_key
+from scrapy_urlnorm.crawl.merges import stock_key
+from scrapy_urlnorm.crawl.purposes import purpose_of
 from scrapy_urlnorm.stores.memory import MemorySeen
 from scrapy_urlnorm.stores.seen import Awaited
 
@@ -167,7 +168,7 @@ class Awaiting:
         if not self._is_new_spelling(key, request, is_sent=not (waits and self._depth_limit)):
             return self._drops_as_stock(request)
         if awaited is None:
-            again = Awaited(request.url, callback_name(request))
+            again = Awaited(request.url, purpose_of(request))
             self._ask(self._store.expect, claim, again, failed=None)
         elif waits and self._shelf is not None and self._shelf.put(claim, request):
             self.held = request
@@ -342,7 +343,7 @@ class Awaiting:
         return self._door.ask(question, *values, failed=failed)
 
     def _claim_of(self, request: Request) -> bytes:
-        key, name = self._door.key_of(request), callback_name(request)
+        key, name = self._door.key_of(request), purpose_of(request)
         own = _own_key(key, name) if self._has_claims or request.dont_filter else key
         if self._has_claims and self._ask(self._store.awaited, own, failed=None) is not None:
             return own

@@ -22,7 +22,8 @@ from scrapy_urlnorm.crawl.components import (
     unopened_database,
 )
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
-from scrapy_urlnorm.crawl.merges import Merges, callback_name, in_words, stock_key
+from scrapy_urlnorm.crawl.merges import Merges, in_words, stock_key
+from scrapy_urlnorm.crawl.purposes import purpose_of
 from scrapy_urlnorm.crawl.settings import STORE
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 
@@ -196,7 +197,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         That is, whether an equal request was seen before, or learning holds it.
         """
         key, url = self._fingerprinter.fingerprint(request), request.url
-        callback = callback_name(request)
+        callback = purpose_of(request)
         first = self._firsts.get(key)
         if (
             (first is not None and first[0] == url) or self.awaiting.over.get(key) == callback

@@ -156,15 +156,6 @@ def _without(normalizer: Normalizer, name: str) -> Normalizer:
     return normalizer.replace_rules(options | {name: False})
 
 
-def callback_name(request: Request) -> str:
-    """Return the name of the callback of *request*; "" for the spider's default."""
-    callback = request.callback
-    if callback is None:
-        return ""
-    name: str = getattr(callback, "__name__", type(callback).__name__)
-    return "" if name == "parse" else name
-
-
 @lru_cache(maxsize=10_000)
 def stock_key(url: str) -> str:
     """Return the text by which stock Scrapy compares *url* with others."""

@@ -61,7 +61,7 @@ from scrapy_urlnorm.crawl.components import (
 )
 from scrapy_urlnorm.crawl.database import RequestQueue, decoded, encoded, plain, require_requests
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
-from scrapy_urlnorm.crawl.merges import callback_name
+from scrapy_urlnorm.crawl.purposes import note_purpose, purpose_of
 from scrapy_urlnorm.crawl.shelf import DatabaseShelf, Shelf
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
 
@@ -230,7 +230,7 @@ class Scheduler(ScrapyScheduler):
                 self.dqs.push(request)
                 queue.settle(number)
                 queue.database.commit()
-                store.claim(self._fingerprint(request), request.url, callback_name(request))
+                store.claim(self._fingerprint(request), request.url, purpose_of(request))
 
     def _tell_of_waiting(self, queue: RequestQueue, keys: UrlNormDupeFilter) -> None:
         """If the store has lost its keys, or is another one, add those of the queued requests."""
@@ -296,6 +296,7 @@ class Scheduler(ScrapyScheduler):
                 learner.work()
             is_over = new_slice()
             while (request := self._take(learner)) is not None:
+                note_purpose(request)
                 if learner is None or learner.on_leaving(request):
                     if self._ours is not None:
                         self._ours.awaiting.handed_out(request)

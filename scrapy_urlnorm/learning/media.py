@@ -48,10 +48,14 @@ _ONE_IN = 50
 #: What an address that changes something is called: to log out, to vote, to add to a basket.
 _ACT = re.compile(
     r"(?:^|[^a-z])(?:log-?_?(?:out|off)|sign-?_?(?:out|off)|exit|delete|remove|destroy|erase|trash"
-    r"|vote|rate|like|dislike|follow|unfollow|(?:un)?subscribe|add|buy|order|checkout|basket|cart"
-    r"|mark|read=|confirm|accept|approve|reject|report|send|submit|post=|edit|update|save|create"
+    r"|vote|rate|like|dislike|follow|unfollow|(?:un)?subscribe|add|buy|order(?!=)|checkout|basket"
+    r"|cart|mark|read=|confirm|accept|approve|reject|report|send|submit|post=|edit|update|save|create"
     r"|reset|cancel|ban|lock|move|merge|upload|watch|unwatch|favou?rite|download)(?:[^a-z]|$)",
     re.IGNORECASE,
+)
+#: A parameter that makes a link good for a while only.
+_EXPIRING = re.compile(
+    r"[?&;][a-z_.-]*(?:token|nonce|ticket|signature|expires?|once)=[^&;#]{8,}", re.IGNORECASE
 )
 
 
@@ -84,6 +88,11 @@ def support_of(votes: Mapping[int, float]) -> float:
 def looks_like_an_act(url: str) -> bool:
     """Return whether to ask for *url* may change something on the site."""
     return _ACT.search(url.partition("//")[2].partition("/")[2]) is not None
+
+
+def may_expire(url: str) -> bool:
+    """Return whether *url* may be good only until the page that links to it is shown again."""
+    return _EXPIRING.search(url) is not None and not looks_like_an_act(url)
 
 
 def doors(pages: Sequence[tuple[str, str]]) -> set[str]:

@@ -90,14 +90,24 @@ def _log_choose(n: int, k: int) -> float:
     return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
 
 
-def at_most(held: int, agreed: int, error: float) -> int:
+def at_most(held: int, agreed: int, error: float, failed: int = 0) -> int:
     """Return how many of *held* requests may be wrong, if *agreed* of them, drawn at random, are not.
 
-    The largest D with C(held - D, agreed) / C(held, agreed) >= *error*: with more wrong ones, so
-    many draws without a wrong one are less likely than that (hypergeometric distribution).
+    *failed* were drawn as well, and may be wrong. The largest D of which so few among the draws are
+    not less likely than *error* (Clopper and Pearson, for the hypergeometric distribution).
     """
-    wrong = range(1, held - agreed + 1)
-    return bisect_left(wrong, True, key=lambda each: by_chance(held, each, agreed) < error)
+    drawn = agreed + failed
+
+    def is_unlikely(wrong: int) -> bool:
+        if not failed:
+            return by_chance(held, wrong, agreed) < error
+        terms = (
+            _log_choose(wrong, each) + _log_choose(held - wrong, drawn - each)
+            for each in range(max(0, drawn - held + wrong), min(failed, wrong) + 1)
+        )
+        return sum(exp(term - _log_choose(held, drawn)) for term in terms) < error
+
+    return failed + bisect_left(range(failed + 1, held - agreed + 1), True, key=is_unlikely)
 
 
 def draws_for(held: int, wrong: float, error: float) -> int:

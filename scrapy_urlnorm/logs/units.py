@@ -372,20 +372,6 @@ class Units:
         names = self.name(one, out), self.name(two, out)
         return None if None in names else names[0] == names[1]
 
-    def moved(self, first: list[Block], second: list[Block]) -> set[Unit]:
-        """Return what differs between two fetches of a page, for pages fetched beside them.
-
-        What stands behind a word moves as a whole: a third fetch may show more words there.
-        """
-        found = set()
-        for unit in self._differences(_Blocks(first), _Blocks(second)):
-            if unit.kind == "span" and unit.start != "^":
-                unit = unit._replace(end="$")
-            if unit.kind == "span":
-                self._longest[unit] = max(self._longest[unit], 12)
-            found.add(unit)
-        return found
-
     # --- kept between runs --------------------------------------------------------------------
 
     @property

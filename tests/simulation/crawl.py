@@ -11,7 +11,7 @@ import tempfile
 from contextlib import ExitStack, suppress
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from unittest.mock import patch
 
 import simulator
@@ -36,7 +36,7 @@ from scrapy_urlnorm.learning.mined import mined
 from simulation.plan import Answer, Plan, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy_urlnorm.learning.worker import Job
 
@@ -58,6 +58,7 @@ class Run:
                 "URLNORM_LEARN": plan.learn,
                 "JOBDIR": folder,
                 "LOG_LEVEL": "CRITICAL",
+                **crawl.settings,
             }
         )
         self.under_way: set[Request] = set()
@@ -67,9 +68,10 @@ class Run:
         engine = SimpleNamespace(
             crawl=self.enqueue, download_async=self.download, _slot=slot, close_spider_async=None
         )
-        self.crawler = crawler = SimpleNamespace(settings=settings, engine=engine, spidercls=Spider)
+        kind = crawl.spider
+        self.crawler = crawler = SimpleNamespace(settings=settings, engine=engine, spidercls=kind)
         crawler.signals = SignalManager(crawler)
-        crawler.spider = Spider.from_crawler(crawler, name="simulation")
+        crawler.spider = kind.from_crawler(crawler, name="simulation")
         crawler.stats = MemoryStatsCollector(crawler)
         Addon(components_of(crawler)).update_settings(settings)
         if plan.full:
@@ -147,10 +149,8 @@ class Run:
             self.enqueue(found)
         elif 200 <= found.status < 300:
             self.spider_middleware.process_spider_input(found)
-            if answer.content:
-                self.crawl.found.add(answer.content)
-            for url in self.crawl.site.links.get(answer.content, ()):
-                self.enqueue(Request(url, meta={"depth": request.meta.get("depth", 0) + 1}))
+            for new in self.crawl.parse(request, answer):
+                self.enqueue(new)
         self.end(request)
 
     async def download(self, request: Request) -> Response:
@@ -185,6 +185,9 @@ class Crawl:
     hundred is another one than all like it, if it loses far more than it says at its end.
     """
 
+    spider: type[Spider] = Spider
+    settings: ClassVar[dict[str, Any]] = {}  #: beside those of `Run`
+
     def __init__(self, plan: Plan, shift: float = 0.0) -> None:
         self.plan, self.shift, self.site = plan, shift, Site(plan)
         self._random = random.Random(f"run {plan.seed}")
@@ -196,7 +199,9 @@ class Crawl:
         self._digest = hashlib.sha256()
         self._visited: set[str] = set()
         self.sent: list[str] = []
-        self.found: set[str] = set()
+        self.found: set = set()
+        self.lost: set = set()
+        self.stats: dict[str, Any] = {}
         self.database: Refusing | None = None
         self.trouble = ""
 
@@ -256,6 +261,14 @@ class Crawl:
         body = f"<html><head><title>{text[:20]}</title></head><body>{shown}</body></html>"
         return HtmlResponse(request.url, body=body.encode(), request=request)
 
+    def parse(self, request: Request, answer: Answer) -> Iterable[Request]:
+        """Do what the spider does with a page: note its content, return what it links to."""
+        if answer.content:
+            self.found.add(answer.content)
+        depth = request.meta.get("depth", 0) + 1
+        links = self.site.links.get(answer.content, ())
+        return [Request(url, meta={"depth": depth}) for url in links]
+
     # --- the crawl --------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -304,10 +317,11 @@ class Crawl:
                 self.trouble = "it does not end"
             errors = self.run.crawler.stats.get_value("urlnorm/learned/errors", 0)
             self.run.close()
-            held = self.run.crawler.stats.get_value("urlnorm/learned/suppressed", 0)
-            bound = self.run.crawler.stats.get_value("urlnorm/learned/wrong_at_most", held)
+            self.stats = self.run.crawler.stats.get_stats()
+            held = self.stats.get("urlnorm/learned/suppressed", 0)
+            bound = self.stats.get("urlnorm/learned/wrong_at_most", held)
         expected = self.site.contents()
-        lost = expected - self.found
+        self.lost = lost = expected - self.found
         # The bound itself is wrong in one crawl of twenty, and then by little.
         if len(lost) > (2 * bound if self.plan.kind in simulator.TRAPS else 0):
             self.trouble = self.trouble or f"{len(lost)} of {len(expected)} contents are lost"

@@ -29,6 +29,7 @@ from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.priors import exchanges_values, prior
 from scrapy_urlnorm.learning.strata import MAX_KINDS, MAX_WORDS, Place
+from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.stores.sqlite import from_json
 
@@ -60,6 +61,8 @@ _MAX_VOTES = 500
 #: What is remembered of a rule: kinds that were tested, contents that agreed (each has one vote),
 #: contents of which an audit was sent, and neighbourhoods that audits were sent to.
 _KINDS, _AGREED, _ASKED, _PLACES = "kinds", "agreed contents", "asked contents", "neighbourhoods"
+#: Families of URLs of which a page was compared as a whole, and agreed.
+_PROVED = "proved families"
 
 
 class Audit(NamedTuple):
@@ -68,6 +71,7 @@ class Audit(NamedTuple):
     match: Match
     url: str
     request: Request | None = None  #: ``None`` while it waits in the queue
+    needs_proof: bool = False  #: whether it is compared as a whole, whatever its kind
 
 
 class _Record:
@@ -108,6 +112,9 @@ class _Record:
 
     def add_kind(self, where: Place) -> bool:
         return self.add(_KINDS, where.kind(self.about, self._tells), MAX_KINDS)
+
+    def is_proved(self, family: str) -> bool:
+        return _number(family) in self._seen[_PROVED]
 
     def _tells(self, slot: str, word: int) -> bool:
         return word in self._seen[slot] or self.add(slot, word, MAX_WORDS)
@@ -219,13 +226,13 @@ class Audits:
 
     # --- in flight --------------------------------------------------------------------------
 
-    def begin(self, match: Match, url: str) -> None:
+    def begin(self, match: Match, url: str, *, needs_proof: bool = False) -> None:
         where, content = self._where(match, url)
         for reason in match.rules:
             record = self._record(reason)
             record.add(_ASKED, content)
             record.add(_PLACES, where.neighbourhood(record.about))
-        self._put(Audit(match, url))
+        self._put(Audit(match, url, needs_proof=needs_proof))
 
     def _put(self, audit: Audit) -> None:
         self.begun += 1
@@ -254,7 +261,7 @@ class Audits:
             return False
         self._close(audit)
         keys = audit.match.keys._replace(fingerprint=fingerprint)
-        self._put(Audit(audit.match._replace(keys=keys), audit.url))
+        self._put(audit._replace(match=audit.match._replace(keys=keys), request=None))
         return True
 
     def rules_changed(
@@ -291,6 +298,19 @@ class Audits:
     def answered(self, audit: Audit) -> None:
         if self._in_flight.pop(audit.match.keys.fingerprint, None) is not None:
             self._counts.subtract(reason.key for reason in audit.match.rules)
+
+    def is_proved(self, audit: Audit) -> bool:
+        """Whether a page like that of *audit* was compared as a whole, and agreed, for each rule."""
+        if audit.needs_proof:
+            return False
+        family = family_of(audit.url)
+        known = (self._records.get(reason.key) for reason in audit.match.rules)
+        return all(record is not None and record.is_proved(family) for record in known)
+
+    def proved(self, audit: Audit) -> None:
+        for reason in audit.match.rules:
+            if (record := self._records.get(reason.key)) is not None:
+                record.add(_PROVED, _number(family_of(audit.url)))
 
     def agreed(self, audit: Audit) -> None:
         self._close(audit)

@@ -51,6 +51,8 @@ ERROR = 0.05
 SHARE_OF_PAGES, LARGEST_SAMPLE, LEAST_SAMPLE = 0.1, 0.5, 150
 #: The sample is at least one held request in so many, but no more than this for that reason.
 _ONE_IN, _ENOUGH = 20, 49
+#: So many of the sample are compared as a whole, whatever their kind.
+_PROOFS = 12
 #: A kind with so many held requests is crowded. So many crowded kinds are looked at.
 _CROWD, _MAX_CROWDED = 20, 30
 #: A rule is new if it came into force during this share of the pages, the last ones.
@@ -153,7 +155,7 @@ class Closing:
         agreed = len(sample.drawn & self.verdicts.agreed)
         unproved = len(sample.drawn) - agreed
         error = ERROR / 2**self._samples
-        wrong = at_most(sample.held - unproved, agreed, error) + unproved + later
+        wrong = at_most(sample.held, agreed, error, unproved) + later
         self.bound = Bound(now, min(now, wrong), agreed)
         return True
 
@@ -173,11 +175,12 @@ class Closing:
             kind = Place(each.url, each.behind).kind((), lambda *_: True)
             crowds[each.rules, kind].append(each.number)
             yield False
-        sample = set(self._random.sample(numbers, min(size, len(numbers))))
+        sample = self._random.sample(numbers, min(size, len(numbers)))
+        proofs = set(sample[:_PROOFS])
         drawn, has_sent = set(), False
-        for each in self.held.numbered(sorted(sample | self._latest(crowds))):
+        for each in self.held.numbered(sorted({*sample, *self._latest(crowds)})):
             has_sent = True
-            if self.suppression.audit(each):
+            if self.suppression.audit(each, needs_proof=each.number in proofs):
                 self.frontier.count("learned/closing_audits")
                 if each.number in sample:
                     drawn.add(each.fingerprint)

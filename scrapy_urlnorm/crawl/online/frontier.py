@@ -143,10 +143,8 @@ class CrawlFrontier:
         self._fetching[site] += 1
         deferred_from_coro(run())
 
-    async def fetch_again(
-        self, request: Request, *, at_once: bool = False
-    ) -> tuple[Identity | None, list[Block] | None] | None:
-        """Return what the page of *request* shows now; ``None`` if that is not the page of its URL.
+    async def fetch_again(self, request: Request, *, at_once: bool = False) -> Response | None:
+        """Return the page of *request* as it is now; ``None`` if that is not the page of its URL.
 
         What is asked for is a copy that reaches the site, and no callback: not Scrapy's HTTP cache,
         where every page holds still. What is no page is not asked for again, and a redirect is not
@@ -165,8 +163,8 @@ class CrawlFrontier:
         except Exception as error:  # noqa: BLE001 - any failure of a download
             logger.debug("A page could not be fetched again: %(error)r", {"error": error})
             return None
-        is_page = response.status == 200 and response.url == request.url
-        return shown_in_crawl(response) if is_page else None
+        urls = {url.partition("#")[0] for url in (response.url, request.url)}
+        return response if response.status == 200 and len(urls) == 1 else None
 
 
 def shown_in_crawl(response: Response) -> tuple[Identity | None, list[Block] | None]:

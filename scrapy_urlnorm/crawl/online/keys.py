@@ -164,7 +164,7 @@ class ClusterKeys:
         return self.keys(Request(url))
 
     def cluster_of(self, url: str) -> bytes | None:
-        keys = self.keys_of(url)
+        keys = self._keys_of_get[url] if self.by_url else self.keys_of(url)
         return None if keys is None else keys.cluster
 
     def fingerprint_of_cluster(self, request: Request) -> bytes | None:

@@ -35,7 +35,8 @@ from scrapy_urlnorm.crawl.online.rules import RuleRegistry
 from scrapy_urlnorm.crawl.online.safe_points import SafePoints
 from scrapy_urlnorm.crawl.online.suppression import Suppression
 from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
-from scrapy_urlnorm.crawl.online.verdicts import Shown, Verdicts, is_comparable
+from scrapy_urlnorm.crawl.online.verdicts import Verdicts, is_comparable
+from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL
@@ -112,7 +113,8 @@ class Learner:
         self._aliases = aliases = PageAliases(keys, pages, database, frontier)
         self._safe_points = safe_points = SafePoints(frontier)
         self._names = names = Names(database, frontier, pages, evidence, aliases, safe_points)
-        self._pairs = Pairs(names, frontier, config.pairs if contents else 0)
+        self._whole_pages = whole_pages = WholePages(database, keys)
+        self._pairs = Pairs(names, whole_pages, frontier, config.pairs if contents else 0)
         self._arrivals = Arrivals(names)
         self._registry = registry = RuleRegistry(
             *(database, keys, pages, audits, evidence, aliases, names, frontier),
@@ -126,7 +128,8 @@ class Learner:
             frontier,
         )
         self._verdicts = verdicts = Verdicts(
-            *(keys, pages, audits, aliases, names, registry, suppression, frontier)
+            *(keys, pages, audits, aliases, names, whole_pages),
+            *(registry, suppression, frontier),
         )
         self._closing = Closing(
             *(suppression, held, pages, registry, verdicts, frontier),
@@ -276,12 +279,14 @@ class Learner:
             content, blocks = shown_in_crawl(response)
         if content is not None and blocks is not None:
             content = self._names.arrived(request, fingerprint, content, blocks)
+            self._whole_pages.add(fingerprint, response)
+        shown = Shown(request.url, content, response, blocks)
         audit = None
         if self._keys.has_keys(site):
             audit = self._audits.get(fingerprint)
         if audit is not None:
             self._audits.answered(audit)
-            self._verdicts.page(audit, Shown(request.url, content, response, blocks))
+            self._verdicts.page(audit, shown)
         page = None
         if self._stands_for_others(request, response, content):
             page = self._suppression.page(request, content, ways_of(response))
@@ -293,7 +298,7 @@ class Learner:
         self._arrivals.add(site, arrival)
         self._settle()
         if learns and blocks is not None:
-            self._pairs.arrived(request, blocks)
+            self._pairs.arrived(request, shown)
 
     def _settle(self, *, is_last: bool = False) -> None:
         for arrival in self._arrivals.settled(is_last=is_last):

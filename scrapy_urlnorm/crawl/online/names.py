@@ -19,7 +19,7 @@ from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.evidence import named
 from scrapy_urlnorm.crawl.online.safe_points import Work
-from scrapy_urlnorm.logs.blocks import packed, unpacked
+from scrapy_urlnorm.logs.blocks import digest_of, packed, unpacked
 from scrapy_urlnorm.logs.differences import family_of, place_of
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.logs.units import AROUND, LEAST_BESIDE, Units, count_beside, tells_time
@@ -43,7 +43,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS shown (
   id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, fingerprint BLOB NOT NULL UNIQUE,
   url TEXT NOT NULL, family TEXT NOT NULL, place TEXT NOT NULL, digest TEXT NOT NULL, kind TEXT,
-  strict TEXT, name TEXT, blocks BLOB NOT NULL, request BLOB);
+  strict TEXT, name TEXT, is_apart INTEGER NOT NULL DEFAULT 0, blocks BLOB NOT NULL, request BLOB);
 CREATE INDEX IF NOT EXISTS shown_on_site ON shown (site, id);
 CREATE INDEX IF NOT EXISTS shown_as ON shown (site, strict);
 CREATE TABLE IF NOT EXISTS unit_site (site TEXT PRIMARY KEY, state TEXT NOT NULL);
@@ -60,8 +60,6 @@ _BESIDE, _MAX_VALUES = 40, 20_000
 _FAMILIES = 3
 #: Late fetches, before it is known what changes with time.
 _LATE = 3
-#: A page that so many other URLs have shown says nothing of its own.
-_SHARED = 3
 
 
 class Arrived(NamedTuple):
@@ -76,6 +74,7 @@ class Arrived(NamedTuple):
     kind: str | None
     strict: str | None
     name: str | None
+    is_apart: bool  #: whether it has a name of its own, whatever it shows
     blocks: list[Block]
     request: bytes | None = None
 
@@ -174,12 +173,16 @@ class Names:
         if not number % _FORGOTTEN:
             self.database.write("DELETE FROM shown WHERE id < ?", number - MAX_PAGES_OF_ALL)
 
-    def is_shared(self, site: str, blocks: list[Block] | None, url: str) -> bool:
-        if blocks is None:
-            return False
-        select = "SELECT count(*) FROM shown WHERE site = ? AND strict = ? AND url != ?"
+    def urls_showing(self, site: str, blocks: list[Block]) -> list[str]:
+        """Return URLs that have shown exactly this page."""
+        select = "SELECT url FROM shown WHERE site = ? AND strict = ? LIMIT ?"
         strict = self.units(site).name(blocks, ())
-        return bool(self.database.read(select, site, strict, url)[0][0] >= _SHARED)
+        return [url for (url,) in self.database.read(select, site, strict, _ROWS_AT_ONCE)]
+
+    def set_apart(self, fingerprint: bytes) -> None:
+        """Give a page a name of its own: a verdict found that it is another than its name says."""
+        self.database.write("UPDATE shown SET is_apart = 1 WHERE fingerprint = ?", fingerprint)
+        self.settle(fingerprint)
 
     def page(self, fingerprint: bytes) -> Arrived | None:
         return next(iter(self._find("fingerprint = ?", fingerprint)), None)
@@ -200,8 +203,8 @@ class Names:
 
     def _find(self, where: str, *values: object, most: int = _ROWS_AT_ONCE) -> list[Arrived]:
         select = (
-            "SELECT id, fingerprint, url, family, place, digest, kind, strict, name, blocks, request"
-            f" FROM shown WHERE {where} ORDER BY id LIMIT ?"
+            "SELECT id, fingerprint, url, family, place, digest, kind, strict, name, is_apart, blocks,"
+            f" request FROM shown WHERE {where} ORDER BY id LIMIT ?"
         )
         rows = self.database.read(select, *values, most)
         return [Arrived._make((*row[:-2], _blocks(row[-2]), _whole(row[-1]))) for row in rows]
@@ -209,13 +212,15 @@ class Names:
     # --- names ------------------------------------------------------------------------------
 
     def _name(self, site: str, row: Arrived) -> str | None:
+        if row.is_apart:
+            return digest_of([row.fingerprint.hex()])
         units = self.units(site)
         timed = {unit for unit in units.timed if self._tells_time(site, unit, row)}
         name = units.name(row.blocks, units.left_out(row.family) | timed | units.aged(row.family))
         if name is not None:
             select = (
                 "SELECT name FROM shown WHERE site = ? AND strict = ? AND id < ? AND name NOT NULL"
-                " ORDER BY id LIMIT 1"
+                " AND NOT is_apart ORDER BY id LIMIT 1"
             )
             for (known,) in self.database.read(select, site, row.strict, row.number):
                 return str(known)

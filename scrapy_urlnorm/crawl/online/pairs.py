@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.online.frontier import shown_in_crawl
+from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy import Request
+    from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.online.aliases import Said
     from scrapy_urlnorm.crawl.online.audits import Audit
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.names import Arrived, Names
     from scrapy_urlnorm.crawl.online.tables import Page
-    from scrapy_urlnorm.logs.blocks import Block
+    from scrapy_urlnorm.crawl.online.whole_pages import WholePages
     from scrapy_urlnorm.logs.page_identity import Identity
 
 #: No page is fetched twice on a site with fewer pages than this.
@@ -53,6 +56,7 @@ class Pairs:
     """Fetches pages again, and has `Names` learn from it. *share* of the pages is the limit."""
 
     names: Names
+    whole_pages: WholePages
     frontier: CrawlFrontier
     share: float
 
@@ -63,7 +67,7 @@ class Pairs:
         self._fetched: Counter[str] = Counter()  # by site
         self._late_at: dict[str, int] = {}
 
-    def arrived(self, request: Request, blocks: list[Block]) -> None:
+    def arrived(self, request: Request, shown: Shown) -> None:
         """Take note of a page; fetch it again, or another one, if that may teach something."""
         site, family = site_of(request.url), family_of(request.url)
         if len(self._families) < _MAX_FAMILIES:
@@ -72,11 +76,11 @@ class Pairs:
         if not self.share or pages < LEAST_PAGES:
             return
         if self._may_fetch(site, pages) and self._is_wanted(site, family, pages):
-            if not looks_like_an_act(request.url):
+            if not looks_like_an_act(request.url) and not shown.has_expiring_links:
                 self._pairs[family] += 1
                 self._fetched[site] += 1
                 self._under_way[site] += 1
-                self.frontier.begin("pair", site, self._pair(request, family, blocks))
+                self.frontier.begin("pair", site, self._pair(request, family, shown))
             return
         is_still = not self.names.units(site).different
         farther = _FARTHER_STILL if is_still else _FARTHER
@@ -84,9 +88,13 @@ class Pairs:
             self._late_at[site] = pages
             for share in (0.3,) if is_still else (0.0, 0.3):
                 page = self.names.nth(site, share)
-                if page is not None and page.request and not looks_like_an_act(page.url):
+                if page is not None and page.request and self._may_ask_again(page):
                     self._fetched[site] += 1
                     self.frontier.begin("pair", site, self._late(page))
+
+    def _may_ask_again(self, page: Arrived) -> bool:
+        shown = Shown(page.url, None, self.whole_pages.get(page.fingerprint))
+        return not looks_like_an_act(page.url) and not shown.has_expiring_links
 
     def _may_fetch(self, site: str, pages: int) -> bool:
         advance = min(ADVANCE, 1 + (pages - LEAST_PAGES) // _PAGES_OF_ADVANCE)
@@ -99,24 +107,30 @@ class Pairs:
             return pages >= _ONE_IN * (total - _STILL + 1)
         return pairs < len(_OF_FAMILY) and self._families[family] >= _OF_FAMILY[pairs]
 
-    async def _pair(self, request: Request, family: str, first: list[Block]) -> None:
+    async def _pair(self, request: Request, family: str, first: Shown) -> None:
         try:
             await self._at_once(request, family, first)
         finally:
             self._under_way[site_of(request.url)] -= 1
 
-    async def _at_once(self, request: Request, family: str, first: list[Block]) -> None:
-        _, second = await self.frontier.fetch_again(request, at_once=True) or (None, None)
-        if second is not None:
-            self.names.learn(site_of(request.url), family, first, second)
+    async def _at_once(self, request: Request, family: str, first: Shown) -> None:
+        second = _shown(request, await self.frontier.fetch_again(request, at_once=True))
+        if first.blocks is not None and second.blocks is not None:
+            self.names.learn(site_of(request.url), family, first.blocks, second.blocks)
+            self.whole_pages.learn(first, second)
 
     async def _late(self, page: Arrived) -> None:
         request = self.frontier.unpack(page.request) if page.request else None
         if request is None:
             return
-        _, second = await self.frontier.fetch_again(request) or (None, None)
-        if second is not None and self.names.learn_late(page, second):
+        second = _shown(request, await self.frontier.fetch_again(request))
+        if second.blocks is not None and self.names.learn_late(page, second.blocks):
             await self._at_once(request, page.family, second)
+
+
+def _shown(request: Request, response: Response | None) -> Shown:
+    content, blocks = (None, None) if response is None else shown_in_crawl(response)
+    return Shown(request.url, content, response, blocks)
 
 
 class Arrival(NamedTuple):

@@ -139,8 +139,8 @@ def _price(number: Callable[[str], int]) -> Iterator[str]:
         held, wrong = number("learned/held_at_end"), number("learned/wrong_at_most")
         yield (
             f"Of {counted(held, 'request')} that {_were(held)} held and not sent, at most "
-            f"{wrong:,} may have been other pages (95 %; {tested:,} {_were(tested)} tested at the "
-            "end, all agreed)."
+            f"{wrong:,} may have been other pages, which may lead to further ones (95 %; {tested:,} "
+            f"{_were(tested)} tested at the end and agreed)."
         )
     if gone := number("learned/retracted") + number("learned/aliases_retracted"):
         yield f"{counted(gone, 'rule')} {_were(gone)} retracted."

@@ -32,6 +32,7 @@ from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.frontier import depth_of, is_suppressible, may_represent
 from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.tables import STATES, Match, Reason
+from scrapy_urlnorm.crawl.purposes import noted_purpose
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
@@ -125,14 +126,16 @@ class Suppression:
         keys = keys or self.keys.keys(request)
         if keys is None:
             return None
-        page = None if keys.is_plain else self.pages.representative(keys)
+        purpose = noted_purpose(request)
+        page = None if keys.is_plain else self.pages.representative(keys, purpose)
         if page is not None and self._is_near(page, request):
             reasons = self.registry.between(request.url, page)
             if reasons and (not page.is_wall or any(reason.is_door for reason in reasons)):
                 return Match(keys, page, reasons)
         alias = self.aliases.alias(keys, request)
         page = None if alias is None else self.pages.get(alias.page)
-        if alias and page and page.fingerprint != keys.fingerprint and self._is_near(page, request):
+        is_other = page is not None and page.fingerprint != keys.fingerprint
+        if alias and page and is_other and page.purpose == purpose and self._is_near(page, request):
             return Match(keys, page, (Reason(alias.pattern, alias.pattern.support),))
         return None
 
@@ -198,7 +201,11 @@ class Suppression:
             known = None
         elif known is None or (known.request and known.request not in self.frontier.in_progress()):
             known = self._in_queue(keys, request)
-        if known is None or known.fingerprint == keys.fingerprint:
+        if (
+            known is None
+            or known.fingerprint == keys.fingerprint
+            or self._is_farther(known, request)
+        ):
             self._send(keys, request)
             return True
         if not self.held.hold(keys, request, COALESCED):
@@ -206,6 +213,11 @@ class Suppression:
         self._in_flight[keys.cluster] = known
         self.frontier.count("learned/coalesced")
         return False
+
+    def _is_farther(self, known: InFlight, request: Request) -> bool:
+        """Whether, with ``DEPTH_LIMIT``, what is in flight is farther from the start, or may be."""
+        is_near = known.request is not None and depth_of(known.request) <= depth_of(request)
+        return bool(self._depth_limit) and not is_near
 
     def _in_queue(self, keys: Keys, request: Request) -> InFlight | None:
         """Return the URL that the rules make of *request*, if this crawl has queued it.
@@ -229,7 +241,9 @@ class Suppression:
         """
         if self.families is None or self.families.is_over(request.url):
             return self.families is not None  # it is dropped
-        if request.priority > 0 or (state := self.families.state_of(request.url)) is None:
+        if request.priority > 0 or self._depth_limit:
+            return False  # with a limit, what it links to would be met farther from the start
+        if (state := self.families.state_of(request.url)) is None:
             return False
         keys = keys or self.keys.plain_keys(request)
         if keys.fingerprint in self._waited or not self.held.hold(keys, request, state):
@@ -296,7 +310,7 @@ class Suppression:
         self._waited[held.fingerprint] = held.state
         return True
 
-    def audit(self, held: Held) -> bool:
+    def audit(self, held: Held, *, needs_proof: bool = False) -> bool:
         """Send a suppressed request, as an audit if it still repeats a page; return whether so."""
         request = self.held.request_of(held)
         match = None if request is None else self.match(request)
@@ -304,7 +318,7 @@ class Suppression:
             self._resolve_or_send(held)
             return False
         self.frontier.count("learned/audits")
-        self.audits.begin(match, request.url)
+        self.audits.begin(match, request.url, needs_proof=needs_proof)
         return self.held.send(held, request)
 
     # --- what becomes of requests in flight -------------------------------------------------

@@ -11,12 +11,14 @@ import json
 import time
 import zlib
 from contextlib import suppress
+from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.crawl.database import is_damaged
 from scrapy_urlnorm.crawl.merges import stock_key
 from scrapy_urlnorm.crawl.online.frontier import depth_of
+from scrapy_urlnorm.crawl.purposes import noted_purpose
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.media import DOOR
@@ -39,7 +41,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS page (
   id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB,
   fingerprint BLOB NOT NULL UNIQUE, url TEXT, content TEXT, depth INTEGER NOT NULL,
-  ways TEXT NOT NULL DEFAULT '');
+  ways TEXT NOT NULL DEFAULT '', purpose TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS page_of_site ON page (site);
 CREATE INDEX IF NOT EXISTS page_of_cluster ON page (cluster) WHERE cluster IS NOT NULL;
 CREATE TABLE IF NOT EXISTS held (
@@ -77,6 +79,7 @@ class Page(NamedTuple):
     content: Identity | None  #: ``None`` where nothing was to be compared when it arrived
     depth: int
     ways: str = ""  #: which of its links lead to further pages of it
+    purpose: str = ""  #: what its request was for, see `purpose_of`
 
     @property
     def vote(self) -> str:
@@ -159,18 +162,24 @@ class SharedPages:
         if self._table is not None and page.content is not None and not page.is_binary:
             words = (page.content.bag_digest or page.content.digest)[:TOLD_WORDS]
             digests = bytes.fromhex(page.content.digest) + bytes.fromhex(words)
-            self._table.put_page(keys.cluster, page.fingerprint + digests)
+            self._table.put_page(_told_key(keys, page.purpose), page.fingerprint + digests)
 
-    def find(self, keys: Keys) -> Page | None:
+    def find(self, keys: Keys, purpose: str) -> Page | None:
         """Return a page with this cluster key and another fingerprint. It has no URL."""
         entry = None
         if self._table is not None:
             with suppress(StoreError):  # a store that does not answer knows of none
-                entry = self._table.page(keys.cluster)
+                entry = self._table.page(_told_key(keys, purpose))
         if entry is None or entry[_FINGERPRINT] == keys.fingerprint:
             return None
         content = Identity(entry[_DIGEST].hex(), None, entry[_WORDS].hex())
-        return Page(entry[_FINGERPRINT], "", content, _DEPTH_UNKNOWN)
+        return Page(entry[_FINGERPRINT], "", content, _DEPTH_UNKNOWN, purpose=purpose)
+
+
+def _told_key(keys: Keys, purpose: str) -> bytes:
+    if not purpose:
+        return keys.cluster
+    return blake2b(keys.cluster + purpose.encode(errors="replace"), digest_size=16).digest()
 
 
 class Pages:
@@ -187,13 +196,14 @@ class Pages:
         self, request: Request, keys: Keys | None, content: Identity | None, ways: str = ""
     ) -> Page:
         known, keys = keys, keys or self._keys.plain_keys(request)
-        page = Page(keys.fingerprint, request.url, content, depth_of(request), ways)
+        purpose = noted_purpose(request)
+        page = Page(keys.fingerprint, request.url, content, depth_of(request), ways, purpose)
         self._database.write(
-            "INSERT OR REPLACE INTO page (site, cluster, fingerprint, url, content, depth, ways)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO page (site, cluster, fingerprint, url, content, depth, ways,"
+            " purpose) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             *(keys.site, known and known.cluster, page.fingerprint),
             page.url if self._keys.by_url else None,  # else no other key can be made of it
-            *(json.dumps(content) if content else None, page.depth, ways),
+            *(json.dumps(content) if content else None, page.depth, ways, purpose),
         )
         self._added += 1
         if not self._added % _FORGOTTEN:
@@ -209,22 +219,22 @@ class Pages:
     def get(self, fingerprint: bytes) -> Page | None:
         return self._first("fingerprint = ?", fingerprint)
 
-    def representative(self, keys: Keys) -> Page | None:
+    def representative(self, keys: Keys, purpose: str = "") -> Page | None:
         """Return the page nearest to the start with this cluster key and another fingerprint."""
-        where = "cluster = ? AND fingerprint != ? ORDER BY depth"
-        found = self._first(where, keys.cluster, keys.fingerprint)
-        return found or self._shared.find(keys)
+        where = "cluster = ? AND fingerprint != ? AND purpose = ? ORDER BY depth"
+        found = self._first(where, keys.cluster, keys.fingerprint, purpose)
+        return found or self._shared.find(keys, purpose)
 
     def _first(self, where: str, *values: Any) -> Page | None:
         return next((page for _, page in self._find(f"{where} LIMIT 1", *values)), None)
 
     def _find(self, where: str, *values: Any) -> Iterator[tuple[bytes | None, Page]]:
         """Yield pages, each with its cluster key."""
-        columns = "cluster, fingerprint, ifnull(url, ''), content, depth, ways"
+        columns = "cluster, fingerprint, ifnull(url, ''), content, depth, ways, purpose"
         select = f"SELECT {columns} FROM page WHERE {where}"
-        for cluster, fingerprint, url, text, depth, ways in self._database.read(select, *values):
+        for cluster, fingerprint, url, text, *rest in self._database.read(select, *values):
             content = Identity(*from_json(text)) if text else None
-            yield cluster, Page(fingerprint, url, content, depth, ways)
+            yield cluster, Page(fingerprint, url, content, *rest)
 
     def contradictions(self, site: str) -> Iterator[tuple[Page, Page]]:
         first: dict[bytes | None, Page] = {}

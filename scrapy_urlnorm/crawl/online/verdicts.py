@@ -1,30 +1,38 @@
 """Verdicts: what the answer to an audit says about the rules, and to a name about its pattern.
 
-First the comparison of two pages, then what is made of it: `Audits` hears how each audit ended, the
-registry which rules are wrong.
+A verdict compares pages as a whole (`logs.whole`): names only propose.
+
+1. The page is what its representative was when it arrived: it agrees.
+2. Else the representative is fetched again, then the page, then the representative, at most twice.
+   The page agrees if it differs from these fetches no more than they do from one another.
+3. If the representative has not changed at all, or it still differs, the page differs.
+
+Two fetches differ with time, too. So what differs between one fetch and another counts if they came
+one right after the other, or where pages of the family were seen to change at each fetch. Where an
+audit has proved so much for pages of a family, the latter is enough for others of it.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urljoin
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.http import HtmlResponse
-from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.audits import Audit
+from scrapy_urlnorm.crawl.online.frontier import shown_in_crawl
 from scrapy_urlnorm.crawl.online.tables import TOLD_WORDS, Match, Page, Reason
+from scrapy_urlnorm.crawl.online.whole_pages import Shown
+from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.observation import LEAST_FILE
-from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from scrapy.http import Response
 
@@ -37,18 +45,19 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.suppression import Suppression
     from scrapy_urlnorm.crawl.online.tables import Pages
+    from scrapy_urlnorm.crawl.online.whole_pages import WholePages
     from scrapy_urlnorm.learning.aliases import Doubt
-    from scrapy_urlnorm.logs.blocks import Block
-    from scrapy_urlnorm.logs.differences import Unit
     from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Bytes of what is no HTML whose digest is made while the event loop waits. What is larger is
 #: always fetched.
 LARGEST_FILE = 16 * 1024 * 1024
-#: Links of a page that are compared.
-_MOST_LINKS = 500
 #: Pairs of pages that are fetched again where mining finds that rules are contradicted.
 _MOST_CONTRADICTIONS = 2
+#: How many times a page and its representative are fetched in turns.
+_TURNS = 2
+#: What so many other clusters have shown may be an outage.
+_OUTAGE = 3
 
 
 class Verdict(Enum):
@@ -59,51 +68,6 @@ class Verdict(Enum):
     UNSTABLE = "unstable"  #: one of them has changed by itself, so nothing is proved
 
 
-class Shown(NamedTuple):
-    """What one fetch of a URL showed."""
-
-    url: str  #: "" where it is not known: the page arrived at another crawler
-    content: Identity | None
-    response: Response | None = None  #: without it the links are not compared
-    blocks: list[Block] | None = None
-
-
-def verdict(
-    representative: Shown,
-    found: Shown,
-    again: tuple[Shown | None, Shown | None] | None = None,
-    *,
-    key_of: Callable[[str], object] = lambda url: url,
-    is_same: Callable[[Shown, Shown], bool | None] | None = None,
-) -> Verdict | None:
-    """Return whether *found*, the page of a URL, is the one that *representative* showed.
-
-    ``None`` asks the caller to fetch the representative *again*, twice: other content may mean that
-    the page changes by itself. *is_same* compares pages that were fetched one after the other.
-    *key_of* returns cluster keys, for the links of the page.
-
-    =====================================  ======================================================
-    the page equals the representative     agrees
-    it equals the representative now       agrees, or unstable if the representative has changed
-    it does not                            differs, whatever the representative has become
-    the representative does not come       unstable
-    =====================================  ======================================================
-    """
-    is_same = is_same or (lambda one, other: same_content(one.content, other.content))
-    if again is None:
-        if same_content(representative.content, found.content):
-            is_other = leads_elsewhere(representative, found, key_of)
-            return Verdict.DIFFERS if is_other else Verdict.AGREES
-        return None if representative.url else Verdict.DIFFERS
-    now, after = again
-    if now is None or after is None or (said := is_same(found, now)) is None:
-        return Verdict.UNSTABLE
-    if not said or leads_elsewhere(representative, found, key_of):
-        return Verdict.DIFFERS
-    has_stayed = representative.content is None or is_same(representative, now)
-    return Verdict.AGREES if has_stayed else Verdict.UNSTABLE
-
-
 def is_comparable(response: Response) -> bool:
     """Return whether a page has a content to compare, or a file that is neither small nor huge."""
     if isinstance(response, HtmlResponse):
@@ -112,7 +76,7 @@ def is_comparable(response: Response) -> bool:
 
 
 def same_content(one: Identity | None, other: Identity | None) -> bool:
-    """Return whether two pages have the same content; unknown content equals none."""
+    """Return whether two pages have one name; unknown content equals none."""
     if one is None or other is None:
         return False
     if one.agrees(other):
@@ -121,43 +85,16 @@ def same_content(one: Identity | None, other: Identity | None) -> bool:
     return bool(words and others and words[:TOLD_WORDS] == others[:TOLD_WORDS])
 
 
-def leads_elsewhere(representative: Shown, found: Shown, key_of: Callable[[str], object]) -> bool:
-    """Return whether relative links of a page are others than the same links at the other URL.
-
-    A final slash or one segment more, and ``part-2`` is another page (RFC 3986, section 5.2). Two
-    URLs with as many slashes have links side by side, which the rule between them makes one as it
-    does the pages.
-    """
-    response, url, other = found.response, found.url, representative.url
-    if not other or split(url).path.count("/") == split(other).path.count("/"):
-        return False
-    if not isinstance(response, HtmlResponse) or get_base_url(response) != response.url:
-        return False  # with a base of its own, its links do not depend on its URL
-    for href in response.xpath("//a/@href").getall()[:_MOST_LINKS]:
-        link = href.strip()
-        if not link or link[0] in "/#" or ":" in link.partition("/")[0]:
-            continue
-        with suppress(ValueError):  # a bad host in the link
-            here, there = urljoin(url, link), urljoin(other, link)
-            if here != there and key_of(here) != key_of(there):
-                return True
-    return False
-
-
 @dataclass(eq=False)
 class Verdicts:
-    """Tells `Audits` how each audit ended, and `RuleRegistry` which reasons are wrong, and why.
-
-    A page with other content than its representative does not prove a rule wrong: the page may
-    change by itself from one fetch to the next. So the representative is fetched twice more: pages
-    that were fetched one after the other are compared.
-    """
+    """Tells `Audits` how each audit ended, and `RuleRegistry` which reasons are wrong, and why."""
 
     keys: ClusterKeys
     pages: Pages
     audits: Audits
     aliases: PageAliases
     names: Names
+    whole_pages: WholePages
     registry: RuleRegistry
     suppression: Suppression
     frontier: CrawlFrontier
@@ -181,9 +118,10 @@ class Verdicts:
         goes on with the page of *onto*. If the dupefilter knows that (*is_known*), it may be there.
         """
         match, fingerprint = audit.match, self.keys.fingerprint(onto)
+        cluster_of = self.keys.cluster_of
         if fingerprint == match.page.fingerprint:
             self._say(audit, Verdict.AGREES)
-        elif not match.is_alias and self.keys.cluster_of(onto.url) != match.keys.cluster:
+        elif not match.is_alias and cluster_of(onto.url) != cluster_of(audit.url):
             self._say(audit, Verdict.DIFFERS, f"redirects elsewhere: {onto.url}")
         elif is_known and (page := self.pages.get(fingerprint)) is not None:
             self.page(audit, self._stored(page, onto.url))
@@ -192,71 +130,119 @@ class Verdicts:
 
     def page(self, audit: Audit, found: Shown) -> None:
         page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
-        said = verdict(Shown(page.url, page.content), found, key_of=self.keys.cluster_of)
-        if said is Verdict.DIFFERS and not page.url and self._is_restless(found.url):
-            said = Verdict.UNSTABLE  # the other crawler names pages by what it knows
-        if said is None and any(reason.is_door for reason in audit.match.rules):
-            said = Verdict.DIFFERS  # it is open here; what may be an act is not asked for again
-        if said is None:
+        before = self._stored(page)
+        if not page.url or any(reason.is_door for reason in audit.match.rules):
+            # The page of another crawler is known by its name alone. A door is a page that says that
+            # there is nothing; where it is open, what may be an act is not asked for again.
+            is_moving = not page.url and self._is_restless(found.url)
+            other = Verdict.UNSTABLE if is_moving else Verdict.DIFFERS
+            is_same = same_content(before.content, found.content)
+            self._say(audit, Verdict.AGREES if is_same else other)
+        elif self._agrees(audit, found, before, [before]):
+            self._say(audit, Verdict.AGREES)
+        elif before.has_expiring_links:
+            self._say(audit, Verdict.DIFFERS)  # to ask for it again would end these links
+        else:
             waiting = self._waiting.setdefault(page.fingerprint, [])
             waiting.append((audit, found))
             if len(waiting) == 1:
-                self.frontier.begin("verdict", site_of(page.url), self._fetch_again(page))
-        else:
-            self._say(audit, said)
+                self.frontier.begin("verdict", site_of(page.url), self._fetch_again(page, before))
 
-    async def _fetch_again(self, page: Page) -> None:
-        """Decide about all audits that wait for *page*: by one fetch if they agree, else by two."""
-        waiting = self._waiting[page.fingerprint]
+    def _agrees(self, audit: Audit, found: Shown, before: Shown, fetches: Sequence[Shown]) -> bool:
+        """Whether a page is what *fetches* of its representative showed, but for what changes there.
+
+        What differs between *before* and these may have changed with time. It counts where pages of
+        the family change at each fetch, and that is enough where it was proved for pages like this.
+        """
+        if self.whole_pages.same(found, fetches):
+            self.audits.proved(audit)
+            return True
+        is_proved = self.audits.is_proved(audit)
+        if not any(self.whole_pages.explains(each, found) for each in fetches):
+            return (
+                is_proved and before in fetches and self.whole_pages.explains_by_time(before, found)
+            )
+        if not is_proved and self.whole_pages.same(found, (before, *fetches)):
+            self.audits.proved(audit)
+            return True
+        return is_proved
+
+    async def _fetch_again(self, page: Page, before: Shown) -> None:
+        """Decide about all audits that wait for *page*, with as few fetches as that takes."""
+        waiting, fetches = self._waiting[page.fingerprint], list[Shown]()
         try:
-            now = after = await self._shown(page)
-            waiting[:] = [each for each in waiting if not self._agrees(page, *each, now)]
-            if waiting and now is not None and now.blocks is not None:
-                after = await self._shown(page, at_once=True)
+            now = await self._shown(page)
         finally:
             del self._waiting[page.fingerprint]
+        if now is not None:
+            fetches.append(now)
         for audit, found in waiting:
-            if found.response is None and now is not None and self._is_restless(page.url):
-                found = await self._shown_at(Request(found.url)) or found
-            said, has_changed = self._compared(page, found, now, after)
+            said = Verdict.UNSTABLE
+            if fetches:
+                said = await self._in_turns(page, audit, found, before, fetches)
+            # That it is what the representative has become, and was not before, proves nothing.
+            if said is Verdict.AGREES and before.content and not self._has_stayed(before, *fetches):
+                said = Verdict.UNSTABLE
             self._say(audit, said)
-            if said is Verdict.UNSTABLE and has_changed:
+            if said is Verdict.UNSTABLE and fetches and not self._has_stayed(before, *fetches):
                 self.suppression.representative_changed(page)
-        self._learn(page, now, after)
+        self._learn(page, fetches)
 
-    def _agrees(self, page: Page, audit: Audit, found: Shown, now: Shown | None) -> bool:
-        said, _ = self._compared(page, found, now, now)
-        if said is Verdict.AGREES:
-            self._say(audit, said)
-        return said is Verdict.AGREES
+    async def _in_turns(
+        self, page: Page, audit: Audit, found: Shown, before: Shown, fetches: list[Shown]
+    ) -> Verdict:
+        """Decide about a page: it and its representative are fetched in turns, as long as it pays."""
+        is_act = looks_like_an_act(found.url) or found.has_expiring_links  # not asked for again
+        asked = found.response.request if found.response is not None else None
+        if self._agrees(audit, found, before, fetches):
+            return Verdict.AGREES
+        for turn in range(_TURNS):
+            beside = found if is_act else await self._shown_at(asked or Request(found.url))
+            if beside is None:
+                break
+            if not is_act and self._agrees(audit, beside, before, fetches):
+                return Verdict.AGREES
+            if turn or len(fetches) == 1:
+                after = await self._shown(page, at_once=is_act)
+                if after is None:
+                    return Verdict.UNSTABLE
+                fetches.append(after)
+                if self._agrees(audit, beside, before, fetches):
+                    return Verdict.AGREES
+            if before.whole and all(self.whole_pages.same(each, [before]) for each in fetches):
+                break  # it holds still, so time explains nothing
+            if is_act:
+                if self.whole_pages.same(found, (before, *fetches)):
+                    return Verdict.UNSTABLE  # time may explain it
+                break
+        return self._other(page, audit, found, before, *fetches)
 
-    def _compared(
-        self, page: Page, found: Shown, now: Shown | None, after: Shown | None
-    ) -> tuple[Verdict, bool]:
-        """Compare a page with its representative up to what that changes between two fetches.
+    def _other(
+        self, page: Page, audit: Audit, found: Shown, before: Shown, *fetches: Shown
+    ) -> Verdict:
+        """Note that a page is not its representative, unless that shows an outage now."""
+        now = fetches[-1]
+        if now.blocks and not self._has_stayed(before, now):
+            urls = self.names.urls_showing(site_of(page.url), now.blocks)
+            clusters = {self.keys.cluster_of(url) for url in urls} - {
+                self.keys.cluster_of(page.url)
+            }
+            if len(clusters) >= _OUTAGE:
+                return Verdict.UNSTABLE
+        fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint(Request(found.url))
+        self.names.set_apart(fingerprint)
+        return Verdict.DIFFERS
 
-        Return the verdict, and whether the representative shows something else now.
-        """
-        before, site = self._stored(page), site_of(page.url)
-        first, second = now and now.blocks, after and after.blocks
-        moved = self.names.units(site).moved(first, second) if first and second else set()
-
-        def is_same(one: Shown, other: Shown) -> bool | None:
-            return self._is_same(one, other, moved, at_once=one is found)
-
-        again, key_of = (now, after), self.keys.cluster_of
-        said = verdict(before, found, again, key_of=key_of, is_same=is_same) or Verdict.UNSTABLE
-        if now and said is Verdict.DIFFERS and self.names.is_shared(site, now.blocks, page.url):
-            said = Verdict.UNSTABLE  # what many URLs show may be an outage
-        return said, bool(now and before.content and is_same(before, now) is False)
-
-    def _learn(self, page: Page, now: Shown | None, after: Shown | None) -> None:
+    def _learn(self, page: Page, fetches: Sequence[Shown]) -> None:
         known = self.names.page(page.fingerprint)
-        if known is None or now is None or not now.blocks:
+        if known is None:
             return
-        if after and after is not now and after.blocks:
-            self.names.learn(site_of(page.url), known.family, now.blocks, after.blocks)
-        self.names.learn_late(known, now.blocks)
+        for now, after in pairwise(fetches):
+            if now.blocks and after.blocks:
+                self.names.learn(site_of(page.url), known.family, now.blocks, after.blocks)
+                self.whole_pages.learn(now, after)
+        if fetches and fetches[0].blocks:
+            self.names.learn_late(known, fetches[0].blocks)
 
     def _say(self, audit: Audit, said: Verdict, note: str = "") -> None:
         if said is Verdict.AGREES:
@@ -293,8 +279,8 @@ class Verdicts:
     # --- pages that are fetched again -------------------------------------------------------
 
     def _stored(self, page: Page, url: str = "") -> Shown:
-        shown = self.names.page(page.fingerprint)
-        return Shown(url or page.url, page.content, blocks=shown.blocks if shown else None)
+        shown, response = self.names.page(page.fingerprint), self.whole_pages.get(page.fingerprint)
+        return Shown(url or page.url, page.content, response, shown.blocks if shown else None)
 
     async def _shown(self, page: Page, *, at_once: bool = False) -> Shown | None:
         """Return what the URL of a page shows now: its request is sent again as it was."""
@@ -303,41 +289,33 @@ class Verdicts:
         return await self._shown_at(request or Request(page.url), at_once=at_once)
 
     async def _shown_at(self, request: Request, *, at_once: bool = False) -> Shown | None:
-        shown = await self.frontier.fetch_again(request, at_once=at_once)
-        if shown is None:
+        response = await self.frontier.fetch_again(request, at_once=at_once)
+        if response is None:
             return None
-        content, blocks = shown
+        content, blocks = shown_in_crawl(response)
         if content is not None and blocks is not None:
             name = self.names.units(site_of(request.url)).name(blocks, ())
             content = content._replace(bag_digest=name)
-        return Shown(request.url, content, blocks=blocks)
+        return Shown(request.url, content, response, blocks)
 
     def _is_restless(self, url: str) -> bool:
         return bool(self.names.units(site_of(url)).different)
 
-    def _is_same(
-        self, one: Shown, other: Shown, moved: Collection[Unit] = (), *, at_once: bool = False
-    ) -> bool | None:
-        """Whether two fetches show the same but for what changes by itself; ``None``: unknown.
-
-        That is what pairs have shown to, and what has *moved* in the last one. Of two fetches *at
-        once* what tells the time may have gone on in between, which proves nothing.
-        """
-        if same_content(one.content, other.content):
-            return True
-        if not one.blocks or not other.blocks:
-            return False
-        units, out = self.names.units(site_of(other.url)), set(moved)
-        for url in (one.url, other.url):
-            out |= units.left_out(family_of(url))
-        is_same = units.same(one.blocks, other.blocks, out | units.timed)
-        if at_once and is_same:
-            return units.same(one.blocks, other.blocks, out) or None
-        return is_same
+    def _has_stayed(self, before: Shown, *fetches: Shown) -> bool:
+        """Whether a page still has the name that it had, without what changes by itself."""
+        for now in fetches:
+            if same_content(before.content, now.content):
+                return True
+            if before.blocks and now.blocks:
+                units, family = self.names.units(site_of(now.url)), family_of(now.url)
+                out = units.left_out(family) | units.timed | units.aged(family)
+                if units.same(before.blocks, now.blocks, out):
+                    return True
+        return False
 
     async def _unchanged(self, page: Page) -> Shown | None:
         now = await self._shown(page)
-        return now if now is not None and self._is_same(self._stored(page), now) else None
+        return now if now is not None and self._has_stayed(self._stored(page), now) else None
 
     async def recheck(self, pages: Sequence[Page]) -> None:
         """Fetch one of some representatives with one content again: it may have been an outage."""
@@ -354,7 +332,7 @@ class Verdicts:
             else:
                 other = Page(self.keys.fingerprint(Request(asked.other)), asked.other, None, 0)
                 beside = await self._shown(other)
-                is_endless = beside is not None and not self._is_same(beside, now)
+                is_endless = beside is not None and not self._has_stayed(beside, now)
         asked.answer(is_endless)
 
     # --- page aliases -----------------------------------------------------------------------

@@ -1,0 +1,170 @@
+"""WholePages: the pages that arrived, as their bytes, for verdicts; and how pages of a family move."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from lxml import etree  # type: ignore[import-untyped]  # ships no types
+from scrapy.http import HtmlResponse
+
+from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.online.frontier import LARGEST_READ
+from scrapy_urlnorm.learning.media import may_expire
+from scrapy_urlnorm.logs.comparison import Movement, is_same
+from scrapy_urlnorm.logs.differences import family_of
+from scrapy_urlnorm.logs.whole import Node, Whole, whole_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from scrapy.http import Response
+
+    from scrapy_urlnorm.crawl.online.keys import ClusterKeys
+    from scrapy_urlnorm.logs.blocks import Block
+    from scrapy_urlnorm.logs.page_identity import Identity
+    from scrapy_urlnorm.stores.sqlite import Database
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS body (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, fingerprint BLOB NOT NULL UNIQUE,
+  url TEXT NOT NULL, encoding TEXT NOT NULL, data BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS body_of_site ON body (site, id);
+"""
+#: So many pages, those that came last, are kept; how many more there may be for a while.
+MAX_BODIES, _FORGOTTEN = 20_000, 500
+_MAX_FAMILIES = 2_000
+#: So many pages that arrived beside one are asked what they show, and how many have to agree.
+_BESIDE, _AGREE = 4, 3
+_MAX_READ = 32
+
+
+@dataclass(eq=False)
+class Shown:
+    """What one fetch of a URL showed."""
+
+    url: str  #: "" where it is not known: the page arrived at another crawler
+    content: Identity | None
+    response: Response | None = None
+    blocks: list[Block] | None = None
+
+    @property
+    def is_page(self) -> bool:
+        response = self.response
+        return isinstance(response, HtmlResponse) and len(response.body) <= LARGEST_READ
+
+    @cached_property
+    def has_expiring_links(self) -> bool:
+        """Whether to fetch the page again may end the links that the crawl has from it."""
+        if isinstance(self.response, HtmlResponse) and self.is_page:
+            with suppress(ValueError, etree.LxmlError):
+                return any(map(may_expire, self.response.xpath("//a/@href").getall()))
+        return False
+
+    @cached_property
+    def whole(self) -> Whole | None:
+        """The page as a whole, of a file its bytes alone; ``None`` where neither is known."""
+        if isinstance(self.response, HtmlResponse) and self.is_page:
+            with suppress(ValueError, LookupError, etree.LxmlError, RecursionError):
+                return whole_of(self.response)
+        if self.content is None:
+            return None
+        return Whole(self.url, [Node("", self.content.digest)], [""])
+
+
+@dataclass(eq=False)
+class WholePages:
+    """Keeps the last `MAX_BODIES` pages in the *database*, and compares pages by cluster keys."""
+
+    database: Database
+    keys: ClusterKeys
+
+    def __post_init__(self) -> None:
+        self.database.ensure(_TABLES)
+        self._added = 0
+        self._movements: defaultdict[str, Movement] = defaultdict(Movement)
+        self._nodes = BoundedCache(self._nodes_of, most=_MAX_READ, longest=0, length=lambda _: 0)
+
+    def add(self, fingerprint: bytes, response: Response) -> None:
+        if not isinstance(response, HtmlResponse) or len(response.body) > LARGEST_READ:
+            return
+        self.database.write(
+            "INSERT OR REPLACE INTO body (site, fingerprint, url, encoding, data)"
+            " VALUES (?, ?, ?, ?, ?)",
+            *(site_of(response.url), fingerprint, response.url, response.encoding),
+            zlib.compress(response.body, 1),
+        )
+        self._added += 1
+        if not self._added % _FORGOTTEN:
+            oldest = "(SELECT max(id) FROM body) - ?"
+            self.database.write(f"DELETE FROM body WHERE id <= {oldest}", MAX_BODIES)
+
+    def get(self, fingerprint: bytes) -> HtmlResponse | None:
+        """Return the page that arrived under *fingerprint*; ``None`` if it is not kept, or damaged."""
+        return next(self._find("fingerprint = ?", fingerprint), None)
+
+    def _find(self, where: str, value: object) -> Iterator[HtmlResponse]:
+        select = f"SELECT url, encoding, data FROM body WHERE {where}"
+        for url, encoding, data in self.database.read(select, value):
+            with suppress(zlib.error):
+                yield HtmlResponse(url, body=zlib.decompress(data), encoding=encoding)
+
+    def same(self, page: Shown, fetches: Sequence[Shown]) -> bool:
+        """Return whether a page is what *fetches* of another URL showed, but for what changes there.
+
+        What is no HTML has to have the same bytes as one of them.
+        """
+        if page.whole is None:
+            return False
+        wholes = [each.whole for each in fetches if each.whole is not None]
+        parts = [wholes] if page.is_page else [[whole] for whole in wholes]
+        return any(part and is_same(page.whole, part, self.keys.cluster_of) for part in parts)
+
+    def learn(self, first: Shown, second: Shown) -> None:
+        """Learn what changes on pages of a family from two fetches, one right after the other."""
+        family = family_of(first.url)
+        if family not in self._movements and len(self._movements) >= _MAX_FAMILIES:
+            return
+        if first.is_page and second.is_page and first.whole and second.whole:
+            self._movements[family].learn(first.whole, second.whole, self.keys.cluster_of)
+
+    def explains(self, one: Shown, two: Shown) -> bool:
+        """Return whether two pages differ no more than pages of their families at each fetch."""
+        return self._explains(one, two, ((), ()))
+
+    def explains_by_time(self, one: Shown, two: Shown) -> bool:
+        """Return the same, but for what pages that arrived beside each of the two show as well."""
+        return self._explains(one, two, [self._beside(each.url) for each in (one, two)])
+
+    def _explains(self, one: Shown, two: Shown, of_time: Sequence[Collection[Node]]) -> bool:
+        if one.whole is None or two.whole is None:
+            return False
+        families, key_of = {family_of(one.url), family_of(two.url)}, self.keys.cluster_of
+        return any(
+            self._movements[family].explains(one.whole, two.whole, key_of, of_time)
+            for family in sorted(families & self._movements.keys())
+        )
+
+    def _beside(self, url: str) -> set[Node]:
+        """Return the nodes that nearly all pages show which arrived beside that of *url*."""
+        select = "SELECT id, site FROM body WHERE fingerprint = ?"
+        found: list[int] = []
+        for number, site in self.database.read(select, self.keys.fingerprint_of(url)):
+            for where in ("< ? ORDER BY id DESC", "> ? ORDER BY id"):
+                select = f"SELECT id FROM body WHERE site = ? AND id {where} LIMIT ?"
+                found += (n for (n,) in self.database.read(select, site, number, _BESIDE))
+            found.sort(key=lambda each: abs(each - number))
+        counts = Counter(chain.from_iterable(self._nodes[number] for number in found[:_BESIDE]))
+        return {node for node, often in counts.items() if often >= _AGREE}
+
+    def _nodes_of(self, number: int) -> frozenset[Node]:
+        for page in self._find("id = ?", number):
+            shown = Shown(page.url, None, page)
+            return frozenset(shown.whole.nodes if shown.whole else ())
+        return frozenset()

@@ -1,0 +1,78 @@
+"""What a request is for, besides its URL: two pages are one for a spider only if that is equal."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy import Request
+
+# fmt: off
+#: Keys of the meta that Scrapy, its middlewares and link extractors put there, or that say how a
+#: request is sent, and not what for.
+_NOT_OWN = frozenset((
+    "allow_offsite", "bindaddress", "cached", "depth", "ftp_password", "ftp_user", "give_up_log_level",
+    "is_start_request", "link_text", "max_retry_times", "proxy", "referrer_policy", "verbatim_url",
+))
+_PREFIXES = (
+    "_", "autothrottle_", "dont_", "download_", "handle_httpstatus_", "redirect_", "retry_", "urlnorm",
+)
+# fmt: on
+_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
+_PURPOSES: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+
+
+def purpose_of(request: Request) -> str:
+    """Return what *request* is for, besides its URL; "" for the spider's default callback alone.
+
+    That is the name of its callback and, if there are any, a digest of the errback, the ``cb_kwargs``
+    and what of the meta is the user's own. Two pages are one for the spider only if they are equal.
+    """
+    name = _name_of(request.callback)
+    name = "" if name == "parse" else name
+    if request.errback is None and not request.cb_kwargs and request.meta.keys() <= _NOT_OWN:
+        return name
+    meta = {
+        key: value
+        for key, value in request.meta.items()
+        if key not in _NOT_OWN and not str(key).startswith(_PREFIXES)
+    }
+    if request.errback is None and not request.cb_kwargs and not meta:
+        return name
+    said = _name_of(request.errback), *(_in_order(each) for each in (request.cb_kwargs, meta))
+    return f"{name}#{blake2b(repr(said).encode(errors='replace'), digest_size=12).hexdigest()}"
+
+
+def _name_of(function: object) -> str:
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return "" if function is None else name
+
+
+def _in_order(values: Mapping[str, object]) -> list[str]:
+    return sorted(map(_said, values.items()))
+
+
+def _said(value: object) -> str:
+    """Return what a value is in words: an object that says only where it is in memory, pickled."""
+    said = repr(value)
+    if " at 0x" in said:
+        with suppress(Exception):  # pickle raises what the object raises
+            return pickle.dumps(value, protocol=4).hex()
+    return _ADDRESS.sub("", said)
+
+
+def note_purpose(request: Request) -> None:
+    """Keep what *request* is for, before downloader middlewares put more into its meta."""
+    _PURPOSES[request] = purpose_of(request)
+
+
+def noted_purpose(request: Request) -> str:
+    found = _PURPOSES.get(request)
+    return purpose_of(request) if found is None else found

@@ -1,0 +1,348 @@
+"""Whether two pages are the same but for what changes by itself.
+
+Pages are compared as a whole (`logs.whole`), in their order, with addresses as the cluster keys that
+they have at that time, and without their own URLs. A page may change by itself. What of it does, two
+fetches of this very page show: another page is the same if it differs from these no more than they
+differ from one another. A place is a node, not a path, and of a text that changes in some words it is
+these words.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from contextlib import suppress
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from scrapy_urlnorm.logs.whole import Node, Whole
+
+    KeyOf = Callable[[str], object]
+
+_OWN = "\x01"  # stands for the URL of the page in a text
+#: A path and query that are shorter may stand in a text by chance.
+_LEAST_OWN = 6
+#: How many nodes, or words, may come where others came and went: so many times as many, and some.
+_TIMES, _MORE = 2, 4
+#: Pairs that show that something changes at each fetch.
+_OFTEN = 2
+#: How many times each node of two pages may be looked at, to find where they differ.
+_LOOKS = 20
+
+
+class _Shown(NamedTuple):
+    """A node as it is compared."""
+
+    place: str
+    value: object
+
+    @property
+    def words(self) -> list[str]:
+        return self.value.split(" ") if isinstance(self.value, str) else []
+
+
+def _compared(page: Whole, urls: set[str], key_of: KeyOf) -> list[_Shown]:
+    """Return the nodes with cluster keys for addresses, and without the URLs of the pages."""
+    own, keys, found = _own(urls), dict[str, object](), []
+    says_own = own.search("\n".join(node.value for node in page.nodes)) is not None
+    for place, value, fragment in page.nodes:
+        if fragment is None:
+            found.append(_Shown(place, own.sub(_OWN, value) if says_own else value))
+            continue
+        if value not in keys:
+            keys[value] = _key(value, key_of)
+        found.append(_Shown(place, (keys[value], fragment)))
+    return found
+
+
+def _key(url: str, key_of: KeyOf) -> object:
+    if url.startswith(("http://", "https://")):
+        with suppress(ValueError):  # a bad host
+            return key_of(url) or url
+    return url
+
+
+def _own(urls: set[str]) -> re.Pattern[str]:
+    """Return a pattern of all ways in which a page may say its own URL."""
+    said = set()
+    for url in urls:
+        parts = urlsplit(url)
+        local = parts.path + (f"?{parts.query}" if parts.query else "")
+        said |= {url, url.partition("://")[2]}
+        said |= {each for each in (local, local[1:]) if len(each) >= _LEAST_OWN}
+    said |= {quote(each, safe=safe) for each in said for safe in ("", "/", "/?=&")}
+    said |= {each.replace("/", "\\/") for each in said}
+    ways = "|".join(map(re.escape, sorted(said, key=lambda each: (-len(each), each))))
+    return re.compile(f"(?<!\\w)(?:{ways})(?!\\w)")
+
+
+# --- what changes by itself -----------------------------------------------------------------------
+
+
+class _Hole:
+    """What of a node changes: some of its words, or all of it."""
+
+    def __init__(self) -> None:
+        self._places: set[int] | None = set()  # numbers of words; None: not word by word
+        self._first = self._last = sys.maxsize  # words at either end that always stay
+        self._longest = 0  # words between these
+
+    def see(self, one: _Shown, two: _Shown | None) -> None:
+        """Take note of two fetches; ``None`` where the node is not in one of them.
+
+        Words that stay are chance where half of the text, or more, changes.
+        """
+        words, others = one.words, two.words if two else []
+        first, last = _ends(words, others) if two and one.place == two.place else (0, 0)
+        most = max(len(words), len(others))
+        places = _other(words, others) if len(words) == len(others) else None
+        if 2 * (most - first - last if places is None else len(places)) >= most:
+            first = last = 0
+        self._first, self._last = min(self._first, first), min(self._last, last)
+        self._longest = max(self._longest, most - self._first - self._last)
+        if self._places is not None:
+            self._places = None if places is None else self._places | places
+
+    @property
+    def is_whole(self) -> bool:
+        return not self._first and not self._last
+
+    def allows(self, one: _Shown, two: _Shown) -> bool:
+        """Return whether two nodes that stand at one place differ no more than what was seen."""
+        if one == two or one.place != two.place:
+            return one == two
+        words, others = one.words, two.words
+        if not words or not others:
+            return self.is_whole
+        if self._places is not None and len(words) == len(others):
+            return self.is_whole or self._places >= _other(words, others)
+        first, last = _ends(words, others)
+        if first < self._first or last < self._last or not (self._places is None or self.is_whole):
+            return False
+        most = max(len(words), len(others)) - self._first - self._last
+        return most <= _TIMES * self._longest + _MORE
+
+
+def _other(words: list[str], others: list[str]) -> set[int]:
+    pairs = enumerate(zip(words, others, strict=True))
+    return {number for number, (one, two) in pairs if one != two}
+
+
+def _ends(one: list[str], two: list[str]) -> tuple[int, int]:
+    """Return how many words two lists begin and end with in common."""
+    least = min(len(one), len(two))
+    first = last = 0
+    while first < least and one[first] == two[first]:
+        first += 1
+    while last < least - first and one[-1 - last] == two[-1 - last]:
+        last += 1
+    return first, last
+
+
+class _Part(NamedTuple):
+    """A part in which two lists of nodes differ: one stands where the other does."""
+
+    one: list[_Shown]
+    two: list[_Shown]
+    start: int  #: where the first begins in its list
+    second: int  #: where the other does
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether the nodes stand at the same places, one by one."""
+        places = [node.place for node in self.one], [node.place for node in self.two]
+        return places[0] == places[1]
+
+    def without(self, allows: Callable[[int, int], bool]) -> tuple[range, range]:
+        """Return the numbers of the nodes, but for pairs at either end that are allowed to differ."""
+        i, j = range(len(self.one)), range(len(self.two))
+        while i and j and allows(i[0], j[0]):
+            i, j = i[1:], j[1:]
+        while i and j and allows(i[-1], j[-1]):
+            i, j = i[:-1], j[:-1]
+        return i, j
+
+
+class Movement:
+    """Where the pages of a family were seen to change at each fetch.
+
+    What changed between two fetches may have changed for good just then. So it takes several pairs
+    that show it, a third of those that have the place.
+    """
+
+    def __init__(self) -> None:
+        self._holes: defaultdict[str, _Hole] = defaultdict(_Hole)  # by the shape of a node
+        self._changed = Counter[str]()  # pairs in which it changed
+        self._pairs = Counter[str]()  # and that have it
+
+    def learn(self, first: Whole, second: Whole, key_of: KeyOf) -> None:
+        """Learn from two fetches of one page, one right after the other."""
+        one, two = (_compared(each, {first.url}, key_of) for each in (first, second))
+        changed = set()
+        for part in _changes(one, two):
+            here = first.shapes[part.start : part.start + len(part.one)]
+            there = second.shapes[part.second : part.second + len(part.two)]
+            seen = [
+                *zip(here, part.one, part.two if part.is_beside else repeat(None), strict=False),
+                *(() if part.is_beside else zip(there, part.two, repeat(None), strict=False)),
+            ]
+            for shape, node, other in seen:
+                if node != other:
+                    self._holes[shape].see(node, other)
+                    changed.add(shape)
+        self._changed.update(changed)
+        self._pairs.update({*first.shapes, *second.shapes})
+
+    def _hole(self, shape: str) -> _Hole | None:
+        changed = self._changed[shape]
+        is_often = changed >= _OFTEN and 3 * changed >= self._pairs[shape]
+        return self._holes[shape] if is_often else None
+
+    def explains(
+        self, one: Whole, two: Whole, key_of: KeyOf, of_time: Sequence[Collection[Node]] = ((), ())
+    ) -> bool:
+        """Return whether two pages differ only where pages of their family change at each fetch.
+
+        *of_time* are nodes that each of the two shared with the pages that arrived beside it.
+        """
+        urls, (here, there) = {one.url, two.url}, of_time
+
+        def may_change(shape: str, node: Node, of_time: Collection[Node]) -> bool:
+            hole = self._hole(shape)
+            return node in of_time or (hole is not None and hole.is_whole)
+
+        def is_explained(part: _Part) -> bool:
+            def allows(i: int, j: int) -> bool:
+                hole = self._hole(one.shapes[part.start + i])
+                return part.one[i] == part.two[j] or (
+                    hole is not None and hole.allows(part.one[i], part.two[j])
+                )
+
+            left, right = part.without(allows)
+            return all(
+                may_change(page.shapes[n], page.nodes[n], nodes)
+                for page, numbers, start, nodes in (
+                    (one, left, part.start, here),
+                    (two, right, part.second, there),
+                )
+                for n in (start + number for number in numbers)
+            )
+
+        parts = _changes(*(_compared(each, urls, key_of) for each in (one, two)))
+        return all(map(is_explained, parts))
+
+
+def is_same(page: Whole, fetches: Sequence[Whole], key_of: KeyOf) -> bool:
+    """Return whether *page* is what *fetches* of another URL showed, but for what changes in these.
+
+    It is compared with each of them, the last one first, which is the nearest in time.
+    """
+    if any(page.nodes == each.nodes for each in fetches):
+        return True
+    urls = {page.url, *(each.url for each in fetches)}
+    found = _compared(page, urls, key_of)
+    shown = [_compared(each, urls, key_of) for each in reversed(fetches)]
+    if found in shown or len(shown) == 1:
+        return found in shown
+    holes = (_Holes(each, [other for other in shown if other is not each]) for each in shown)
+    return any(each.explain(found) for each in holes)
+
+
+class _Holes:
+    """The nodes of a fetch in which other fetches of the same page differ from it."""
+
+    def __init__(self, base: list[_Shown], others: Iterable[list[_Shown]]) -> None:
+        self._base = base
+        self._holes: defaultdict[int, _Hole] = defaultdict(_Hole)
+        self._gaps: set[int] = set()  # nodes before which others come and go
+        self._places: set[str] = set()  # where nodes come and go
+        self._longest = 0  # nodes that come and go at once
+        for part in chain.from_iterable(_changes(base, other) for other in others):
+            if part.is_beside:
+                for n, (node, other) in enumerate(zip(part.one, part.two, strict=True), part.start):
+                    if node != other:
+                        self._holes[n].see(node, other)
+                continue
+            end = part.start + len(part.one)
+            self._gaps.update(range(part.start, end + 1))
+            self._longest = max(self._longest, len(part.one), len(part.two))
+            self._places.update(node.place for node in (*part.one, *part.two))
+            for n, node in enumerate(part.one, part.start):
+                self._holes[n].see(node, None)
+
+    def explain(self, found: list[_Shown]) -> bool:
+        """Return whether a page differs from the fetch only where the others do."""
+        return all(map(self._explains, _changes(self._base, found)))
+
+    def _explains(self, part: _Part) -> bool:
+        def allows(i: int, j: int) -> bool:
+            hole = self._holes.get(part.start + i)
+            return part.one[i] == part.two[j] or (
+                hole is not None and hole.allows(part.one[i], part.two[j])
+            )
+
+        here, there = part.without(allows)
+        if not here and not there:
+            return True
+        gone = range(part.start + here.start, part.start + here.stop)
+        return (
+            self._gaps.issuperset((gone.start, gone.stop))
+            and all(n in self._holes and self._holes[n].is_whole for n in gone)
+            and len(there) <= _TIMES * self._longest + _MORE
+            and self._places.issuperset(part.two[j].place for j in there)
+        )
+
+
+def _changes(one: list[_Shown], two: list[_Shown]) -> Iterator[_Part]:
+    """Yield the parts in which two lists differ.
+
+    They lie between nodes that both lists have once, in one order (a patience diff). Each node is
+    looked at a few times, however often it is repeated: what is left then is one part.
+    """
+    todo = [(0, len(one), 0, len(two))]
+    looks = _LOOKS * (len(one) + len(two))
+    while todo:
+        i1, i2, j1, j2 = todo.pop()
+        while i1 < i2 and j1 < j2 and one[i1] == two[j1]:
+            i1, j1 = i1 + 1, j1 + 1
+        while i1 < i2 and j1 < j2 and one[i2 - 1] == two[j2 - 1]:
+            i2, j2 = i2 - 1, j2 - 1
+        if i1 == i2 and j1 == j2:
+            continue
+        looks -= i2 - i1 + j2 - j1
+        anchors = _anchors(one, two, range(i1, i2), range(j1, j2)) if looks > 0 else []
+        if anchors:
+            starts = [(i1, j1), *((i + 1, j + 1) for i, j in anchors)]
+            pairs = zip(starts, [*anchors, (i2, j2)], strict=True)
+            todo += reversed([(i, k, j, m) for (i, j), (k, m) in pairs])
+        else:
+            yield _Part(one[i1:i2], two[j1:j2], i1, j1)
+
+
+def _anchors(
+    one: list[_Shown], two: list[_Shown], first: range, second: range
+) -> list[tuple[int, int]]:
+    """Return the longest rising run of nodes that stand once in both parts."""
+    often, others = Counter(one[n] for n in first), Counter(two[n] for n in second)
+    at = {two[j]: j for j in second if others[two[j]] == 1}
+    ends: list[int] = []  # the lowest j with which a run of each length ends
+    last: list[int] = []  # its i
+    before: dict[int, tuple[int, int] | None] = {}
+    for i in first:
+        j = at.get(one[i]) if often[one[i]] == 1 else None
+        if j is None:
+            continue
+        length = bisect_left(ends, j)
+        ends[length : length + 1], last[length : length + 1] = [j], [i]
+        before[i] = (last[length - 1], ends[length - 1]) if length else None
+    run, pair = [], (last[-1], ends[-1]) if ends else None
+    while pair is not None:
+        run.append(pair)
+        pair = before[pair[0]]
+    return run[::-1]

@@ -1,0 +1,412 @@
+"""Sites of lookalikes: URLs look like duplicates, and their pages differ where nobody looks.
+
+Each is a function of a URL. All have items under several URLs: ``ref`` never says anything, and a
+view says something on some items only. Which these are is said by the variant of a site:
+
+- spread: one item in three. late: one in three, whose views are the last links of the site.
+- moving: one in three, and each page has a counter and an advertisement, new at each fetch.
+- kind: one in three, all that are in a folder of their own. rare: one in sixty. all: every item.
+
+``PYTHONPATH=.:tests python tests/lookalike_sites.py [NAME ...]`` crawls them in virtual time, and prints what is lost.
+"""
+
+from __future__ import annotations
+
+import html
+import random
+import sys
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import parse_qsl
+
+from moving_sites import HOME, HOST, words
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse
+from scrapy.utils.request import RequestFingerprinter
+from simulation.crawl import Crawl
+from simulation.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Link(NamedTuple):
+    """What a spider makes of a link."""
+
+    url: str
+    callback: str = "parse"
+    cb_kwargs: dict[str, str] = {}  # noqa: RUF012 - a default that nobody changes
+    meta: dict[str, str] = {}  # noqa: RUF012
+
+
+class Shown(NamedTuple):
+    """What a site answers; *content* names what a spider has to see, "" for no page."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    content: str
+    links: list[Link]
+    delay: float = 0.0
+
+
+class Site:
+    """Items. `value` says what a view makes of one, `shows` where a page has that."""
+
+    items = 60
+    refs: ClassVar[tuple[str, ...]] = ("ref=1", "ref=2")
+    views: ClassVar[tuple[str, ...]] = ("view=2", "view=3")
+    early: ClassVar[tuple[str, ...]] = ("", *refs)  #: what of an exception is not late
+    variants: ClassVar[tuple[str, ...]] = ("spread", "late", "moving", "kind")
+    depth_limit = 0
+    place = ""  #: a form of what `shows` returns
+    latency = 0.1
+    start = HOME
+    refused = flaky = frozenset()
+
+    def __init__(self, variant: str = "spread") -> None:
+        self.variant = variant
+        self.draw, self.fetch = random.Random(variant), 0
+        self.good: dict[str, str] = {}  # tokens of links
+
+    def is_other(self, n: int) -> bool:
+        """Whether an item is an exception."""
+        return n % 60 == 31 if self.variant == "rare" else n % 3 == 1
+
+    def value(self, n: int, query: dict[str, str]) -> str:
+        return query.get("view", "") if self.is_other(n) else ""
+
+    def shows(self, n: int, value: str) -> str:
+        return self.place.format(words((n, value), 1))
+
+    def link(self, n: int, url: str, view: str) -> Link:
+        return Link(url)
+
+    def links_of(self, n: int, value: str) -> list[Link]:
+        return []
+
+    def page(self, where: str, n: str, query: dict[str, str]) -> tuple[str, str, list[Link]]:
+        """Return name, body and links of a page; no name if there is none."""
+        number, value = int(n), self.value(int(n), query)
+        body = f"<h1>{words(n, 3)}</h1><p>{words(n, 40)}</p>{self.shows(number, value)}"
+        return f"item {n} {value}".strip(), body, self.links_of(number, value)
+
+    def links(self) -> Iterator[tuple[bool, Link]]:
+        """Yield the links of the first page, and whether each is late."""
+        for n in range(self.items * (4 if self.variant == "rare" else 1)):
+            is_other = self.is_other(n)
+            base = f"{HOST}/{'wall' if is_other and self.variant == 'kind' else 'item'}/{n}"
+            for view in ("", *self.refs, *self.views):
+                is_late = is_other and self.variant == "late" and view not in self.early
+                yield is_late, self.link(n, f"{base}?{view}" if view else base, view)
+
+    def home(self) -> list[Link]:
+        links = list(self.links())
+        random.Random(7).shuffle(links)
+        return [link for _, link in sorted(links, key=lambda each: each[0])]
+
+    def __call__(self, url: str) -> Shown:
+        self.fetch += 1
+        path, _, query = url.removeprefix(HOST).partition("?")
+        where, _, n = path[1:].rpartition("/")
+        if path == "/":
+            name, body, links = "home", "<h1>home</h1>", self.home()
+        elif where == "photo":
+            name, body, links = f"photo {n}", f"<h1>A photo</h1><p>{words(n, 30)}</p>", []
+        else:
+            name, body, links = self.page(where, n, dict(parse_qsl(query)))
+        if not name:
+            return Shown(404, {}, b"<html><body>there is no such page</body></html>", "", [])
+        if self.variant == "moving":
+            ad = words(self.draw.random(), 6)
+            body += f'<div class="ad">{ad}</div><p>Visitor number {1000 + self.fetch}</p>'
+        body += "".join(f'<a href="{html.escape(link.url)}">.</a>' for link in links)
+        text = f"<html><head><title>site</title></head><body>{body}</body></html>"
+        return Shown(200, {"Content-Type": "text/html"}, text.encode(), name, links)
+
+    def contents(self) -> set[tuple]:
+        return stock(type(self)(self.variant))[0]
+
+
+class LinkTargets(Site):
+    """A gallery: its views have the same text, and lead to other photos."""
+
+    variants = (*Site.variants, "rare")
+
+    def links_of(self, n, value):
+        return [Link(f"{HOST}/photo/{words((n, value, at), 1)}{n}") for at in range(3)]
+
+
+#: Where no text is shown, and views differ, by the names of the sites.
+PLACES = {
+    "DataOriginal": '<img src="/blank.gif" data-original="/photos/{}.jpg">',
+    "Srcset": '<img src="/blank.gif" srcset="/photos/{}.jpg 2x">',
+    "State": '<script>window.__INITIAL_STATE__={{"name": "{}"}};</script>',
+    "DataAttribute": '<ul><li data-sku="{}">in stock</li></ul>',
+    "Itemprop": '<div><meta itemprop="sku" content="{}"><b>in stock</b></div>',
+    "Svg": "<svg><text>{}</text></svg>",
+    "Math": "<math><mi>{}</mi></math>",
+    "Template": "<template><p>{}</p></template>",
+    "Noscript": "<noscript><p>{}</p></noscript>",
+    "HiddenAttribute": "<div hidden><p>{}</p></div>",
+    "DisplayNone": '<div style="display:none"><p>{}</p></div>',
+    "Background": '<div style="background-image:url(/photos/{}.jpg)">photo</div>',
+    "Comment": "<!-- {} -->",
+}
+
+
+class TrafficLights(Site):
+    """Whether a branch has a book is said by the colour of a picture alone."""
+
+    views = ("branch=1", "branch=2")
+
+    def value(self, n, query):
+        branch = int(query.get("branch", 0)) if self.is_other(n) else 0
+        return ("red", "yellow", "green")[(n // 3 + branch) % 3]
+
+    def shows(self, n, value):
+        return f'<p>Available: <img src="/icons/{value}.png"></p>'
+
+
+class Order(Site):
+    """The way back has the words of the way there, in another order."""
+
+    variants = (*Site.variants, "rare")
+
+    def shows(self, n, value):
+        ways = words((n, "way"), 2).title().split()
+        return self.place.format(*(reversed(ways) if value else ways))
+
+
+ORDERS = {
+    "WordOrder": "<p>From {} To {}</p>",
+    "RowOrder": "<table><tr><td>{}</td></tr><tr><td>{}</td></tr></table>",
+    "CellOrder": "<table><tr><td>{}</td><td>{}</td></tr></table>",
+    "ItemOrder": "<ol><li>{}</li><li>{}</li></ol>",
+}
+
+
+class PricesRise(Site):
+    """Sizes differ in their prices, all of which rise once, in mid-crawl."""
+
+    refs = ("ref=1", "ref=2", "ref=3")
+    views = ("size=S", "size=M", "size=L")
+    variants = ("spread", "late", "moving", "all")
+
+    def is_other(self, n):
+        return self.variant == "all" or super().is_other(n)
+
+    def value(self, n, query):
+        return query.get("size", "S") if self.is_other(n) else "S"
+
+    def shows(self, n, value):
+        cents = 1000 + 97 * n + 250 * "SML".index(value)
+        if self.fetch > (70 if self.variant == "all" else 80):
+            cents += cents // 32
+        return f'<p class="price">Price: {cents // 100}.{cents % 100:02} EUR</p>'
+
+
+class ListInTheBox(Site):
+    """News have a box of random titles; where it stands, statutes have their own paragraphs."""
+
+    items = 90
+    variants = ("late",)
+    early = ()
+
+    def is_other(self, n):
+        return n >= self.items - 40
+
+    def shows(self, n, value):
+        draw = random.Random(f"{n} {value}") if self.is_other(n) else self.draw
+        lines = "".join(f"<li>{words(draw.randrange(500), 4)}</li>" for _ in range(4))
+        return f'<div class="box"><ul class="list">{lines}</ul></div>'
+
+
+class Tabs(Site):
+    """Reviews have the page of their item; a spider is *asked* to read them in another way."""
+
+    views = ("tab=reviews",)
+    variants = ("spread", "late", "kind")
+    asked: ClassVar[dict[str, Any]] = {}
+
+    def link(self, n, url, view):
+        return Link(url, **self.asked) if view in self.views and self.is_other(n) else Link(url)
+
+
+TABS = {
+    "Tabs": {"callback": "parse_reviews"},
+    "TabsByArguments": {"cb_kwargs": {"what": "reviews"}},
+    "TabsByMeta": {"meta": {"what": "reviews"}},
+}
+
+
+class Rim(Site):
+    """Of lists at depth 2 one in ten is new; what it links to is linked one deeper too."""
+
+    items = 30
+    depth_limit = 4
+    latency = 0.0
+    variants = ("spread", "moving")
+
+    def home(self):
+        return [Link(f"{HOST}/section/{n}") for n in range(10)] + super().home()
+
+    def page(self, where, n, query):
+        if where == "item":
+            return super().page(where, n, {})
+        name = f"{where} {n}"
+        if where == "section":
+            links = [f"list/{n}?sort={at}" for at in range(10)] + [f"index/{n}"]
+        elif where == "list" and query["sort"] == "9":
+            name, links = f"{name} another", [f"group/{n}-1", f"group/{n}-2"]
+        else:
+            more = {"index": [f"further/{n}"], "further": [f"group/{n}-1", f"group/{n}-2"]}
+            links = more.get(where, [f"rim/{n}"] if where == "group" else [])
+        body = f"<h1>{name}</h1><p>{words(name, 30)}</p>"
+        return name, body, [Link(f"{HOST}/{each}") for each in links]
+
+
+class ShortLinks(Site):
+    """An item has short links beside its own; its view to print is another page on one in three."""
+
+    refs = ("a=1", "s1", "s2", "s3")
+    early = ("", *refs)
+    views = ("print=1",)
+
+    def links(self):
+        """Yield the links, those to print last."""
+        for is_late, link in super().links():
+            yield ("print" in link.url, is_late), link
+
+    def link(self, n, url, view):
+        is_short = view.startswith("s")
+        return Link(f"{HOST}/s/{n + 1000 * int(view[1:])}") if is_short else Link(url)
+
+    def value(self, n, query):
+        return "in full" if "print" in query and self.is_other(n) else ""
+
+    def shows(self, n, value):
+        return f"<p>{words((n, value), 20)}</p>"
+
+    def page(self, where, n, query):
+        return super().page(where, str(int(n) % 1000), query)
+
+
+class Tokens(Site):
+    """The links of a list are good until it is shown again."""
+
+    views = ()
+    variants = ("spread", "moving")
+
+    def home(self):
+        links, lists = super().home(), [Link(f"{HOST}/list/{n}") for n in range(10, 26)]
+        return links[:40] + lists[:8] + links[40:70] + lists[8:] + links[70:]
+
+    def page(self, where, n, query):
+        if where == "get":
+            is_good = self.good.get(n) == query["token"]
+            return f"file {n}" if is_good else "", f"<h1>File</h1><p>{words(n, 30)}</p>", []
+        if where == "list":
+            self.good |= {f"{n}-{at}": f"{self.draw.getrandbits(64):016x}" for at in range(10)}
+            urls = [f"{HOST}/get/{k}?token={v}" for k, v in self.good.items() if k[:2] == n]
+            return f"list {n}", f"<h1>Files {n}</h1><p>{words(n, 30)}</p>", list(map(Link, urls))
+        return super().page(where, n, query)
+
+
+SITES = [LinkTargets, TrafficLights, PricesRise, ListInTheBox, Rim, ShortLinks, Tokens]
+_TABLES = (Site, "place", PLACES), (Order, "place", ORDERS), (Tabs, "asked", TABS)
+for _base, _name, _values in _TABLES:
+    SITES += [type(each, (_base,), {_name: value}) for each, value in _values.items()]
+#: All of them, by a name to ask for.
+CASES = {f"{kind.__name__}-{each}": (kind, each) for kind in SITES for each in kind.variants}
+
+
+# --- crawls -------------------------------------------------------------------------------------
+
+
+class Reader(Spider):
+    """Has the callbacks that links ask for."""
+
+    def parse(self, response, **arguments): ...
+
+    def parse_reviews(self, response, **arguments): ...
+
+
+def found_by(request: Request, content: str) -> tuple:
+    """Return a content, and how the spider was asked to read it."""
+    callback = request.callback.__name__ if request.callback else "parse"
+    return callback, (*sorted(request.cb_kwargs.items()),), request.meta.get("what", ""), content
+
+
+def requests(site: Site, links: list[Link], request: Request, spider: Spider) -> list[Request]:
+    """Return what a spider asks for after *request*, as far as its DEPTH_LIMIT allows."""
+    depth, found = request.meta.get("depth", 0) + 1, []
+    for url, callback, cb_kwargs, meta in links if depth <= (site.depth_limit or depth) else ():
+        asked = None if callback == "parse" else getattr(spider, callback)
+        meta = {**meta, "depth": depth}
+        found.append(Request(url, asked, cb_kwargs=dict(cb_kwargs), meta=meta))
+    return found
+
+
+def stock(site: Site) -> tuple[set[tuple], int]:
+    """Walk a site as stock Scrapy does: return what it finds, and how many requests it sends."""
+    key, spider = RequestFingerprinter().fingerprint, Reader("stock")
+    todo, found, sent = deque([Request(site.start)]), set(), 0
+    seen = {key(todo[0])}
+    while todo:
+        request = todo.popleft()
+        shown, sent = site(request.url), sent + 1
+        if shown.content:
+            found.add(found_by(request, shown.content))
+        for new in requests(site, shown.links, request, spider):
+            if key(new) not in seen:
+                seen.add(key(new))
+                todo.append(new)
+    return found, sent
+
+
+class Visit(Crawl):
+    """A crawl with the add-on of a site that is a function of a URL."""
+
+    spider = Reader
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(Plan(1, latency=site.latency))
+        self.site, self.settings = site, {"DEPTH_LIMIT": site.depth_limit}
+
+    def answer(self, url):
+        return Shown(*self.site(url.partition("#")[0]))
+
+    def response(self, request, answer):
+        status, headers, body, *_ = answer
+        return HtmlResponse(request.url, status, headers, body, request=request)
+
+    def parse(self, request, answer):
+        if answer.content:
+            self.found.add(found_by(request, answer.content))
+        return requests(self.site, answer.links, request, self.run.crawler.spider)
+
+    def figure(self, name: str) -> int:
+        return self.stats.get(f"urlnorm/{name}", 0)
+
+
+def main(names: list[str]) -> None:
+    """Print a line a site; wrong_at_most is how many the summary says may be lost."""
+    counted = ("saved", "learned/rules", "learned/audits", "learned/second_fetches")
+    counted += ("learned/wrong_at_most", "learned/errors")
+    heads = ["contents", "found", "lost", "stock", "add-on", *counted, "seconds"]
+    heads = [head.removeprefix("learned/") for head in heads]
+    print(f"{'site':24}", *heads)
+    for case, (kind, variant) in CASES.items():
+        if not names or {case, kind.__name__} & {*names}:
+            begun, visit = perf_counter(), Visit(kind(variant)).crawl()
+            (found, sent), figures = stock(kind(variant)), map(visit.figure, counted)
+            row = [len({each[-1] for each in found}), len(found), len(visit.lost), sent]
+            row += [len(visit.sent), *figures, round(perf_counter() - begun, 1)]
+            said = (f"{number:{len(head)}}" for head, number in zip(heads, row, strict=True))
+            print(f"{case:24}", *said, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

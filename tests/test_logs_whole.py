@@ -1,0 +1,168 @@
+"""Pages as a whole: what is compared, and what changes by itself."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy.http import HtmlResponse
+
+from scrapy_urlnorm.logs.comparison import Movement, is_same
+from scrapy_urlnorm.logs.whole import whole_of
+
+ONE, TWO = "http://shop.test/list?sort=up", "http://shop.test/list?sort=down"
+
+
+def page(body, url=ONE):
+    return whole_of(HtmlResponse(url, body=f"<html><body>{body}</body></html>".encode()))
+
+
+def key_of(url):
+    """The rules in force drop ``sort``, and all other URLs are what they are."""
+    return url.partition("?sort=")[0]
+
+
+def same(body, *fetches):
+    return is_same(page(body, TWO), [page(each) for each in fetches], key_of)
+
+
+# What two pages show, and whether they are the same.
+CASES = {
+    "text": ("<p>a b", "<p>a b", True),
+    "blanks": ("<p>a  b\n", "<p> a b", True),
+    "another text": ("<p>a b", "<p>a c", False),
+    "words in another order": (
+        "<p>from <b>a</b> to <b>b</b>",
+        "<p>from <b>b</b> to <b>a</b>",
+        False,
+    ),
+    "cells in another order": ("<table><td>a<td>b", "<table><td>b<td>a", False),
+    "a link": ('<a href="/a">go</a>', '<a href="/b">go</a>', False),
+    "a link under one cluster key": ('<a href="?sort=a">go</a>', '<a href="?sort=b">go</a>', True),
+    "a place on a page": ('<a href="/a#x">go</a>', '<a href="/a#y">go</a>', False),
+    "a picture": ('<img src="/red.png">', '<img src="/green.png">', False),
+    "a lazy picture": ('<img data-original="/a.png">', '<img data-original="/b.png">', False),
+    "a set of pictures": ('<img srcset="/a.png 1x">', '<img srcset="/b.png 1x">', False),
+    "a background": (
+        '<i style="color:red;background:url(/a.png)"></i>',
+        "<i style=\"background:url('/b.png')\"></i>",
+        False,
+    ),
+    "layout": ('<p class="a" id="b" style="color:red">t', '<p class="c" id="d">t', True),
+    "data of a script": ("<script>state={a:1}</script>", "<script>state={a:2}</script>", False),
+    "an attribute of data": ('<p data-price="12">t', '<p data-price="13">t', False),
+    "what a click does": ('<p onclick="go(1)">t', '<p onclick="go(2)">t', False),
+    "content of meta": (
+        '<meta itemprop="x" content="1">',
+        '<meta itemprop="x" content="2">',
+        False,
+    ),
+    "hidden text": ("<p hidden>a", "<p hidden>b", False),
+    "text not displayed": ('<p style="display:none">a', '<p style="display:none">b', False),
+    "a template": ("<template><p>a</template>", "<template><p>b</template>", False),
+    "noscript": ("<noscript>a</noscript>", "<noscript>b</noscript>", False),
+    "a drawing": ("<svg><text>a</text></svg>", "<svg><text>b</text></svg>", False),
+    "a comment": ("<p>t<!-- a -->", "<p>t<!-- b -->", False),
+    "text after a comment": ("<p><!-- a -->t", "<p><!-- a -->u", False),
+    "the value of a field": ('<input name="a" value="1">', '<input name="a" value="2">', False),
+    "its own URL": (f"<p>see {ONE}", f"<p>see {TWO}", True),
+    "its own path": ("<p>see /list?sort=up now", "<p>see /list?sort=down now", True),
+    "its own URL in a script": (
+        '<script>{"u":"http:\\/\\/shop.test\\/list?sort=up"}</script>',
+        '<script>{"u":"http:\\/\\/shop.test\\/list?sort=down"}</script>',
+        True,
+    ),
+    "where to come back to": (
+        '<input value="%2Flist%3Fsort%3Dup">',
+        '<input value="%2Flist%3Fsort%3Ddown">',
+        True,
+    ),
+    "what it declares as its URL": (
+        '<link rel="canonical" href="/a"><meta property="og:url" content="/a">',
+        '<link rel="canonical" href="/b"><meta property="og:url" content="/b">',
+        True,
+    ),
+    "a link that is no URL": ('<a href="//[/x">go</a>', '<a href="//[/x">go</a>', True),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_two_pages_have_to_have_in_common(name):
+    one, two, said = CASES[name]
+    assert is_same(page(two, TWO), [page(one)], key_of) is said
+
+
+@pytest.mark.parametrize(
+    ("base", "said"), [("", False), ('<base href="/x/">', True)], ids=["relative", "a base"]
+)
+def test_relative_links_depend_on_the_url(base, said):
+    """At ``/a/``, ``part`` is another page than at ``/a`` (RFC 3986, section 5.2)."""
+    one, two = (
+        page(f'{base}<a href="part">go</a>', f"http://shop.test{path}") for path in ("/a", "/a/")
+    )
+    assert is_same(two, [one], lambda url: url) is said
+
+
+SHOP = "<h1>Lamp</h1><p>{} visitors</p><ul>{}</ul><p>Price: {} EUR</p>"
+
+
+# Two fetches of one page, another page, and whether it is the same but for what changes there.
+MOVING = {
+    "a number": ((1, "<li>a"), (2, "<li>a"), (7, "<li>a"), True),
+    "a list drawn anew": ((1, "<li>a<li>b"), (2, "<li>c<li>d"), (3, "<li>e<li>f"), True),
+    "of another length": ((1, "<li>a<li>b"), (2, "<li>c<li>d<li>e"), (3, "<li>f"), True),
+    "that is empty once": ((1, ""), (2, "<li>a"), (3, "<li>b"), True),
+    "a list that holds still": ((1, "<li>a"), (2, "<li>a"), (3, "<li>b"), False),
+    "a list that grows without end": ((1, "<li>a"), (2, "<li>b"), (3, "<li>x" * 40), False),
+    "another element": ((1, "<li>a"), (2, "<li>b"), (3, "<li><b>c</b>"), False),
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_what_changes_between_two_fetches_may_differ(name):
+    *fetches, found, said = MOVING[name]
+    shown = [SHOP.format(*each, 12) for each in fetches]
+    assert same(SHOP.format(*found, 12), *shown) is said
+    assert not same(SHOP.format(*found, 13), *shown)  # the price holds still
+
+
+def test_of_a_text_that_changes_in_a_word_the_others_count():
+    text = "<p>Seen {} times, price {} EUR, sold by {}"
+    shown = [text.format(number, 12, "Ann") for number in (1, 2)]
+    assert same(text.format(3, 12, "Ann"), *shown)
+    assert not same(text.format(3, 13, "Ann"), *shown)
+    assert not same(text.format(3, 12, "Bob"), *shown)
+
+
+def test_one_fetch_shows_nothing_that_changes():
+    assert not same("<p>2 visitors", "<p>1 visitors")
+
+
+def test_pages_of_a_family_change_where_others_of_it_do():
+    """Unless something else stands there, or the place is another one."""
+    body = '<h1>{}</h1><div class="ad">{}</div><div class="text">{}</div>'
+    movement = Movement()
+
+    def explains(one, two):
+        return movement.explains(page(body.format(*one)), page(body.format(*two), TWO), key_of)
+
+    for _ in range(2):  # once may be an event
+        assert not explains(("b", "v", "u"), ("b", "w", "u"))
+        movement.learn(page(body.format("a", "x", "t")), page(body.format("a", "y", "t")), key_of)
+    assert explains(("b", "v", "u"), ("b", "w", "u"))
+    assert not explains(("b", "v", "u"), ("b", "w", "v"))
+    assert not explains(("b", "v", "u"), ("c", "w", "u"))
+
+
+def test_what_the_pages_beside_show_may_differ():
+    one, two = page("<p>news of May</p><p>text"), page("<p>news of June</p><p>text", TWO)
+    movement, of_time = Movement(), [{each.nodes[0]} for each in (one, two)]
+    assert not movement.explains(one, two, key_of)
+    assert movement.explains(one, two, key_of, of_time)
+    assert not movement.explains(one, page("<p>news of June</p><p>other", TWO), key_of, of_time)
+
+
+def test_rows_that_repeat_are_compared_in_their_order():
+    rows = [f"<tr><td>{n % 3}" for n in range(3_000)]
+    table = "<table>{}<p>{}"
+    assert same(table.format("".join(rows), 3), *(table.format("".join(rows), n) for n in (1, 2)))
+    rows[1_500] = "<tr><td>3"
+    assert not same(table.format("".join(rows), 3), *(table.format("", n) for n in (1, 2)))

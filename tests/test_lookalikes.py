@@ -1,0 +1,37 @@
+"""Crawls of sites of lookalikes: no content is lost, and true duplicates are saved all the same."""
+
+from __future__ import annotations
+
+import pytest
+from lookalike_sites import CASES, Visit, stock
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_lookalike_is_lost(case):
+    """What stock Scrapy finds is found, under the callback and the arguments that were asked for.
+
+    Where exceptions are rare, as many may be missing as the summary says.
+    """
+    kind, variant = CASES[case]
+    visit = Visit(kind(variant)).crawl()
+    assert not visit.figure("learned/errors")
+    assert visit.figure("learned/rules") > 0, "it has duplicates, and nothing was learned"
+    if variant in ("kind", "rare"):  # else one page in three is another one, which costs audits
+        assert visit.figure("saved") > 0, "it has duplicates, and none was saved"
+    most = visit.figure("learned/wrong_at_most") if variant == "rare" else 0
+    assert len(visit.lost) <= most, sorted(visit.lost)[:5]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_site_has_duplicates_and_exceptions(case):
+    """And it answers alike when it is asked alike."""
+    kind, variant = CASES[case]
+    found, sent = stock(kind(variant))
+    assert stock(kind(variant)) == (found, sent)
+    items = kind.items * (4 if variant == "rare" else 1)
+    assert items + 1 < len(found) < sent
+
+
+def test_a_crawl_is_the_same_when_it_is_repeated():
+    first, second = (Visit(CASES["Tokens-moving"][0]("moving")).crawl() for _ in range(2))
+    assert (first.digest, first.lost) == (second.digest, second.lost)
