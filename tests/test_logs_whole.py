@@ -152,6 +152,19 @@ def test_pages_of_a_family_change_where_others_of_it_do():
     assert not explains(("b", "v", "u"), ("c", "w", "u"))
 
 
+def test_what_changes_on_nearly_all_pages_of_a_site_changes_on_those_of_a_family():
+    """Unless pairs of the family show that it holds still there."""
+    one, two = page('<p class="ad">x</p>'), page('<p class="ad">y</p>')
+    site = Movement()
+    new, still = Movement(site), Movement(site)
+    still.learn(one, one, key_of)
+    for _ in range(4):
+        assert not new.explains(one, two, key_of)
+        site.learn(one, two, key_of)
+    assert new.explains(one, two, key_of)
+    assert not still.explains(one, two, key_of)
+
+
 def test_what_the_pages_beside_show_may_differ():
     one, two = page("<p>news of May</p><p>text"), page("<p>news of June</p><p>text", TWO)
     movement, of_time = Movement(), [{each.nodes[0]} for each in (one, two)]

@@ -173,10 +173,12 @@ class Movement:
     """Where the pages of a family were seen to change at each fetch.
 
     What changed between two fetches may have changed for good just then. So it takes several pairs
-    that show it, a third of those that have the place.
+    that show it, a third of those that have the place. What is true of nearly all pages of the
+    *site* is true of the family.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, site: Movement | None = None) -> None:
+        self._site = site
         self._holes: defaultdict[str, _Hole] = defaultdict(_Hole)  # by the shape of a node
         self._changed = Counter[str]()  # pairs in which it changed
         self._pairs = Counter[str]()  # and that have it
@@ -200,9 +202,19 @@ class Movement:
         self._pairs.update({*first.shapes, *second.shapes})
 
     def _hole(self, shape: str) -> _Hole | None:
-        changed = self._changed[shape]
-        is_often = changed >= _OFTEN and 3 * changed >= self._pairs[shape]
-        return self._holes[shape] if is_often else None
+        changed, pairs = self._changed[shape], self._pairs[shape]
+        if changed >= _OFTEN and 3 * changed >= pairs:
+            return self._holes[shape]
+        site = self._site
+        if site is not None and 3 * changed >= pairs and site.is_everywhere(shape):
+            return site._holes[shape]
+        return None
+
+    def is_everywhere(self, shape: str) -> bool:
+        return (
+            self._changed[shape] >= 2 * _OFTEN
+            and 5 * self._changed[shape] >= 4 * self._pairs[shape]
+        )
 
     def explains(
         self, one: Whole, two: Whole, key_of: KeyOf, of_time: Sequence[Collection[Node]] = ((), ())

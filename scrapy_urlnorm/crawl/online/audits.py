@@ -63,6 +63,8 @@ _MAX_VOTES = 500
 _KINDS, _AGREED, _ASKED, _PLACES = "kinds", "agreed contents", "asked contents", "neighbourhoods"
 #: Families of URLs of which a page was compared as a whole, and agreed.
 _PROVED = "proved families"
+#: A rule that was proved on so many families is proved on the others as well.
+_TRUSTED = 3
 
 
 class Audit(NamedTuple):
@@ -114,7 +116,8 @@ class _Record:
         return self.add(_KINDS, where.kind(self.about, self._tells), MAX_KINDS)
 
     def is_proved(self, family: str) -> bool:
-        return _number(family) in self._seen[_PROVED]
+        proved = self._seen[_PROVED]
+        return len(proved) >= _TRUSTED or _number(family) in proved
 
     def _tells(self, slot: str, word: int) -> bool:
         return word in self._seen[slot] or self.add(slot, word, MAX_WORDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,7 +88,7 @@ class WholePages:
     def __post_init__(self) -> None:
         self.database.ensure(_TABLES)
         self._added = 0
-        self._movements: defaultdict[str, Movement] = defaultdict(Movement)
+        self._movements: dict[str, Movement] = {}  # of families, and of sites
         self._nodes = BoundedCache(self._nodes_of, most=_MAX_READ, longest=0, length=lambda _: 0)
 
     def add(self, fingerprint: bytes, response: Response) -> None:
@@ -128,11 +128,21 @@ class WholePages:
 
     def learn(self, first: Shown, second: Shown) -> None:
         """Learn what changes on pages of a family from two fetches, one right after the other."""
-        family = family_of(first.url)
-        if family not in self._movements and len(self._movements) >= _MAX_FAMILIES:
-            return
         if first.is_page and second.is_page and first.whole and second.whole:
-            self._movements[family].learn(first.whole, second.whole, self.keys.cluster_of)
+            for movement in (self._movement(first.url), self._movement_of_site(first.url)):
+                movement.learn(first.whole, second.whole, self.keys.cluster_of)
+
+    def _movement_of_site(self, url: str) -> Movement:
+        return self._movements.setdefault(site_of(url), Movement())
+
+    def _movement(self, url: str) -> Movement:
+        if len(self._movements) >= _MAX_FAMILIES:
+            self._movements.clear()  # it costs some second fetches
+        known = self._movements.get(family_of(url))
+        if known is None:
+            known = Movement(self._movement_of_site(url))
+            self._movements[family_of(url)] = known
+        return known
 
     def explains(self, one: Shown, two: Shown) -> bool:
         """Return whether two pages differ no more than pages of their families at each fetch."""
@@ -145,10 +155,10 @@ class WholePages:
     def _explains(self, one: Shown, two: Shown, of_time: Sequence[Collection[Node]]) -> bool:
         if one.whole is None or two.whole is None:
             return False
-        families, key_of = {family_of(one.url), family_of(two.url)}, self.keys.cluster_of
+        urls = [one.url] if family_of(one.url) == family_of(two.url) else [one.url, two.url]
         return any(
-            self._movements[family].explains(one.whole, two.whole, key_of, of_time)
-            for family in sorted(families & self._movements.keys())
+            self._movement(url).explains(one.whole, two.whole, self.keys.cluster_of, of_time)
+            for url in urls
         )
 
     def _beside(self, url: str) -> set[Node]:
