@@ -49,8 +49,8 @@ _ONE_IN = 50
 _ACT = re.compile(
     r"(?:^|[^a-z])(?:log-?_?(?:out|off)|sign-?_?(?:out|off)|exit|delete|remove|destroy|erase|trash"
     r"|vote|rate|like|dislike|follow|unfollow|(?:un)?subscribe|add|buy|order(?!=)|checkout|basket"
-    r"|cart|mark|read=|confirm|accept|approve|reject|report|send|submit|post=|edit|update|save|create"
-    r"|reset|cancel|ban|lock|move|merge|upload|watch|unwatch|favou?rite|download)(?:[^a-z]|$)",
+    r"|cart|mark|read=|confirm|accept|approve|reject|report|send|submit|post=(?!\d)|edit|update"
+    r"|save|create|reset|cancel|ban|lock|move|merge|upload|watch|unwatch|favou?rite|download)(?:[^a-z]|$)",
     re.IGNORECASE,
 )
 #: A parameter that makes a link good for a while only.
