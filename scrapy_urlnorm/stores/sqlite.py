@@ -32,7 +32,7 @@ DATABASE_NAME = "urlnorm.sqlite"  #: in JOBDIR
 #: Files of versions that had several. A folder that has one of them is refused.
 _OLDER_NAMES = ("urlnorm.pending", "urlnorm.lmdb", "urlnorm.seen")
 _MAGIC = b"SQLite format 3\0"
-_APPLICATION, _VERSION = 0x75726C6E, 12  # "urln": other programs can tell the file from others
+_APPLICATION, _VERSION = 0x75726C6E, 13  # "urln": other programs can tell the file from others
 _SETTINGS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000;"
 _TEMPORARY = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
 #: A database of which nobody says when a transaction ends, ends it after so long.
