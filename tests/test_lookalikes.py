@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from lookalike_sites import CASES, Visit, stock
+from loopback import mostly_long
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_long(CASES, of=4))
 def test_no_lookalike_is_lost(case):
     """What stock Scrapy finds is found, under the callback and the arguments that were asked for.
 
@@ -22,7 +23,7 @@ def test_no_lookalike_is_lost(case):
     assert len(visit.lost) <= most, sorted(visit.lost)[:5]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_long(CASES, of=8))
 def test_a_site_has_duplicates_and_exceptions(case):
     """And it answers alike when it is asked alike."""
     kind, variant = CASES[case]
