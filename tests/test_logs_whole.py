@@ -101,6 +101,18 @@ def test_relative_links_depend_on_the_url(base, said):
     assert is_same(two, [one], lambda url: url) is said
 
 
+def test_a_word_that_stands_in_its_path_is_a_word():
+    one, two = (
+        page(f"<p>fresh {name}", f"http://shop.test/{name}") for name in ("oranges", "bananas")
+    )
+    assert not is_same(two, [one], lambda url: url)
+
+
+def test_a_very_long_url_is_not_looked_for():
+    long = f"http://shop.test/{'a' * 60_000}"
+    assert is_same(page("<p>text", f"{long}?b"), [page("<p>text", long)], key_of)
+
+
 SHOP = "<h1>Lamp</h1><p>{} visitors</p><ul>{}</ul><p>Price: {} EUR</p>"
 
 

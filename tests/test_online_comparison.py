@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.online.frontier import LARGEST_READ, shown_in_crawl
 from scrapy_urlnorm.crawl.online.verdicts import LARGEST_FILE, is_comparable, same_content
+from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -32,6 +33,17 @@ def test_a_very_large_page_is_known_by_its_bytes():
     assert same_content(one[0], same[0])
     assert not same_content(one[0], other[0])
     assert (one[1] is None, other[1] is None) == (False, True)
+
+
+def test_what_cannot_be_read_whole_has_to_have_the_same_bytes(crawl):
+    """That it has others at each fetch says nothing of another URL."""
+    pages = crawl.learner._whole_pages
+    one, same, other, third = (
+        Shown(f"{BASE}/{n}", Identity(digest)) for n, digest in enumerate(("a", "a", "b", "c"))
+    )
+    assert pages.same(one, [same])
+    assert not pages.same(one, [other, third])
+    assert not pages.same(Shown(BASE, None), [Shown(BASE, None)])
 
 
 def test_files_that_are_small_or_huge_are_not_compared():

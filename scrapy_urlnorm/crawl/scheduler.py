@@ -296,7 +296,8 @@ class Scheduler(ScrapyScheduler):
                 learner.work()
             is_over = new_slice()
             while (request := self._take(learner)) is not None:
-                note_purpose(request)
+                if learner is not None:
+                    note_purpose(request)
                 if learner is None or learner.on_leaving(request):
                     if self._ours is not None:
                         self._ours.awaiting.handed_out(request)

@@ -18,6 +18,8 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from scrapy_urlnorm.logs.differences import common_ends
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 _OWN = "\x01"  # stands for the URL of the page in a text
 #: A path and query that are shorter may stand in a text by chance.
 _LEAST_OWN = 6
+#: Characters. A page does not say a longer URL, and to look for it takes long.
+_LONGEST_OWN = 2_000
 #: How many nodes, or words, may come where others came and went: so many times as many, and some.
 _TIMES, _MORE = 2, 4
 #: Pairs that show that something changes at each fetch.
@@ -72,14 +76,17 @@ def _own(urls: set[str]) -> re.Pattern[str]:
     """Return a pattern of all ways in which a page may say its own URL."""
     said = set()
     for url in urls:
+        if len(url) > _LONGEST_OWN:
+            continue
         parts = urlsplit(url)
         local = parts.path + (f"?{parts.query}" if parts.query else "")
         said |= {url, url.partition("://")[2]}
-        said |= {each for each in (local, local[1:]) if len(each) >= _LEAST_OWN}
+        ways = (local, local[1:] if re.search("[/?]", local[1:]) else "")  # no word of a text
+        said |= {each for each in ways if len(each) >= _LEAST_OWN}
     said |= {quote(each, safe=safe) for each in said for safe in ("", "/", "/?=&")}
     said |= {each.replace("/", "\\/") for each in said}
-    ways = "|".join(map(re.escape, sorted(said, key=lambda each: (-len(each), each))))
-    return re.compile(f"(?<!\\w)(?:{ways})(?!\\w)")
+    longest_first = sorted(said, key=lambda each: (-len(each), each)) or ["\0"]  # no text has it
+    return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\\w)")
 
 
 # --- what changes by itself -----------------------------------------------------------------------
@@ -99,7 +106,7 @@ class _Hole:
         Words that stay are chance where half of the text, or more, changes.
         """
         words, others = one.words, two.words if two else []
-        first, last = _ends(words, others) if two and one.place == two.place else (0, 0)
+        first, last = common_ends(words, others) if two and one.place == two.place else (0, 0)
         most = max(len(words), len(others))
         places = _other(words, others) if len(words) == len(others) else None
         if 2 * (most - first - last if places is None else len(places)) >= most:
@@ -122,7 +129,7 @@ class _Hole:
             return self.is_whole
         if self._places is not None and len(words) == len(others):
             return self.is_whole or self._places >= _other(words, others)
-        first, last = _ends(words, others)
+        first, last = common_ends(words, others)
         if first < self._first or last < self._last or not (self._places is None or self.is_whole):
             return False
         most = max(len(words), len(others)) - self._first - self._last
@@ -132,17 +139,6 @@ class _Hole:
 def _other(words: list[str], others: list[str]) -> set[int]:
     pairs = enumerate(zip(words, others, strict=True))
     return {number for number, (one, two) in pairs if one != two}
-
-
-def _ends(one: list[str], two: list[str]) -> tuple[int, int]:
-    """Return how many words two lists begin and end with in common."""
-    least = min(len(one), len(two))
-    first = last = 0
-    while first < least and one[first] == two[first]:
-        first += 1
-    while last < least - first and one[-1 - last] == two[-1 - last]:
-        last += 1
-    return first, last
 
 
 class _Part(NamedTuple):

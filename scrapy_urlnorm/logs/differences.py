@@ -99,16 +99,22 @@ def _changed(before: list[str], after: list[str]) -> Iterator[tuple[str | None, 
 def _span(one: str, two: str) -> tuple[str, str] | None:
     """Return the words between which a line changed; ``None`` if nothing holds the change."""
     before, after = one.split(), two.split()
-    least = min(len(before), len(after))
-    first = last = 0
-    while first < least and before[first] == after[first]:
-        first += 1
-    while last < least - first and before[-1 - last] == after[-1 - last]:
-        last += 1
+    first, last = common_ends(before, after)
     common = first + last
-    if not common or (common < 2 and common < 0.34 * least):
+    if not common or (common < 2 and common < 0.34 * min(len(before), len(after))):
         return None  # a word in common by chance
     return before[first - 1] if first else "^", before[-last] if last else "$"
+
+
+def common_ends(one: list[str], two: list[str]) -> tuple[int, int]:
+    """Return how many words two lists begin and end with in common."""
+    least = min(len(one), len(two))
+    first = last = 0
+    while first < least and one[first] == two[first]:
+        first += 1
+    while last < least - first and one[-1 - last] == two[-1 - last]:
+        last += 1
+    return first, last
 
 
 def without_span(line: str, unit: Unit, longest: int) -> tuple[str, str] | None:

@@ -209,7 +209,7 @@ class Verdicts:
                 fetches.append(after)
                 if self._agrees(audit, beside, before, fetches):
                     return Verdict.AGREES
-            if before.whole and all(self.whole_pages.same(each, [before]) for each in fetches):
+            if all(self.whole_pages.same(each, [before]) for each in fetches):
                 break  # it holds still, so time explains nothing
             if is_act:
                 if self.whole_pages.same(found, (before, *fetches)):

@@ -69,13 +69,11 @@ class Shown:
 
     @cached_property
     def whole(self) -> Whole | None:
-        """The page as a whole, of a file its bytes alone; ``None`` where neither is known."""
+        """The page as a whole; ``None`` for a file, and a page that cannot be read or is not kept."""
         if isinstance(self.response, HtmlResponse) and self.is_page:
             with suppress(ValueError, LookupError, etree.LxmlError, RecursionError):
                 return whole_of(self.response)
-        if self.content is None:
-            return None
-        return Whole(self.url, [Node("", self.content.digest)], [""])
+        return None
 
 
 @dataclass(eq=False)
@@ -118,17 +116,18 @@ class WholePages:
     def same(self, page: Shown, fetches: Sequence[Shown]) -> bool:
         """Return whether a page is what *fetches* of another URL showed, but for what changes there.
 
-        What is no HTML has to have the same bytes as one of them.
+        What cannot be read whole has to have the same bytes as one of them.
         """
-        if page.whole is None:
-            return False
-        wholes = [each.whole for each in fetches if each.whole is not None]
-        parts = [wholes] if page.is_page else [[whole] for whole in wholes]
-        return any(part and is_same(page.whole, part, self.keys.cluster_of) for part in parts)
+        if page.whole is not None:
+            wholes = [each.whole for each in fetches if each.whole is not None]
+            return bool(wholes) and is_same(page.whole, wholes, self.keys.cluster_of)
+        contents = [each.content for each in fetches]
+        digest = None if page.content is None else page.content.digest
+        return any(content is not None and content.digest == digest for content in contents)
 
     def learn(self, first: Shown, second: Shown) -> None:
         """Learn what changes on pages of a family from two fetches, one right after the other."""
-        if first.is_page and second.is_page and first.whole and second.whole:
+        if first.whole and second.whole:
             for movement in (self._movement(first.url), self._movement_of_site(first.url)):
                 movement.learn(first.whole, second.whole, self.keys.cluster_of)
 
