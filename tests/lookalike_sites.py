@@ -48,6 +48,7 @@ class Shown(NamedTuple):
     body: bytes
     content: str
     links: list[Link]
+    items: list[dict[str, object]] = []  # noqa: RUF012
     delay: float = 0.0
 
 
@@ -123,7 +124,21 @@ class Site:
             body += f'<div class="ad">{ad}</div><p>Visitor number {1000 + self.fetch}</p>'
         body += "".join(f'<a href="{html.escape(link.url)}">.</a>' for link in links)
         text = f"<html><head><title>site</title></head><body>{body}</body></html>"
-        return Shown(200, {"Content-Type": "text/html"}, text.encode(), name, links)
+        headers = {"Content-Type": "text/html"}
+        if where == "item" or where == "wall":
+            headers |= self.headers_of(int(n), dict(parse_qsl(query)))
+            items, more = self.got(int(n), url, dict(parse_qsl(query)))
+            return Shown(200, headers, text.encode(), name, links + more, items)
+        return Shown(200, headers, text.encode(), name, links)
+
+    def headers_of(self, n: int, query: dict[str, str]) -> dict[str, str]:
+        return {}
+
+    def got(
+        self, n: int, url: str, query: dict[str, str]
+    ) -> tuple[list[dict[str, object]], list[Link]]:
+        """Return the items that a spider gets out of a page, and links of its own making."""
+        return [], []
 
     def contents(self) -> set[tuple]:
         return stock(type(self)(self.variant))[0]
@@ -314,7 +329,56 @@ class Tokens(Site):
         return super().page(where, n, query)
 
 
-SITES = [LinkTargets, TrafficLights, PricesRise, ListInTheBox, Rim, ShortLinks, Tokens]
+class ByItem(Site):
+    """A page says nothing of its view, but by what a spider reads and no comparison of pages does."""
+
+    def got(self, n, url, query):
+        about = {"name": words(n, 3), "url": url, "text": words(n, 40)}
+        moves = {"at": 1_700_000_000.5 + self.fetch, "id": f"{self.draw.getrandbits(128):032x}"}
+        return [about | moves | {"price": self.price(n, self.value(n, query))}], []
+
+    def price(self, n, value):
+        return 10 + n % 7 + len(value)
+
+
+class ByClass(ByItem):
+    """A class says what is in stock."""
+
+    place = '<ul><li class="size {}">in stock</li></ul>'
+
+
+class ByHeader(ByItem):
+    """A header does."""
+
+    def headers_of(self, n, query):
+        return {"X-Price": str(self.price(n, self.value(n, query)))}
+
+
+class ByRequest(Site):
+    """A spider makes a request of its own of the view."""
+
+    def page(self, where, n, query):
+        if where == "api":
+            return f"answer {n}", f"<p>{words(n, 30)}</p>", []
+        return super().page(where, n, query)
+
+    def got(self, n, url, query):
+        return [], [Link(f"{HOST}/api/{n}-{self.value(n, query)}")]
+
+
+SITES = [
+    ByItem,
+    ByClass,
+    ByHeader,
+    ByRequest,
+    LinkTargets,
+    TrafficLights,
+    PricesRise,
+    ListInTheBox,
+    Rim,
+    ShortLinks,
+    Tokens,
+]
 _TABLES = (Site, "place", PLACES), (Order, "place", ORDERS), (Tabs, "asked", TABS)
 for _base, _name, _values in _TABLES:
     SITES += [type(each, (_base,), {_name: value}) for each, value in _values.items()]
@@ -385,7 +449,8 @@ class Visit(Crawl):
     def parse(self, request, answer):
         if answer.content:
             self.found.add(found_by(request, answer.content))
-        return requests(self.site, answer.links, request, self.run.crawler.spider)
+        asked = requests(self.site, answer.links, request, self.run.crawler.spider)
+        return [*answer.items, *asked]
 
     def figure(self, name: str) -> int:
         return self.stats.get(f"urlnorm/{name}", 0)

@@ -34,7 +34,7 @@ from scrapy_urlnorm.report.filtered import HeldFigures
 from scrapy_urlnorm.url import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_urlnorm.crawl.online.learner import Learner
+    from scrapy_urlnorm.crawl.online.yields import Got
 
 #: Just inside RedirectMiddleware (600). So every 3xx passes here before it becomes a request. And
 #: a request that is dropped or rewritten here has no cookies yet (700), no proxy (750), no place
@@ -271,7 +272,8 @@ class UrlNormDownloaderMiddleware:
 class UrlNormSpiderMiddleware:
     """Tells the dupefilter, and `Learner`, of every page with a 2xx status that the spider gets.
 
-    Other requests are dropped, or suppressed, behind no other page.
+    Other requests are dropped, or suppressed, behind no other page. And it tells `Learner` what the
+    spider got out of the page.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -290,6 +292,35 @@ class UrlNormSpiderMiddleware:
             dupefilter.awaiting.page(request, response)
         if learner is not None:
             learner.page(request, response)
+
+    def process_spider_output(
+        self, response: Response, result: Iterable[object]
+    ) -> Iterator[object]:
+        got = self._got(response)
+        for each in result:
+            if got is not None:
+                got.add(each)
+            yield each
+        self._tell(got)
+
+    async def process_spider_output_async(
+        self, response: Response, result: AsyncIterator[object]
+    ) -> AsyncIterator[object]:
+        got = self._got(response)
+        async for each in result:
+            if got is not None:
+                got.add(each)
+            yield each
+        self._tell(got)
+
+    def _got(self, response: Response) -> Got | None:
+        learner, request = self._components.learner, response.request
+        is_page = request is not None and 200 <= response.status < 300
+        return learner.got_of(request, response) if learner is not None and is_page else None
+
+    def _tell(self, got: Got | None) -> None:
+        if got is not None and (learner := self._components.learner) is not None:
+            learner.got(got)
 
 
 # --- what a crawl goes without ------------------------------------------------------------------

@@ -56,10 +56,10 @@ def _name_of(function: object) -> str:
 
 
 def _in_order(values: Mapping[str, object]) -> list[str]:
-    return sorted(map(_said, values.items()))
+    return sorted(map(in_words, values.items()))
 
 
-def _said(value: object) -> str:
+def in_words(value: object) -> str:
     """Return what a value is in words: an object that says only where it is in memory, pickled."""
     said = repr(value)
     if " at 0x" in said:

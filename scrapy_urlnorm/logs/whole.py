@@ -50,10 +50,9 @@ class Whole(NamedTuple):
     shapes: list[str]  #: for each node: its place with ids and classes, for other pages alike
 
 
-def whole_of(response: HtmlResponse) -> Whole:
+def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
     """Read a page whole. Raises what Scrapy's selector raises for what it cannot parse."""
-    base = get_base_url(response)
-    reader = _Reader(base)
+    reader = _Reader(get_base_url(response), frozenset() if with_layout else _LAYOUT)
     reader.read(response.selector.root)
     return Whole(response.url, reader.nodes, reader.shapes)
 
@@ -61,8 +60,8 @@ def whole_of(response: HtmlResponse) -> Whole:
 class _Reader:
     """Walks over a tree."""
 
-    def __init__(self, base: str) -> None:
-        self._base = base
+    def __init__(self, base: str, left_out: frozenset[str]) -> None:
+        self._base, self._left_out = base, left_out
         self._absolute: dict[str, tuple[str, str]] = {}
         self._steps: dict[tuple[str, str, str], str] = {}
         self.nodes: list[Node] = []
@@ -104,7 +103,7 @@ class _Reader:
         if name == "style":
             for url in _IN_STYLE.findall(value):
                 self._address(place, shape, url)
-        elif name in _LAYOUT:
+        if name in self._left_out:
             pass
         elif name in _ADDRESSES or _ADDRESS.fullmatch(value):
             self._address(place, shape, value)

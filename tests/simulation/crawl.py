@@ -149,8 +149,10 @@ class Run:
             self.enqueue(found)
         elif 200 <= found.status < 300:
             self.spider_middleware.process_spider_input(found)
-            for new in self.crawl.parse(request, answer):
-                self.enqueue(new)
+            got = self.crawl.parse(request, answer)
+            for new in self.spider_middleware.process_spider_output(found, got):
+                if isinstance(new, Request):
+                    self.enqueue(new)
         self.end(request)
 
     async def download(self, request: Request) -> Response:
@@ -261,8 +263,8 @@ class Crawl:
         body = f"<html><head><title>{text[:20]}</title></head><body>{shown}</body></html>"
         return HtmlResponse(request.url, body=body.encode(), request=request)
 
-    def parse(self, request: Request, answer: Answer) -> Iterable[Request]:
-        """Do what the spider does with a page: note its content, return what it links to."""
+    def parse(self, request: Request, answer: Answer) -> Iterable[object]:
+        """Do what the spider does with a page: note its content, return what it gets out of it."""
         if answer.content:
             self.found.add(answer.content)
         depth = request.meta.get("depth", 0) + 1

@@ -74,6 +74,9 @@ class Audit(NamedTuple):
     url: str
     request: Request | None = None  #: ``None`` while it waits in the queue
     needs_proof: bool = False  #: whether it is compared as a whole, whatever its kind
+    veto: str = (
+        ""  #: what the spider got of this page and not of the other; it counts as layout does
+    )
 
 
 class _Record:

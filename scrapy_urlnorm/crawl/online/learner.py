@@ -37,6 +37,7 @@ from scrapy_urlnorm.crawl.online.suppression import Suppression
 from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
 from scrapy_urlnorm.crawl.online.verdicts import Verdicts, is_comparable
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages
+from scrapy_urlnorm.crawl.online.yields import Got, Yields
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL
@@ -127,8 +128,9 @@ class Learner:
             *(keys, pages, held, audits, registry, aliases, evidence, families, safe_points),
             frontier,
         )
+        self._yields = yields = Yields(database, keys, whole_pages)
         self._verdicts = verdicts = Verdicts(
-            *(keys, pages, audits, aliases, names, whole_pages),
+            *(keys, pages, audits, aliases, names, whole_pages, yields),
             *(registry, suppression, frontier),
         )
         self._closing = Closing(
@@ -318,6 +320,21 @@ class Learner:
         doubts = self._aliases.arrived(arrival.said, content, arrival.page)
         examined = () if audit is None else audit.match.rules
         self._verdicts.doubted(doubts, content, keys=arrival.said.keys, examined=examined)
+
+    @fail_open(None)
+    def got_of(self, request: Request, response: Response) -> Got | None:
+        """Return what takes note of what the spider gets out of a page, if that counts."""
+        return Got(request, response) if self._contents and is_evidence(request) else None
+
+    @fail_open(None)
+    def got(self, got: Got) -> None:
+        """Learn from all that the spider got out of a page."""
+        if got.error is not None:
+            raise got.error
+        fingerprint = self._keys.fingerprint(got.request)
+        self._yields.add(fingerprint, got)
+        if (match := self._suppression.match(got.request)) is not None:
+            self._verdicts.compare_yields(match, got.request.url)
 
     @fail_open(None)
     def missing(self, request: Request) -> None:

@@ -237,15 +237,21 @@ class Pages:
             yield cluster, Page(fingerprint, url, content, *rest)
 
     def contradictions(self, site: str) -> Iterator[tuple[Page, Page]]:
-        first: dict[bytes | None, Page] = {}
+        for known, page in self.together(site):
+            if known.vote != page.vote:
+                yield known, page
+
+    def together(self, site: str) -> Iterator[tuple[Page, Page]]:
+        """Yield pages with one cluster key and purpose: the one nearest to the start, and another."""
+        first: dict[tuple[bytes | None, str], Page] = {}
         for cluster, page in self._find(
             "site = ? AND url NOT NULL AND content NOT NULL AND cluster IN (SELECT cluster FROM page"
             " WHERE site = ? AND cluster NOT NULL GROUP BY 1 HAVING count(*) > 1)"
-            " ORDER BY cluster, depth LIMIT ?",
+            " ORDER BY cluster, depth, id LIMIT ?",
             *(site, site, _MOST_COMPARED),
         ):
-            known = first.setdefault(cluster, page)
-            if known.vote != page.vote:
+            known = first.setdefault((cluster, page.purpose), page)
+            if known is not page:
                 yield known, page
 
     def shared(self, least: int) -> list[list[Page]]:

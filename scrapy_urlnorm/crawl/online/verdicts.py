@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.suppression import Suppression
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
+    from scrapy_urlnorm.crawl.online.yields import Yields
     from scrapy_urlnorm.learning.aliases import Doubt
     from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -95,18 +96,22 @@ class Verdicts:
     aliases: PageAliases
     names: Names
     whole_pages: WholePages
+    yields: Yields
     registry: RuleRegistry
     suppression: Suppression
     frontier: CrawlFrontier
 
     def __post_init__(self) -> None:
-        #: Audits that wait until their representative, by fingerprint, is fetched again.
-        self._waiting: dict[bytes, list[tuple[Audit, Shown]]] = {}
+        #: Audits that wait until their representative is fetched again, by its fingerprint and
+        #: whether layout counts.
+        self._waiting: dict[tuple[bytes, bool], list[tuple[Audit, Shown]]] = {}
         self._asked: set[tuple[str, str]] = set()  # pairs of URLs that seemed to contradict rules
+        self._compared: set[tuple[str, str]] = set()  # pairs of which the spider got other things
         #: Fingerprints of audits that agreed, and whether one differed, since somebody cleared them.
         self.agreed: set[bytes] = set()
         self.has_differed = False
         self.registry.on_doubted = self._contradicted
+        self.suppression.on_keyed = self._keyed
 
     # --- audits -----------------------------------------------------------------------------
 
@@ -130,7 +135,7 @@ class Verdicts:
 
     def page(self, audit: Audit, found: Shown) -> None:
         page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
-        before = self._stored(page)
+        before = self._stored(page, with_layout=bool(audit.veto))
         if not page.url or any(reason.is_door for reason in audit.match.rules):
             # The page of another crawler is known by its name alone. A door is a page that says that
             # there is nothing; where it is open, what may be an act is not asked for again.
@@ -143,7 +148,7 @@ class Verdicts:
         elif before.has_expiring_links:
             self._say(audit, Verdict.DIFFERS)  # to ask for it again would end these links
         else:
-            waiting = self._waiting.setdefault(page.fingerprint, [])
+            waiting = self._waiting.setdefault((page.fingerprint, before.with_layout), [])
             waiting.append((audit, found))
             if len(waiting) == 1:
                 self.frontier.begin("verdict", site_of(page.url), self._fetch_again(page, before))
@@ -169,11 +174,12 @@ class Verdicts:
 
     async def _fetch_again(self, page: Page, before: Shown) -> None:
         """Decide about all audits that wait for *page*, with as few fetches as that takes."""
-        waiting, fetches = self._waiting[page.fingerprint], list[Shown]()
+        key, fetches = (page.fingerprint, before.with_layout), list[Shown]()
+        waiting = self._waiting[key]
         try:
-            now = await self._shown(page)
+            now = await self._shown(page, with_layout=before.with_layout)
         finally:
-            del self._waiting[page.fingerprint]
+            del self._waiting[key]
         if now is not None:
             fetches.append(now)
         for audit, found in waiting:
@@ -197,13 +203,16 @@ class Verdicts:
         if self._agrees(audit, found, before, fetches):
             return Verdict.AGREES
         for turn in range(_TURNS):
-            beside = found if is_act else await self._shown_at(asked or Request(found.url))
+            beside: Shown | None = found
+            if not is_act:
+                again = asked or Request(found.url)
+                beside = await self._shown_at(again, with_layout=before.with_layout)
             if beside is None:
                 break
             if not is_act and self._agrees(audit, beside, before, fetches):
                 return Verdict.AGREES
             if turn or len(fetches) == 1:
-                after = await self._shown(page, at_once=is_act)
+                after = await self._shown(page, at_once=is_act, with_layout=before.with_layout)
                 if after is None:
                     return Verdict.UNSTABLE
                 fetches.append(after)
@@ -256,7 +265,7 @@ class Verdicts:
             self.has_differed = True
             self.frontier.count("learned/audits_differed")
             other = audit.match.page.url or "its twin"
-            note = note or f"other content than {other}: {audit.url}"
+            note = note or f"{audit.veto or 'other content'} than {other}: {audit.url}"
             self.registry.contradicted(audit.match.rules, note)
         # Last: a full disk refuses it, and the rule has to go all the same.
         self.audits.ended(audit)
@@ -276,19 +285,60 @@ class Verdicts:
             if asked == _MOST_CONTRADICTIONS:
                 return
 
+    # --- what the spider got ----------------------------------------------------------------
+
+    def compare_yields(self, match: Match, url: str) -> bool:
+        """Ask whether the spider got out of a page what it got out of the one that it repeats.
+
+        If not, and no difference of the pages is where that comes from, it comes of what is no part
+        of them: they are no duplicates. Else fetches one after the other decide, with their layout.
+        Return whether these are under way.
+        """
+        page, fingerprint = match.page, match.keys.fingerprint
+        other = self.yields.differ(page.fingerprint, fingerprint, url)
+        if other is None or (page.url, url) in self._compared:
+            return False
+        self._compared.add((page.url, url))
+        names = match.keys._replace(fingerprint=b"")  # it is no request in flight
+        audit = Audit(match._replace(keys=names), url, needs_proof=True, veto=other.words)
+        here = self.pages.get(fingerprint) or Page(fingerprint, url, None, 0)
+        found, before = (self._stored(each, with_layout=True) for each in (here, page))
+        if found.whole is None or before.whole is None:
+            is_of_page = not self.whole_pages.same(found, [before])
+        else:
+            is_of_page = other.may_come_of(found.whole, before.whole)
+        if is_of_page:
+            self.page(audit, found)
+            return True
+        self.names.set_apart(fingerprint)
+        self.agreed.discard(fingerprint)
+        self._say(audit, Verdict.DIFFERS)
+        return False
+
+    def _keyed(self, site: str) -> None:
+        """Compare what the spider got out of pages that arrived before rules made them one."""
+        left = _MOST_CONTRADICTIONS
+        for page, found in self.pages.together(site):
+            keys, reasons = self.keys.keys_of(found.url), self.registry.between(found.url, page)
+            if keys is not None and reasons and left:
+                left -= self.compare_yields(Match(keys, page, reasons), found.url)
+
     # --- pages that are fetched again -------------------------------------------------------
 
-    def _stored(self, page: Page, url: str = "") -> Shown:
+    def _stored(self, page: Page, url: str = "", *, with_layout: bool = False) -> Shown:
         shown, response = self.names.page(page.fingerprint), self.whole_pages.get(page.fingerprint)
-        return Shown(url or page.url, page.content, response, shown.blocks if shown else None)
+        blocks = shown.blocks if shown else None
+        return Shown(url or page.url, page.content, response, blocks, with_layout)
 
-    async def _shown(self, page: Page, *, at_once: bool = False) -> Shown | None:
+    async def _shown(self, page: Page, **how: bool) -> Shown | None:
         """Return what the URL of a page shows now: its request is sent again as it was."""
         known = self.names.page(page.fingerprint)
         request = self.frontier.unpack(known.request) if known and known.request else None
-        return await self._shown_at(request or Request(page.url), at_once=at_once)
+        return await self._shown_at(request or Request(page.url), **how)
 
-    async def _shown_at(self, request: Request, *, at_once: bool = False) -> Shown | None:
+    async def _shown_at(
+        self, request: Request, *, at_once: bool = False, with_layout: bool = False
+    ) -> Shown | None:
         response = await self.frontier.fetch_again(request, at_once=at_once)
         if response is None:
             return None
@@ -296,7 +346,7 @@ class Verdicts:
         if content is not None and blocks is not None:
             name = self.names.units(site_of(request.url)).name(blocks, ())
             content = content._replace(bag_digest=name)
-        return Shown(request.url, content, response, blocks)
+        return Shown(request.url, content, response, blocks, with_layout)
 
     def _is_restless(self, url: str) -> bool:
         return bool(self.names.units(site_of(url)).different)

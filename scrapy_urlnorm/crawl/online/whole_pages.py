@@ -53,6 +53,7 @@ class Shown:
     content: Identity | None
     response: Response | None = None
     blocks: list[Block] | None = None
+    with_layout: bool = False  #: whether what only lays the page out is a part of it
 
     @property
     def is_page(self) -> bool:
@@ -72,7 +73,7 @@ class Shown:
         """The page as a whole; ``None`` for a file, and a page that cannot be read or is not kept."""
         if isinstance(self.response, HtmlResponse) and self.is_page:
             with suppress(ValueError, LookupError, etree.LxmlError, RecursionError):
-                return whole_of(self.response)
+                return whole_of(self.response, with_layout=self.with_layout)
         return None
 
 

@@ -1,0 +1,288 @@
+"""Yields: what the spider got out of each page. It has a veto over what the pages themselves say.
+
+A spider may read what no comparison of pages reads: classes, headers, an answer that its callback
+asked for. So pages that rules make one are no duplicates if the later one gave the spider an item,
+or had it send a request, that the earlier one did not.
+
+Left out of an item is what says where or when it was got: the URL of the page, the page before it,
+the depth, and fields that move by themselves on pages of one purpose. These are fields whose values
+never fall from one page to the next, as a time does, or are long numbers that never come twice.
+Left out of the requests are those that stand as links on the later page and not on the earlier one:
+that is for the comparison of pages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from hashlib import blake2b
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from itemadapter import ItemAdapter, is_item
+from lxml import etree  # type: ignore[import-untyped]  # ships no types
+from scrapy import Request
+
+from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.purposes import in_words, noted_purpose, purpose_of
+from scrapy_urlnorm.stores.sqlite import from_json
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+    from scrapy_urlnorm.crawl.online.keys import ClusterKeys
+    from scrapy_urlnorm.crawl.online.whole_pages import WholePages
+    from scrapy_urlnorm.logs.whole import Whole
+    from scrapy_urlnorm.stores.sqlite import Database
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS yield (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, fingerprint BLOB NOT NULL UNIQUE,
+  purpose TEXT NOT NULL, items BLOB NOT NULL, asked BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS yield_for ON yield (site, purpose, id);
+"""
+#: So many pages, those that came last, are remembered; how many more there may be for a while.
+MAX_PAGES, _FORGOTTEN = 20_000, 500
+#: What of one page is remembered: items, fields of one, and requests.
+_MOST_ITEMS, _MOST_FIELDS, _MOST_ASKED = 200, 100, 1_000
+#: Items of one page among which that is looked for which is like one of another page.
+_NEAR = 10
+#: Characters of a value that is kept as it is; of a longer one, so many and a digest.
+_LONGEST, _SHOWN, _LONGEST_URL = 60, 24, 120
+#: Pages that are asked which fields move, and the least of them that show it.
+_SAMPLE, _LEAST = 200, 8
+#: A value so long that it comes twice by no accident: a number of a time, or at random.
+_NUMBER = re.compile(r"[0-9a-fA-F.:TZ+-]{12,}")
+_NO_WORD = re.compile(r"\W+|_+")
+#: Between a value and what it is without URLs of its page: one of them has to be equal.
+_OR = "\0"
+_TYPE = ""  #: the field that names the type of an item
+Item = dict[str, str]
+Asked = tuple[str, str]
+
+
+class Other(NamedTuple):
+    """What the spider got out of a page and not out of the one that it should repeat."""
+
+    words: str
+    value: str  #: its first characters; "" where it is too much, or in the details, to look for
+
+    def may_come_of(self, page: Whole, other: Whole) -> bool:
+        """Whether the value stands where a page shows what the other one does not."""
+        value = _NO_WORD.sub("", self.value[:_SHOWN].lower())
+        new = Counter(page.nodes) - Counter(other.nodes)
+        text = " ".join(_NO_WORD.sub("", node.value.lower()) for node in new)
+        return bool(re.search(rf"(?<!\d){value}(?!\d)" if value.isdigit() else value, text))
+
+
+class _Row(NamedTuple):
+    """What a page gave the spider, as the database has it."""
+
+    purpose: str
+    items: list[Item]
+    asked: list[Asked]  #: URLs of requests, and what they are for
+
+
+@dataclass(eq=False)
+class Got:
+    """What comes out of one response, as it comes."""
+
+    request: Request
+    response: Response
+    items: list[Item] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        request, headers = self.request, self.request.headers
+        urls = {self.response.url, request.url, *request.meta.get("redirect_urls", ())}
+        if referer := headers.get("Referer"):
+            urls.add(referer.decode("utf-8", "replace"))
+        urls |= {unquote(url) for url in urls}
+        urls |= {url.split("/", 3)[-1] for url in urls if "?" in url}  # without scheme and host
+        said = "|".join(map(re.escape, sorted(urls, key=len, reverse=True)))
+        self._urls = re.compile(rf"(?:{said})(?![^\s\"'<>,)\]}}])")
+
+    def add(self, each: object) -> None:
+        """Take note of an item or a request. No error of an object of the spider's own leaves it."""
+        try:
+            self._add(each)
+        except Exception as error:  # noqa: BLE001 - whatever its fields raise
+            self.error = error
+
+    def _add(self, each: object) -> None:
+        if isinstance(each, Request):
+            if len(self.asked) < _MOST_ASKED:
+                body = f"{each.method} {_digest(each.body.hex())}" if each.body else ""
+                self.asked.append((each.url, purpose_of(each) + body))
+        elif is_item(each) and len(self.items) < _MOST_ITEMS:
+            fields = list(ItemAdapter(each).items())[:_MOST_FIELDS]
+            item = {str(name): self._value(value) for name, value in fields}
+            kept = {name: value for name, value in item.items() if "depth" not in name}
+            self.items.append({_TYPE: type(each).__name__, **kept})
+
+    def _value(self, value: object) -> str:
+        if isinstance(value, date):
+            value = value.isoformat()  # its order is that of the times
+        text = value if isinstance(value, str) else in_words(value)
+        return _OR.join(map(_cut, dict.fromkeys((text, self._urls.sub("{url}", text)))))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_SHOWN]}... {_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+@dataclass(eq=False)
+class Yields:
+    """Keeps what the last `MAX_PAGES` pages gave the spider, and compares it."""
+
+    database: Database
+    keys: ClusterKeys
+    whole_pages: WholePages
+
+    def __post_init__(self) -> None:
+        self.database.ensure(_TABLE)
+        self._added = 0
+        self._moving: dict[tuple[str, str], tuple[int, frozenset[str]]] = {}
+
+    def add(self, fingerprint: bytes, got: Got) -> None:
+        self.database.write(
+            "INSERT OR REPLACE INTO yield (site, fingerprint, purpose, items, asked)"
+            " VALUES (?, ?, ?, ?, ?)",
+            *(site_of(got.request.url), fingerprint, noted_purpose(got.request)),
+            *(_packed(got.items), _packed(got.asked)),
+        )
+        self._added += 1
+        if not self._added % _FORGOTTEN:
+            oldest = "(SELECT max(id) FROM yield) - ?"
+            self.database.write(f"DELETE FROM yield WHERE id <= {oldest}", MAX_PAGES)
+
+    def differ(self, one: bytes, other: bytes, url: str) -> Other | None:
+        """Return what a page gave the spider that an earlier one did not, as far as that is known.
+
+        *one* is the fingerprint of the earlier page, *other* and *url* are those of the later one.
+        """
+        before, after = self._find(one), self._find(other)
+        if before is None or after is None:
+            return None
+        item = self._other_item(url, before.items, after)
+        return item or self._other_request(url, (one, before.asked), (other, after.asked))
+
+    def _find(self, fingerprint: bytes) -> _Row | None:
+        select = "SELECT purpose, items, asked FROM yield WHERE fingerprint = ?"
+        for purpose, items, asked in self.database.read(select, fingerprint):
+            with suppress(zlib.error):
+                return _Row(purpose, _unpacked(items), _unpacked(asked))
+        return None
+
+    def _other_item(self, url: str, left: list[Item], after: _Row) -> Other | None:
+        new = []
+        for item in after.items:
+            if item in left:
+                left.remove(item)
+            else:
+                new.append(item)
+        moving = self._moving_of(site_of(url), after.purpose) if new else frozenset()
+        for item in new:
+            best = min(left[:_NEAR], key=lambda each: len(_fields(each, item)), default=None)
+            if best is None:
+                said = ", ".join(f"{name} {value!r}" for name, value in item.items() if name)
+                return Other(f"the spider got another item: {said[:_LONGEST]}", "")
+            left.remove(best)
+            for name in _fields(best, item):
+                if name not in moving:
+                    one, other = (each.get(name, "").partition(_OR)[0] for each in (best, item))
+                    said = f"the spider got another {name or 'item'}: {one!r}, {other!r}"
+                    return Other(said, other if one[:_SHOWN] != other[:_SHOWN] else "")
+        return None
+
+    def _moving_of(self, site: str, purpose: str) -> frozenset[str]:
+        """Return the fields that move by themselves, asked anew with a fifth more pages."""
+        where = "FROM yield WHERE site = ? AND purpose = ?"
+        count = self.database.read(f"SELECT count(*) {where}", site, purpose)[0][0]
+        known, moving = self._moving.get((site, purpose), (0, frozenset[str]()))
+        if count > 1.2 * known:
+            select = f"SELECT items {where} ORDER BY id DESC LIMIT ?"
+            found: dict[str, list[str]] = {}
+            for (data,) in self.database.read(select, site, purpose, _SAMPLE):
+                with suppress(zlib.error):
+                    for item in _unpacked(data)[:1]:
+                        for name, value in item.items():
+                            found.setdefault(name, []).insert(0, value.partition(_OR)[0])
+            moving = frozenset(name for name, values in found.items() if _moves(values))
+            self._moving[site, purpose] = count, moving
+        return moving
+
+    def _other_request(
+        self, url: str, before: tuple[bytes, list[Asked]], after: tuple[bytes, list[Asked]]
+    ) -> Other | None:
+        known = {(self._key(asked), purpose) for asked, purpose in before[1]}
+        known |= {(self._key(url), purpose) for _, purpose in after[1]}
+        new = {
+            self._key(asked): asked
+            for asked, purpose in after[1]
+            if (self._key(asked), purpose) not in known
+        }
+        if new:
+            links_before, links = self._links(before[0]), self._links(after[0])
+            for cluster, asked in new.items():
+                if cluster in links_before or cluster not in links:
+                    said = f"the spider sent another request: {asked[:_LONGEST_URL]}"
+                    return Other(said, asked.split("/", 3)[-1])
+        return None
+
+    def _key(self, url: str) -> object:
+        return self.keys.cluster_of(url) or url
+
+    def _links(self, fingerprint: bytes) -> set[object]:
+        """Return the keys of the links on a page."""
+        found = set[object]()
+        page = self.whole_pages.get(fingerprint)
+        if page is not None:
+            with suppress(ValueError, etree.LxmlError):
+                for link in page.xpath("//@href | //@src | //@action").getall():
+                    with suppress(ValueError):
+                        found.add(self._key(page.urljoin(link.strip())))
+        return found
+
+
+def _fields(one: Item, other: Item) -> list[str]:
+    """Return the fields in which two items differ."""
+    return [
+        name
+        for name in {**one, **other}
+        if set(one.get(name, "").split(_OR)).isdisjoint(other.get(name, "").split(_OR))
+    ]
+
+
+def _moves(values: list[str]) -> bool:
+    """Whether values, in the order of the pages, move by themselves."""
+    if len(values) < _LEAST:
+        return False
+    if all(map(_NUMBER.fullmatch, values)) and len(set(values)) == len(values):
+        return True
+    return len(set(values)) >= _LEAST and all(a <= b for a, b in pairwise(map(_in_order, values)))
+
+
+def _in_order(value: str) -> tuple[float, str]:
+    with suppress(ValueError):
+        return float(value), ""
+    return float("-inf"), value
+
+
+def _packed(said: object) -> bytes:
+    return zlib.compress(json.dumps(said).encode(), 1)
+
+
+def _unpacked(data: bytes) -> list[Any]:
+    return list(from_json(zlib.decompress(data).decode()))

@@ -1,0 +1,166 @@
+"""What the spider got out of two pages: which differences count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pytest
+from loopback import Follow, Site, crawl, page
+from scrapy import Field, Item, Request
+from scrapy.http import HtmlResponse
+
+from scrapy_urlnorm.crawl.online.whole_pages import WholePages
+from scrapy_urlnorm.crawl.online.yields import Got, Yields
+from scrapy_urlnorm.stores.sqlite import Database
+
+ONE, OTHER = "http://shop.test/p/1", "http://shop.test/p/1?view=2"
+
+
+class Product(Item):
+    price = Field()
+
+
+@dataclass
+class Offer:
+    price: object
+
+
+class Broken(Offer):
+    def __repr__(self):
+        raise ValueError("broken")
+
+
+class Keys:
+    by_url = True
+
+    def cluster_of(self, url):
+        return url.partition("#")[0].partition("?view=")[0].encode()
+
+
+@pytest.fixture
+def yields(tmp_path):
+    database = Database(tmp_path / "urlnorm.sqlite")
+    database.open()
+    yield Yields(database, Keys(), WholePages(database, Keys()))
+    database.close()
+
+
+def add(yields, url, *things, links=(), referer="http://shop.test/"):
+    request = Request(url, headers={"Referer": referer})
+    body = "".join(f'<a href="{link}">.</a>' for link in links).encode()
+    response = HtmlResponse(url, body=b"<p>x</p>" + body)
+    got = Got(request, response)
+    for each in things:
+        got.add(each)
+    yields.whole_pages.add(url.encode(), response)
+    yields.add(url.encode(), got)
+
+
+A, B = "http://shop.test/a", "http://shop.test/b"
+#: What the earlier page gave, what the later one did, and what is said of it.
+CASES = [
+    ([{"price": 1}], [{"price": 1}], ""),
+    ([{"price": 1}], [{"price": 2}], "another price: '1', '2'"),
+    ([Product(price=1)], [Product(price=2)], "another price"),
+    ([Offer(1)], [Offer(2)], "another price"),
+    ([Offer([1, {"a": 2}])], [Offer([1, {"a": 3}])], "another price"),
+    ([{"price": 1}], [Product(price=1)], "another item: 'dict', 'Product'"),
+    ([{"text": "x" * 100 + "1"}], [{"text": "x" * 100 + "2"}], "another text"),
+    ([{"price": 1}], [{"price": 1, "old": 2}], "another old: '', '2'"),
+    ([{"n": 1}, {"n": 2}], [{"n": 2}, {"n": 1}], ""),
+    ([{"n": 1}, {"n": 2}], [{"n": 2}], ""),  # the later one adds nothing
+    ([{"n": 1}], [], ""),
+    ([], [{"n": 1}], "another item: n '1'"),
+    ([{"n": 1}], [{"n": 1}, {"n": 2}], "another item"),
+    ([{"url": ONE}], [{"url": OTHER}], ""),
+    ([{"url": f"see {ONE}"}], [{"url": f"see {OTHER}"}], ""),
+    ([{"path": "p/1"}], [{"path": "p/1?view=2"}], "another path"),  # `p/1` may be anything
+    ([{"url": ONE}], [{"url": ONE}], ""),  # what both say
+    ([{"home": f"{A}/1"}], [{"home": f"{A}/2"}], "another home"),  # no URL of the page
+    ([{"depth": 1}], [{"depth": 2}], ""),
+    ([Request(A)], [Request(A)], ""),
+    ([Request(A)], [Request(A + "?view=2")], ""),
+    ([], [Request(ONE), Request(OTHER)], ""),  # the page itself
+    ([Request(A)], [Request(B)], "another request: http://shop.test/b"),
+    ([Request(A)], [], ""),
+    ([Request(A)], [Request(A, method="POST", body=b"1")], "another request"),
+    ([Request(A, cb_kwargs={"n": 1})], [Request(A, cb_kwargs={"n": 2})], "another request"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "said"), CASES)
+def test_what_counts(yields, one, other, said):
+    add(yields, ONE, *one)
+    add(yields, OTHER, *other, referer=A)
+    found = yields.differ(ONE.encode(), OTHER.encode(), OTHER)
+    assert (said in found.words) if said else found is None
+
+
+def test_a_request_for_a_link_that_one_page_has_is_for_the_comparison_of_pages(yields):
+    add(yields, ONE, links=[A])
+    add(yields, OTHER, Request(B), links=[A, "/b#top"])
+    assert yields.differ(ONE.encode(), OTHER.encode(), OTHER) is None
+    add(yields, ONE, links=["/b"])  # it has the link, and the spider did not ask for it
+    assert yields.differ(ONE.encode(), OTHER.encode(), OTHER) is not None
+
+
+#: Values of a field on pages that come one after the other, and whether it moves by itself.
+FIELDS = [
+    ([datetime(2026, 1, 1, 8, n) for n in range(3, 13)], True),
+    ([f"2026-01-01 08:{n:02}" for n in (3, 3, *range(4, 12))], True),
+    ([1_700_000_000.25 + n for n in range(10)], True),
+    (["%032x" % (n * 7**40 % 10**38) for n in range(1, 11)], True),
+    (list(range(8, 18)), True),  # a counter
+    ([5, 3, 8, 1, 9, 2, 7, 4, 6, 0], False),
+    ([1] * 10, False),
+    (["red", "green"] * 5, False),
+    (list(range(5)), False),  # too few to tell
+]
+
+
+@pytest.mark.parametrize(("values", "moves"), FIELDS)
+def test_a_field_that_moves_by_itself_does_not_count(yields, values, moves):
+    urls = [ONE, *(f"http://shop.test/p/{n}" for n in range(2, len(values))), OTHER]
+    for url, value in zip(urls, values, strict=True):
+        add(yields, url, {"name": "x", "at": value})
+    if values[0] == values[-1]:
+        add(yields, OTHER, {"name": "x", "at": "else"})
+    found = yields.differ(ONE.encode(), OTHER.encode(), OTHER)
+    assert (found is None) is moves
+
+
+def test_a_page_that_is_not_known_gives_no_answer(yields):
+    add(yields, ONE, {"n": 1})
+    assert yields.differ(ONE.encode(), OTHER.encode(), OTHER) is None
+    assert yields.differ(OTHER.encode(), ONE.encode(), ONE) is None
+
+
+def test_an_object_that_fails_ends_no_callback():
+    got = Got(Request(ONE), HtmlResponse(ONE))
+    got.add({"price": Broken(1)})
+    assert isinstance(got.error, ValueError)
+
+
+class Shop(Follow):
+    """It gets prices from what is no part of the page, as an answer of a script would be."""
+
+    async def parse(self, response):
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
+        view = response.url.partition("view=")[2]
+        yield {"name": response.url.split("?")[0], "price": f"{view}.99"}
+
+
+def test_the_spider_has_a_veto_in_a_real_crawl():
+    """All pages are equal under their views, to the letter; the items are not."""
+    urls = [f"/p/{n}{view}" for view in ("", "?view=1", "?view=2") for n in range(40)]
+
+    def answer(url):
+        return page("home", *urls) if url.endswith("test/") else page(url.partition("?")[0])
+
+    settings = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
+    with Site(answer) as site:
+        result = crawl(site, ["http://shop.test/"], settings, spider="test_online_yields.Shop")
+    assert len({(item["name"], item["price"]) for item in result.items}) == len(urls) + 1
+    assert "the spider got another price" in result.log
