@@ -198,7 +198,7 @@ def test_a_raising_fallback_does_not_end_the_crawl():
         result = crawl(site, [HOME, HOST + "/a"], settings, filter_start=True)
     assert sorted(result.pages) == ["a", "home"]
     assert result.reason == "finished"
-    assert result.stats["urlnorm/requests/fallback_errors"] == 6
+    assert result.stats["urlnorm/requests/fallback_errors"] == 8
 
 
 # --- 4: the HTTP cache shares the fingerprint ----------------------------------------------

@@ -145,8 +145,8 @@ class Verdicts:
             self._say(audit, Verdict.AGREES if is_same else other)
         elif self._agrees(audit, found, before, [before]):
             self._say(audit, Verdict.AGREES)
-        elif before.has_expiring_links:
-            self._say(audit, Verdict.DIFFERS)  # to ask for it again would end these links
+        elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
+            self._say(audit, Verdict.DIFFERS)  # to ask for it again might do something
         else:
             waiting = self._waiting.setdefault((page.fingerprint, before.with_layout), [])
             waiting.append((audit, found))

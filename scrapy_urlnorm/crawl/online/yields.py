@@ -4,9 +4,10 @@ A spider may read what no comparison of pages reads: classes, headers, an answer
 asked for. So pages that rules make one are no duplicates if the later one gave the spider an item,
 or had it send a request, that the earlier one did not.
 
-Left out of an item is what says where or when it was got: the URL of the page, the page before it,
-the depth, and fields that move by themselves on pages of one purpose. These are fields whose values
-never fall from one page to the next, as a time does, or are long numbers that never come twice.
+Left out of an item is what says where or when it was got: URLs of the page and of the one before it,
+fields named for the way there (``depth``, ``redirect_urls``), and fields that move by themselves on
+pages of one purpose: values that never fall from one page to the next, as a time does, and long
+numbers that never come twice.
 Left out of the requests are those that stand as links on the later page and not on the earlier one:
 that is for the comparison of pages.
 """
@@ -59,6 +60,8 @@ _LONGEST, _SHOWN, _LONGEST_URL = 60, 24, 120
 _SAMPLE, _LEAST = 200, 8
 #: A value so long that it comes twice by no accident: a number of a time, or at random.
 _NUMBER = re.compile(r"[0-9a-fA-F.:TZ+-]{12,}")
+#: Fields that say how the spider came to a page.
+_WAY = re.compile("depth|redirect|referr?er|latency", re.IGNORECASE)
 _NO_WORD = re.compile(r"\W+|_+")
 #: Between a value and what it is without URLs of its page: one of them has to be equal.
 _OR = "\0"
@@ -124,7 +127,7 @@ class Got:
         elif is_item(each) and len(self.items) < _MOST_ITEMS:
             fields = list(ItemAdapter(each).items())[:_MOST_FIELDS]
             item = {str(name): self._value(value) for name, value in fields}
-            kept = {name: value for name, value in item.items() if "depth" not in name}
+            kept = {name: value for name, value in item.items() if not _WAY.search(name)}
             self.items.append({_TYPE: type(each).__name__, **kept})
 
     def _value(self, value: object) -> str:
