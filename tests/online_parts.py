@@ -16,7 +16,7 @@ from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.online import audits, frontier, learner, mining
 from scrapy_urlnorm.crawl.online.learner import Learner
-from scrapy_urlnorm.crawl.settings import LEARN, PAIRS, STORE, Config
+from scrapy_urlnorm.crawl.settings import LEARN, STORE, Config
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.worker import Mined
 from scrapy_urlnorm.stores.sqlite import Database
@@ -86,7 +86,9 @@ class Parts:
     ) -> None:
         self.database = database or Database()
         spec = store if isinstance(store, str) else "memory"
-        settings_of_crawl = Settings({STORE: spec, LEARN: "redirects", PAIRS: 0, **settings})
+        learn = settings.pop(LEARN, "redirects")
+        learning = {"pairs": 0, **(learn if isinstance(learn, dict) else {"mode": learn})}
+        settings_of_crawl = Settings({STORE: spec, **settings, LEARN: learning})
         config = Config(settings_of_crawl)
         fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
         self.dupefilter = UrlNormDupeFilter(

@@ -17,7 +17,7 @@ class ContentTwins(Hostile):
     """Each page is there once more with ``?ref=top``. The last page comes after all twins."""
 
     #: The site answers when something was learned: what waits until then must not be needed for it.
-    settings = {"URLNORM_LEARN": "content", "URLNORM_DEFER_DUPLICATES": False}  # noqa: RUF012
+    settings = {"URLNORM_LEARN": {"defer": False}}  # noqa: RUF012
 
     def pair(self, path):
         return self.canonical + path + "?ref=top", self.canonical + path

@@ -8,6 +8,7 @@ import pytest
 from loopback import Reply, Site, crawl, page, redirect
 
 from scrapy_urlnorm.site_rules import load_site_rules
+from scrapy_urlnorm.stores import RULES_NAME
 
 WWW = "http://www.shop.test"
 BARE = "http://shop.test"
@@ -106,11 +107,10 @@ OBEY = {**ADDON, "ROBOTSTXT_OBEY": True}
 @pytest.mark.parametrize("coding", [None, "gzip"])
 @pytest.mark.parametrize("queue", ["Lifo", "Fifo"])
 def test_what_robots_txt_says_is_tried_and_applied(coding, queue, tmp_path):
-    path = tmp_path / "rules.toml"
     settings = {
         **OBEY,
-        "URLNORM_LEARNED_PATH": str(path),
-        "SCHEDULER_MEMORY_QUEUE": f"scrapy.squeues.{queue}MemoryQueue",
+        "JOBDIR": str(tmp_path),
+        "SCHEDULER_DISK_QUEUE": f"scrapy.squeues.Pickle{queue}DiskQueue",
     }
     with Site(Shop(["ref"], coding=coding)) as site:
         result = crawl(site, [HOME], settings)
@@ -118,7 +118,7 @@ def test_what_robots_txt_says_is_tried_and_applied(coding, queue, tmp_path):
     assert len(result.pages) < len(LINKS) - 15
     assert "Learned: drop-param on www.shop.test" in result.log
     assert "robots.txt says so, and 3 pages had the same content under two URLs" in result.log
-    (rule,) = load_site_rules(path)
+    (rule,) = load_site_rules(tmp_path / RULES_NAME)
     assert (rule.source, rule.status) == ("robots", "active")
 
 

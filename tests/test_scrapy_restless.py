@@ -71,7 +71,7 @@ def test_a_small_site_has_no_second_fetches():
 
 
 def test_none_are_made_where_the_share_is_zero():
-    result, _ = visit(Advertised(60), URLNORM_PAIRS=0)
+    result, _ = visit(Advertised(60), URLNORM_LEARN={"pairs": 0})
     assert "urlnorm/learned/pairs" not in result.stats
 
 

@@ -71,7 +71,7 @@ def stock():
     """The same crawl without the component, but for the log that it writes."""
     LOG.unlink(missing_ok=True)
     extensions = {"shop.compare.Compare": 500, "scrapy_urlnorm.CrawlLog": 510}
-    return crawl(URLNORM_ENABLED=False, URLNORM_CRAWL_LOG=LOG, EXTENSIONS=json.dumps(extensions))
+    return crawl(ADDONS="{}", URLNORM_CRAWL_LOG=LOG, EXTENSIONS=json.dumps(extensions))
 
 
 def learning():

@@ -29,7 +29,6 @@ from scrapy_urlnorm.crawl.settings import (
     REPORT,
     SETTINGS,
     STORE,
-    STORE_OPTIONS,
     bad_setting,
 )
 from scrapy_urlnorm.exceptions import LogFormatError, StoreError, UrlNormError
@@ -55,7 +54,7 @@ logger = logging.getLogger(__name__)
 _URLS = ("url", "location", "canonical", "shortlink")
 _ROUTES = ("#!", "#/")
 #: Settings that a report does not tell: they are shown elsewhere, are of no interest, or are secret.
-_NOT_SHOWN = (CRAWL_LOG, FALLBACK_FINGERPRINTER, PROFILE, REPORT, STORE, STORE_OPTIONS)
+_NOT_SHOWN = (CRAWL_LOG, FALLBACK_FINGERPRINTER, PROFILE, REPORT, STORE)
 
 
 class CrawlLog:

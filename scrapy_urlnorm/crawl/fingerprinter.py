@@ -60,10 +60,7 @@ class UrlNormRequestFingerprinter:
         self,
         normalizer: Normalizer,
         fallback: RequestFingerprinterProtocol | None = None,
-        *,
-        media: bool = True,
     ) -> None:
-        self._media = media
         self._fallback = RequestFingerprinter() if fallback is None else fallback
         #: Whether the fallback is Scrapy's own: then a GET is known by its URL alone.
         self.is_direct = type(self._fallback) is RequestFingerprinter
@@ -89,13 +86,13 @@ class UrlNormRequestFingerprinter:
                 "own fallback; name the class that was there before"
             )
         if components.builds_fingerprinter:  # our fallback asks for us as its own fallback
-            return cls(config.normalizer, media=config.media)
+            return cls(config.normalizer)
         components.builds_fingerprinter = True
         try:
             built = build_from_crawler(fallback, crawler)
         finally:
             components.builds_fingerprinter = False
-        fingerprinter = cls(config.normalizer, built, media=config.media)
+        fingerprinter = cls(config.normalizer, built)
         components.put(fingerprinter)
         fingerprinter._stats = crawler.stats
         crawler.signals.connect(fingerprinter.spider_opened, signals.spider_opened)
@@ -119,7 +116,7 @@ class UrlNormRequestFingerprinter:
                 (meta := request._meta)
                 and ("urlnorm" in meta or "urlnorm_key" in meta or "verbatim_url" in meta)
             )
-            and (self._media or request.callback is not NO_CALLBACK)
+            and request.callback is not NO_CALLBACK
         ):
             self._processed += 1
             digest, is_changed = self._known[request._url]
@@ -186,7 +183,7 @@ class UrlNormRequestFingerprinter:
         if (
             choice is False
             or meta.get("verbatim_url")
-            or (not self._media and request.callback is NO_CALLBACK)
+            or request.callback is NO_CALLBACK  # robots.txt, files and images
         ):
             return None
         if isinstance(choice, str) and choice in PROFILES:

@@ -339,7 +339,7 @@ class SharedScheduler(Scheduler):
             )
         config = config_of(self.crawler)
         config.require_redis()
-        place = parse_redis(config.store, config.store_options, spider.name)
+        place = parse_redis(config.store, spider.name)
         self._patience = self.dead_seconds + place.wait
         queue = SharedQueue(place, self._patience, self._entry, partial(decoded, spider=spider))
         queue.on_event = self._tell_of
