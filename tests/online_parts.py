@@ -98,7 +98,7 @@ class Parts:
         )
         self.dupefilter.open()
         self.database.open()
-        self.stats: Counter[str] = Counter()
+        self._published: Counter[str] = Counter()
         self.queue = self.new_queue()
         self.under_way: set[Request] = set()
         self.download = no_page  # what answers a page that is fetched again
@@ -135,8 +135,14 @@ class Parts:
         self.database.give_up(StoreError("killed"))
         self.dupefilter.close()
 
-    def count(self, stat: str, number: float = 1) -> None:
-        self.stats[stat.removeprefix("urlnorm/learned/")] += 1
+    def count(self, stat: str, number: int = 1) -> None:
+        self._published[stat.removeprefix("urlnorm/")] += number
+
+    @property
+    def stats(self) -> Counter[str]:
+        """Statistics, and what else is counted, without the words before the last slash."""
+        found = self._published + self.learner.counts
+        return Counter({name.rpartition("/")[2]: number for name, number in found.items()})
 
     async def _download(self, request: Request) -> HtmlResponse:
         answer = self.download(request)

@@ -145,7 +145,7 @@ def test_a_store_outside_of_the_folder(run, job, tmp_path):
 def test_the_crawl_of_the_project_is_asked(capfdbinary, whole_job):
     database = f"sqlite:{whole_job / 'urlnorm.sqlite'}"
     for spec, folder in (("memory", str(whole_job)), (database, "/nowhere"), (database, None)):
-        project = Project("default", {}, (), spec, {}, folder, STOCK_FINGERPRINTER)
+        project = Project("default", {}, (), spec, folder, STOCK_FINGERPRINTER)
         assert main(["why", f"{HOST}/failed"], project=project) == 0
         assert "it was asked for, under" in capfdbinary.readouterr().out.decode()
 

@@ -99,14 +99,6 @@ def learned(**stats):
                 "retracted. 1 request that had been held was sent after all."
             ),
         ),
-        (
-            learned(minings=2, mining_seconds=1.25),
-            HeldFigures(-5),
-            (
-                "This crawl sent no fewer requests than stock Scrapy would have sent. Mining took "
-                "1.2 s in 2 runs."
-            ),
-        ),
     ],
 )
 def test_summary(stats, saved, words):

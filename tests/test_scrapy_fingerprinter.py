@@ -219,14 +219,15 @@ class Raw(Request):
 
 
 @pytest.mark.parametrize("url", ["http://h:99999/a", "http://[::1/a", "http://h]/", "http://[x]/"])
-def test_an_unparsable_url_is_its_own_key_and_counted(url):
+def test_an_unparsable_url_is_its_own_key_and_said(url, caplog):
+    caplog.set_level("DEBUG")
     fingerprinter = new()
     request = Raw(url)
     assert fingerprinter.fingerprint(request) == by_the_book(request)
     assert fingerprinter.counts["changed"] == 0
     crawler = crawler_of(Spider, {})
     UrlNormDownloaderMiddleware.from_crawler(crawler).process_request(request)
-    assert crawler.stats.get_value("urlnorm/requests/unparsable") == 1
+    assert f"its own key: {url}" in caplog.text
 
 
 class Broken:

@@ -71,7 +71,7 @@ def test_queued_requests_that_a_rule_makes_equal_are_sent_once():
     """What waits in the queue when the rule is learned is dropped if its page was fetched."""
     with Site(shop()) as site:
         result = crawl(site, [HOME], ADDON)
-    assert result.stats["urlnorm/learned/suppressed"] >= COUNT - 30 - 20
+    assert result.counts["learned/suppressed"] >= COUNT - 30 - 20
     assert result.stats["downloader/request_count"] == len(site.requests)
 
 
@@ -92,7 +92,7 @@ def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
     assert sorted(result.pages) == sorted(["home", *(f"{WWW}/new{n}" for n in range(5))])
     assert len([url for url in site.requests if "new" in url]) <= 10
     old = [url for url in site.requests if url != HOME and "new" not in url]
-    assert len(old) <= 2 * result.stats["urlnorm/learned/closing_audits"]  # and their redirects
+    assert len(old) <= 2 * result.counts["learned/closing_audits"]  # and their redirects
 
 
 def hand_on_rules(one, other):
@@ -169,7 +169,7 @@ def test_a_rule_that_turns_out_wrong_is_retracted_and_nothing_is_lost(tmp_path, 
     assert set(result.pages) == special | {"home", "more"} | {f"{WWW}/{n}" for n in range(60)}
     if not jobdir:  # it would come back when the first such page is sent
         assert result.stats["urlnorm/learned/retracted"] == 1
-        assert result.stats["urlnorm/learned/requeued"] >= 1
+        assert result.counts["learned/requeued"] >= 1
     assert len(result.pages) <= len(set(result.pages)) + 1
 
 
@@ -246,7 +246,7 @@ def test_a_request_that_cannot_be_written_down_is_not_suppressed():
         settings = {**ADDON, "URLNORM_LEARN": {"pairs": 0}}
         result = crawl(site, [HOME], settings, spider="test_scrapy_learning.Lambdas")
     assert set(result.pages) == set(expected())
-    assert "urlnorm/learned/suppressed" not in result.stats
+    assert "learned/suppressed" not in result.counts
     assert len(site.requests) <= 1 + 2 * COUNT
 
 

@@ -112,7 +112,7 @@ def test_what_a_dead_crawler_had_waits_again(new):
     dead.announce("announced")
     wait_for(other, 3)
     assert drain(other) == ["announced", "held", "kept"]
-    assert events == [("urlnorm/requests/taken_back", 3)]
+    assert events == [("taken back", 3)]
 
 
 def test_a_crawler_taken_for_dead_harms_nobody(new):

@@ -58,7 +58,6 @@ class Compare:
             "lost": len(PAGES - distinct),
             "pages": spider.pages,
             "learned": self.stats.get_value("urlnorm/learned/rules", 0),
-            "shared": self.stats.get_value("urlnorm/learned/shared", 0),
         }
         if self.result_path:
             Path(self.result_path).write_text(json.dumps(result), encoding="utf-8")

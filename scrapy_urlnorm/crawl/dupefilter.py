@@ -188,7 +188,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def _failed(self, message: str, error: StoreError) -> None:
         self.has_failed = True
-        self._count("urlnorm/store/errors")
+        self._count("urlnorm/errors")
         logger.critical(message, {"setting": STORE, "error": error})
 
     def request_seen(self, request: Request) -> bool:

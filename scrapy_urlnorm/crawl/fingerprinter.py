@@ -251,9 +251,11 @@ class UrlNormRequestFingerprinter:
     def spider_closed(self) -> None:
         """Write the counts to the statistics: to add each at once would cost more than the work."""
         if self._stats is not None:
-            for name, count in self.counts.items():
-                if count:
-                    self._stats.set_value(f"urlnorm/requests/{name}", count)
+            self._stats.set_value("urlnorm/requests/processed", self._processed)
+            if failed := self._rare["fallback_errors"]:
+                self._stats.inc_value("urlnorm/errors", failed)
+        said = ", ".join(f"{name} {number:,}" for name, number in self.counts.items())
+        logger.debug("Requests that were given keys: %(said)s", {"said": said})
 
 
 def redirect_hop(fingerprint: Callable[[Request], bytes], request: Request) -> int:

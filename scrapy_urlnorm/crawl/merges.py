@@ -88,7 +88,8 @@ class Merges:
         if normalizer is None:
             return Merge(first, [])
         is_beyond = saves and self.is_beyond(first, request.url)
-        self._count("urlnorm/merged" if is_beyond else "urlnorm/merged_by_scrapy_too")
+        if is_beyond:
+            self._count("urlnorm/merged")
         if not is_beyond and not needs_rules:
             return Merge(first, [])
         if self._explainer.given_key(request) is not None:

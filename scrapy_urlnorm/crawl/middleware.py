@@ -20,7 +20,6 @@ from scrapy_urlnorm.crawl.components import (
     TWIN_META,
     components_of,
     config_of,
-    count,
     database_of,
     target_of,
 )
@@ -127,11 +126,10 @@ class UrlNormDownloaderMiddleware:
         if learner is not None:
             learned = learner.saved(), learner.moving, learner.endless
             learner.close()
-            stats.set_value("urlnorm/learned/active", learner.active)
             if bound := learner.bound:
                 stats.set_value("urlnorm/learned/held_at_end", bound.held)
                 stats.set_value("urlnorm/learned/wrong_at_most", bound.wrong)
-                stats.set_value("urlnorm/learned/tested_at_end", bound.tested)
+                learner.counts["learned/tested_at_end"] = bound.tested
         if self._dupefilter is None:
             said = (
                 "What this crawl saved is not known: it is counted by "
@@ -141,7 +139,9 @@ class UrlNormDownloaderMiddleware:
             again = stats.get_value("urlnorm/learned/second_fetches", 0)
             merged = stats.get_value("urlnorm/merged", 0)
             stats.set_value("urlnorm/saved", merged + learned[0].total - again)
-            said = summary(stats.get_stats(), *learned)
+            counts = {} if learner is None else learner.counts
+            told = stats.get_stats() | {f"urlnorm/{name}": n for name, n in counts.items()}
+            said = summary(told, *learned)
         logger.info("%(summary)s", {"summary": said}, extra={"spider": self._crawler.spider})
 
     def _idle(self) -> None:
@@ -188,7 +188,7 @@ class UrlNormDownloaderMiddleware:
         if self._is_held(request):
             raise IgnoreRequest("A learned rule makes it equal to a page that has arrived")
         if parse(request.url) is None:
-            count(self._crawler, "urlnorm/requests/unparsable")
+            logger.debug("No URL that can be parsed, so its own key: %(url)s", {"url": request.url})
         return None
 
     def _is_held(self, request: Request) -> bool:
@@ -264,7 +264,7 @@ class UrlNormDownloaderMiddleware:
             self._dupefilter.awaiting.again(new)
         else:
             new.dont_filter = True
-        count(self._crawler, "urlnorm/requests/rewritten")
+        logger.debug("Rewrote %(old)s to %(new)s", {"old": request.url, "new": new.url})
         return new
 
 

@@ -161,7 +161,7 @@ class Scheduler(ScrapyScheduler):
         if damaged := queue.damaged + shelf.damaged:
             message = "%(count)d requests in %(queue)s are damaged and lost; all others are whole"
             logger.error(message, {"count": damaged, "queue": database.name})
-            count(self.crawler, "urlnorm/requests/damaged", damaged)
+            count(self.crawler, "urlnorm/errors", damaged)
         # What Scrapy's priority queue would have saved at a clean close: a killed crawl never wrote
         # it, and without it Scrapy finds no request.
         probe = self._priority_queue(_StoresNothing, None)
@@ -184,7 +184,6 @@ class Scheduler(ScrapyScheduler):
         if len(queue):
             arguments = {"count": len(queue), "queue": database.name}
             logger.info("Resuming: %(count)d requests wait in %(queue)s", arguments)
-        count(self.crawler, "urlnorm/requests/resumed", len(queue))
         return opened
 
     def _priority_queue(self, queue: Any, start_queue: Any, state: Any = ()) -> Any:
@@ -371,7 +370,7 @@ class Scheduler(ScrapyScheduler):
             if self._ours is not None and self._ours.has_failed:
                 return  # the keys are in the same place, and the dupefilter has said all this
         logger.critical("The crawl ends here: %(error)s", {"error": error})
-        count(self.crawler, "urlnorm/store/errors")
+        count(self.crawler, "urlnorm/errors")
         stop_crawl(self.crawler)
 
 

@@ -20,7 +20,7 @@ from uuid import uuid4
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
-from scrapy_urlnorm.crawl.components import components_of, config_of, count
+from scrapy_urlnorm.crawl.components import components_of, config_of
 from scrapy_urlnorm.crawl.database import decoded, encoded
 from scrapy_urlnorm.crawl.scheduler import Scheduler
 from scrapy_urlnorm.crawl.shelf import Shelf
@@ -47,8 +47,8 @@ _CHANGES = 1_000  # that are said at once, without waiting for a question
 _WAITED_META = "urlnorm_waited"  # key of the meta, in Redis, of a request that waits on a shelf
 _A_STEP = 500  # bytes, about, without its requests
 
-#: Statistics, with what the log says of them.
-REPEATED, TAKEN_BACK = "urlnorm/requests/repeated", "urlnorm/requests/taken_back"
+#: What happens to a queue, with what the log says of it.
+REPEATED, TAKEN_BACK = "repeated", "taken back"
 _EVENTS = {
     REPEATED: (
         logging.WARNING,
@@ -425,4 +425,3 @@ class SharedScheduler(Scheduler):
     def _tell_of(self, event: str, number: int) -> None:
         level, message = _EVENTS[event]
         logger.log(level, message, {"count": number}, extra={"spider": self.crawler.spider})
-        count(self.crawler, event, number)

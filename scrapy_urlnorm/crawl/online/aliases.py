@@ -184,12 +184,14 @@ class PageAliases:
             self.keys.give_keys(site.site, has_aliases=has_patterns)
             if pattern.is_dead:
                 self.frontier.count("learned/aliases_retracted")
+                self.frontier.count("learned/retracted")
                 note = " ".join(placeholders(pattern.note.split(" ")))
                 arguments = {"pattern": pattern, "note": note}
                 logger.info("Retracted: %(pattern)s (%(note)s)", arguments)
                 self.on_dead(pattern)
             else:
                 self.frontier.count("learned/aliases")
+                self.frontier.count("learned/rules")
                 logger.info(
                     "Learned from what pages say of themselves: %(evidence)s",
                     {"evidence": in_words(pattern)},

@@ -161,6 +161,8 @@ class Families:
 
     def _say(self, family: str, url: str, stat: str, what: str) -> None:
         self.frontier.count(stat)
+        if family not in self.examples:
+            self.frontier.count("learned/barren_families")
         where, depth, names = family.split(" ", 2)
         self.examples[family] = placeholders([url])[0]
         logger.info(

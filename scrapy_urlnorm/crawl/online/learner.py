@@ -44,6 +44,7 @@ from scrapy_urlnorm.logs.self_links import ways_of
 from scrapy_urlnorm.report.filtered import HeldFigures, held_figures
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
@@ -103,7 +104,7 @@ class Learner:
         self._audits = audits = Audits(database, keys.normalized)
         held = HeldRequests(database, frontier)
         if held.damaged:
-            frontier.count("requests/damaged", held.damaged)
+            frontier.count("errors", held.damaged)
             logger.error(
                 "%(count)d held requests in %(database)s are damaged and lost; all others are whole",
                 {"count": held.damaged, "database": database.name},
@@ -374,11 +375,14 @@ class Learner:
         return self._registry.rules
 
     @property
-    def active(self) -> int:
-        return len(self._registry)
+    def counts(self) -> Counter[str]:
+        """What was counted and is no statistic, such as ``learned/suppressed``."""
+        return self._frontier.counts
 
     @fail_open(None)
     def close(self) -> None:
+        said = ", ".join(f"{name} {number:,}" for name, number in sorted(self.counts.items()))
+        logger.debug("Learning counted: %(said)s", {"said": said}, extra=self._frontier.extra)
         self._mining.close()
         with suppress(StoreError):  # it is learned anew; the scheduler says what is wrong
             self._aliases.keep()

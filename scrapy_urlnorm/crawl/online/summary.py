@@ -91,9 +91,6 @@ def summary(
         sentences.append(f"{_amount(saved.total, total)} {words}{said}.")
     sentences += _requeued(stats)
     sentences += _price(number)
-    if minings := number("learned/minings"):
-        seconds = stats.get("urlnorm/learned/mining_seconds", 0)
-        sentences.append(f"Mining took {seconds:.1f} s in {counted(minings, 'run')}.")
     for site, units in list((moving or {}).items())[:NAMED_SITES]:
         named = units[:NAMED_UNITS]
         if more := len(units) - len(named):
@@ -142,7 +139,7 @@ def _price(number: Callable[[str], int]) -> Iterator[str]:
             f"{wrong:,} may have been other pages, which may lead to further ones (95 %; {tested:,} "
             f"{_were(tested)} tested at the end and agreed)."
         )
-    if gone := number("learned/retracted") + number("learned/aliases_retracted"):
+    if gone := number("learned/retracted"):
         yield f"{counted(gone, 'rule')} {_were(gone)} retracted."
     if requeued := number("learned/requeued"):
         had = counted(requeued, "request")
