@@ -72,7 +72,7 @@ SAID = [
         "/a?ref=1",
         [
             "it is suppressed: by what the crawl learned, another page is the same",
-            f'  behind {HOST}/a\n  by drop-param on shop.test [param="ref"]\n',
+            f"  behind {HOST}/a\n  by the rule: The parameter ref means nothing.\n",
             f"    source content, 7 for it, 0 against, such as {HOST}/1 and {HOST}/1?ref=a\n",
             "    tested: 3 requests sent all the same found what the rule says\n",
             "  since 2001-09-",
@@ -90,7 +90,13 @@ SAID = [
         "/post",
         [f"  behind {HOST}/a\n  that page has a permalink or a short link to it", f"by {ALIAS}\n"],
     ),
-    ("/waits?ref=1", ["it is coalesced: it waits for the end", "  by drop-param on shop.test"]),
+    (
+        "/waits?ref=1",
+        [
+            "it is coalesced: it waits for the end",
+            "  by the rule: The parameter ref means nothing.",
+        ],
+    ),
     ("/later", ["it is deferred: requests of its kind rarely brought a new page"]),
     ("/gone", ["it was asked for, under this URL or an equal", "not sent 1 time, for example as"]),
     ("/failed", ["it was asked for, under this URL or an equal"]),

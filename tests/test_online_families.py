@@ -65,7 +65,7 @@ def test_after_so_many_pages_without_anything_new_a_family_is_put_last(begun, ca
     assert len(said) == 1
     assert "http://shop.test/cal, depth 2, parameters: n" in said[0]
     assert month(BARREN) in said[0]
-    assert parts.learner.endless == [month(BARREN)]
+    assert parts.learner.barren == {"http://shop.test/cal/": BARREN + 4}
     urls = [month(1000 + n) for n in range(40)]
     assert {parts.fetch(url) for url in urls} == {"held"}
     assert parts.state().endswith("deferred 0, put last 40")

@@ -49,7 +49,7 @@ class UntilLearned:
 
     def __call__(self, url):
         if url.endswith("/stage-1"):
-            until(lambda: "Learned: " in self.runs.log.read_text())
+            until(lambda: "Learned on " in self.runs.log.read_text())
         return self.site(url)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -37,7 +36,7 @@ from scrapy_urlnorm.logs.writer import LogWriter, mask_key
 from scrapy_urlnorm.masking import mask_url, placeholders
 from scrapy_urlnorm.report.filtered import FilteredRecord
 from scrapy_urlnorm.stores import ROWS_NAME
-from scrapy_urlnorm.text import counted, own_version, replace_file, shortened, try_file
+from scrapy_urlnorm.text import counted, logger_of, own_version, replace_file, shortened, try_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.settings import Config
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _URLS = ("url", "location", "canonical", "shortlink")
 _ROUTES = ("#!", "#/")

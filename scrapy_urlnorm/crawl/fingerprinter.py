@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from hashlib import sha1
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -20,6 +19,7 @@ from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES
+from scrapy_urlnorm.text import logger_of
 from scrapy_urlnorm.url import get_fingerprint
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: How many URLs the fingerprint is remembered of, and how many characters they have at most.
 KNOWN_URLS = 16_384
@@ -241,10 +241,10 @@ class UrlNormRequestFingerprinter:
         """Warn if nothing else of ours, or only the dupefilter, is in its place."""
         if not components_of(spider.crawler).has_middleware:
             logger.warning(
-                "Keys are normalized, and that is all: scrapy_urlnorm.UrlNormDownloaderMiddleware is "
-                "not in DOWNLOADER_MIDDLEWARES. Nothing is learned, what is saved is not told, and "
-                "with a dupefilter other than scrapy_urlnorm.UrlNormDupeFilter a redirect onto an "
-                "equal URL may lose its page. ADDONS = {'scrapy_urlnorm.Addon': 900} sets them all.",
+                "Keys are normalized, and that is all: UrlNormDownloaderMiddleware is not in "
+                "DOWNLOADER_MIDDLEWARES. Nothing is learned or told, and without UrlNormDupeFilter a "
+                "redirect onto an equal URL may lose its page. ADDONS = {'scrapy_urlnorm.Addon': 900} "
+                "sets them all.",
                 extra={"spider": spider},
             )
 

@@ -35,7 +35,6 @@ Without JOBDIR the queue is Scrapy's own, in memory. Many crawlers on one queue 
 from __future__ import annotations
 
 import json
-import logging
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -64,6 +63,7 @@ from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.purposes import note_purpose, purpose_of
 from scrapy_urlnorm.crawl.shelf import DatabaseShelf, Shelf
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.learner import Learner
     from scrapy_urlnorm.stores import Database, Seen
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 DISK_QUEUES = ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")  #: settings with their classes
 #: Requests that are taken out of the queue while their sites pause, to find those of other sites.

@@ -30,6 +30,7 @@ try:
     from scrapy_urlnorm.stores.redis_connection import RedisConnection, Script, parse_redis
 except ImportError as error:
     raise MissingExtraError("redis", "redis", "SharedScheduler") from error
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.learner import Learner
     from scrapy_urlnorm.stores.redis_connection import Place
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 JOURNAL = 32_000_000  #: bytes of the steps that a crawler can repeat when Redis has lost them
 _CHANGES = 1_000  # that are said at once, without waiting for a question

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections import Counter
 from collections.abc import Sized
@@ -16,6 +15,7 @@ from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, count, in_prog
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.contents import AT_ONCE, LATE
 from scrapy_urlnorm.logs.page_identity import shown_by
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.blocks import Block
     from scrapy_urlnorm.logs.page_identity import Identity
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: What of learning is a statistic: what a person would act on. All else that is counted is said at
 #: the end of the crawl, at the level DEBUG.

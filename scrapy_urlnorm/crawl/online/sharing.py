@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.stores import Seen
     from scrapy_urlnorm.stores.sqlite import Database
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: How often learned rules are written to their file at most while the crawl runs.
 SAVE_SECONDS = 30.0
