@@ -82,7 +82,6 @@ class Row(NamedTuple):
     of_pages: float
     lost: int
     audits: int
-    minings: int
     cpu: float
     ratio: float
 
@@ -214,7 +213,6 @@ class Results:
             of_pages=1 - _redundant(mine, of_files) / max(1, _redundant(stock, of_files)),
             lost=len(profile["contents"].keys() - mine["contents"].keys() - log.unfair),
             audits=stats.get("urlnorm/learned/audits", 0),
-            minings=stats.get("urlnorm/learned/minings", 0),
             cpu=mine["cpu"],
             ratio=mine["cpu"] / profile["cpu"],
         )
@@ -227,7 +225,7 @@ def _redundant(result: dict[str, Any], unfair: frozenset[str]) -> int:
 
 HEAD = (
     f"{'log':36}{'order':9}{'mode':11}{'redundant':>9}{'avoided':>9}{'pages':>7}{'lost':>6}{'audits':>8}"
-    f"{'':8}{'minings':>8}{'cpu':>8}{'ratio':>7}"
+    f"{'':8}{'cpu':>8}{'ratio':>7}"
 )
 
 
@@ -236,7 +234,7 @@ def line(row: Row) -> str:
     share = f"{row.audits / row.saved:>7.1%} " if row.audits and row.saved > 0 else " " * 8
     return (
         f"{row.log.name:36}{row.log.order:9}{row.mode:11}{row.redundant:>9,}{row.avoided:>9.3f}"
-        f"{row.of_pages:>7.3f}{row.lost:>6,}{row.audits:>8,}{share}{row.minings:>8,}{row.cpu:>8.1f}{row.ratio:>7.2f}"
+        f"{row.of_pages:>7.3f}{row.lost:>6,}{row.audits:>8,}{share}{row.cpu:>8.1f}{row.ratio:>7.2f}"
     )
 
 

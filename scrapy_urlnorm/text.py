@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from datetime import datetime, timezone
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+
+LONGEST_LINE = 300  #: characters of a line of the log
+
+
+def logger_of(module: str) -> logging.Logger:
+    """Return the logger of a *module* of this package: none of its lines is too long to be read."""
+    logger = logging.getLogger(module)
+    logger.addFilter(_shorten)
+    return logger
+
+
+def _shorten(record: logging.LogRecord) -> bool:
+    """Leave out the middle of a long line; an error keeps all that it says, in several lines."""
+    if len(message := record.getMessage()) > LONGEST_LINE:
+        lines = wrap(message, LONGEST_LINE, break_on_hyphens=False)
+        is_error = record.levelno >= logging.ERROR
+        record.msg = "\n".join(lines) if is_error else shortened(message, LONGEST_LINE)
+        record.args = None
+    return True
+
+
+def listed(words: Sequence[str], most: int = 5) -> str:
+    """Return the first *words*, and how many more there are.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], 1)
+    ('a, b, c', 'a and 2 more')
+    """
+    more = len(words) - most
+    return ", ".join(words[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def moment(seconds: float) -> str:

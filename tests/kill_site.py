@@ -9,6 +9,7 @@ which the name is one that was asked for before (`Watched`).
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,7 +29,7 @@ BOARDS = WORDS[:4]
 DEADLINE = 120  #: seconds; passes only when a crawl never ends
 #: What two names of a content may differ in, with the word for it in a rule.
 PARTS: dict[str, Callable[[str], object]] = {
-    "host-alias": lambda url: urlsplit(url).netloc,
+    "The host": lambda url: urlsplit(url).netloc,
     "slash": lambda url: urlsplit(url).path.endswith("/"),
     "order": lambda url: "order=" in url,
     "sid": lambda url: url.partition("sid=")[2],
@@ -185,13 +186,13 @@ class Watched:
         """Return the rules in force that may be for *path*, as the log says."""
         rules: list[str] = []
         for line in self._log.read_text(encoding="utf-8").splitlines():
-            rule = line.partition(" (")[0].partition(": ")[2].partition(": ")[2]
+            rule = line.rpartition(" (")[0].partition(": ")[2].partition(": ")[2]
             if "Learned" in line:
                 rules.append(rule)
             elif ("Retracted" in line or "Subsumed" in line) and rule in rules:
                 rules.remove(rule)
         section = path.partition("/")[2].partition("/")[0]
-        return [r for r in rules if not ("path=" in r or "segments" in r) or section in r]
+        return [r for r in rules if not re.search(r" (?:below|at|in) /|\(", r) or section in r]
 
 
 def killed_crawl(

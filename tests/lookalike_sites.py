@@ -459,7 +459,7 @@ class Visit(Crawl):
 def main(names: list[str]) -> None:
     """Print a line a site; wrong_at_most is how many the summary says may be lost."""
     counted = ("saved", "learned/rules", "learned/audits", "learned/second_fetches")
-    counted += ("learned/wrong_at_most", "learned/errors")
+    counted += ("learned/wrong_at_most", "errors")
     heads = ["contents", "found", "lost", "stock", "add-on", *counted, "seconds"]
     heads = [head.removeprefix("learned/") for head in heads]
     print(f"{'site':24}", *heads)

@@ -37,6 +37,8 @@ from typing import Any
 import pytest
 import scrapy
 
+from scrapy_urlnorm.crawl.components import components_of
+
 HERE = Path(__file__).resolve().parent
 DEADLINE = 120  #: seconds; passes only when a crawl never ends
 
@@ -238,6 +240,7 @@ class Crawl:
     stats: dict[str, Any]
     log: str
     error: str | None  #: "StoreMismatchError: ..." when the crawl could not start
+    counts: dict[str, int]  #: what learning counted besides, such as "learned/suppressed"
     cpu_seconds: float = 0.0  #: processor time of the crawling process
 
     @property
@@ -393,6 +396,7 @@ async def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "items": Collect.items,
         "stats": {key: value for key, value in stats.items() if not hasattr(value, "isoformat")},
+        "counts": getattr(crawler and components_of(crawler).learner, "counts", {}),
         "log": "\n".join(log.lines),
         "error": error,
         "cpu_seconds": time.process_time() - begin,

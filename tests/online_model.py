@@ -33,7 +33,7 @@ from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED, Page, Shar
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.units import Units
 from scrapy_urlnorm.site_rules import save_site_rules
-from scrapy_urlnorm.stores import MemorySeen
+from scrapy_urlnorm.stores import RULES_NAME, MemorySeen
 from scrapy_urlnorm.stores.sqlite import Database
 
 if TYPE_CHECKING:
@@ -147,9 +147,7 @@ class Crawl:
             path = self.folder / "urlnorm.sqlite"
             self.database = Database(path)
             self.database.commits_itself = False
-            self.parts = make(
-                f"sqlite:{path}", self.database, URLNORM_LEARNED_PATH=str(self.rules_path)
-            )
+            self.parts = make(f"sqlite:{path}", self.database, JOBDIR=str(self.folder))
         self.learner, self.queue = self.parts.learner, self.parts.queue
         self.under_way = self.parts.under_way
         self.fetched_again: list[tuple[str, Deferred]] = []
@@ -157,7 +155,7 @@ class Crawl:
 
     @property
     def rules_path(self) -> Path:
-        return self.folder / "rules.toml"
+        return self.folder / RULES_NAME
 
     def _download(self, request: Request) -> Deferred:
         self.fetched_again.append((request.url, Deferred()))

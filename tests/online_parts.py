@@ -16,7 +16,7 @@ from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.online import audits, frontier, learner, mining
 from scrapy_urlnorm.crawl.online.learner import Learner
-from scrapy_urlnorm.crawl.settings import LEARN, PAIRS, STORE, Config
+from scrapy_urlnorm.crawl.settings import LEARN, STORE, Config
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.worker import Mined
 from scrapy_urlnorm.stores.sqlite import Database
@@ -86,7 +86,9 @@ class Parts:
     ) -> None:
         self.database = database or Database()
         spec = store if isinstance(store, str) else "memory"
-        settings_of_crawl = Settings({STORE: spec, LEARN: "redirects", PAIRS: 0, **settings})
+        learn = settings.pop(LEARN, "redirects")
+        learning = {"pairs": 0, **(learn if isinstance(learn, dict) else {"mode": learn})}
+        settings_of_crawl = Settings({STORE: spec, **settings, LEARN: learning})
         config = Config(settings_of_crawl)
         fingerprinter = UrlNormRequestFingerprinter(config.normalizer)
         self.dupefilter = UrlNormDupeFilter(
@@ -96,7 +98,7 @@ class Parts:
         )
         self.dupefilter.open()
         self.database.open()
-        self.stats: Counter[str] = Counter()
+        self._published: Counter[str] = Counter()
         self.queue = self.new_queue()
         self.under_way: set[Request] = set()
         self.download = no_page  # what answers a page that is fetched again
@@ -133,8 +135,14 @@ class Parts:
         self.database.give_up(StoreError("killed"))
         self.dupefilter.close()
 
-    def count(self, stat: str, number: float = 1) -> None:
-        self.stats[stat.removeprefix("urlnorm/learned/")] += 1
+    def count(self, stat: str, number: int = 1) -> None:
+        self._published[stat.removeprefix("urlnorm/")] += number
+
+    @property
+    def stats(self) -> Counter[str]:
+        """Statistics, and what else is counted, without the words before the last slash."""
+        found = self._published + self.learner.counts
+        return Counter({name.rpartition("/")[2]: number for name, number in found.items()})
 
     async def _download(self, request: Request) -> HtmlResponse:
         answer = self.download(request)

@@ -72,7 +72,7 @@ SAID = [
         "/a?ref=1",
         [
             "it is suppressed: by what the crawl learned, another page is the same",
-            f'  behind {HOST}/a\n  by drop-param on shop.test [param="ref"]\n',
+            f"  behind {HOST}/a\n  by the rule: The parameter ref means nothing.\n",
             f"    source content, 7 for it, 0 against, such as {HOST}/1 and {HOST}/1?ref=a\n",
             "    tested: 3 requests sent all the same found what the rule says\n",
             "  since 2001-09-",
@@ -90,7 +90,13 @@ SAID = [
         "/post",
         [f"  behind {HOST}/a\n  that page has a permalink or a short link to it", f"by {ALIAS}\n"],
     ),
-    ("/waits?ref=1", ["it is coalesced: it waits for the end", "  by drop-param on shop.test"]),
+    (
+        "/waits?ref=1",
+        [
+            "it is coalesced: it waits for the end",
+            "  by the rule: The parameter ref means nothing.",
+        ],
+    ),
     ("/later", ["it is deferred: requests of its kind rarely brought a new page"]),
     ("/gone", ["it was asked for, under this URL or an equal", "not sent 1 time, for example as"]),
     ("/failed", ["it was asked for, under this URL or an equal"]),
@@ -145,7 +151,7 @@ def test_a_store_outside_of_the_folder(run, job, tmp_path):
 def test_the_crawl_of_the_project_is_asked(capfdbinary, whole_job):
     database = f"sqlite:{whole_job / 'urlnorm.sqlite'}"
     for spec, folder in (("memory", str(whole_job)), (database, "/nowhere"), (database, None)):
-        project = Project("default", {}, (), spec, {}, folder, STOCK_FINGERPRINTER)
+        project = Project("default", {}, (), spec, folder, STOCK_FINGERPRINTER)
         assert main(["why", f"{HOST}/failed"], project=project) == 0
         assert "it was asked for, under" in capfdbinary.readouterr().out.decode()
 

@@ -15,7 +15,7 @@ def test_no_lookalike_is_lost(case):
     """
     kind, variant = CASES[case]
     visit = Visit(kind(variant)).crawl()
-    assert not visit.figure("learned/errors")
+    assert not visit.figure("errors")
     assert visit.figure("learned/rules") > 0, "it has duplicates, and nothing was learned"
     if variant in ("kind", "rare"):  # else one page in three is another one, which costs audits
         assert visit.figure("saved") > 0, "it has duplicates, and none was saved"

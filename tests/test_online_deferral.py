@@ -25,7 +25,7 @@ def begun(monkeypatch):
     crawls = []
 
     def begin(**settings):
-        crawls.append(Parts(has_miner=False, URLNORM_LEARN="content", **settings))
+        crawls.append(Parts(has_miner=False, **{"URLNORM_LEARN": "content", **settings}))
         return crawls[-1]
 
     yield begin
@@ -184,6 +184,6 @@ def test_nothing_waits_in_a_queue_that_others_share(begun):
 
 
 def test_the_setting_leaves_the_order_as_it_is(begun):
-    parts = begun(URLNORM_DEFER_DUPLICATES=False)
+    parts = begun(URLNORM_LEARN={"defer": False})
     see_duplicates(parts, 3 * LEAST_DUPLICATES)
     assert parts.stats["deferred"] == 0

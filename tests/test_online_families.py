@@ -27,10 +27,9 @@ def begun(monkeypatch):
     crawls = []
 
     def begin(database=None, **settings):
+        settings = {"LEARN": "content", **settings}
         settings = {f"URLNORM_{name}": value for name, value in settings.items()}
-        crawls.append(
-            Parts(database=database, has_miner=False, URLNORM_LEARN="content", **settings)
-        )
+        crawls.append(Parts(database=database, has_miner=False, **settings))
         return crawls[-1]
 
     yield begin
@@ -66,7 +65,7 @@ def test_after_so_many_pages_without_anything_new_a_family_is_put_last(begun, ca
     assert len(said) == 1
     assert "http://shop.test/cal, depth 2, parameters: n" in said[0]
     assert month(BARREN) in said[0]
-    assert parts.learner.endless == [month(BARREN)]
+    assert parts.learner.barren == {"http://shop.test/cal/": BARREN + 4}
     urls = [month(1000 + n) for n in range(40)]
     assert {parts.fetch(url) for url in urls} == {"held"}
     assert parts.state().endswith("deferred 0, put last 40")
@@ -213,12 +212,12 @@ def test_a_link_that_looks_like_an_act_is_not_asked_for(begun):
 
 
 def test_without_the_order_of_its_own_a_crawl_still_has_its_limit(begun):
-    """With `URLNORM_DEFER_DUPLICATES` False nothing waits, and the rest is dropped."""
-    parts = begun(DEFER_DUPLICATES=False)
+    """Nothing waits then, and the rest is dropped."""
+    parts = begun(LEARN={"defer": False})
     see_months(parts, 2 * BARREN)
     assert is_sent(parts, month(1000))
     assert parts.stats["put_last"] == 0
-    limited = begun(DEFER_DUPLICATES=False, FAMILY_LIMIT=LIMIT)
+    limited = begun(LEARN={"defer": False}, FAMILY_LIMIT=LIMIT)
     answers(limited, by_site)
     see_months(limited, LIMIT)
     assert limited.fetch(month(1000)) == "held"

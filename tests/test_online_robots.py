@@ -151,7 +151,10 @@ def proposed(tmp_path):
     """The settings of a crawl whose rule file proposes to drop a parameter."""
     rule = SiteRule(site="*.shop.test", kind="drop-param", param="pos", status="proposed")
     save_site_rules(tmp_path / "rules.toml", [rule])
-    return {"URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")], "URLNORM_DEFER_DUPLICATES": False}
+    return {
+        "URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")],
+        "learn": {"mode": "redirects", "defer": False},
+    }
 
 
 def test_a_rule_that_a_file_proposes_is_tried(begin, proposed, caplog):

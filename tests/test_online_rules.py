@@ -15,6 +15,7 @@ from scrapy_urlnorm.crawl.online import suppression
 from scrapy_urlnorm.crawl.online.rules import WITNESSES_A_CONFLICT as NEEDED
 from scrapy_urlnorm.crawl.online.tables import Page, Reason
 from scrapy_urlnorm.logs.page_identity import FILE, Identity
+from scrapy_urlnorm.stores import RULES_NAME
 from scrapy_urlnorm.stores.sqlite import Database
 
 SID = SiteRule(site=SITE, kind="drop-param", param="sid", source="content", support=12)
@@ -24,7 +25,7 @@ NARROW = SiteRule(
 WWW = SiteRule(
     site=SITE, kind="host-alias", host="www.shop.test", by=SITE, source="redirect", support=9
 )
-CONTENT = {"URLNORM_LEARN": "content", "URLNORM_DEFER_DUPLICATES": False}
+CONTENT = {"URLNORM_LEARN": {"defer": False}}
 
 
 def begun(*, has_audits: bool = False, database: Database | None = None, **settings: object):
@@ -65,8 +66,12 @@ def test_rules_come_stay_and_go(caplog):
         assert (parts.in_force(), parts.learner.rules, parts.held()) == ((), (), [])
         assert parts.queued() == [f"{BARE}/a?sid=1"]
         assert (parts.stats["rules"], parts.stats["retracted"]) == (1, 1)
-    said = [record.getMessage() for record in caplog.records if "drop-param" in record.getMessage()]
-    assert [line.partition(":")[0] for line in said] == ["Learned", "Retracted"]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if "sid means nothing" in record.getMessage()
+    ]
+    assert [line.partition(" ")[0] for line in said] == ["Learned", "Retracted"]
     assert "the pages that arrived contradict it" in said[1]
 
 
@@ -81,7 +86,7 @@ def test_a_rule_that_is_subsumed_was_not_wrong(caplog):
         assert parts.in_force() == (SID,)
         assert [parts.stats[name] for name in ("rules", "subsumed", "retracted")] == [2, 1, 0]
         assert parts.held() == [f"{BARE}/t/a?sid=1"]
-    assert "Subsumed: drop-param" in caplog.text
+    assert "Subsumed on shop.test: The parameter sid means nothing below /t/" in caplog.text
 
 
 def test_what_moves_behind_another_rule_counts_for_it_once(monkeypatch):
@@ -210,9 +215,9 @@ def test_a_rule_that_no_site_may_have_takes_no_other_along(caplog):
 )
 def test_the_file_of_an_earlier_crawl_is_believed(tmp_path, learn, rules, active):
     """What is only proposed, was refuted, or is not to be learned, is kept and not applied."""
-    path = tmp_path / "rules.toml"
+    path = tmp_path / RULES_NAME
     save_site_rules(path, rules)
-    with begun(URLNORM_LEARN=learn, URLNORM_LEARNED_PATH=str(path)) as parts:
+    with begun(URLNORM_LEARN=learn, JOBDIR=str(tmp_path)) as parts:
         www, sid = f"{BARE}/a".replace("//", "//www."), f"{BARE}/b?sid=1"
         for url in (f"{BARE}/a", f"{BARE}/b"):
             parts.fetch(url)
@@ -223,7 +228,7 @@ def test_the_file_of_an_earlier_crawl_is_believed(tmp_path, learn, rules, active
 
 def test_the_next_run_of_a_job_goes_on_with_its_rules(tmp_path):
     """They are in its database, retracted ones too; a file that a person changed outweighs it."""
-    path, job = tmp_path / "rules.toml", {"URLNORM_LEARNED_PATH": str(tmp_path / "rules.toml")}
+    path, job = tmp_path / RULES_NAME, {"JOBDIR": str(tmp_path)}
     with begun(has_audits=True, database=Database(tmp_path / "db"), **job) as parts:
         parts.found(SID)
         refute(parts)
@@ -237,9 +242,9 @@ def test_the_next_run_of_a_job_goes_on_with_its_rules(tmp_path):
 
 def test_what_binary_pages_refuted_outlives_that_a_person_edits_the_file(tmp_path):
     """Of each rule that stands in it: nothing in the file says so."""
-    path = tmp_path / "rules.toml"
+    path = tmp_path / RULES_NAME
     for rules in ((SID, WWW), (SID,)):
-        with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+        with begun(database=Database(tmp_path / "db"), JOBDIR=str(tmp_path)) as parts:
             if len(rules) == 2:
                 parts.found(*rules)
                 parts.learner._registry.contradicted(
@@ -255,15 +260,15 @@ def test_what_binary_pages_refuted_outlives_that_a_person_edits_the_file(tmp_pat
 
 def test_a_rule_that_is_believed_again_stands_once(tmp_path):
     """Active, and in the file too; retracted when what is mined later does not have it."""
-    path, again = tmp_path / "rules.toml", SID.replace(support=NEEDED)
-    with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+    path, again = tmp_path / RULES_NAME, SID.replace(support=NEEDED)
+    with begun(database=Database(tmp_path / "db"), JOBDIR=str(tmp_path)) as parts:
         parts.found(SID)
         parts.learner._registry.contradicted((Reason(SID, 12),), "other content")
         parts.found(again)
         parts.learner._registry.save()
         assert list(load_site_rules(path)) == list(parts.learner.rules) == [again]
         parts.found()
-    with begun(database=Database(tmp_path / "db"), URLNORM_LEARNED_PATH=str(path)) as parts:
+    with begun(database=Database(tmp_path / "db"), JOBDIR=str(tmp_path)) as parts:
         (rule,) = parts.learner.rules
         assert (rule.status, rule.conflicts) == ("rejected", 1)
     assert list(load_site_rules(path)) == [rule]
@@ -271,13 +276,13 @@ def test_a_rule_that_is_believed_again_stands_once(tmp_path):
 
 def test_what_a_file_says_of_other_sites_outlives_two_runs(tmp_path):
     """Also where a rule is learned in the first run, and none in the second."""
-    path, other = tmp_path / "rules.toml", SiteRule(site="other.test", kind="drop-param", param="a")
+    path, other = tmp_path / RULES_NAME, SiteRule(site="other.test", kind="drop-param", param="a")
     refuted = other.replace(status="rejected", conflicts=1)
     for rule in (other, refuted):
         save_site_rules(path, [rule])
         for news in ([SID], []):
             with begun(
-                database=Database(tmp_path / f"db {rule.status}"), URLNORM_LEARNED_PATH=str(path)
+                database=Database(tmp_path / f"db {rule.status}"), JOBDIR=str(tmp_path)
             ) as parts:
                 if news:
                     parts.found(*news)

@@ -8,7 +8,7 @@ import pytest
 from online_parts import BARE, SITE, Parts
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.online.summary import summary, why
+from scrapy_urlnorm.crawl.online.summary import Bound, summary, why
 from scrapy_urlnorm.report.filtered import HeldFigures
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.stores.sqlite import Database
@@ -63,54 +63,46 @@ def test_no_secret_is_said():
 # --- the summary ----------------------------------------------------------------------------
 
 
-def learned(**stats):
-    return {f"urlnorm/learned/{name}": number for name, number in stats.items()}
+BARREN = {"http://shop.test/calendar/": 1_146, "http://shop.test/a/": 100}
 
 
 @pytest.mark.parametrize(
-    ("stats", "saved", "words"),
+    ("stats", "counts", "bound", "barren", "lines"),
     [
-        ({}, HeldFigures(), "This crawl sent no fewer requests than stock Scrapy would have sent."),
+        ({"saved": 0, "sent": 0}, {}, None, {}, ["This crawl sent 0 requests fewer than stock Scrapy would have sent."]),
+        ({"saved": 275, "sent": 216}, {}, None, {}, ["This crawl sent 216 requests; stock Scrapy would have sent 491."]),
+        ({"saved": -5, "sent": 1}, {"learned/audits_agreed": 7}, None, {}, ["This crawl sent 1 request; stock Scrapy would have sent -4."]),
         (
-            {"urlnorm/merged": 1, "urlnorm/merged/drop-params": 1},
-            HeldFigures(),
-            (
-                "This crawl sent 1 request fewer than stock Scrapy would have sent. It was equal after "
-                "normalization: drop-params (1)."
-            ),
+            {"saved": 0, "sent": 1, "audits": 18}, {}, None, {},
+            ["18 requests were sent to test what was learned; none of them found another page."],
         ),
         (
-            {"urlnorm/merged": 1_000, "urlnorm/merged/www": 900, "urlnorm/merged/drop-params": 200},
-            HeldFigures(2_000, {"one": 1_500, "other": 500}),
-            (
-                "This crawl sent 3,000 requests fewer than stock Scrapy would have sent. 1,000 of them "
-                "were equal after normalization: www (900), drop-params (200); rules may share a "
-                "request. 2,000 of them were suppressed because of what was learned: one (1,500), other (500)."
-            ),
+            {"saved": 0, "sent": 1, "audits": 18, "audits_differed": 1, "retracted": 2}, {"learned/requeued": 3}, None, {},
+            [("18 requests were sent to test what was learned; 1 of them found another page; 2 rules were retracted "
+             "and 3 requests that had been held were sent.")],
         ),
         (
-            learned(audits=3, audits_agreed=2, audits_differed=1, retracted=1, requeued=1),
-            HeldFigures(2, dict.fromkeys("gfedcba", 1)),
-            (
-                "This crawl sent 2 requests fewer than stock Scrapy would have sent. All of them were "
-                "suppressed because of what was learned: a (1), b (1), c (1), d (1), e (1), 2 other "
-                "rules; rules may share a request. To test what was learned, 3 requests that could "
-                "have been suppressed were sent: 2 found what the rules say, 1 did not. 1 rule was "
-                "retracted. 1 request that had been held was sent after all."
-            ),
+            {"saved": 0, "sent": 1}, {}, Bound(1_614, 119, 49), {},
+            [("Of 1,614 requests that were held and not sent, at most 119 may have been other pages (95 %; 49 more were "
+             "tested and agreed). To look: scrapy urlnorm why URL, or URLNORM_REPORT.")],
         ),
         (
-            learned(minings=2, mining_seconds=1.25),
-            HeldFigures(-5),
-            (
-                "This crawl sent no fewer requests than stock Scrapy would have sent. Mining took "
-                "1.2 s in 2 runs."
-            ),
+            {"saved": 0, "sent": 1, "dropped": 1}, {}, None, BARREN,
+            [("1,146 pages below http://shop.test/calendar/ brought nothing new, and so did those of 1 other place; 1 like "
+             "them was dropped.")],
+        ),
+        (
+            {"saved": 0, "sent": 1}, {}, None, {"http://shop.test/a/": 100},
+            ["100 pages below http://shop.test/a/ brought nothing new; URLNORM_FAMILY_LIMIT drops such."],
         ),
     ],
-)
-def test_summary(stats, saved, words):
-    assert summary(stats, saved) == words
+)  # fmt: skip
+def test_summary(stats, counts, bound, barren, lines):
+    names = {"saved": "urlnorm/saved", "sent": "downloader/request_count"}
+    stats = {names.get(name, f"urlnorm/learned/{name}"): number for name, number in stats.items()}
+    said = list(summary(stats, counts, bound, barren))
+    assert said[0].startswith("This crawl sent ")
+    assert said[1:] == lines or said == lines
 
 
 # --- what was saved -------------------------------------------------------------------------

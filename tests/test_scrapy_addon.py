@@ -80,22 +80,12 @@ def test_what_a_project_has_set():
     assert settings["DUPEFILTER_CLASS"] == "scrapy.dupefilters.BaseDupeFilter"
 
 
-def test_disabled_crawls_as_stock():
-    pages = {HOME: page("home", "/?utm_source=a", "/?utm_source=b")}
-    with Site(pages) as site:
-        stock = crawl(site, [HOME])
-        off = crawl(site, [HOME], {"ADDONS": {OURS: 900}, "URLNORM_ENABLED": False})
-    assert len(site.requests) == 6
-    assert off.stats.keys() == stock.stats.keys()
-
-
 def test_one_line_is_all_that_a_project_needs():
     links = ("/a", "/a#x", "/a?utm_source=m", "/a?", "/x/../a", "HTTP://SHOP.test:80/a")
     with Site({HOME: page("home", *links), HOME + "a": page("a", *links)}) as site:
         result = crawl(site, [HOME], {"ADDONS": {OURS: 900}})
     assert result.pages == ["home", "a"]
     assert site.requests == [HOME, HOME + "a"]
-    assert result.stats["urlnorm/requests/changed"] >= 3
 
 
 def test_a_subclass_of_the_projects_fingerprinter_still_counts():

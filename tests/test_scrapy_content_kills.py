@@ -17,7 +17,7 @@ class ContentTwins(Hostile):
     """Each page is there once more with ``?ref=top``. The last page comes after all twins."""
 
     #: The site answers when something was learned: what waits until then must not be needed for it.
-    settings = {"URLNORM_LEARN": "content", "URLNORM_DEFER_DUPLICATES": False}  # noqa: RUF012
+    settings = {"URLNORM_LEARN": {"defer": False}}  # noqa: RUF012
 
     def pair(self, path):
         return self.canonical + path + "?ref=top", self.canonical + path
@@ -49,7 +49,7 @@ class UntilLearned:
 
     def __call__(self, url):
         if url.endswith("/stage-1"):
-            until(lambda: "Learned: " in self.runs.log.read_text())
+            until(lambda: "Learned on " in self.runs.log.read_text())
         return self.site(url)
 
 

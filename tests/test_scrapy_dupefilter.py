@@ -135,7 +135,7 @@ def test_a_failing_store_ends_the_crawl_and_loses_no_request(caplog):
     assert not dupefilter.request_seen(Request(HOME + "b"))
     assert not dupefilter.request_seen(Request(HOME + "a"))
     assert ended == [1]
-    assert stats["urlnorm/store/errors"] == 1
+    assert stats["urlnorm/errors"] == 1
     assert [record.levelname for record in caplog.records] == ["CRITICAL"]
     assert "URLNORM_STORE" in caplog.text
     assert "no answer from the store" in caplog.text
@@ -153,7 +153,7 @@ def test_a_store_that_cannot_be_closed_is_counted_once(caplog):
     dupefilter, stats = new(store)
     for _ in range(2):
         dupefilter.close("finished")
-    assert stats == {"urlnorm/store/errors": 1}
+    assert stats == {"urlnorm/errors": 1}
     assert caplog.text.count("could not be closed") == 1
 
 

@@ -58,7 +58,7 @@ def test_four_crawlers_lose_no_page_and_fetch_each_once():
     *crawlers, together = rows
     assert len(crawlers) == CRAWLERS
     assert [sum(column) for column in zip(*crawlers, strict=True)] == together
-    requests, redirects, fetched, twice, learned, shared = together
+    requests, redirects, fetched, twice, learned = together
     assert requests == redirects + fetched + twice
     assert f"distinct pages {PAGES}, lost of the {PAGES} of the shop: 0" in printed
     (home,) = map(int, re.findall(r"the start page came (\d+) times", printed))
@@ -66,7 +66,6 @@ def test_four_crawlers_lose_no_page_and_fetch_each_once():
     assert 1 <= home <= CRAWLERS + 1
     assert fetched == PAGES - 1 + home
     assert learned
-    assert shared
 
 
 def test_an_unfinished_crawl_is_not_mixed_with(url):

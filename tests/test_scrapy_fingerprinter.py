@@ -201,10 +201,9 @@ def test_a_bad_value_in_the_meta_is_said_once_and_counted(key, values, caplog):
     assert [repr(values[0]) in record.getMessage() for record in caplog.records] == [True]
 
 
-def test_media_can_keep_their_stock_keys():
-    request = Request(UGLY, callback=NO_CALLBACK)
-    assert new().fingerprint(request) == by_the_book(Request(KEY))
-    fingerprinter = UrlNormRequestFingerprinter(Normalizer(), media=False)
+def test_requests_of_components_keep_their_stock_keys():
+    """Those for robots.txt, and those of pipelines for files and images."""
+    fingerprinter, request = new(), Request(UGLY, callback=NO_CALLBACK)
     assert fingerprinter.fingerprint(request) == RequestFingerprinter().fingerprint(request)
     assert fingerprinter.fingerprint(Request(UGLY)) == by_the_book(Request(KEY))
 
@@ -220,14 +219,15 @@ class Raw(Request):
 
 
 @pytest.mark.parametrize("url", ["http://h:99999/a", "http://[::1/a", "http://h]/", "http://[x]/"])
-def test_an_unparsable_url_is_its_own_key_and_counted(url):
+def test_an_unparsable_url_is_its_own_key_and_said(url, caplog):
+    caplog.set_level("DEBUG")
     fingerprinter = new()
     request = Raw(url)
     assert fingerprinter.fingerprint(request) == by_the_book(request)
     assert fingerprinter.counts["changed"] == 0
     crawler = crawler_of(Spider, {})
     UrlNormDownloaderMiddleware.from_crawler(crawler).process_request(request)
-    assert crawler.stats.get_value("urlnorm/requests/unparsable") == 1
+    assert f"its own key: {url}" in caplog.text
 
 
 class Broken:

@@ -277,7 +277,7 @@ def test_a_good_note_is_followed_among_bad_ones(tmp_path):
             client.hset("links:notes", name + b"%d" % number, value)
         client.hset("links:notes", mapping=notes)
         result, _ = visit(Honest(), tmp_path, **settings)
-        assert result.stats["urlnorm/learned/shared"] == 1
+        assert result.counts["learned/shared"] == 1
         assert "urlnorm/learned/rules" not in result.stats
     expected, _ = visit(Honest(), tmp_path, **OFF)
     assert set(expected.pages) == set(result.pages)

@@ -8,6 +8,7 @@ from loopback import Follow, Reply, Site, crawl, page, redirect
 from scrapy import Request
 
 from scrapy_urlnorm.site_rules import load_site_rules
+from scrapy_urlnorm.stores import RULES_NAME
 
 WWW = "http://www.shop.test"
 BARE = "http://shop.test"
@@ -43,7 +44,7 @@ def test_a_learned_rule_saves_the_redirects_that_follow():
     assert sorted(result.pages) == expected()
     assert result.stats["urlnorm/learned/rules"] == 1
     assert len(site.requests) <= 1 + COUNT + 30 + 20  # some are sent to audit the rule
-    assert "Learned: host-alias on *.shop.test" in result.log
+    assert "Learned on *.shop.test: " in result.log
 
 
 def test_learning_can_be_switched_off():
@@ -70,7 +71,7 @@ def test_queued_requests_that_a_rule_makes_equal_are_sent_once():
     """What waits in the queue when the rule is learned is dropped if its page was fetched."""
     with Site(shop()) as site:
         result = crawl(site, [HOME], ADDON)
-    assert result.stats["urlnorm/learned/suppressed"] >= COUNT - 30 - 20
+    assert result.counts["learned/suppressed"] >= COUNT - 30 - 20
     assert result.stats["downloader/request_count"] == len(site.requests)
 
 
@@ -91,7 +92,15 @@ def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
     assert sorted(result.pages) == sorted(["home", *(f"{WWW}/new{n}" for n in range(5))])
     assert len([url for url in site.requests if "new" in url]) <= 10
     old = [url for url in site.requests if url != HOME and "new" not in url]
-    assert len(old) <= 2 * result.stats["urlnorm/learned/closing_audits"]  # and their redirects
+    assert len(old) <= 2 * result.counts["learned/closing_audits"]  # and their redirects
+
+
+def hand_on_rules(one, other):
+    """Begin the *other* job with the rules that *one* has learned; return where they are."""
+    other.mkdir(exist_ok=True)
+    path = other / RULES_NAME
+    path.write_text((one / RULES_NAME).read_text())
+    return path
 
 
 @pytest.mark.parametrize("learn", ["redirects", "content"])
@@ -104,25 +113,23 @@ def test_the_host_with_the_pages_is_asked_first(learn, tmp_path):
             return redirect(url.replace(BARE, WWW))
         return article(url, *(links if url == HOME else links[:20]))
 
-    path = tmp_path / "rules.toml"
-    settings = {**ADDON, "URLNORM_LEARN": learn, "URLNORM_LEARNED_PATH": str(path)}
-    for _ in range(2):
+    for job in (tmp_path / "first", tmp_path / "second"):
         with Site(answer) as site:
-            result = crawl(site, [HOME], settings)
+            result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARN": learn, "JOBDIR": str(job)})
+        hand_on_rules(job, tmp_path / "second")
         assert set(result.pages) == {HOME, *(f"{WWW}/{n}" for n in range(COUNT))}
         assert len(site.requests) <= 1 + COUNT + 30  # some until it is learned, some audits
 
 
-def test_a_path_of_its_own_keeps_the_rules_for_other_crawls(tmp_path):
-    """Without JOBDIR a file can be named: the second crawl knows from the start."""
-    path = tmp_path / "rules.toml"
-    settings = {**ADDON, "URLNORM_LEARNED_PATH": str(path)}
+def test_the_file_of_one_job_teaches_another(tmp_path):
+    """The second crawl knows from the start, and keeps what a person wrote above the rules."""
     links = [f"{host}/{n}" for n in range(COUNT) for host in (WWW, BARE)]
     with Site(shop(links)) as site:
-        crawl(site, [HOME], settings)
+        crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path / "first")})
+        path = hand_on_rules(tmp_path / "first", tmp_path / "second")
         path.write_text("# ours\n" + path.read_text())
         site.requests.clear()
-        result = crawl(site, [HOME], settings)
+        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path / "second")})
     assert sorted(result.pages) == expected()
     assert len(site.requests) <= 1 + COUNT + 20  # some are sent to audit the rule
     assert path.read_text().startswith("# ours\n")
@@ -162,7 +169,7 @@ def test_a_rule_that_turns_out_wrong_is_retracted_and_nothing_is_lost(tmp_path, 
     assert set(result.pages) == special | {"home", "more"} | {f"{WWW}/{n}" for n in range(60)}
     if not jobdir:  # it would come back when the first such page is sent
         assert result.stats["urlnorm/learned/retracted"] == 1
-        assert result.stats["urlnorm/learned/requeued"] >= 1
+        assert result.counts["learned/requeued"] >= 1
     assert len(result.pages) <= len(set(result.pages)) + 1
 
 
@@ -236,19 +243,19 @@ class Lambdas(Follow):
 def test_a_request_that_cannot_be_written_down_is_not_suppressed():
     """What could not be requeued is sent: the rule saves nothing then, and loses nothing."""
     with Site(shop()) as site:
-        settings = {**ADDON, "URLNORM_PAIRS": 0}
+        settings = {**ADDON, "URLNORM_LEARN": {"pairs": 0}}
         result = crawl(site, [HOME], settings, spider="test_scrapy_learning.Lambdas")
     assert set(result.pages) == set(expected())
-    assert "urlnorm/learned/suppressed" not in result.stats
+    assert "learned/suppressed" not in result.counts
     assert len(site.requests) <= 1 + 2 * COUNT
 
 
 def test_a_damaged_file_of_learned_rules_stops_the_start(tmp_path):
     """The crawl says at its start what is wrong with the file, and leaves it alone."""
-    path = tmp_path / "rules.toml"
+    path = tmp_path / RULES_NAME
     path.write_text("[[rule]]\nsite = 7\n")
     with Site(shop()) as site:
-        result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARNED_PATH": str(path)})
+        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
     assert site.requests == []
     assert result.error.startswith("SiteRuleError")
     assert str(path) in result.error

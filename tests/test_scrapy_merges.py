@@ -109,6 +109,9 @@ def test_a_rule_is_logged_when_it_saves_its_first_request(caplog):
             known.merged_by(Request(f"{first}?utm_source=x"), b"key", needs_rules=False)
         known.merged_by(Request(f"{first}#top"), b"key", needs_rules=False)  # so does Scrapy
     (record,) = caplog.records
-    assert "saved by drop-params: http://" in record.getMessage()
+    assert (
+        "(Remove parameters that do not select content: tracking and click ids): http://"
+        in record.getMessage()
+    )
     assert "shop.test/0?utm_source=x counts as http://" in record.getMessage()
     assert "s3cret" not in record.getMessage()

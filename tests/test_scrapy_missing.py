@@ -63,7 +63,7 @@ class Monitor:
         return monitor
 
     def spider_closed(self):
-        for name in ("urlnorm/saved", "urlnorm/learned/active", "urlnorm/requests/processed"):
+        for name in ("urlnorm/saved", "urlnorm/requests/processed"):
             self.stats.set_value(f"seen/{name}", self.stats.get_value(name))
 
 
@@ -142,7 +142,6 @@ def test_a_foreign_dupefilter_leaves_the_savings_unknown():
 def test_an_extension_finds_the_last_statistics_when_the_spider_has_closed(style):
     result = crawled({**style, "EXTENSIONS": {"test_scrapy_missing.Monitor": 0}})
     assert result.stats["seen/urlnorm/saved"] == 1
-    assert result.stats["seen/urlnorm/learned/active"] == 0
     assert result.stats["seen/urlnorm/requests/processed"] >= 2  # Scrapy 2.14 asks less often
 
 

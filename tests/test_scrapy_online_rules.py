@@ -21,6 +21,7 @@ from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
 from scrapy_urlnorm.crawl.online.suppression import Suppression
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules
+from scrapy_urlnorm.stores import RULES_NAME
 
 HOSTS = SiteRule(
     site="*.shop.test", kind="host-alias", host=SITE, by="www.shop.test", source="redirect",
@@ -246,15 +247,15 @@ def test_a_rule_is_learned_from_permanent_redirects_of_plain_requests_only(parts
 
 def test_what_redirects_taught_is_in_force_at_the_start_of_the_next_crawl(tmp_path):
     """What an audit refuted stays off."""
-    path = tmp_path / "rules.toml"
-    with closing(Parts(URLNORM_LEARNED_PATH=str(path))) as parts:
+    path = tmp_path / RULES_NAME
+    with closing(Parts(JOBDIR=str(tmp_path))) as parts:
         parts.learn()
         parts.learn("http://other.test", "https://other.test")
         parts.download = lambda request: page_of(request, f"page of {request.url.split(':')[0]}")
         for scheme in ("https", "http"):
             parts.fetch(f"{scheme}://other.test/x", f"page of {scheme}")
     assert {rule.status for rule in load_site_rules(path)} == {"active", "rejected"}
-    with closing(Parts(URLNORM_LEARNED_PATH=str(path), has_audits=False)) as parts:
+    with closing(Parts(JOBDIR=str(tmp_path), has_audits=False)) as parts:
         assert [rule.kind for rule in parts.learner.rules if rule.active] == ["host-alias"]
         assert parts.fetch(WWW + "/a") == "fetched"
         assert parts.fetch(BARE + "/a") == "filtered"
@@ -263,13 +264,12 @@ def test_what_redirects_taught_is_in_force_at_the_start_of_the_next_crawl(tmp_pa
 
 
 def test_a_file_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path, caplog):
-    """The setting and the path are named."""
-    path = tmp_path / "folder"
-    with closing(Parts(URLNORM_LEARNED_PATH=str(path))) as parts:
+    """The path is named."""
+    path = tmp_path / RULES_NAME
+    with closing(Parts(JOBDIR=str(tmp_path))) as parts:
         path.mkdir()
         parts.learn()
         assert len(parts.in_force()) == 1
-        assert "URLNORM_LEARNED_PATH" in caplog.text
         assert str(path) in caplog.text
 
 

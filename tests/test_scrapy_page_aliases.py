@@ -188,7 +188,7 @@ def visit(forum, **settings):
     with Site(forum) as site:
         result = crawl(site, [HOME], {**SETTINGS, **settings})
     assert result.stats["finish_reason"] == "finished"
-    assert "urlnorm/learned/errors" not in result.stats
+    assert "urlnorm/errors" not in result.stats
     return result, site.requests
 
 
@@ -196,8 +196,8 @@ def test_posts_are_suppressed_behind_their_topics():
     """Five contents agree, and two further votes and audits: the rest is not fetched."""
     result, requests = visit(Forum())
     assert set(result.pages) == {"home", *(f"topic {number}" for number in TOPICS)}
-    assert result.stats["urlnorm/learned/aliases"] == 1
-    assert result.stats["urlnorm/learned/suppressed"] >= 60
+    assert result.counts["learned/aliases"] == 1
+    assert result.counts["learned/suppressed"] >= 60
     everything = 1 + len(TOPICS) * (1 + len(POSTS))
     assert len(requests) == everything - result.stats["urlnorm/saved"]
     assert (
@@ -216,12 +216,12 @@ def test_a_resumed_crawl_knows_the_names_that_the_first_run_met(tmp_path):
         result = crawl(site, [HOME], job)
     assert stopped.stats["finish_reason"] == "closespider_pagecount"
     assert result.stats["finish_reason"] == "finished"
-    assert "urlnorm/learned/errors" not in result.stats
+    assert "urlnorm/errors" not in result.stats
     # Without what the first run wrote down, nothing tells of which topic a post is. Of sixty posts
     # only audits are sent, and the start page, for which Scrapy asks in every run.
     audits = result.stats["urlnorm/learned/audits"]
-    at_the_end = result.stats.get("urlnorm/learned/closing_audits", 0)
-    assert audits == result.stats["urlnorm/learned/audits_agreed"] <= 7 + at_the_end
+    at_the_end = result.counts.get("learned/closing_audits", 0)
+    assert audits == result.counts["learned/audits_agreed"] <= 7 + at_the_end
     assert len(site.requests) - first == 1 + audits
 
 
@@ -230,9 +230,9 @@ def test_what_arrives_behind_a_redirect_is_compared(forum):
     """The post is another name of the topic, whatever URL it is redirected to."""
     result, _ = visit(forum())
     assert set(result.pages) == {"home", *(f"topic {number}" for number in TOPICS)}
-    assert result.stats["urlnorm/learned/aliases"] == 1
-    assert result.stats["urlnorm/learned/suppressed"] >= 50
-    assert "urlnorm/learned/aliases_retracted" not in result.stats
+    assert result.counts["learned/aliases"] == 1
+    assert result.counts["learned/suppressed"] >= 50
+    assert "learned/aliases_retracted" not in result.counts
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_what_arrives_behind_a_redirect_is_compared(forum):
 def test_what_is_not_the_page_is_fetched(forum):
     """One vote says that the names are wrong; then nothing is suppressed."""
     result, requests = visit(forum(), HTTPERROR_ALLOW_ALL=False)
-    assert "urlnorm/learned/suppressed" not in result.stats
+    assert "learned/suppressed" not in result.counts
     posts = {post_url(topic, post) for topic in TOPICS for post in POSTS}
     assert posts <= set(requests)
 
@@ -259,7 +259,7 @@ def test_a_link_with_one_more_parameter_is_another_name():
     """What nobody names is fetched, though a pattern is accepted that looks like it."""
     more = [f"{post_url(topic, 1)}&visitor=7" for topic in TOPICS]
     result, requests = visit(Forum(more), **NAMES_ALONE)
-    assert result.stats["urlnorm/learned/suppressed"] >= 50
+    assert result.counts["learned/suppressed"] >= 50
     assert set(more) <= set(requests)
 
 
@@ -268,7 +268,7 @@ def test_of_two_pages_with_one_short_link_one_is_right():
     result, _ = visit(InTwoParts([f"{topic_url(topic)}second/" for topic in TOPICS]))
     parts = {f"topic {number} {part}" for number in TOPICS for part in ("", "second part")}
     assert set(result.pages) == {"home", *parts}
-    assert result.stats["urlnorm/learned/aliases"] == 1
+    assert result.counts["learned/aliases"] == 1
 
 
 def test_nothing_of_it_without_learning():

@@ -37,7 +37,7 @@ def visit(shop, urls=(HOME,), meta=None, **settings):
     with Site(shop) as site:
         spider = "test_scrapy_restless.Seen"
         result = crawl(site, list(urls), {**ADDON, **settings}, spider=spider, meta=meta or {})
-    assert "urlnorm/learned/errors" not in result.stats, result.log
+    assert "urlnorm/errors" not in result.stats, result.log
     return result, site
 
 
@@ -71,13 +71,13 @@ def test_a_small_site_has_no_second_fetches():
 
 
 def test_none_are_made_where_the_share_is_zero():
-    result, _ = visit(Advertised(60), URLNORM_PAIRS=0)
-    assert "urlnorm/learned/pairs" not in result.stats
+    result, _ = visit(Advertised(60), URLNORM_LEARN={"pairs": 0})
+    assert "learned/pairs" not in result.counts
 
 
 def test_a_site_that_holds_still_has_few():
     result, site = visit(Shop(400))
-    assert result.stats["urlnorm/learned/pairs"] <= 15
+    assert result.counts["learned/pairs"] <= 15
     assert "change by themselves" not in result.log
     assert len(site.requests) < 700
 

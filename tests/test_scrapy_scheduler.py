@@ -211,7 +211,7 @@ def test_what_scrapy_left_is_taken_over(tmp_path):
         assert 0 < begun < 20
         result = crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 5}, filter_start=True)
         assert len(stays_behind(tmp_path)) == 31 - len(site.requests)
-        assert result.stats["urlnorm/requests/resumed"] == 31 - begun
+        assert f"Resuming: {31 - begun} requests wait in" in result.log
         crawl(site, [HOME], settings, filter_start=True)
     assert sorted(site.requests) == sorted(pages)
     assert stays_behind(tmp_path) == []
@@ -350,7 +350,7 @@ def test_a_full_disk_ends_the_crawl_and_loses_nothing(tmp_path):
     with Site(pages) as site:
         result = crawl(site, [HOME], {**settings, **full}, filter_start=True)
         assert result.reason == "urlnorm_store_error"
-        assert result.stats["urlnorm/store/errors"] == 1
+        assert result.stats["urlnorm/errors"] >= 1
         assert result.stats["later"] == [False, None]
         assert "database or disk is full" in result.log
         assert "Traceback" not in result.log

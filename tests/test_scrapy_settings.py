@@ -10,8 +10,8 @@ from loopback import Site, crawl, page
 from scrapy.settings import Settings
 
 from scrapy_urlnorm.crawl import settings as module
-from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.settings import Config, read_setting
+from scrapy_urlnorm.crawl.online.frontier import STATISTICS
+from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer
 
@@ -25,9 +25,9 @@ def read(**settings):
 
 def test_defaults():
     config = Config(Settings())
-    assert read_setting(Settings(), "URLNORM_ENABLED") is True
     assert config.normalizer == Normalizer()
     assert config.learn == "content"
+    assert (config.pairs, config.defers_duplicates) == (0.015, True)
     assert config.learned_path is None
     assert config.store == "memory"
     assert config.rewriter is None
@@ -44,8 +44,10 @@ def test_where_the_database_of_a_crawl_is(settings, path):
 
 
 def test_values_from_the_command_line_are_text():
-    assert read_setting(Settings({"URLNORM_ENABLED": "0"}), "URLNORM_ENABLED") is False
-    config = read(RULES='{"www": "remove"}', REWRITE_REQUESTS="True", SITE_RULES="")
+    config = read(
+        RULES='{"www": "remove"}', REWRITE_REQUESTS="1", SITE_RULES="", LEARN='{"pairs": 0}'
+    )
+    assert (config.learn, config.pairs) == ("content", 0)
     assert config.normalizer == Normalizer(rules={"www": "remove"})
     assert config.rewriter is not None
 
@@ -63,7 +65,12 @@ def test_values_from_the_command_line_are_text():
         ("LEARN", "everything", "off, redirects"),
         ("LEARN", "contents", "off, redirects, content"),
         ("STORE", 5, "memory"),
-        ("STORE_OPTIONS", "{broken", "a dict"),
+        ("LEARN", {"pair": 0}, "pairs (a number from 0 to 1)"),
+        ("LEARN", {"mode": "contents"}, "off, redirects, content; or a dict with mode"),
+        ("LEARN", {"pairs": 2}, "pairs (a number from 0 to 1)"),
+        ("LEARN", {"defer": "perhaps"}, "defer (True or False)"),
+        ("LEARN", "{broken", "a dict with mode"),
+        ("STORE", "redis://h?colour=red", "accepted: client_name"),
         ("SITE_RULES", 5, "a list of paths"),
         ("SITE_RULES", ["no/such.toml"], "a list of paths"),
     ],
@@ -77,9 +84,27 @@ def test_a_value_that_cannot_be_used_is_named(name, value, accepted):
     assert repr(shown) in str(error.value)
 
 
-def test_a_bad_switch_is_named():
-    with pytest.raises(ConfigError, match="URLNORM_ENABLED = 'perhaps'; accepted: True or False"):
-        read_setting(Settings({"URLNORM_ENABLED": "perhaps"}), "URLNORM_ENABLED")
+@pytest.mark.parametrize(
+    ("settings", "learning"),
+    [({}, ("content", 0.015, True)), ({"LEARN": {"mode": "redirects"}}, ("redirects", 0.015, True)),
+     ({"LEARN": {"pairs": 0, "defer": False}}, ("content", 0, False)), ({"PROFILE": "safe"}, ("off", 0.015, True)),
+     ({"PROFILE": "safe", "LEARN": {"pairs": 0}}, ("content", 0, True))],
+)  # fmt: skip
+def test_learning_is_a_word_or_a_dict(settings, learning):
+    config = read(**settings)
+    assert (config.learn, config.pairs, config.defers_duplicates) == learning
+
+
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [("ENABLED", "out of ADDONS"), ("LEARNED_PATH", "in JOBDIR"), ("DEFER_DUPLICATES", "URLNORM_LEARN = "),
+     ("PAIRS", "URLNORM_LEARN = "), ("STORE_OPTIONS", "URLNORM_STORE = "), ("MEDIA", "keys of stock Scrapy")],
+)  # fmt: skip
+def test_a_setting_of_an_earlier_version_is_refused_with_what_is_done_now(name, now):
+    with pytest.raises(
+        ConfigError, match=f"^URLNORM_{name} is no setting any more: .*{now}[^\n]*$"
+    ):
+        read(**{name: 1})
 
 
 def test_an_unknown_setting_is_named_with_the_nearest_known_one():
@@ -117,14 +142,12 @@ def test_one_module_spells_the_prefix():
 
 
 def test_every_statistic_in_the_code_is_described():
-    files = set(Path(module.__file__).parent.rglob("*.py"))
-    text = "".join(file.read_text() for file in sorted(files))
-    counted = set(re.findall(r'"(urlnorm/[a-z_/{}]+)"', text))
-    counted |= {f"urlnorm/{name}" for name in re.findall(r'"(learned/[a-z_]+)"', text)}
-    counted |= {
-        f"urlnorm/requests/{name}" for name in UrlNormRequestFingerprinter(Normalizer()).counts
+    text = "".join(file.read_text() for file in Path(module.__file__).parent.rglob("*.py"))
+    counted = set(re.findall(r'"(urlnorm/[a-z_/{}]+)"', text)) - {
+        "urlnorm/{stat}",
+        "urlnorm/learned/{name}",
     }
-    counted -= {"urlnorm/requests/{name}", "urlnorm/{stat}", "urlnorm/{name}"}
-    counted -= {"urlnorm/merged/", "urlnorm/requeued/"}
+    counted = {name for name in counted if not name.endswith("/")}
+    counted |= {f"urlnorm/{name}" for name in STATISTICS}
     page = Path(__file__).parent.parent / "docs" / "reference" / "statistics.md"
     assert counted == set(re.findall(r"^\| `(.*?)`", page.read_text(), re.MULTILINE))

@@ -34,7 +34,7 @@ MOST_AGAIN = 4 * CONCURRENT
 SHARED = {
     "SCHEDULER": "scrapy_urlnorm.SharedScheduler",
     "CONCURRENT_REQUESTS": CONCURRENT,
-    "URLNORM_PAIRS": 0,  # these tests count how often a page was fetched
+    "URLNORM_LEARN": {"pairs": 0},  # these tests count how often a page was fetched
 }
 
 

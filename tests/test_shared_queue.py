@@ -29,9 +29,7 @@ def shared_queue(server, dead_seconds=LONG):
         name, _, priority = word.partition(" ")
         return b"%d\n%b" % (-int(priority or 0), name.encode())
 
-    return SharedQueue(
-        parse_redis(f"{server.url}?prefix=p", {}), dead_seconds, encode, bytes.decode
-    )
+    return SharedQueue(parse_redis(f"{server.url}?prefix=p"), dead_seconds, encode, bytes.decode)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +112,7 @@ def test_what_a_dead_crawler_had_waits_again(new):
     dead.announce("announced")
     wait_for(other, 3)
     assert drain(other) == ["announced", "held", "kept"]
-    assert events == [("urlnorm/requests/taken_back", 3)]
+    assert events == [("taken back", 3)]
 
 
 def test_a_crawler_taken_for_dead_harms_nobody(new):
@@ -153,11 +151,11 @@ def test_a_lost_answer_is_asked_for_again(new):
 
 def test_after_a_failure_redis_is_told_nothing_more(server, new):
     queue = new()
-    queue._connection._place = parse_redis("unix:///nowhere?prefix=p&wait=0", {})
+    queue._connection._place = parse_redis("unix:///nowhere?prefix=p&wait=0")
     queue._connection._client = None
     with pytest.raises(StoreUnavailableError, match="the queue at unix"):
         queue.pop()
-    queue._connection._place = parse_redis(f"{server.url}?prefix=p", {})
+    queue._connection._place = parse_redis(f"{server.url}?prefix=p")
     with pytest.raises(StoreError):
         queue.tell()
 

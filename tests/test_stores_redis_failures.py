@@ -300,9 +300,7 @@ def test_a_server_that_is_no_redis_is_an_error(answer):
         with pytest.raises(StoreError):
             store.open()
         with RedisServer() as server, opened(f"{server.url}?prefix=p&wait=0.1") as store:
-            elsewhere = redis_connection.parse_redis(
-                f"redis://127.0.0.1:{port}?prefix=p&wait=0.1", {}
-            )
+            elsewhere = redis_connection.parse_redis(f"redis://127.0.0.1:{port}?prefix=p&wait=0.1")
             store.connection._place = elsewhere
             store.connection._client = None
             for ask in (

@@ -65,7 +65,7 @@ class Shop:
 @pytest.fixture
 def settings(tmp_path):
     # No page is fetched again to learn what of it changes: these tests count.
-    return {"JOBDIR": str(tmp_path / "job"), "URLNORM_PAIRS": 0}
+    return {"JOBDIR": str(tmp_path / "job"), "URLNORM_LEARN": {"pairs": 0}}
 
 
 def left_over(folder, condition="1"):

@@ -65,7 +65,7 @@ def crawl(scheduler, folder, killed=0, held=1):
             "REDIS_URL": server.url,
             "URLNORM_STORE": server.url + "?prefix=follow:seen",
             "CONCURRENT_REQUESTS": CONCURRENT,
-            "URLNORM_PAIRS": 0,
+            "URLNORM_LEARN": {"pairs": 0},
         }
         # scrapy-redis keeps its queue as a set: of equal requests pushed by several, one is left.
         crawlers = [start(site, [f"{HOME}?{n}"], settings, log) for n, log in enumerate(logs)]

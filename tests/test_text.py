@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from scrapy_urlnorm.text import counted, did_you_mean, shortened
+import scrapy_urlnorm
+from scrapy_urlnorm.text import LONGEST_LINE, counted, did_you_mean, logger_of, shortened
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,15 @@ def test_a_long_text_keeps_both_ends() -> None:
     """A message is never longer than asked for, and one that is short enough stays as it is."""
     assert shortened("a" * 20, 20) == "a" * 20
     assert shortened("a" * 30 + "z" * 30, 20) == "a" * 10 + " … " + "z" * 7
+
+
+def test_no_line_of_the_log_is_too_long(caplog: pytest.LogCaptureFixture) -> None:
+    """Each module that logs has the logger that sees to it."""
+    logger_of("scrapy_urlnorm.test").warning("%s of %d %%", "a" * 500, 7)
+    assert len(caplog.records[0].getMessage()) == LONGEST_LINE
+    assert caplog.records[0].getMessage().endswith("a of 7 %")
+    logger_of("scrapy_urlnorm.test").error("the path %s", "b" * 299)
+    assert caplog.records[1].getMessage() == "the path\n" + "b" * 299
+    package = Path(scrapy_urlnorm.__file__).parent
+    spelling = {p.name for p in package.rglob("*.py") if "getLogger" in p.read_text("utf-8")}
+    assert spelling == {"text.py"}

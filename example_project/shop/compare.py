@@ -58,7 +58,6 @@ class Compare:
             "lost": len(PAGES - distinct),
             "pages": spider.pages,
             "learned": self.stats.get_value("urlnorm/learned/rules", 0),
-            "shared": self.stats.get_value("urlnorm/learned/shared", 0),
         }
         if self.result_path:
             Path(self.result_path).write_text(json.dumps(result), encoding="utf-8")
@@ -71,7 +70,7 @@ def stock():
     """The same crawl without the component, but for the log that it writes."""
     LOG.unlink(missing_ok=True)
     extensions = {"shop.compare.Compare": 500, "scrapy_urlnorm.CrawlLog": 510}
-    return crawl(URLNORM_ENABLED=False, URLNORM_CRAWL_LOG=LOG, EXTENSIONS=json.dumps(extensions))
+    return crawl(ADDONS="{}", URLNORM_CRAWL_LOG=LOG, EXTENSIONS=json.dumps(extensions))
 
 
 def learning():

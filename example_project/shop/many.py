@@ -30,7 +30,6 @@ COLUMNS = {
     "fetched": "pages fetched",
     "twice": "fetched twice",
     "learned": "rules learned",
-    "shared": "rules taken over",
 }
 
 

@@ -5,7 +5,6 @@ import os
 from shop.settings import *
 
 SCHEDULER = "scrapy_urlnorm.SharedScheduler"
-URLNORM_STORE = os.environ.get("SHOP_REDIS", "redis://localhost:6379/0")
-URLNORM_STORE_OPTIONS = {"prefix": "shop:seen"}
+URLNORM_STORE = os.environ.get("SHOP_REDIS", "redis://localhost:6379/0") + "?prefix=shop:seen"
 
 DOWNLOAD_DELAY = 0.05  # slow enough to see that what one learns reaches the others

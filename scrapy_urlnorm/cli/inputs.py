@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.cli.verb import JSON, WHICH_RULES, UsageError, flush, option, progress, say
 from scrapy_urlnorm.exceptions import ConfigError
@@ -218,14 +218,12 @@ def named_store(args: argparse.Namespace, normalizer: Normalizer) -> Seen:
     project: Project | None = args.project
     if (spec := store_spec(args)) == "memory":
         raise UsageError("name the store to fill with --store, such as sqlite:PATH")
-    options: dict[str, Any] = dict(project.store_options) if project and not args.store else {}
     return open_store(
         spec,
         digest=normalizer.digest,
         key_version=KEY_VERSION,
         jobdir=project.jobdir if project else None,
         spider=args.spider,
-        **options,
     )
 
 

@@ -38,7 +38,6 @@ class Project(NamedTuple):
     rules: Mapping[str, object]
     site_rules: tuple[SiteRule, ...]
     store: str
-    store_options: Mapping[str, object]
     jobdir: str | None
     fingerprinter: str
 

@@ -11,7 +11,7 @@ from scrapy_urlnorm.cli import inputs
 from scrapy_urlnorm.cli import verb as cli
 from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.report.figures import from_crawl, from_logs, rows_of
-from scrapy_urlnorm.report.filtered import open_job, rule_in_words
+from scrapy_urlnorm.report.filtered import open_job, rule_in_words, sentence_of
 from scrapy_urlnorm.report.page import page
 from scrapy_urlnorm.stores import DATABASE_NAME, ROWS_NAME
 from scrapy_urlnorm.text import counted, moment, own_version, replace_file
@@ -187,7 +187,7 @@ def _in_words(answer: Answer) -> Iterator[str]:
     if answer.held and answer.held.is_alias:
         yield "  that page has a permalink or a short link to it (a page alias)"
     for name, rule, passed in answer.rules:
-        yield f"  by {name}"
+        yield f"  by {name if rule is None else f'the rule: {sentence_of(rule)}'}"
         if rule is not None:
             yield f"    {_evidence(rule)}"
             tests = (

@@ -19,7 +19,7 @@ from scrapy_urlnorm.crawl.middleware import (
     UrlNormSpiderMiddleware,
 )
 from scrapy_urlnorm.crawl.scheduler import DISK_QUEUES, FifoDiskQueue, LifoDiskQueue, Scheduler
-from scrapy_urlnorm.crawl.settings import ENABLED, FALLBACK_FINGERPRINTER, read_setting
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -52,8 +52,6 @@ class Addon:
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Check all settings, and set our components. Raises `ConfigError` for a bad setting."""
-        if not read_setting(settings, ENABLED):
-            return
         self._components.is_addon_used = True
         _wrap_fingerprinter(settings)
         config = self._components.config(settings)

@@ -66,7 +66,6 @@ class UrlNormCommand(ScrapyCommand):
             self.settings.getdict(RULES_SETTING),
             config.normalizer.site_rules,
             config.store,
-            config.store_options,
             config.jobdir,
             self._fingerprinter(),
         )

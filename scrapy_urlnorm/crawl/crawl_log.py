@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -29,7 +28,6 @@ from scrapy_urlnorm.crawl.settings import (
     REPORT,
     SETTINGS,
     STORE,
-    STORE_OPTIONS,
     bad_setting,
 )
 from scrapy_urlnorm.exceptions import LogFormatError, StoreError, UrlNormError
@@ -38,7 +36,7 @@ from scrapy_urlnorm.logs.writer import LogWriter, mask_key
 from scrapy_urlnorm.masking import mask_url, placeholders
 from scrapy_urlnorm.report.filtered import FilteredRecord
 from scrapy_urlnorm.stores import ROWS_NAME
-from scrapy_urlnorm.text import counted, own_version, replace_file, shortened, try_file
+from scrapy_urlnorm.text import counted, logger_of, own_version, replace_file, shortened, try_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,12 +48,12 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.settings import Config
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _URLS = ("url", "location", "canonical", "shortlink")
 _ROUTES = ("#!", "#/")
 #: Settings that a report does not tell: they are shown elsewhere, are of no interest, or are secret.
-_NOT_SHOWN = (CRAWL_LOG, FALLBACK_FINGERPRINTER, PROFILE, REPORT, STORE, STORE_OPTIONS)
+_NOT_SHOWN = (CRAWL_LOG, FALLBACK_FINGERPRINTER, PROFILE, REPORT, STORE)
 
 
 class CrawlLog:

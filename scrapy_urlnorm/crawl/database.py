@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 import zlib
 from collections import Counter
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from scrapy.utils.request import request_from_dict
 
 from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.stores import Database
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 T = TypeVar("T", bound="Hashable")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -26,6 +25,7 @@ from scrapy_urlnorm.crawl.merges import Merges, in_words, stock_key
 from scrapy_urlnorm.crawl.purposes import purpose_of
 from scrapy_urlnorm.crawl.settings import STORE
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.crawl_log import Recording
     from scrapy_urlnorm.stores import Seen
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 MISMATCH_REASON = "urlnorm_store_mismatch"  #: why a crawl ended: the keys are of other rules
 #: In a loop of redirects, how many requests more than stock Scrapy sends are sent at most.
@@ -188,7 +188,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def _failed(self, message: str, error: StoreError) -> None:
         self.has_failed = True
-        self._count("urlnorm/store/errors")
+        self._count("urlnorm/errors")
         logger.critical(message, {"setting": STORE, "error": error})
 
     def request_seen(self, request: Request) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from hashlib import sha1
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -20,6 +19,7 @@ from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES
+from scrapy_urlnorm.text import logger_of
 from scrapy_urlnorm.url import get_fingerprint
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: How many URLs the fingerprint is remembered of, and how many characters they have at most.
 KNOWN_URLS = 16_384
@@ -60,10 +60,7 @@ class UrlNormRequestFingerprinter:
         self,
         normalizer: Normalizer,
         fallback: RequestFingerprinterProtocol | None = None,
-        *,
-        media: bool = True,
     ) -> None:
-        self._media = media
         self._fallback = RequestFingerprinter() if fallback is None else fallback
         #: Whether the fallback is Scrapy's own: then a GET is known by its URL alone.
         self.is_direct = type(self._fallback) is RequestFingerprinter
@@ -89,13 +86,13 @@ class UrlNormRequestFingerprinter:
                 "own fallback; name the class that was there before"
             )
         if components.builds_fingerprinter:  # our fallback asks for us as its own fallback
-            return cls(config.normalizer, media=config.media)
+            return cls(config.normalizer)
         components.builds_fingerprinter = True
         try:
             built = build_from_crawler(fallback, crawler)
         finally:
             components.builds_fingerprinter = False
-        fingerprinter = cls(config.normalizer, built, media=config.media)
+        fingerprinter = cls(config.normalizer, built)
         components.put(fingerprinter)
         fingerprinter._stats = crawler.stats
         crawler.signals.connect(fingerprinter.spider_opened, signals.spider_opened)
@@ -119,7 +116,7 @@ class UrlNormRequestFingerprinter:
                 (meta := request._meta)
                 and ("urlnorm" in meta or "urlnorm_key" in meta or "verbatim_url" in meta)
             )
-            and (self._media or request.callback is not NO_CALLBACK)
+            and request.callback is not NO_CALLBACK
         ):
             self._processed += 1
             digest, is_changed = self._known[request._url]
@@ -186,7 +183,7 @@ class UrlNormRequestFingerprinter:
         if (
             choice is False
             or meta.get("verbatim_url")
-            or (not self._media and request.callback is NO_CALLBACK)
+            or request.callback is NO_CALLBACK  # robots.txt, files and images
         ):
             return None
         if isinstance(choice, str) and choice in PROFILES:
@@ -244,19 +241,21 @@ class UrlNormRequestFingerprinter:
         """Warn if nothing else of ours, or only the dupefilter, is in its place."""
         if not components_of(spider.crawler).has_middleware:
             logger.warning(
-                "Keys are normalized, and that is all: scrapy_urlnorm.UrlNormDownloaderMiddleware is "
-                "not in DOWNLOADER_MIDDLEWARES. Nothing is learned, what is saved is not told, and "
-                "with a dupefilter other than scrapy_urlnorm.UrlNormDupeFilter a redirect onto an "
-                "equal URL may lose its page. ADDONS = {'scrapy_urlnorm.Addon': 900} sets them all.",
+                "Keys are normalized, and that is all: UrlNormDownloaderMiddleware is not in "
+                "DOWNLOADER_MIDDLEWARES. Nothing is learned or told, and without UrlNormDupeFilter a "
+                "redirect onto an equal URL may lose its page. ADDONS = {'scrapy_urlnorm.Addon': 900} "
+                "sets them all.",
                 extra={"spider": spider},
             )
 
     def spider_closed(self) -> None:
         """Write the counts to the statistics: to add each at once would cost more than the work."""
         if self._stats is not None:
-            for name, count in self.counts.items():
-                if count:
-                    self._stats.set_value(f"urlnorm/requests/{name}", count)
+            self._stats.set_value("urlnorm/requests/processed", self._processed)
+            if failed := self._rare["fallback_errors"]:
+                self._stats.inc_value("urlnorm/errors", failed)
+        said = ", ".join(f"{name} {number:,}" for name, number in self.counts.items())
+        logger.debug("Requests that were given keys: %(said)s", {"said": said})
 
 
 def redirect_hop(fingerprint: Callable[[Request], bytes], request: Request) -> int:

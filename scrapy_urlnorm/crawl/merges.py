@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +10,9 @@ from w3lib.url import canonicalize_url
 
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.masking import placeholders
+from scrapy_urlnorm.report.filtered import summary_of
 from scrapy_urlnorm.rules import RULE_NAMES
+from scrapy_urlnorm.text import listed, logger_of
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.normalizer import Normalizer
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: Of so many keys the URL seen first is remembered, to name it when a duplicate is filtered.
 REMEMBERED_URLS = 10_000
@@ -88,7 +89,8 @@ class Merges:
         if normalizer is None:
             return Merge(first, [])
         is_beyond = saves and self.is_beyond(first, request.url)
-        self._count("urlnorm/merged" if is_beyond else "urlnorm/merged_by_scrapy_too")
+        if is_beyond:
+            self._count("urlnorm/merged")
         if not is_beyond and not needs_rules:
             return Merge(first, [])
         if self._explainer.given_key(request) is not None:
@@ -122,10 +124,10 @@ class Merges:
         if rules:
             self._told.update(rules)
             first, url = placeholders((first, url))
+            said = listed([summary_of(rule).rstrip(".") for rule in rules])
             logger.info(
-                "First request saved by %(rules)s: %(url)s counts as %(first)s, which was asked "
-                "for before",
-                {"rules": ", ".join(rules), "url": url, "first": first},
+                "First request saved by a rule (%(rules)s): %(url)s counts as %(first)s",
+                {"rules": said, "url": url, "first": first},
             )
 
 

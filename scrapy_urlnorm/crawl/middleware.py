@@ -5,7 +5,6 @@ They also begin and end what is learned, and say where a part of ours is missing
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -20,7 +19,6 @@ from scrapy_urlnorm.crawl.components import (
     TWIN_META,
     components_of,
     config_of,
-    count,
     database_of,
     target_of,
 )
@@ -30,7 +28,7 @@ from scrapy_urlnorm.crawl.merges import stock_key
 from scrapy_urlnorm.crawl.online.summary import summary
 from scrapy_urlnorm.crawl.settings import CRAWL_LOG, HELD, REPORT
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
-from scrapy_urlnorm.report.filtered import HeldFigures
+from scrapy_urlnorm.text import logger_of
 from scrapy_urlnorm.url import parse
 
 if TYPE_CHECKING:
@@ -56,8 +54,12 @@ SPIDER_PRIORITY = 1_000
 _NOT_NOW = (408, 425, 429)
 
 _NOT_LEARNED = "Nothing is learned in this crawl"
+_NOT_KNOWN = (
+    "What this crawl saved is not known: it is counted by scrapy_urlnorm.UrlNormDupeFilter, and "
+    "DUPEFILTER_CLASS is another one."
+)
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 class UrlNormDownloaderMiddleware:
@@ -124,26 +126,22 @@ class UrlNormDownloaderMiddleware:
         """Write the file of learned rules, and say what was saved."""
         learner, stats = self._learner, self._crawler.stats
         assert stats is not None
-        learned: tuple[Any, ...] = (HeldFigures(), {}, [])
+        learned: tuple[Any, ...] = ({}, None, {})
+        held = 0
         if learner is not None:
-            learned = learner.saved(), learner.moving, learner.endless
+            held, learned = learner.saved().total, (learner.counts, learner.bound, learner.barren)
             learner.close()
-            stats.set_value("urlnorm/learned/active", learner.active)
             if bound := learner.bound:
                 stats.set_value("urlnorm/learned/held_at_end", bound.held)
                 stats.set_value("urlnorm/learned/wrong_at_most", bound.wrong)
-                stats.set_value("urlnorm/learned/tested_at_end", bound.tested)
-        if self._dupefilter is None:
-            said = (
-                "What this crawl saved is not known: it is counted by "
-                "scrapy_urlnorm.UrlNormDupeFilter, and DUPEFILTER_CLASS is another one."
-            )
-        else:
+        said = [_NOT_KNOWN]
+        if self._dupefilter is not None:
             again = stats.get_value("urlnorm/learned/second_fetches", 0)
             merged = stats.get_value("urlnorm/merged", 0)
-            stats.set_value("urlnorm/saved", merged + learned[0].total - again)
-            said = summary(stats.get_stats(), *learned)
-        logger.info("%(summary)s", {"summary": said}, extra={"spider": self._crawler.spider})
+            stats.set_value("urlnorm/saved", merged + held - again)
+            said = list(summary(stats.get_stats(), *learned))
+        for line in said:
+            logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
     def _idle(self) -> None:
         assert self._dupefilter is not None
@@ -189,7 +187,7 @@ class UrlNormDownloaderMiddleware:
         if self._is_held(request):
             raise IgnoreRequest("A learned rule makes it equal to a page that has arrived")
         if parse(request.url) is None:
-            count(self._crawler, "urlnorm/requests/unparsable")
+            logger.debug("No URL that can be parsed, so its own key: %(url)s", {"url": request.url})
         return None
 
     def _is_held(self, request: Request) -> bool:
@@ -265,7 +263,7 @@ class UrlNormDownloaderMiddleware:
             self._dupefilter.awaiting.again(new)
         else:
             new.dont_filter = True
-        count(self._crawler, "urlnorm/requests/rewritten")
+        logger.debug("Rewrote %(old)s to %(new)s", {"old": request.url, "new": new.url})
         return new
 
 

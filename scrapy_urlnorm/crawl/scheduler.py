@@ -35,7 +35,6 @@ Without JOBDIR the queue is Scrapy's own, in memory. Many crawlers on one queue 
 from __future__ import annotations
 
 import json
-import logging
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -64,6 +63,7 @@ from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.purposes import note_purpose, purpose_of
 from scrapy_urlnorm.crawl.shelf import DatabaseShelf, Shelf
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.learner import Learner
     from scrapy_urlnorm.stores import Database, Seen
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 DISK_QUEUES = ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")  #: settings with their classes
 #: Requests that are taken out of the queue while their sites pause, to find those of other sites.
@@ -161,7 +161,7 @@ class Scheduler(ScrapyScheduler):
         if damaged := queue.damaged + shelf.damaged:
             message = "%(count)d requests in %(queue)s are damaged and lost; all others are whole"
             logger.error(message, {"count": damaged, "queue": database.name})
-            count(self.crawler, "urlnorm/requests/damaged", damaged)
+            count(self.crawler, "urlnorm/errors", damaged)
         # What Scrapy's priority queue would have saved at a clean close: a killed crawl never wrote
         # it, and without it Scrapy finds no request.
         probe = self._priority_queue(_StoresNothing, None)
@@ -184,7 +184,6 @@ class Scheduler(ScrapyScheduler):
         if len(queue):
             arguments = {"count": len(queue), "queue": database.name}
             logger.info("Resuming: %(count)d requests wait in %(queue)s", arguments)
-        count(self.crawler, "urlnorm/requests/resumed", len(queue))
         return opened
 
     def _priority_queue(self, queue: Any, start_queue: Any, state: Any = ()) -> Any:
@@ -371,7 +370,7 @@ class Scheduler(ScrapyScheduler):
             if self._ours is not None and self._ours.has_failed:
                 return  # the keys are in the same place, and the dupefilter has said all this
         logger.critical("The crawl ends here: %(error)s", {"error": error})
-        count(self.crawler, "urlnorm/store/errors")
+        count(self.crawler, "urlnorm/errors")
         stop_crawl(self.crawler)
 
 

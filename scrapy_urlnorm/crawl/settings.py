@@ -35,19 +35,13 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.stores import Seen
 
 PREFIX = "URLNORM_"
-ENABLED = "URLNORM_ENABLED"
 PROFILE = "URLNORM_PROFILE"
 RULES_SETTING = "URLNORM_RULES"
 SITE_RULES = "URLNORM_SITE_RULES"
 LEARN = "URLNORM_LEARN"
-LEARNED_PATH = "URLNORM_LEARNED_PATH"
-DEFER_DUPLICATES = "URLNORM_DEFER_DUPLICATES"
 FAMILY_LIMIT = "URLNORM_FAMILY_LIMIT"
-PAIRS = "URLNORM_PAIRS"
 HELD = "URLNORM_HELD"
 STORE = "URLNORM_STORE"
-STORE_OPTIONS = "URLNORM_STORE_OPTIONS"
-MEDIA = "URLNORM_MEDIA"
 REWRITE = "URLNORM_REWRITE_REQUESTS"
 CRAWL_LOG = "URLNORM_CRAWL_LOG"
 REPORT = "URLNORM_REPORT"
@@ -117,24 +111,46 @@ class Setting(NamedTuple):
     read: Callable[[Any], Any]
 
 
+class Learning(NamedTuple):
+    """What `LEARN` says, as a word or as a dict."""
+
+    mode: str = "content"
+    pairs: float = 0.015  #: the share of pages that are fetched twice
+    defer: bool = True  #: whether requests that likely bring nothing new go after all others
+
+
+_OF_LEARNING: Mapping[str, Callable[[Any], Any]] = {
+    "mode": _word_of(*LEARN_MODES),
+    "pairs": _share,
+    "defer": _bool,
+}
+
+
+def _learning(value: Any) -> Learning:
+    is_word = isinstance(value, str) and not value.startswith("{")
+    given = {"mode": value} if is_word else _dict(value)
+    if unknown := given.keys() - _OF_LEARNING.keys():
+        raise ValueError(f"unknown: {', '.join(map(repr, sorted(unknown)))}")
+    return Learning(**{name: _OF_LEARNING[name](each) for name, each in given.items()})
+
+
 _WRITABLE = (
     "a path that can be written; %(name)s, %(time)s and other attributes of the spider stand in "
     "it as in FEEDS"
 )
 SETTINGS: Mapping[str, Setting] = {
-    ENABLED: Setting(True, "True or False", _bool),
     PROFILE: Setting("default", ", ".join(PROFILES), _word_of(*PROFILES)),
     RULES_SETTING: Setting({}, "a dict", _dict),
     SITE_RULES: Setting([], "a list of paths, or of package:path", _list),
-    LEARN: Setting("content", ", ".join(LEARN_MODES), _word_of(*LEARN_MODES)),
-    LEARNED_PATH: Setting(None, "a path", _path),
-    DEFER_DUPLICATES: Setting(True, "True or False", _bool),
+    LEARN: Setting(
+        "content",
+        f"{', '.join(LEARN_MODES)}; or a dict with mode (one of these), pairs (a number from 0 to 1) "
+        "and defer (True or False)",
+        _learning,
+    ),
     FAMILY_LIMIT: Setting(None, "a number of pages; None or 0: no limit", _limit),
-    PAIRS: Setting(0.015, "a number from 0 to 1", _share),
     HELD: Setting("drop", ", ".join(HELD_MODES), _word_of(*HELD_MODES)),
     STORE: Setting(None, "memory, sqlite:PATH or redis://...", _text),
-    STORE_OPTIONS: Setting({}, "a dict", _dict),
-    MEDIA: Setting(True, "True or False", _bool),
     REWRITE: Setting(False, "True or False", _bool),
     CRAWL_LOG: Setting(None, _WRITABLE, _text),
     REPORT: Setting(None, _WRITABLE, _path),
@@ -143,6 +159,16 @@ SETTINGS: Mapping[str, Setting] = {
         "a class or its import path",
         lambda value: value or STOCK_FINGERPRINTER,
     ),
+}
+
+#: Settings of earlier versions, and what is done instead.
+_GONE = {
+    "URLNORM_ENABLED": "leave scrapy_urlnorm.Addon out of ADDONS",
+    "URLNORM_LEARNED_PATH": f"learned rules are written to {RULES_NAME} in JOBDIR",
+    "URLNORM_DEFER_DUPLICATES": f'{LEARN} = {{"mode": "content", "defer": False}}',
+    "URLNORM_PAIRS": f'{LEARN} = {{"mode": "content", "pairs": 0}}',
+    "URLNORM_STORE_OPTIONS": f'write them into the URL, {STORE} = "redis://HOST?ttl=86400"',
+    "URLNORM_MEDIA": "files and images always keep the keys of stock Scrapy",
 }
 
 
@@ -171,6 +197,8 @@ class Config:
     def __init__(self, settings: BaseSettings) -> None:
         for name in map(str, settings):
             if name.startswith(PREFIX) and name not in SETTINGS:
+                if name in _GONE:
+                    raise ConfigError(f"{name} is no setting any more: {_GONE[name]}")
                 hint = did_you_mean(name, SETTINGS)
                 raise ConfigError(f"unknown setting {name}{hint} Known: {', '.join(SETTINGS)}")
         read: dict[str, Any] = {name: read_setting(settings, name) for name in SETTINGS}
@@ -178,26 +206,22 @@ class Config:
         #: Makes the URLs to fetch, if requests are to be rewritten.
         self.rewriter = self.normalizer.for_requests() if read[REWRITE] else None
         is_off = read[PROFILE] == "safe" and not settings.get(LEARN)
-        self.learn: str = "off" if is_off else read[LEARN]
+        learning: Learning = read[LEARN]
+        self.learn = "off" if is_off else learning.mode
+        self.pairs, self.defers_duplicates = learning.pairs, learning.defer
         self.jobdir = str(settings.get("JOBDIR") or "") or None
-        self.learned_path: Path | None = read[LEARNED_PATH]
-        if self.learned_path is None and self.jobdir:
-            self.learned_path = Path(self.jobdir, RULES_NAME)
-        self.learned: tuple[SiteRule, ...] = ()  #: by an earlier crawl
+        self.learned_path = Path(self.jobdir, RULES_NAME) if self.jobdir else None
+        self.learned: tuple[SiteRule, ...] = ()  #: by an earlier run
         if self.learned_path is not None and self.learned_path.exists():
-            self.learned = _load(str(self.learned_path), LEARNED_PATH)
-        self.defers_duplicates: bool = read[DEFER_DUPLICATES]
+            self.learned = _learned(self.learned_path)
         #: Pages in a row without anything new, before the rest of a family is dropped.
         self.family_limit: int | None = read[FAMILY_LIMIT]
         if self.family_limit and self.learn != "content":
             raise ConfigError(f"{FAMILY_LIMIT} needs {LEARN} = 'content', which is {self.learn!r}")
-        self.pairs: float = read[PAIRS]  #: the share of pages that are fetched twice
         self.held: str = read[HELD]  #: what becomes of held requests at the end
         self.store: str = read[STORE] or default_spec(self.jobdir)
-        self.store_options: dict[str, Any] = read[STORE_OPTIONS]
         self.crawl_log: str | None = read[CRAWL_LOG]
         self.report: Path | None = read[REPORT]
-        self.media: bool = read[MEDIA]  #: whether requests for files and images get keys
         #: The class, or its import path, that makes bytes of a normalized request.
         self.fallback: str | type = read[FALLBACK_FINGERPRINTER]
         self.new_store("spider")  # raises now for a store that there is not
@@ -227,14 +251,21 @@ class Config:
                 jobdir=self.jobdir,
                 spider=spider,
                 database=database,
-                **self.store_options,
             )
         except ConfigError as error:
-            options = f", {STORE_OPTIONS} = {self.store_options!r}" if self.store_options else ""
-            raise ConfigError(f"{STORE} = {self.store!r}{options}: {error}") from error
+            raise ConfigError(f"{STORE} = {self.store!r}: {error}") from error
 
 
-def _load(file: str, setting: str) -> tuple[SiteRule, ...]:
+def _learned(path: Path) -> tuple[SiteRule, ...]:
+    from scrapy_urlnorm.site_rules import load_site_rules  # takes a while
+
+    try:
+        return load_site_rules(path)
+    except OSError as error:
+        raise ConfigError(f"{path} in JOBDIR cannot be read: {error.strerror}") from error
+
+
+def _load(file: str) -> tuple[SiteRule, ...]:
     """Read a file that is named by its path, or as ``package:path`` inside a package.
 
     A package may be in a zip file, as on Scrapyd, where a project is an egg.
@@ -253,13 +284,14 @@ def _load(file: str, setting: str) -> tuple[SiteRule, ...]:
         with place as path:
             return load_site_rules(path)
     except (ImportError, OSError) as error:
-        raise bad_setting(setting, file, getattr(error, "strerror", None) or str(error)) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise bad_setting(SITE_RULES, file, reason) from error
     except SiteRuleError as error:
         raise SiteRuleError(str(error).replace(str(path), file)) from error
 
 
 def _normalizer(profile: str, rules: Mapping[str, Any], rule_files: list[str]) -> Normalizer:
-    site_rules = tuple(rule for file in rule_files for rule in _load(file, SITE_RULES))
+    site_rules = tuple(rule for file in rule_files for rule in _load(file))
     try:
         normalizer = Normalizer(profile, rules)
     except ConfigError as error:

@@ -20,7 +20,7 @@ from uuid import uuid4
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
-from scrapy_urlnorm.crawl.components import components_of, config_of, count
+from scrapy_urlnorm.crawl.components import components_of, config_of
 from scrapy_urlnorm.crawl.database import decoded, encoded
 from scrapy_urlnorm.crawl.scheduler import Scheduler
 from scrapy_urlnorm.crawl.shelf import Shelf
@@ -30,6 +30,7 @@ try:
     from scrapy_urlnorm.stores.redis_connection import RedisConnection, Script, parse_redis
 except ImportError as error:
     raise MissingExtraError("redis", "redis", "SharedScheduler") from error
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.learner import Learner
     from scrapy_urlnorm.stores.redis_connection import Place
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 JOURNAL = 32_000_000  #: bytes of the steps that a crawler can repeat when Redis has lost them
 _CHANGES = 1_000  # that are said at once, without waiting for a question
 _WAITED_META = "urlnorm_waited"  # key of the meta, in Redis, of a request that waits on a shelf
 _A_STEP = 500  # bytes, about, without its requests
 
-#: Statistics, with what the log says of them.
-REPEATED, TAKEN_BACK = "urlnorm/requests/repeated", "urlnorm/requests/taken_back"
+#: What happens to a queue, with what the log says of it.
+REPEATED, TAKEN_BACK = "repeated", "taken back"
 _EVENTS = {
     REPEATED: (
         logging.WARNING,
@@ -339,7 +340,7 @@ class SharedScheduler(Scheduler):
             )
         config = config_of(self.crawler)
         config.require_redis()
-        place = parse_redis(config.store, config.store_options, spider.name)
+        place = parse_redis(config.store, spider.name)
         self._patience = self.dead_seconds + place.wait
         queue = SharedQueue(place, self._patience, self._entry, partial(decoded, spider=spider))
         queue.on_event = self._tell_of
@@ -425,4 +426,3 @@ class SharedScheduler(Scheduler):
     def _tell_of(self, event: str, number: int) -> None:
         level, message = _EVENTS[event]
         logger.log(level, message, {"count": number}, extra={"spider": self.crawler.spider})
-        count(self.crawler, event, number)

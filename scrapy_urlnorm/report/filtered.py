@@ -9,7 +9,6 @@ questions about all of it, also of a crawl that has ended.
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from zlib import crc32
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.rules import RULES
 from scrapy_urlnorm.stores.sqlite import DATABASE_NAME, from_json
-from scrapy_urlnorm.text import shortened
+from scrapy_urlnorm.text import logger_of, shortened
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores.sqlite import Database
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: Rows that are kept; of more keys, those of every second, fourth, ... hash.
 MAX_ROWS = 100_000
@@ -83,8 +82,11 @@ def rule_in_words(rule: object) -> str:
 def sentence_of(rule: SiteRule) -> str:
     """Return what *rule* makes one, as a sentence; the site is not in it."""
     what, conditions = rule.operation.sentence(), []
-    if rule.path is not None and rule.kind != "param-to-path":
-        conditions.append(f"at {rule.path}")
+    path = "" if rule.path is None or rule.kind == "param-to-path" else str(rule.path)
+    if path.endswith("/**") and "*" not in path[:-2]:
+        what += f" below {path[:-2]}"
+    elif path:
+        conditions.append(f"at {path}")
     for name, value in rule.when.items():
         conditions.append(f"{_WHEN.get(name, name)} {_value(value)}")
     where = f" ({', '.join(conditions)})" if conditions else ""

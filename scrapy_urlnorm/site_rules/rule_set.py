@@ -11,7 +11,6 @@ for that URL, and for no other.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from scrapy_urlnorm.site_rules.context import (
 )
 from scrapy_urlnorm.site_rules.form import Form, Slots, is_bare, is_param, path_and_query
 from scrapy_urlnorm.site_rules.operations import CatalogueRule, Replace
+from scrapy_urlnorm.text import logger_of
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Acted = tuple[SiteRule, Form]
     _Table = dict[str, dict[str, SiteRule]]
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: No rules.
 _NONE: frozenset[SiteRule] = frozenset()

@@ -37,16 +37,15 @@ def open_store(
     jobdir: str | None = None,
     spider: str | None = None,
     database: Database | None = None,
-    **options: object,
 ) -> Seen:
     """Return the store that *spec* names, not opened yet.
 
     *digest* and *key_version* are those of the normalizer that makes the keys; a lasting store
     that was made with others refuses to `open`. ``sqlite`` without a path means the database in
     *jobdir*; *database* is the one of the crawl, if a part of it has opened that already. *spider*
-    replaces ``%(spider)s`` in the prefix of a store in Redis. *options* are those of Redis.
+    replaces ``%(spider)s`` in the prefix of a store in Redis.
 
-    Raises `ConfigError` for an unknown *spec* or option, or when the prefix needs *spider* and
+    Raises `ConfigError` for an unknown *spec* or option in it, or when the prefix needs *spider* and
     there is none; `MissingExtraError` when the store needs a package that is not installed.
     """
     identity = Identity(digest, key_version)
@@ -57,12 +56,9 @@ def open_store(
             from scrapy_urlnorm.stores.redis_connection import parse_redis
         except ImportError as error:
             raise MissingExtraError("redis", "redis", "a store in Redis") from error
-        return RedisSeen(parse_redis(spec, options, spider), identity)
+        return RedisSeen(parse_redis(spec, spider), identity)
     if spec != "memory" and kind != "sqlite":
         raise ConfigError(f"unknown store {spec!r}; accepted: {_ACCEPTED}")
-    if options:
-        named = ", ".join(map(repr, options))
-        raise ConfigError(f"store {spec!r} does not take the options {named}")
     if kind == "memory":
         return MemorySeen()
     path = database_path(spec, jobdir)

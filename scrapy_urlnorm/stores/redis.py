@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from hashlib import blake2b
 from itertools import islice
 from time import monotonic
@@ -11,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores.redis_connection import NO_ANSWER, RedisConnection, Script
 from scrapy_urlnorm.stores.seen import MAX_VALUE, Awaited, Identity, Seen, key_bytes
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.stores.redis_connection import Place
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 GROUPS = 32  #: parts of a crawl's keys; in a cluster each has a slot of its own
 SECONDS = 6.0  #: after so long all keys that are remembered are forgotten

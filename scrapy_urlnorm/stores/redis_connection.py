@@ -57,8 +57,8 @@ class Place(NamedTuple):
     wait: float = DEFAULT_WAIT  #: seconds to wait for an answer
 
 
-def parse_redis(spec: str, options: Mapping[str, object], spider: str | None = None) -> Place:
-    """Read the URL of a Redis store; *options* take precedence over its query string.
+def parse_redis(spec: str, spider: str | None = None) -> Place:
+    """Read the URL of a Redis store, with its options in the query string.
 
     ``%(spider)s`` in a prefix stands for *spider*. The query is percent-decoded: ``%(spider)s``
     is no escape and stays, ``%25(spider)s`` becomes the same. No other ``%`` has a meaning.
@@ -72,7 +72,7 @@ def parse_redis(spec: str, options: Mapping[str, object], spider: str | None = N
     """
     parts = urlsplit(spec)
     name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-    given: dict[str, Any] = {**dict(parse_qsl(parts.query, True)), **options}
+    given: dict[str, Any] = dict(parse_qsl(parts.query, True))
     for key in given:
         if key not in _OPTIONS and not key.startswith("ssl_"):
             accepted = ", ".join(_OPTIONS)
@@ -96,8 +96,8 @@ def parse_redis(spec: str, options: Mapping[str, object], spider: str | None = N
     return Place(name, connect, prefix, ttl, wait)
 
 
-def _prefix(prefix: object, name: str, spider: str | None) -> str:
-    if isinstance(prefix, str) and SPIDER in prefix:
+def _prefix(prefix: str, name: str, spider: str | None) -> str:
+    if SPIDER in prefix:
         if spider is None:
             raise ConfigError(
                 f"prefix={prefix!r} of the store {name} needs the name of a spider, and there is "
@@ -105,7 +105,7 @@ def _prefix(prefix: object, name: str, spider: str | None) -> str:
                 "(on the command line --spider NAME)"
             )
         prefix = prefix.replace(SPIDER, spider)
-    if not isinstance(prefix, str) or not prefix or "{" in prefix or "}" in prefix:
+    if not prefix or "{" in prefix or "}" in prefix:
         raise ConfigError(f"prefix={prefix!r} of the store {name}; accepted: text without {{ or }}")
     return prefix
 

@@ -317,10 +317,11 @@ class Crawl:
                     break
             else:
                 self.trouble = "it does not end"
-            errors = self.run.crawler.stats.get_value("urlnorm/learned/errors", 0)
+            errors = self.run.crawler.stats.get_value("urlnorm/errors", 0)
             self.run.close()
             self.stats = self.run.crawler.stats.get_stats()
-            held = self.stats.get("urlnorm/learned/suppressed", 0)
+            learner = components_of(self.run.crawler).learner
+            held = learner.counts["learned/suppressed"] if learner else 0
             bound = self.stats.get("urlnorm/learned/wrong_at_most", held)
         expected = self.site.contents()
         self.lost = lost = expected - self.found

@@ -7,7 +7,6 @@ requests learn which page represents them: the one that named them, and has arri
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from scrapy_urlnorm.learning.aliases import Link, SiteAliases, permalink, shortl
 from scrapy_urlnorm.logs.page_identity import MAX_BYTES
 from scrapy_urlnorm.logs.self_links import names_of
 from scrapy_urlnorm.masking import placeholders
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.stores.sqlite import Database
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _TABLE = "CREATE TABLE IF NOT EXISTS alias_site (site TEXT PRIMARY KEY, state TEXT NOT NULL);"
 #: Sites, and names of all sites, that are remembered. Sites with accepted patterns are kept.
@@ -184,12 +184,14 @@ class PageAliases:
             self.keys.give_keys(site.site, has_aliases=has_patterns)
             if pattern.is_dead:
                 self.frontier.count("learned/aliases_retracted")
+                self.frontier.count("learned/retracted")
                 note = " ".join(placeholders(pattern.note.split(" ")))
                 arguments = {"pattern": pattern, "note": note}
                 logger.info("Retracted: %(pattern)s (%(note)s)", arguments)
                 self.on_dead(pattern)
             else:
                 self.frontier.count("learned/aliases")
+                self.frontier.count("learned/rules")
                 logger.info(
                     "Learned from what pages say of themselves: %(evidence)s",
                     {"evidence": in_words(pattern)},

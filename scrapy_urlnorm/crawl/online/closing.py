@@ -28,6 +28,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.online.summary import Bound
 from scrapy_urlnorm.learning.risk import at_most, draws_for
 from scrapy_urlnorm.learning.strata import Place
 from scrapy_urlnorm.report.filtered import LAST, SUPPRESSED
@@ -63,14 +64,6 @@ _SEVERAL, _MAX_RECHECKED = 4, 20
 _BATCH, _LAST_BATCH = 200, 16
 #: So large a share of requests that were held after the sample was drawn asks for another one.
 _GREW = 0.1
-
-
-class Bound(NamedTuple):
-    """What the last sample proved."""
-
-    held: int  #: requests that were not sent
-    wrong: int  #: of these, how many may have been other pages, at most
-    tested: int  #: requests of the sample that were sent, and agreed
 
 
 class _Sample(NamedTuple):

@@ -16,7 +16,6 @@ every family would look barren.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.report.filtered import DEFERRED, LAST
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.stores.sqlite import Database
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS family (
@@ -80,7 +80,7 @@ class Families:
     def __post_init__(self) -> None:
         self._limit = self.config.family_limit
         self._defers = self.config.defers_duplicates
-        self.examples: dict[str, str] = {}  #: of families that were put last or limited in this run
+        self._said: dict[str, int] = {}  # pages without anything new of families that were told of
         self._counts: dict[str, tuple[int, int]] = {}  # pages and duplicates of a family
         self._of_site: Counter[str] = Counter()  # families that are counted
         self._expiring: set[str] = set()  # families with links that are answered no more
@@ -106,6 +106,8 @@ class Families:
             self._begin_anew(family)
         elif arrival.audit is None and (family in self._barren or len(self._barren) < MAX_FAMILIES):
             self._barren[family] = self._barren.get(family, 0) + 1
+            if family in self._said:
+                self._said[family] += 1
             self._write(family)
             return self._judge(family, arrival)
         return None
@@ -161,15 +163,24 @@ class Families:
 
     def _say(self, family: str, url: str, stat: str, what: str) -> None:
         self.frontier.count(stat)
+        if family not in self._said:
+            self.frontier.count("learned/barren_families")
+            self._said[family] = self._barren[family]
         where, depth, names = family.split(" ", 2)
-        self.examples[family] = placeholders([url])[0]
         logger.info(
             "The last %(number)d pages like %(url)s (%(where)s, depth %(depth)s, parameters: "
             "%(names)s) brought nothing new: other requests of this family %(what)s",
-            {"number": self._barren[family], "url": self.examples[family], "where": where}
+            {"number": self._barren[family], "url": placeholders([url])[0], "where": where}
             | {"depth": depth, "names": names or "none", "what": what},
             extra=self.frontier.extra,
         )
+
+    def barren(self) -> dict[str, int]:
+        places: Counter[str] = Counter()
+        for family, number in self._said.items():
+            scheme, _, where = family.split(" ", 1)[0].partition("://")
+            places[placeholders([f"{scheme}://{where.removesuffix('/')}/"])[0]] += number
+        return places
 
     # --- requests ---------------------------------------------------------------------------
 

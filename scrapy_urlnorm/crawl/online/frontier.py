@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections import Counter
 from collections.abc import Sized
@@ -12,10 +11,11 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.request import request_from_dict
 
-from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, in_progress, site_of
+from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, count, in_progress, site_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.contents import AT_ONCE, LATE
 from scrapy_urlnorm.logs.page_identity import shown_by
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
@@ -28,8 +28,16 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.blocks import Block
     from scrapy_urlnorm.logs.page_identity import Identity
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
+#: What of learning is a statistic: what a person would act on. All else that is counted is said at
+#: the end of the crawl, at the level DEBUG.
+STATISTICS = frozenset(
+    (
+        *("learned/rules", "learned/retracted", "learned/audits", "learned/audits_differed"),
+        *("learned/second_fetches", "learned/barren_families", "learned/dropped", "errors"),
+    )
+)
 #: Bytes of a page whose text is read while the event loop waits. A larger page is known by its
 #: bytes: that its text equals another is not noticed, so it is fetched.
 LARGEST_READ = 300_000
@@ -45,6 +53,7 @@ class CrawlFrontier:
         self.crawler = crawler
         self.extra: dict[str, Any] = {"spider": crawler.spider}  #: for loggers
         self._dupefilter = dupefilter
+        self.counts: Counter[str] = Counter()  #: what is counted and is no statistic
         self._failures: set[str] = set()  # kinds that were logged
         #: Whether only this crawler takes requests from its queue. A scheduler of somebody else
         #: may have a queue that many share.
@@ -95,16 +104,19 @@ class CrawlFrontier:
     def is_seen(self, fingerprint: bytes) -> bool:
         return self._dupefilter.knows(fingerprint)
 
-    def count(self, stat: str, number: float = 1) -> None:
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value(f"urlnorm/{stat}", number)  # type: ignore[arg-type]
+    def count(self, stat: str, number: int = 1) -> None:
+        """Add *number* to the statistic *stat*, or to `counts` where it is none."""
+        if stat in STATISTICS:
+            count(self.crawler, f"urlnorm/{stat}", number)
+        else:
+            self.counts[stat] += number
 
     def failed(self, what: str, error: Exception) -> None:
         """Count that *what* failed, and log it, each kind of failure once.
 
         A database that cannot be written fails everywhere: that is one kind.
         """
-        self.count("learned/errors")
+        self.count("errors")
         kind = "the store" if isinstance(error, StoreError) else f"{what} {type(error).__name__}"
         if kind in self._failures:
             return

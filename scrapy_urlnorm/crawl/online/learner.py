@@ -6,7 +6,6 @@ No exception leaves it: whatever fails here is logged, counted, and ends in a re
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,8 +42,10 @@ from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL
 from scrapy_urlnorm.logs.self_links import ways_of
 from scrapy_urlnorm.report.filtered import HeldFigures, held_figures
+from scrapy_urlnorm.text import listed, logger_of
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-    from scrapy_urlnorm.crawl.online.closing import Bound
+    from scrapy_urlnorm.crawl.online.summary import Bound
     from scrapy_urlnorm.crawl.online.tables import Match
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.logs.page_identity import Identity
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 def fail_open(answer: object) -> Callable[[F], F]:
@@ -104,7 +105,7 @@ class Learner:
         self._audits = audits = Audits(database, keys.normalized)
         held = HeldRequests(database, frontier)
         if held.damaged:
-            frontier.count("requests/damaged", held.damaged)
+            frontier.count("errors", held.damaged)
             logger.error(
                 "%(count)d held requests in %(database)s are damaged and lost; all others are whole",
                 {"count": held.damaged, "database": database.name},
@@ -373,12 +374,9 @@ class Learner:
         return held_figures(self._database, self._saved_before)
 
     @property
-    def moving(self) -> dict[str, list[str]]:
-        return self._names.moving()
-
-    @property
-    def endless(self) -> list[str]:
-        return list(self._families.examples.values())
+    def barren(self) -> dict[str, int]:
+        """How many pages brought nothing new, by host and folder, where a family of URLs is barren."""
+        return self._families.barren()
 
     @property
     def bound(self) -> Bound | None:
@@ -391,11 +389,20 @@ class Learner:
         return self._registry.rules
 
     @property
-    def active(self) -> int:
-        return len(self._registry)
+    def counts(self) -> Counter[str]:
+        """What was counted and is no statistic, such as ``learned/suppressed``."""
+        return self._frontier.counts
 
     @fail_open(None)
     def close(self) -> None:
+        """End what learns, write down the rules, and say at DEBUG what no statistic tells."""
+        for site, units in self._names.moving().items():
+            message = "Pages of %(site)s change by themselves: %(units)s"
+            logger.debug(
+                message, {"site": site, "units": listed(units)}, extra=self._frontier.extra
+            )
+        if said := [f"{name} {number:,}" for name, number in sorted(self.counts.items())]:
+            logger.debug("Learning counted: %(said)s", {"said": listed(said, 99)})
         self._mining.close()
         with suppress(StoreError):  # it is learned anew; the scheduler says what is wrong
             self._aliases.keep()

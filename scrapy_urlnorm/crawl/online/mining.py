@@ -178,7 +178,6 @@ class Mining:
 
     def _mined(self, found: Mined, error: Exception | None = None) -> None:
         self.frontier.count("learned/minings")
-        self.frontier.count("learned/mining_seconds", found.seconds)
         if found.error is not None:
             self.frontier.failed("mining", error or RuntimeError(found.error))
         try:

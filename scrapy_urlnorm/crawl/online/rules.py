@@ -16,7 +16,6 @@ is for people, and for the next crawl: a person may edit it between two runs of 
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,8 +29,10 @@ from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.media import FILES_ALONE, OnFiles
 from scrapy_urlnorm.learning.rules import has_longer_table, says
-from scrapy_urlnorm.report.filtered import rule_in_words
+from scrapy_urlnorm.masking import placeholders
+from scrapy_urlnorm.report.filtered import rule_in_words, sentence_of
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.stores import Seen
     from scrapy_urlnorm.stores.sqlite import Database
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS rule (
@@ -359,8 +360,10 @@ class RuleRegistry:
     def _say(self, what: str, rule: SiteRule, stat: str | None = None) -> None:
         if stat is not None:
             self.frontier.count(stat)
-        arguments = {"what": what, "rule": rule, "why": why(rule)}
-        logger.info("%(what)s: %(rule)s (%(why)s)", arguments, extra=self.frontier.extra)
+        said = placeholders([sentence_of(rule).removesuffix(".")])[0]
+        arguments = {"what": what, "site": rule.site, "rule": said, "why": why(rule)}
+        message = "%(what)s on %(site)s: %(rule)s (%(why)s)"
+        logger.info(message, arguments, extra=self.frontier.extra)
 
     def _apply(self, site: str) -> list[SiteRule]:
         """Put the active rules of *site* in force; return those that do not go with the rest.

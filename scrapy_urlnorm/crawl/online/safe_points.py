@@ -11,20 +11,20 @@ Where somebody else gives requests out, no request waits, and the work is done a
 
 from __future__ import annotations
 
-import logging
 from enum import IntEnum
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.components import ask_again, new_slice
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: A site of which no request has ended for so long waits no more for those that are under way: a
 #: download may hang. The engine asks every five seconds, so it waits five more at most.

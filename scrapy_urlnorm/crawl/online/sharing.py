@@ -10,10 +10,10 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.crawl.settings import LEARNED_PATH
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.site_rules.rule import rule_from_dict
+from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.stores import Seen
     from scrapy_urlnorm.stores.sqlite import Database
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 #: How often learned rules are written to their file at most while the crawl runs.
 SAVE_SECONDS = 30.0
@@ -54,8 +54,8 @@ class RuleFile:
             save_site_rules(self._path, rules)
         except OSError as error:
             logger.error(
-                "Learned rules cannot be written to %(setting)s = %(path)s: %(error)s",
-                {"setting": LEARNED_PATH, "path": str(self._path), "error": error},
+                "Learned rules cannot be written to %(path)s: %(error)s",
+                {"path": str(self._path), "error": error},
                 extra=self._frontier.extra,
             )
         else:

@@ -1,33 +1,17 @@
-"""What a crawl says of its learning: the evidence of a rule in words, and a summary at the end."""
+"""What a crawl says: the evidence of a rule in words, and a summary at the end."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_urlnorm.crawl.settings import FAMILY_LIMIT, REPORT
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from scrapy_urlnorm.report.filtered import HeldFigures
     from scrapy_urlnorm.site_rules import SiteRule
-
-#: Rules that the summary names, those that saved most.
-NAMED_RULES = 5
-#: Sites whose pages change by themselves, and places on them, that it names.
-NAMED_SITES, NAMED_UNITS = 3, 5
-
-#: Why a request brought no page: statistics below `urlnorm/requeued`, in words.
-_WHY_NONE = {
-    "robots": "robots.txt forbids the first spelling",
-    "ignored": "a middleware dropped the first spelling",
-    "error": "the first spelling could not be downloaded",
-    "redirect": "the first spelling is redirected elsewhere",
-    "no_body": "the first spelling has an empty page",
-    "other": "the first spelling brought no page",
-}
-_HTTP = "http_"  #: begins the name of a status
 
 _LEAST_SHARE = 0.001  #: as a percentage with one digit: never "0.0%"
 _EVIDENCE = {
@@ -55,118 +39,72 @@ def why(rule: SiteRule) -> str:
     return words
 
 
+#: Statistics.
+_SENT, _SAVED = "downloader/request_count", "urlnorm/saved"
+
+
+class Bound(NamedTuple):
+    """What the last sample proved."""
+
+    held: int  #: requests that were not sent
+    wrong: int  #: of these, how many may have been other pages, at most
+    tested: int  #: requests of the sample that were sent, and agreed
+
+
 def summary(
-    stats: Mapping[str, float],
-    saved: HeldFigures,
-    moving: Mapping[str, list[str]] | None = None,
-    endless: Sequence[str] = (),
-) -> str:
-    """Say in one paragraph what a crawl saved beyond stock Scrapy, by what, and at which price.
+    stats: Mapping[str, Any],
+    counts: Mapping[str, int],
+    bound: Bound | None = None,
+    barren: Mapping[str, int] | None = None,
+) -> Iterator[str]:
+    """Yield what a crawl says at its end: at most four lines, none where there is nothing to say.
 
-    *stats* are the statistics of the crawl, *saved* is what is suppressed at its end, *moving* what
-    changes by itself on the pages of each site, *endless* has a URL of each family that brought
-    nothing new for long.
+    *stats* are its statistics, *counts* what else was counted, *bound* what its end proved of what
+    was not sent. *barren* has the places of which so many pages brought nothing new.
     """
+    saved, sent = int(stats[_SAVED]), int(stats.get(_SENT, 0))
+    if sent:
+        yield f"This crawl sent {counted(sent, 'request')}; stock Scrapy would have sent {sent + saved:,}."
+    else:  # DOWNLOADER_STATS is off
+        yield f"This crawl sent {counted(max(saved, 0), 'request')} fewer than stock Scrapy would have sent."
+    yield from _tests(stats, counts)
+    if bound is not None:
+        yield (
+            f"Of {counted(bound.held, 'request')} that {_were(bound.held)} held and not sent, at most "
+            f"{bound.wrong:,} may have been other pages (95 %; {bound.tested:,} more {_were(bound.tested)} "
+            f"tested and agreed). To look: scrapy urlnorm why URL, or {REPORT}."
+        )
+    if barren:
+        (place, most), *others = sorted(barren.items(), key=lambda item: (-item[1], item[0]))
+        more = f", and so did those of {counted(len(others), 'other place')}" if others else ""
+        dropped = int(stats.get("urlnorm/learned/dropped", 0))
+        what = (
+            f"{dropped:,} like them {_were(dropped)} dropped"
+            if dropped
+            else f"{FAMILY_LIMIT} drops such"
+        )
+        yield f"{counted(most, 'page')} below {place} brought nothing new{more}; {what}."
 
+
+def _tests(stats: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
     def number(name: str) -> int:
-        return int(stats.get(f"urlnorm/{name}", 0))
+        return int(stats.get(f"urlnorm/learned/{name}", counts.get(f"learned/{name}", 0)))
 
-    merged, again = number("merged"), number("learned/second_fetches")
-    total = merged + saved.total
-    fewer = counted(total - again, "request") + " fewer" if total > again else "no fewer requests"
-    sentences = [f"This crawl sent {fewer} than stock Scrapy would have sent."]
-    if again:
-        sentences.append(
-            f"{counted(total, 'request')} {_were(total)} saved, and {counted(again, 'page')} "
-            f"{_were(again)} fetched again, to know what changes by itself."
-        )
-    if merged:
-        prefix = "urlnorm/merged/"
-        by_rule = {k.removeprefix(prefix): int(n) for k, n in stats.items() if k.startswith(prefix)}
-        said = _listed(by_rule, merged)
-        sentences.append(f"{_amount(merged, total)} equal after normalization{said}.")
-    if saved.total > 0:
-        said = _listed(saved.by_rule, saved.total)
-        words = "suppressed because of what was learned"
-        sentences.append(f"{_amount(saved.total, total)} {words}{said}.")
-    sentences += _requeued(stats)
-    sentences += _price(number)
-    if minings := number("learned/minings"):
-        seconds = stats.get("urlnorm/learned/mining_seconds", 0)
-        sentences.append(f"Mining took {seconds:.1f} s in {counted(minings, 'run')}.")
-    for site, units in list((moving or {}).items())[:NAMED_SITES]:
-        named = units[:NAMED_UNITS]
-        if more := len(units) - len(named):
-            named = [*named, counted(more, "other place")]
-        sentences.append(
-            f"Pages of {site} change by themselves, which makes none of them another page: "
-            f"{'; '.join(named)}."
-        )
-    if endless:
-        families = counted(len(endless), "family", "families")
-        such = ", ".join(endless[:NAMED_SITES])
-        sentences.append(f"{families} of URLs brought nothing new for long, such as {such}.")
-        if last := number("learned/put_last"):
-            sentences.append(f"{last:,} of them {_were(last)} put last.")
-        if dropped := number("learned/dropped"):
-            sentences.append(f"{counted(dropped, 'request')} of them {_were(dropped)} dropped.")
-    return " ".join(sentences)
-
-
-def _requeued(stats: Mapping[str, float]) -> Iterator[str]:
-    """Yield what was sent although another spelling was sent before, with the reasons."""
-    prefix = "urlnorm/requeued/"
-    found = {k.removeprefix(prefix): int(n) for k, n in stats.items() if k.startswith(prefix)}
-    reasons = [
-        f"{counted(number, 'request')}: "
-        + _WHY_NONE.get(name, f"the first spelling was answered with {name.removeprefix(_HTTP)}")
-        for name, number in sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    ]
-    if reasons:
-        yield f"Sent after all, because no page had come: {'; '.join(reasons[:NAMED_RULES])}."
-
-
-def _price(number: Callable[[str], int]) -> Iterator[str]:
-    """Yield sentences about what learning cost."""
-    if audits := number("learned/audits"):
-        agreed, disagreed = number("learned/audits_agreed"), number("learned/audits_differed")
-        yield (
-            f"To test what was learned, {counted(audits, 'request')} that could have been "
-            f"suppressed {_were(audits)} sent: {agreed:,} found what the rules say, "
-            f"{disagreed:,} did not."
-        )
-    if tested := number("learned/tested_at_end"):
-        held, wrong = number("learned/held_at_end"), number("learned/wrong_at_most")
-        yield (
-            f"Of {counted(held, 'request')} that {_were(held)} held and not sent, at most "
-            f"{wrong:,} may have been other pages, which may lead to further ones (95 %; {tested:,} "
-            f"{_were(tested)} tested at the end and agreed)."
-        )
-    if gone := number("learned/retracted") + number("learned/aliases_retracted"):
-        yield f"{counted(gone, 'rule')} {_were(gone)} retracted."
-    if requeued := number("learned/requeued"):
-        had = counted(requeued, "request")
-        yield f"{had} that had been held {_were(requeued)} sent after all."
+    audits, differed, gone, requeued = map(
+        number, ("audits", "audits_differed", "retracted", "requeued")
+    )
+    if not audits + gone + requeued:
+        return
+    found = f"{differed:,} of them found" if differed else "none of them found"
+    after = [f"{counted(gone, 'rule')} {_were(gone)} retracted"] if gone else []
+    if requeued:
+        after.append(f"{counted(requeued, 'request')} that had been held {_were(requeued)} sent")
+    followed = f"; {' and '.join(after)}" if after else ""
+    yield (
+        f"{counted(audits, 'request')} {_were(audits)} sent to test what was learned; {found} "
+        f"another page{followed}."
+    )
 
 
 def _were(number: int) -> str:
     return "was" if number == 1 else "were"
-
-
-def _amount(number: int, total: int) -> str:
-    """Return the subject and verb of a sentence about a part of *total* requests."""
-    if number == total:
-        return "It was" if number == 1 else "All of them were"
-    return "One of them was" if number == 1 else f"{number:,} of them were"
-
-
-def _listed(by_rule: Mapping[str, int], total: int) -> str:
-    """Return the first rules by what they saved, with the number of the others."""
-    found = sorted(by_rule.items(), key=lambda item: (-item[1], item[0]))
-    if not found:
-        return ""
-    words = [f"{name} ({number:,})" for name, number in found[:NAMED_RULES]]
-    if len(found) > NAMED_RULES:
-        words.append(counted(len(found) - NAMED_RULES, "other rule"))
-    shared = "; rules may share a request" if sum(by_rule.values()) > total else ""
-    return f": {', '.join(words)}{shared}"

@@ -341,7 +341,7 @@ class HeldRequests:
                 *(request.url, time.time(), *_why(request, match)),
             )
         except StoreError:
-            self._frontier.count("learned/errors")
+            self._frontier.count("errors")
             return False
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return False
