@@ -133,13 +133,6 @@ def test_a_log_without_contents_gives_no_active_rule(run, tmp_path):
     assert len(lines) < 5
 
 
-@pytest.mark.parametrize("option", [("--risk", "2"), ("--risk", "x"), ("--noise", "-1")])
-def test_knobs_have_a_range(run, log, option):
-    code, _, err = run("mine", log(rows()), *option)
-    assert code == 2
-    assert f"{option[1]!r} is no number from 0 to 0.5" in err
-
-
 def test_the_knobs_reach_the_learner(run, log, monkeypatch):
     seen = {}
     options = ("--risk", "0.006", "--noise", "0.01", "--processes", "3")
@@ -286,19 +279,6 @@ def test_proposals_are_printed_once(run, log):
     assert lines[0].startswith("  proposed: drop-param on shop.example")
     assert lines[0].endswith("; 3 contents agree and none differs; 4 would do")
     assert "missing" not in err
-
-
-@pytest.mark.parametrize(
-    ("options", "advice"),
-    [
-        ((), "the following arguments are required: --rules"),
-        (("--rules", "drop-params=false"), "drop-params=false: No such file or directory"),
-    ],
-)
-def test_evaluate_needs_a_rule_file(run, log, options, advice):
-    code, out, err = run("evaluate", *options, log(rows()))
-    assert (code, out) == (2, "")
-    assert advice in err
 
 
 def test_evaluate_names_wrong_merges(run, log, tmp_path):

@@ -105,15 +105,13 @@ def _as_text(offer: Offer) -> str:
 
 
 def _as_dict(report: SiteReport) -> dict[str, Any]:
+    counts = ("site", "urls", "contents", "redundant", "merged")
     return {
-        **{name: getattr(report, name) for name in _COUNTS},
+        **{name: getattr(report, name) for name in counts},
         "rules": [rule.masked().as_dict() for rule in report.rules],
         "missing": list(report.missing),
         "aliases": [offer.as_dict() for offer in report.aliases],
     }
-
-
-_COUNTS = ("site", "urls", "contents", "redundant", "merged")
 
 
 # --- evaluate -------------------------------------------------------------------------------

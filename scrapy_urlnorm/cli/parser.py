@@ -30,10 +30,14 @@ class Verb(NamedTuple):
 
     name: str
     run: str
-    help: str
-    description: str
+    text: str
     example: str
     options: tuple[Option, ...]
+
+    @property
+    def help(self) -> str:
+        """Its line in the overview: the first sentence of its text."""
+        return self.text[0].lower() + self.text[1:].partition(". ")[0]
 
 
 def _option(usage: str, text: str, **settings: Any) -> Option:
@@ -65,8 +69,8 @@ def _share(text: str) -> float:
     raise ArgumentTypeError(f"{text!r} is no number from 0 to 0.5")
 
 
-def _verb(name: str, run: str, help: str, text: str, example: str, *options: Option) -> Verb:
-    return Verb(name, run, help, text, example, options)
+def _verb(name: str, run: str, text: str, example: str, *options: Option) -> Verb:
+    return Verb(name, run, text, example, options)
 
 
 _JSON = _option("--json", "write JSON instead of text")
@@ -103,10 +107,9 @@ VERBS = (
     _verb(
         "explain",
         "urls.explain",
-        "show which rules change a URL, or whether two URLs have one key",
-        "Print a URL, every change with its rule and reason, and the normalized form, its key. The "
-        "exit code is 1 if it is not a URL that a client accepts, or has no host: such text is its "
-        "own key. Of two URLs, say also whether they have one key; the exit code is 1 if not.",
+        "Show which rules change a URL and why, or whether two URLs have one key. The normalized "
+        "form is the key. The exit code is 1 for two URLs with different keys, and for one that no "
+        "client accepts, or that has no host: such text is its own key.",
         "'http://example.com/%7Efoo/?b=2&a=1'",
         _option("urls [URL...]", "one URL, or two to compare"),
         _option("--brief FILE", "print the normalized form of each line of a file; - for stdin"),
@@ -116,9 +119,9 @@ VERBS = (
     _verb(
         "dedupe",
         "urls.dedupe",
-        "keep the first spelling of each page of a URL list",
-        "Read URLs, one a line, and print those whose normalized form was not there before, as "
-        "they stand and in their order. Memory grows with the number of distinct pages only.",
+        "Keep the first spelling of each page of a URL list. Those whose normalized form was not "
+        "there before are printed, as they stand and in their order. Memory grows with the number "
+        "of distinct pages only.",
         "--counts urls.txt.gz",
         _option("files FILE...", "URLs, one a line; - for standard input"),
         _option("--counts", "print how many lines each URL stands for"),
@@ -130,10 +133,9 @@ VERBS = (
     _verb(
         "mine",
         "learn.mine",
-        "learn rules from crawl logs",
-        "Learn which URLs of a site count as one from logs that name contents or redirects; access "
-        "logs and lists of URLs give proposals only. In a rule file that is there already, "
-        "hand-written and rejected rules stay.",
+        "Learn rules from crawl logs. Logs that name contents or redirects show which URLs of a "
+        "site count as one; access logs and lists of URLs give proposals only. In a rule file that "
+        "is there already, hand-written and rejected rules stay.",
         "crawl.jsonl.gz -o rules.toml",
         *_LOGS,
         _option("-o --output RULES", "the rule file to write (default: print the rules)"),
@@ -146,10 +148,9 @@ VERBS = (
     _verb(
         "evaluate",
         "learn.evaluate",
-        "measure rules on crawl logs",
-        "Measure a rule file on logs that name contents, best on others than it was learned from: "
-        "redundant URLs found, false merges, contents that a crawl in the order of the log would "
-        "lose, and rules for which the log has no pairs to compare.",
+        "Measure rule files on crawl logs. The logs have to name contents, and are best others than "
+        "the rules were learned from. It prints redundant URLs found, false merges, contents that a "
+        "crawl in the order of the log would lose, and rules for which it has no pairs to compare.",
         "--rules rules.toml crawl.jsonl.gz",
         *_LOGS,
         _option("--rules RULES...", "a rule file to measure; repeatable", required=True),
@@ -159,8 +160,7 @@ VERBS = (
     _verb(
         "report",
         "crawls.report",
-        "write an HTML page about what a crawl saved, or would have",
-        "Write one HTML page about a crawl: what it saved beyond stock Scrapy, which merges are "
+        "Write an HTML page about what a crawl saved, or would have. It shows which merges are "
         "suspicious, and what is still fetched twice. Of a crawl log it says what the rules would "
         "have saved. The page needs no network.",
         "crawl.jsonl.gz --site-rules rules.toml -o report.html",
@@ -172,10 +172,10 @@ VERBS = (
     _verb(
         "why",
         "crawls.why",
-        "say what became of a URL in a crawl with JOBDIR",
-        "Say whether the page of a URL arrived, or behind which page its request was filtered or "
-        "suppressed, by which rules, when and how often; or what it waits for. The crawl has to "
-        "have ended or to be paused. The exit code is 1 when the crawl has not met the URL.",
+        "Say what became of a URL in a crawl with JOBDIR. Its page arrived, or its request was "
+        "filtered or suppressed, behind which page, by which rules, when and how often; or it "
+        "waits. The crawl has to have ended or to be paused. The exit code is 1 when the crawl has "
+        "not met the URL.",
         "'http://shop.example/list?sort=price' --job crawls/shop",
         _option("url URL", "the URL that you miss"),
         *_CRAWL,
@@ -187,9 +187,9 @@ VERBS = (
     _verb(
         "rules list",
         "rules.catalogue",
-        "list the rules of the catalogue, or explain one",
-        "Print the catalogue in the order in which the rules run: semantics, and the profiles that "
-        "have the rule on. With a name, print what that rule does and where it is from.",
+        "List the rules of the catalogue, or explain one. They stand in the order in which they "
+        "run, with their semantics and the profiles that have them on. With a name, it prints what "
+        "that rule does and where it is from.",
         "remove-dot-segments",
         _option("name [NAME]", "one rule, with what it does"),
         _JSON,
@@ -197,9 +197,9 @@ VERBS = (
     _verb(
         "rules check",
         "rules.check",
-        "check files of rules for single sites",
-        "Say whether every rule of a file is valid, whether they come to an end, and whether each "
-        "pair of examples is merged. The exit code is 1 when something keeps a file from being used.",
+        "Check files of rules for single sites. Every rule has to be valid, all have to come to an "
+        "end, and each pair of examples has to be merged. The exit code is 1 when something keeps "
+        "a file from being used.",
         "rules.toml",
         _RULE_FILES,
         _PROFILE,
@@ -208,9 +208,8 @@ VERBS = (
     _verb(
         "rules import",
         "rules.import_",
-        "turn the rules of duplicate-url-discarder into site rules",
-        "Read the rules of duplicate-url-discarder, and print them as a rule file or add them to "
-        "one. What could not be taken is said on standard error.",
+        "Turn the rules of duplicate-url-discarder into site rules. What could not be taken is said "
+        "on standard error.",
         "rules.json -o rules.toml",
         _option("files FILE...", "a rule file of that tool (JSON)"),
         _option("-o --output RULES", "add the rules to this file (default: print them)"),
@@ -219,8 +218,7 @@ VERBS = (
     _verb(
         "rules merge",
         "rules.merge",
-        "make one rule file of several",
-        "Of rules that do the same on the same site, one stays: a user's own before a rejected "
+        "Make one rule file of several. Of rules that do the same on the same site, one stays: a user's own before a rejected "
         "one, that before learned ones, of these the one with most support, and of equals the "
         "first. A rule that contradicts or undoes one before it in this order is only proposed.",
         "crawl-1.toml crawl-2.toml -o rules.toml",
@@ -230,10 +228,9 @@ VERBS = (
     _verb(
         "forget",
         "crawls.forget",
-        "have a crawl fetch URLs again",
-        "Take URLs out of what a crawl has seen, so that its next run fetches them again: their "
-        "keys, the pages that arrived under them, and the requests that are held. The crawl has "
-        "to have ended or to be paused. The exit code is 1 when none of them was known.",
+        "Have a crawl fetch URLs again. Taken out of what it has seen are their keys, the pages "
+        "that arrived under them, and the requests that are held. The crawl has to have ended or "
+        "to be paused. The exit code is 1 when none of them was known.",
         "'http://shop.example/list' --job crawls/shop",
         _option("urls URL...", "the URL to fetch again"),
         _option("--prefix", "take every URL that begins so, of those that a learning crawl met"),
@@ -267,7 +264,7 @@ def parse(argv: Sequence[str], prog: str) -> Namespace:
         one = groups[group].add_parser(
             name,
             help=verb.help,
-            description=fill(verb.description, 80),
+            description=fill(verb.text, 80),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,  # --site is no short way to say --site-rules
         )
