@@ -102,10 +102,9 @@ def test_what_is_held_is_let_go_with_the_page_that_represents_it(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "a store in memory ends with its crawl"),
-        (["--store", "memory"], "a store in memory ends with its crawl"),
-        (["--job", "nowhere"], "nowhere is not there"),
-        (["--store", "sqlite:nowhere"], "nowhere is not there"),
+        ([], "memory: no crawl left its keys here; name its --job JOBDIR"),
+        (["--job", "nowhere"], "nowhere: no crawl left its keys here"),
+        (["--store", "sqlite:nowhere"], "sqlite:nowhere: no crawl left its keys here"),
         (["--job", "a", "--store", "sqlite:b"], "not with both"),
     ],
 )

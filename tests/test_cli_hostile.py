@@ -36,14 +36,14 @@ RULE_FILES = {
 @pytest.mark.parametrize(("data", "named"), RULE_FILES.values(), ids=RULE_FILES)
 def test_a_hostile_rule_file_is_one_line(run, file, data, named):
     path = file(data)
-    code, out, err = run("check-rules", path)
+    code, out, err = run("rules", "check", path)
     assert (code, err) == (1, "")
     assert out.startswith(f"error: {path}")
     assert named in out.splitlines()[0]
     assert "1 error: 0 rules" in out.splitlines()[1]
-    code, out, err = run("normalize", "--site-rules", path, "http://a.example/")
+    code, out, err = run("explain", "--site-rules", path, "http://a.example/")
     assert (code, out) == (2, "")
-    assert err.startswith(f"scrapy-urlnorm normalize: {path}")
+    assert err.startswith(f"scrapy-urlnorm explain: {path}")
     assert err.count("\n") == 1
     assert len(err) < 3_000
 
@@ -78,7 +78,7 @@ def test_a_hostile_log_is_one_line(run, file, tmp_path, data):
 
 def test_an_option_that_nests_deeply_is_one_line(run):
     """--rule reads JSON; what is too deep for it is a text like any other."""
-    code, out, err = run("normalize", "--rule", "www=" + "[" * 50_000, "http://a.example/")
+    code, out, err = run("explain", "--rule", "www=" + "[" * 50_000, "http://a.example/")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert len(err) < 3_000

@@ -55,8 +55,9 @@ def test_inside_a_project_its_settings_hold(tmp_path):
         return done.returncode, done.stdout, done.stderr
 
     url = "http://www.shop.example/?ref=1&b=2&a=1"
-    assert scrapy("normalize", url) == (0, "http://shop.example/?b=2&a=1\n", "")
-    code, out, err = scrapy("-s", "URLNORM_PROFILE=bold", "normalize", url)
+    code, out, err = scrapy("explain", url)
+    assert (code, out.splitlines()[-1], err) == (0, "= http://shop.example/?b=2&a=1", "")
+    code, out, err = scrapy("-s", "URLNORM_PROFILE=bold", "explain", url)
     assert (code, out) == (2, "")
     assert "URLNORM_PROFILE = 'bold'" in err
     assert "Traceback" not in err
@@ -90,20 +91,24 @@ WWW = "http://www.shop.example/?ref=1&b=2&a=1"
 
 
 def test_options_go_over_the_projects_settings(command):
-    assert command("normalize", WWW) == (0, "http://shop.example/?b=2&a=1\n")
-    assert command("normalize", "--profile", "default", WWW)[1] == "http://shop.example/?a=1&b=2\n"
-    assert command("normalize", "--rule", "www=false", WWW)[1] == WWW + "\n"
-    assert command("-s", "URLNORM_PROFILE=default", "normalize", WWW)[1].endswith("?a=1&b=2\n")
-    assert command("compare", "http://a.example", "http://b.example")[0] == 1
+    for options, key in (
+        ((), "http://shop.example/?b=2&a=1"),
+        (("--profile", "default"), "http://shop.example/?a=1&b=2"),
+        (("--rule", "www=false"), WWW),
+    ):
+        assert command("explain", *options, WWW)[1].endswith(f"\n= {key}\n")
+    assert command("-s", "URLNORM_PROFILE=default", "explain", WWW)[1].endswith("?a=1&b=2\n")
+    assert command("explain", "http://a.example", "http://b.example")[0] == 1
 
 
 def test_wrong_usage_of_the_scrapy_command(command):
     with pytest.raises(UsageError, match="URLNORM_PROFILE"):
-        command("-s", "URLNORM_PROFILE=bold", "normalize", WWW)
+        command("-s", "URLNORM_PROFILE=bold", "explain", WWW)
     with pytest.raises(UsageError, match="NAME=VALUE"):
-        command("-s", "URLNORM_PROFILE", "normalize", WWW)
+        command("-s", "URLNORM_PROFILE", "explain", WWW)
     with pytest.raises(SystemExit, match="2"):
-        command("normalise")
+        command("explained")
+    assert command("compare", WWW, WWW)[0] == 2
 
 
 def test_the_scrapy_command_describes_itself():

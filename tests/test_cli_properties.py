@@ -86,8 +86,8 @@ def toml(value):
 
 
 LIST_VERBS = [
-    *(("normalize", "-f", "{}"), ("explain", "-f", "{}")),
-    *(("dedupe", "{}"), ("dedupe", "--groups", "{}"), ("dedupe", "--counts", "{}")),
+    *(("explain", "--brief", "{}"), ("dedupe", "{}")),
+    *(("dedupe", "--groups", "{}"), ("dedupe", "--counts", "{}")),
 ]
 
 
@@ -104,10 +104,10 @@ def test_any_bytes_are_a_list_of_urls(data, argv, as_json):
 
 @given(ANYTHING, st.booleans())
 def test_any_bytes_are_a_rule_file_or_not(data, as_json):
-    code, out, _ = on_file(data, "check-rules", "{}", *["--json"] * as_json)
+    code, out, _ = on_file(data, "rules", "check", "{}", *["--json"] * as_json)
     assert code in (0, 1)
     assert out.startswith(b"{") or not as_json
-    used = on_file(data, "normalize", "--site-rules", "{}", "http://a.example/")
+    used = on_file(data, "explain", "--site-rules", "{}", "http://a.example/")
     assert used[0] == (2 if code else 0)
 
 
@@ -121,7 +121,7 @@ def test_any_bytes_are_a_rule_file_or_not(data, as_json):
 def test_any_rule_is_one_or_not(kind, fields, example, as_json):
     table = {"site": "a.example", "kind": kind, "examples": [example]} | fields
     text = "[[rule]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in table.items())
-    code, out, _ = on_file(text.encode(), "check-rules", "{}", *["--json"] * as_json)
+    code, out, _ = on_file(text.encode(), "rules", "check", "{}", *["--json"] * as_json)
     assert code in (0, 1)
     if as_json:
         json.dumps(json.loads(out), ensure_ascii=False).encode("utf-8")

@@ -20,33 +20,36 @@ DUD = '[{"args": ["a"], "processor": "queryRemoval", "urlPattern": {"include": [
 ROW = '{"url": "http://a.example/", "status": 200, "digest": "x"}\n'
 
 # A command line of each verb that reads a file, and the code for a file with nothing in it.
-READERS = {
-    "normalize": (("normalize", "-f", "{}"), 0),
-    "normalize --site-rules": (("normalize", "--site-rules", "{}", "http://a.example"), 0),
-    "explain": (("explain", "-f", "{}"), 0),
-    "dedupe": (("dedupe", "{}"), 0),
-    "why": (("why", "http://a.example", "--log", "{}"), 1),
-    "report": (("report", "{}", "-o", "report.html"), 0),
-    "mine": (("mine", "{}"), 0),
-    "evaluate": (("evaluate", "--rules", "rules.toml", "{}"), 2),
-    "evaluate --rules": (("evaluate", "log.jsonl", "--rules", "{}"), 0),
-    "check-rules": (("check-rules", "{}"), 0),
-    "import-rules": (("import-rules", "{}"), 2),
-}
+READERS = [
+    (("explain", "--brief", "{}"), 0),
+    (("explain", "--site-rules", "{}", "http://a.example"), 0),
+    (("dedupe", "{}"), 0),
+    (("why", "http://a.example", "--log", "{}"), 1),
+    (("report", "{}", "-o", "report.html"), 0),
+    (("mine", "{}"), 0),
+    (("evaluate", "--rules", "rules.toml", "{}"), 2),
+    (("evaluate", "log.jsonl", "--rules", "{}"), 0),
+    (("rules", "check", "{}"), 0),
+    (("rules", "import", "{}"), 2),
+    (("rules", "merge", "rules.toml", "{}"), 0),
+]
 # A command line of each verb that has something to say on standard output.
-WRITERS = {
-    "normalize": ("normalize", "http://a.example"),
-    "explain": ("explain", "http://a.example"),
-    "compare": ("compare", "http://a.example", "http://b.example"),
-    "dedupe": ("dedupe", "urls"),
-    "why": ("why", "http://a.example", "--log", "log.jsonl"),
-    "rules": ("rules",),
-    "mine": ("mine", "log.jsonl", "--json", "--processes", "1"),
-    "evaluate": ("evaluate", "--rules", "rules.toml", "log.jsonl"),
-    "check-rules": ("check-rules", "rules.toml"),
-    "import-rules": ("import-rules", "dud.json"),
-}
+WRITERS = [
+    ("explain", "http://a.example"),
+    ("dedupe", "urls"),
+    ("why", "http://a.example", "--log", "log.jsonl"),
+    ("mine", "log.jsonl", "--json", "--processes", "1"),
+    ("evaluate", "--rules", "rules.toml", "log.jsonl"),
+    ("rules", "list"),
+    ("rules", "check", "rules.toml"),
+    ("rules", "import", "dud.json"),
+    ("rules", "merge", "rules.toml"),
+]
 SILENT = {"forget", "report"}  # they change a store, or write a page
+
+
+def verb_of(argv):
+    return " ".join(argv[: 2 if argv[0] == "rules" else 1])
 
 
 @pytest.fixture
@@ -65,11 +68,11 @@ def place(tmp_path, monkeypatch):
 
 def test_the_tables_hold_every_verb():
     names = {verb.name for verb in VERBS}
-    assert names == {argv[0] for argv, _ in READERS.values()} | {"compare", "rules", "forget"}
-    assert names == {*WRITERS, *SILENT}
+    assert names == {verb_of(argv) for argv, _ in READERS} | {"rules list", "forget"}
+    assert names == {*map(verb_of, WRITERS), *SILENT}
 
 
-@pytest.mark.parametrize(("argv", "_"), READERS.values(), ids=READERS)
+@pytest.mark.parametrize(("argv", "_"), READERS)
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
@@ -87,7 +90,7 @@ def test_a_file_that_cannot_be_read_is_named(run, place, monkeypatch, argv, _, p
         refuse_to_open(monkeypatch, path)
     code, out, err = run(*(word.format(path) for word in argv))
     assert (code, out) == (2, "")
-    assert err == f"scrapy-urlnorm {argv[0]}: {path}: {reason}\n"
+    assert err == f"scrapy-urlnorm {verb_of(argv)}: {path}: {reason}\n"
     assert not Path("new.seen").exists()
 
 
@@ -102,17 +105,17 @@ def refuse_to_open(monkeypatch, name):
     monkeypatch.setattr(Path, "open", open_)
 
 
-@pytest.mark.parametrize(("argv", "code"), READERS.values(), ids=READERS)
+@pytest.mark.parametrize(("argv", "code"), READERS)
 def test_an_empty_file(run, place, argv, code):
     Path("empty").touch()
     done = run(*(word.format("empty") for word in argv))
     assert done.code == code
     if code == 2:
-        assert done.err.startswith(f"scrapy-urlnorm {argv[0]}: ")
+        assert done.err.startswith(f"scrapy-urlnorm {verb_of(argv)}: ")
         assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("argv", "_"), READERS.values(), ids=READERS)
+@pytest.mark.parametrize(("argv", "_"), READERS)
 @pytest.mark.parametrize(
     "data",
     [bytes(range(256)) * 9, gzip.compress(bytes(99_999), mtime=0)[:60]],
@@ -125,14 +128,14 @@ def test_a_binary_file(run, place, argv, _, data):
     assert done.code in (0, 1, 2)
     assert "Traceback" not in done.err
     if done.code == 2:
-        assert done.err.startswith(f"scrapy-urlnorm {argv[0]}: binary")
+        assert done.err.startswith(f"scrapy-urlnorm {verb_of(argv)}: binary")
         assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
 def test_wrong_usage(run, verb):
-    for argv in ((verb, "--nosuch", "x", "y"), (verb,)):
-        if argv == ("rules",):
+    for argv in ((*verb.split(), "--nosuch", "x", "y"), verb.split()):
+        if verb == "rules list" and len(argv) == 2:
             continue
         code, out, err = run(*argv)
         assert (code, out) == (2, "")
@@ -140,7 +143,7 @@ def test_wrong_usage(run, verb):
         assert err.startswith("usage: ") or err.count("\n") == 1
 
 
-@pytest.mark.parametrize("argv", [*WRITERS.values(), ("--help",), ("--version",)])
+@pytest.mark.parametrize("argv", [*WRITERS, ("--help",), ("--version",)])
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
 def test_a_full_disk(place, argv):
     with Path("/dev/full").open("wb") as full:
@@ -156,9 +159,9 @@ def test_closed_streams(place):
     """A program without standard output, input or error says so as well as it can."""
     command = f"PYTHONPATH={':'.join(sys.path)} {sys.executable} -m scrapy_urlnorm"
     for rest, expected in (
-        ("normalize http://a.example >&-", (2, "", "standard output: Bad file descriptor")),
-        ("normalize - <&-", (2, "", "standard input: Bad file descriptor")),
-        ("normalize -f missing 2>&-", (2, "", "")),
+        ("explain http://a.example >&-", (2, "", "standard output: it is closed")),
+        ("explain --brief - <&-", (2, "", "standard input: Bad file descriptor")),
+        ("explain --brief missing 2>&-", (2, "", "")),
         ("dedupe urls 2>&-", (0, "http://a.example\n", "")),
     ):
         done = subprocess.run(
@@ -172,8 +175,7 @@ def test_closed_streams(place):
 @pytest.mark.parametrize(
     "argv",
     [
-        ("normalize", "-"),
-        ("explain", "-"),
+        ("explain", "--brief", "-"),
         ("dedupe", "--counts", "-"),
         ("mine", "-", "--processes", "1"),
         ("evaluate", "--rules", "rules.toml", "-"),
@@ -194,41 +196,49 @@ def test_ctrl_c_in_the_middle(place, argv):
     assert err == f"python -m scrapy_urlnorm {argv[0]}: interrupted\n"
 
 
-def test_the_rule_file_that_cannot_be_written_is_named(run, place):
-    """Not the file beside it that is to take its place, of which nobody was told."""
-    code, _, err = run("import-rules", "dud.json", "-o", "missing/rules.toml")
-    assert code == 2
-    assert err == "scrapy-urlnorm import-rules: missing/rules.toml: No such file or directory\n"
-
-
-def test_a_misspelt_verb_is_told_the_right_one(run):
-    code, out, err = run("normlize", "http://a.example")
-    assert (code, out) == (2, "")
-    assert "'normlize' is not a verb; did you mean 'normalize'? Known verbs: normalize, " in err
-    assert "'zzz' is not a verb. Known verbs: normalize, " in run("zzz").err
-
-
-def test_a_misspelt_option_is_told_the_right_one(run):
-    code, _, err = run("normalize", "--profil", "safe", "http://a.example")
-    assert code == 2
-    assert err.startswith("usage: scrapy-urlnorm normalize ")
-    assert "unrecognized arguments: --profil; did you mean '--profile'?" in " ".join(err.split())
+NOT_THERE = "missing/new.toml: No such file or directory\n"
+KNOWN = "Known rules: decode-html-amp, "
 
 
 @pytest.mark.parametrize(
-    "argv",
+    ("line", "said"),
     [
-        ("--rules", "rules.toml", "http://a.example"),
-        ("--rule", "rules.toml", "http://a.example"),
-        ("--site-rules", "sort-query=false", "http://a.example"),
+        ("zzz http://a.example", "invalid choice: 'zzz' (choose from"),
+        ("rules chek rules.toml", "invalid choice: 'chek' (choose from"),
+        (
+            "normalize -",
+            "scrapy-urlnorm: normalize is gone: use scrapy-urlnorm explain --brief FILE",
+        ),
+        ("compare a b", "compare is gone: use scrapy-urlnorm explain URL URL"),
+        ("check-rules --json a", "check-rules is gone: use scrapy-urlnorm rules check FILE"),
+        ("import-rules a", "import-rules is gone: use scrapy-urlnorm rules import FILE"),
+        ("explain --profil safe a", "--profil; did you mean '--profile'?"),
+        ("explain", "give one URL, two URLs, or a file of URLs: --brief FILE"),
+        ("explain a b c", "give one URL, two URLs, or a file of URLs: --brief FILE"),
+        ("explain --brief - a", "give one URL, two URLs, or a file of URLs: --brief FILE"),
+        ("explain --rule sort-querry a", "did you mean 'sort-query'"),
+        ("explain --rule www=maybe a", "'maybe'"),
+        ("explain --rule sort-query=7 a", "7"),
+        ("explain --rule rules.toml a", "'rules.toml'"),
+        ("explain --site-rules sort-query=false a", "sort-query=false: No such file"),
+        ("dedupe - -", "standard input (-) can be read once"),
+        ("dedupe --counts --groups urls", "--counts or --groups, not both"),
+        ("rules list nosuch", f"'nosuch' is not a rule. {KNOWN}"),
+        ("rules list ww", f"did you mean 'www'? {KNOWN}"),
+        ("mine log.jsonl --risk 2", "'2' is no number from 0 to 0.5"),
+        ("mine log.jsonl --noise x", "'x' is no number from 0 to 0.5"),
+        ("evaluate log.jsonl", "the following arguments are required: --rules"),
+        ("evaluate --rules www=add log.jsonl", "www=add: No such file or directory"),
+        ("rules import dud.json -o missing/new.toml", f"scrapy-urlnorm rules import: {NOT_THERE}"),
+        ("rules merge rules.toml -o missing/new.toml", f"scrapy-urlnorm rules merge: {NOT_THERE}"),
     ],
 )
-def test_the_three_kinds_of_rules_are_told_apart(run, place, argv):
-    code, out, err = run("normalize", *argv)
+def test_a_wrong_word_is_told_the_right_one(run, place, line, said):
+    """A line beside how the verb is used, or alone; no endless wait for the keyboard."""
+    code, out, err = run(*line.split())
     assert (code, out) == (2, "")
-    text = " ".join(err.split())
-    assert "--rule NAME=OPTION switches a rule of the catalogue" in text
-    assert "--site-rules FILE reads rules for single sites" in text
+    assert said in err
+    assert err.startswith("usage: ") or err.count("\n") == 1
 
 
 def test_the_version(run):
@@ -241,14 +251,6 @@ def test_the_version(run):
     assert run("--version") == (0, f"scrapy-urlnorm {expected}\n", "")
     assert "__version__" in dir(scrapy_urlnorm)
     assert "__version__" not in vars(scrapy_urlnorm)
-
-
-@pytest.mark.parametrize("verb", ["normalize", "explain"])
-def test_a_file_given_as_a_url_is_a_hint(run, place, verb):
-    done = run(verb, "urls")
-    assert done.out.splitlines()[-1].endswith("urls")
-    assert done.err == "'urls' is a file, and was taken for a URL: -f urls reads the URLs in it\n"
-    assert run(verb, "http://a.example", "no-file", "a" * 5_000).err == ""
 
 
 def test_the_add_on_has_a_name():

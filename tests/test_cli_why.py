@@ -13,13 +13,12 @@ from loopback import Site, crawl, page, redirect
 from test_scrapy_page_aliases import Forum, post_url, topic_url
 
 from scrapy_urlnorm import Normalizer
-from scrapy_urlnorm.cli import main
-from scrapy_urlnorm.cli.verb import Project
+from scrapy_urlnorm.cli import Project, main
 from scrapy_urlnorm.normalizer import KEY_VERSION
 from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.stores import open_store
-from scrapy_urlnorm.url import STOCK_FINGERPRINTER, get_fingerprint
+from scrapy_urlnorm.url import get_fingerprint
 
 HOST = "http://shop.test"
 HOME = f"{HOST}/"
@@ -117,20 +116,22 @@ def test_what_the_crawl_has_not_met(run, whole_job):
         done = run("why", f"{HOST}/nowhere", "--job", place)
         assert (done.code, done.err) == (1, "")
         assert done.out.endswith(": the crawl has not met it\n")
-    said = run("why", f"{HOST}/a?utm_source=x", "--job", whole_job).out  # in the zone of the user
-    assert re.search(r"^  at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d$", said, re.MULTILINE)
+    said = run("why", f"{HOST}/a?utm_source=x", "--job", whole_job).out
+    assert re.search(r"^  at 20\d\d-\d\d-\d\d \d\d:\d\d UTC$", said, re.MULTILINE)
 
 
 def test_the_answer_for_programs(run, job):
     answer = json.loads(run("why", f"{HOST}/a?ref=1", "--job", job, "--json").out)
     assert answer["behind"] == f"{HOST}/a"
     assert answer["held"]["rules"] == [rule_in_words(RULE)]
-    assert answer["learned"] == [
-        {"rule": rule_in_words(RULE), "source": "content", "support": 7, "tested": 3}
-    ]
+    told = {"source": "content", "support": 7, "conflicts": 0, "tested": 3}
+    told |= {"sentence": "The parameter ref means nothing."}
+    pairs = [list(pair) for pair in RULE.examples]
+    assert answer["learned"] == [{"rule": rule_in_words(RULE), "examples": pairs, **told}]
     assert (answer["filtered"]["times"], answer["filtered"]["first"]) == (2, f"{HOST}/a?ref=1")
     answer = json.loads(run("why", f"{HOST}/post", "--job", job, "--json").out)
-    assert answer["learned"] == [{"rule": ALIAS, "source": None, "support": None, "tested": 0}]
+    [alias] = answer["learned"]
+    assert (alias["rule"], alias["source"], alias["tested"]) == (ALIAS, None, 0)
 
 
 def test_a_store_outside_of_the_folder(run, job, tmp_path):
@@ -151,7 +152,7 @@ def test_a_store_outside_of_the_folder(run, job, tmp_path):
 def test_the_crawl_of_the_project_is_asked(capfdbinary, whole_job):
     database = f"sqlite:{whole_job / 'urlnorm.sqlite'}"
     for spec, folder in (("memory", str(whole_job)), (database, "/nowhere"), (database, None)):
-        project = Project("default", {}, (), spec, folder, STOCK_FINGERPRINTER)
+        project = Project(store=spec, jobdir=folder)
         assert main(["why", f"{HOST}/failed"], project=project) == 0
         assert "it was asked for, under" in capfdbinary.readouterr().out.decode()
 

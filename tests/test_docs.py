@@ -67,7 +67,7 @@ def test_nothing_is_named_that_is_not_there(page: str) -> None:
     called = re.findall(
         r"(?:`|^|\$ )scrapy[- ]urlnorm ([a-z][a-z-]+)(?![a-z.:])", text, re.MULTILINE
     )
-    assert set(called) <= {verb.name for verb in VERBS}
+    assert set(called) <= {verb.name.split()[0] for verb in VERBS}
 
 
 @each_page

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_urlnorm.cli.rules import check_site_rules
+from scrapy_urlnorm.cli.rules import _in_words, checked
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
@@ -24,8 +24,8 @@ def rule(kind: str, **fields: object) -> SiteRule:
 def report_on(tmp_path: Path, *rules: SiteRule) -> tuple[list[str], list[str], str]:
     path = tmp_path / "rules.toml"
     save_site_rules(path, rules)
-    report = check_site_rules(path)
-    return report.errors, report.warnings, str(report)
+    found = checked(str(path))
+    return found["errors"], found["warnings"], _in_words(found)
 
 
 def test_a_good_file_is_counted(tmp_path: Path) -> None:
@@ -77,9 +77,8 @@ def test_an_unreadable_file_is_one_error(tmp_path: Path) -> None:
     """What cannot be loaded is reported and not raised."""
     path = tmp_path / "rules.toml"
     path.write_text("[[rule]]\nsite = 1\n", encoding="utf-8")
-    report = check_site_rules(path)
-    assert report.errors
-    assert "'kind' is missing" in str(report)
+    [error] = checked(str(path))["errors"]
+    assert "'kind' is missing" in error
 
 
 # --- the rules of other tools ----------------------------------------------------------------

@@ -6,97 +6,56 @@ Data goes to standard output, messages and progress to standard error. Exit code
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
-import re
 import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from textwrap import fill
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from scrapy_urlnorm.cli.verb import STANDARD_OUTPUT, USAGE, WHICH_RULES, UsageError, flush, say
-from scrapy_urlnorm.exceptions import UrlNormError
-from scrapy_urlnorm.text import did_you_mean, own_version, shortened
+from scrapy_urlnorm.cli.parser import VERBS, parse
+from scrapy_urlnorm.exceptions import UrlNormError, naming
+from scrapy_urlnorm.text import shortened
+from scrapy_urlnorm.url import STOCK_FINGERPRINTER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from scrapy_urlnorm.cli.verb import Project, Verb
+    from scrapy_urlnorm.site_rules import SiteRule
 
-__all__ = ["VERBS", "main"]
+__all__ = ["VERBS", "Project", "main"]
 
+_Item = TypeVar("_Item")
+YES, NO, USAGE = 0, 1, 2
+"""Exit codes: done or yes; a negative answer; wrong usage or input."""
 
-class Listed(NamedTuple):
-    """A verb as the help lists it; its module is imported when the verb is asked for."""
-
-    name: str
-    module: str
-    help: str
-
-    def load(self) -> Verb:
-        """Import the verb."""
-        module = import_module(f"{__name__}.{self.module}")
-        verb: Verb = getattr(module, self.name.replace("-", "_"))
-        return verb
+STANDARD_OUTPUT = "standard output"
+_CLEAR = "\r\x1b[K"  # back to the first column, and erase the line (ECMA-48, EL)
 
 
-VERBS = (
-    Listed("normalize", "urls", "print the normalized form of URLs"),
-    Listed("explain", "urls", "show which rules change a URL, and why"),
-    Listed("compare", "urls", "say whether two URLs count as one"),
-    Listed("why", "why", "say what became of a URL in a crawl with JOBDIR"),
-    Listed("report", "why", "write an HTML page about what a crawl saved, or would have"),
-    Listed("dedupe", "urls", "keep the first spelling of each page of a URL list"),
-    Listed("rules", "rules", "list the rules of the catalogue, or explain one"),
-    Listed("mine", "learn", "learn rules from crawl logs"),
-    Listed("evaluate", "learn", "measure rules on crawl logs"),
-    Listed("check-rules", "rules", "check a file of rules for single sites"),
-    Listed("import-rules", "rules", "turn another tool's rules into site rules"),
-    Listed("forget", "stores", "have a crawl fetch URLs again"),
-)
+class UsageError(Exception):
+    """The command line asks for something impossible; the message is one line."""
 
 
-def _parse(argv: Sequence[str], prog: str) -> argparse.Namespace:
-    """Read the command line; SystemExit for help, and for a word or option that is unknown."""
-    word = next((word for word in argv if not word.startswith("-")), None)
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Normalize URLs, find the ones that count as one page, and the rules for that.",
-        epilog=f"{prog} VERB --help says more, with an example.",
-        allow_abbrev=False,
-    )
-    number = own_version() if "--version" in argv else ""  # to look it up takes a while
-    parser.add_argument("--version", action="version", version=f"scrapy-urlnorm {number}")
-    verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
-    for listed in VERBS:
-        if listed.name != word:  # of the others the names will do
-            verbs.add_parser(listed.name, help=listed.help)
-            continue
-        verb = listed.load()
-        one = verbs.add_parser(
-            listed.name,
-            help=listed.help,
-            description=fill(verb.description, 80),
-            epilog=f"example:\n  {prog} {verb.example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,  # --site is no short way to say --site-rules
-        )
-        for add in verb.options:
-            add(one)
-        one.set_defaults(run=verb.run, parser=one)
-    names = [verb.name for verb in VERBS]
-    if word is not None and word not in names:
-        hint = did_you_mean(word, names)
-        parser.error(f"{word!r} is not a verb{hint} Known verbs: {', '.join(names)}.")
-    args, unknown = parser.parse_known_args(argv)
-    if unknown:
-        option = unknown[0].partition("=")[0]
-        hint = did_you_mean(option, re.findall(r"--[a-z-]+", args.parser.format_help()))
-        hint = f". {WHICH_RULES}" if option == "--rules" else hint
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    return args
+class Project(NamedTuple):
+    """The settings of the project in which ``scrapy urlnorm`` runs."""
+
+    profile: str = "default"
+    rules: Mapping[str, object] = {}
+    site_rules: tuple[SiteRule, ...] = ()
+    store: str = "memory"
+    jobdir: str | None = None
+    fingerprinter: str = STOCK_FINGERPRINTER
+
+
+#: What says now what verbs of earlier versions said.
+_FORMER = {
+    "normalize": "explain --brief FILE",
+    "compare": "explain URL URL",
+    "check-rules": "rules check FILE",
+    "import-rules": "rules import FILE",
+}
 
 
 def main(
@@ -105,14 +64,23 @@ def main(
     prog: str = "scrapy-urlnorm",
     project: Project | None = None,
 ) -> int:
-    """Run one verb and return the exit code; raises nothing but SystemExit for bad usage."""
+    """Run one verb and return the exit code; raises nothing but SystemExit for bad usage.
+
+    Without a *project* the defaults of its settings hold.
+    """
+    argv = sys.argv[1:] if argv is None else argv
     name = prog
     try:
         try:
-            args = _parse(sys.argv[1:] if argv is None else argv, prog)
-            args.project = project
-            name = f"{prog} {args.verb}"
-            code: int = args.run(args)
+            if sys.stdout is None:  # the calling program closed it
+                raise UsageError(f"{STANDARD_OUTPUT}: it is closed")
+            if argv and argv[0] in _FORMER:
+                raise UsageError(f"{argv[0]} is gone: use {prog} {_FORMER[argv[0]]}")
+            args = parse(argv, prog)
+            args.project = project or Project()
+            name = args.parser.prog
+            module, _, function = args.run.partition(".")
+            code: int = getattr(import_module(f"{__name__}.{module}"), function)(args)
         finally:
             flush()
     except BrokenPipeError:
@@ -136,6 +104,66 @@ def main(
 
 def _drop_output() -> None:
     """Discard the rest of the output, which the interpreter would write at its end."""
-    if sys.stdout is not None:  # it may have been closed before we began
-        with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+# --- what verbs say, and to whom -----------------------------------------------------------
+
+
+def out(line: str | bytes) -> None:
+    """Write a line of data, in UTF-8, to standard output. Bytes go out as they were read."""
+    if isinstance(line, bytes):
+        data = line
+    else:
+        try:
+            data = line.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            data = line.encode("utf-8", "surrogatepass")
+    try:
+        sys.stdout.buffer.write(data + b"\n")
+    except OSError:
+        with naming(STANDARD_OUTPUT):  # around millions of lines it would take most of the time
+            raise
+
+
+def flush() -> None:
+    """Hand all data to the reader of standard output. An OSError names the standard output."""
+    if sys.stdout is not None:
+        with naming(STANDARD_OUTPUT):
+            sys.stdout.flush()
+
+
+def out_json(value: object, *, indent: int | None = None) -> None:
+    """Write a value as JSON, in ASCII whatever the locale.
+
+    Bytes that are no UTF-8 are percent-encoded: a lone surrogate is no character, and readers of
+    JSON refuse it (RFC 8259 section 8.2).
+    """
+    text = json.dumps(value, indent=indent)
+    if "\\ud" in text:  # half a character outside of the basic plane, or a byte that is none
+        from scrapy_urlnorm.logs.source import with_bytes_escaped  # a help text needs no logs
+
+        value = json.loads(with_bytes_escaped(json.dumps(value, ensure_ascii=False)))
+        text = json.dumps(value, indent=indent)
+    out(text)
+
+
+def say(text: str) -> None:
+    """Write a message to standard error, below the data and in place of a progress line."""
+    with suppress(OSError):  # `main` meets the same error at the end of the program
+        flush()
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(f"{_CLEAR if sys.stderr.isatty() else ''}{text}", file=sys.stderr)
+
+
+def progress(items: Iterable[_Item], unit: str) -> Iterable[_Item]:
+    """Return *items*, which are counted on standard error if that is a terminal, and tqdm is there."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        with suppress(ImportError):
+            from tqdm import tqdm  # type: ignore[import-untyped]  # no types
+
+            tqdm.monitor_interval = 0  # a process that has its thread must not be forked
+            items = tqdm(items, unit=f" {unit}", leave=False)
+    return items

@@ -1,60 +1,38 @@
-"""What several verbs read: the normalizer of the options, lists of URLs, crawl logs, stores."""
+"""What several verbs read: the normalizer of the options, lists of URLs, crawl logs."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.cli.verb import JSON, WHICH_RULES, UsageError, flush, option, progress, say
+from scrapy_urlnorm.cli import Project, UsageError, progress, say
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.logs import ARCHIVES, FORMATS, read_log
-from scrapy_urlnorm.logs.source import Log, blocks, open_log, urls_in
-from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
-from scrapy_urlnorm.rules import RULE_NAMES, RULES
+from scrapy_urlnorm.logs import read_log
+from scrapy_urlnorm.logs.source import Log, blocks, open_log
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.rules import RULES
 from scrapy_urlnorm.site_rules import load_site_rules
-from scrapy_urlnorm.stores import DATABASE_NAME, Database, Identity, SqliteSeen, open_store
 from scrapy_urlnorm.text import counted
-from scrapy_urlnorm.url import STOCK_FINGERPRINTER, get_fingerprint
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from scrapy_urlnorm.cli.verb import Project
     from scrapy_urlnorm.logs import Observation
-    from scrapy_urlnorm.stores import Seen
-
-# --- the normalizer -------------------------------------------------------------------------
 
 
 def build_normalizer(args: argparse.Namespace) -> Normalizer:
-    """Return the normalizer of the options, which add to the project's settings if there are any.
+    """Return the normalizer of the options, which go over the project's settings.
 
-    Raises ConfigError, OSError, and UsageError for a file in place of a rule or a rule in place
-    of a file.
+    Raises ConfigError, SiteRuleError and OSError.
     """
-    project: Project | None = args.project
-    profile: str = args.profile or (project.profile if project else "default")
-    rules: dict[str, object] = dict(project.rules) if project else {}
-    site_rules = list(project.site_rules) if project else []
-    for text in args.rule:
-        name, value = _rule_option(text)
-        if name not in RULE_NAMES and Path(text).suffix == ".toml":
-            raise UsageError(f"--rule {text}: a file is no rule of the catalogue. {WHICH_RULES}")
-        rules[name] = value
+    project: Project = args.project
+    site_rules = list(project.site_rules)
     for path in args.site_rules:
-        if is_catalogue_rule(path):
-            raise UsageError(f"--site-rules {path}: there is no such file. {WHICH_RULES}")
         site_rules += load_site_rules(path)
-    return Normalizer(profile, rules, site_rules)
-
-
-def is_catalogue_rule(path: str) -> bool:
-    """Return whether *path*, given as a file of rules, is an option of the catalogue instead."""
-    return path.partition("=")[0] in RULE_NAMES and not Path(path).exists()
+    rules = {**project.rules, **dict(map(_rule_option, args.rule))}
+    return Normalizer(args.profile or project.profile, rules, site_rules)
 
 
 def _rule_option(text: str) -> tuple[str, object]:
@@ -75,39 +53,6 @@ def _rule_option(text: str) -> tuple[str, object]:
     return name, found
 
 
-# --- lists of URLs --------------------------------------------------------------------------
-
-URLS = (
-    option("urls [URL...]", "a URL, or - for standard input"),
-    option("-f --file FILE...", "a file of URLs, one a line; - for standard input; repeatable"),
-)
-
-
-def given_urls(args: argparse.Namespace) -> Iterator[str]:
-    """Yield the URLs of the command line, then those of its files.
-
-    Before more is read, what was written goes out: who writes to a pipe may wait for the answer.
-    """
-    for block in _given(args):
-        yield from urls_in(block)
-        flush()
-
-
-def _given(args: argparse.Namespace) -> Iterator[str | bytes]:
-    if not args.urls and not args.file:
-        raise UsageError("give URLs, a file of them (-f FILE), or - for standard input")
-    for url in args.urls:
-        if url == "-":
-            yield from blocks_of(url)
-            continue
-        with suppress(OSError, ValueError):
-            if "://" not in url and Path(url).is_file():
-                say(f"{url!r} is a file, and was taken for a URL: -f {url} reads the URLs in it")
-        yield url
-    for path in args.file:
-        yield from blocks_of(path)
-
-
 def blocks_of(path: str) -> Iterator[bytes]:
     """Yield the lines of a file of URLs, or of standard input for ``-``, many at once."""
     with open_log(path) as stream:
@@ -120,23 +65,6 @@ def require_one_standard_input(paths: list[str]) -> None:
         raise UsageError("standard input (-) can be read once")
 
 
-# --- crawl logs -----------------------------------------------------------------------------
-
-LOG_OPTIONS = (
-    option("--format", "of all logs (default: found out)", choices=(*FORMATS, *ARCHIVES)),
-    option("--site URL", "scheme and host of logs that name none (access logs)"),
-    option("--skip-bad", "count rows that cannot be read instead of stopping"),
-)
-LOGS = (
-    option(
-        "logs LOG...",
-        "a crawl log, a WARC or Parquet file, the HTTP cache of a spider; - for standard input",
-    ),
-    *LOG_OPTIONS,
-    JSON,
-)
-
-
 class Logs:
     """The rows of all logs of a command line, and counts of them.
 
@@ -144,19 +72,13 @@ class Logs:
     """
 
     def __init__(
-        self,
-        args: argparse.Namespace,
-        paths: list[str] | None = None,
-        *,
-        crawl: str | None = None,
+        self, args: argparse.Namespace, paths: list[str], *, crawl: str | None = None
     ) -> None:
-        self._args = args
-        self._paths: list[str] = args.logs if paths is None else paths
-        self._crawl = crawl
-        require_one_standard_input(self._paths)
+        require_one_standard_input(paths)
+        self._args, self._paths, self._crawl = args, paths, crawl
         self.rows = self.contents = self.redirects = 0
         #: Rows that are no pages and no redirects, by the reason.
-        self.left_out: Counter[tuple[str, str]] = Counter()
+        self.left_out: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[Observation]:
         args = self._args
@@ -174,74 +96,17 @@ class Logs:
                 say(f"{counted(log.skipped, 'row')} skipped; the first: {log.first_bad}")
 
 
-def _left_out(row: Observation) -> tuple[str, str] | None:
+def _left_out(row: Observation) -> str | None:
     if row.is_page or row.location is not None or row.status is None:
         return None
     if 300 <= row.status < 400:
-        return "redirect without a target", "redirects without a target"
-    if row.status >= 400:
-        return "error (status 400 and above)", "errors (status 400 and above)"
+        return "redirect without a target"
     if row.status != 200:
-        return "other answer (not 200)", "other answers (not 200)"
-    if row.is_file:
-        return "small file", "small files"
-    return "page without a content", "pages without a content"
+        return "error (status 400 and above)" if row.status >= 400 else "other answer (not 200)"
+    return "small file" if row.is_file else "page without a content"
 
 
-def say_left_out(reasons: Counter[tuple[str, str]]) -> None:
+def say_left_out(reasons: Counter[str]) -> None:
     if reasons:
         ranked = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-        say("left out: " + ", ".join(counted(count, *words) for words, count in ranked))
-
-
-# --- stores ---------------------------------------------------------------------------------
-
-STORE = (
-    option(
-        "--store SPEC",
-        "the store of the crawl: sqlite:PATH or redis://... (default: that of the project)",
-    ),
-    option("--spider NAME", "whose store it is: stands in the prefix of one in Redis"),
-)
-JOB = option(
-    "--job JOBDIR", "the job directory of the crawl, or its database (in a project: its own)"
-)
-
-
-def store_spec(args: argparse.Namespace) -> str:
-    """Return the store that the command line names, or else that of the project."""
-    return args.store or (args.project.store if args.project else "memory")
-
-
-def named_store(args: argparse.Namespace, normalizer: Normalizer) -> Seen:
-    """Return the store of `store_spec`, not yet opened. Raises UsageError if it does not last."""
-    project: Project | None = args.project
-    if (spec := store_spec(args)) == "memory":
-        raise UsageError("name the store to fill with --store, such as sqlite:PATH")
-    return open_store(
-        spec,
-        digest=normalizer.digest,
-        key_version=KEY_VERSION,
-        jobdir=project.jobdir if project else None,
-        spider=args.spider,
-    )
-
-
-def store_of_job(place: Path, normalizer: Normalizer) -> SqliteSeen:
-    """Return the store in the database *place*, or in that of the job directory, not yet opened."""
-    path = place / DATABASE_NAME if place.is_dir() else place
-    return SqliteSeen(Database(path), Identity(normalizer.digest, KEY_VERSION))
-
-
-def keys_of(args: argparse.Namespace, normalizer: Normalizer, urls: Iterable[str]) -> list[bytes]:
-    """Return the keys of *urls* that the project's crawls use.
-
-    Raises UsageError if another fingerprinter makes the keys of the project.
-    """
-    project: Project | None = args.project
-    if project is not None and project.fingerprinter != STOCK_FINGERPRINTER:
-        raise UsageError(
-            f"the fingerprints of this project are made by {project.fingerprinter}; only those of "
-            f"{STOCK_FINGERPRINTER} follow from a URL alone"
-        )
-    return list(map(get_fingerprint, normalizer.normalize_many(urls)))
+        say("left out: " + ", ".join(f"{reason} {count:,}" for reason, count in ranked))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.cli import inputs
-from scrapy_urlnorm.cli import verb as cli
-from scrapy_urlnorm.cli.rules import Merged, add_rules, out_rules
+from scrapy_urlnorm.cli import YES, UsageError, inputs, out, out_json, progress, say
+from scrapy_urlnorm.cli.rules import add_rules, out_rules
 from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.learning import survey
 from scrapy_urlnorm.learning.aliases import offered_by_all
@@ -27,118 +26,47 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.learning import Evaluation, SiteReport
     from scrapy_urlnorm.learning.aliases import Offer
     from scrapy_urlnorm.learning.audit import Untested
-    from scrapy_urlnorm.site_rules import SiteRule
 
     Columns = dict[str, Evaluation]
-
-
-def _number(low: float, high: float) -> Callable[[str], float]:
-    def number(text: str) -> float:
-        value = float(text)
-        if not low <= value <= high:
-            raise ValueError
-        return value
-
-    number.__name__ = f"number from {low:g} to {high:g}"  # argparse names it in its error
-    return number
-
 
 # --- mine -----------------------------------------------------------------------------------
 
 
-@cli.verb(
-    "Learn which URLs of a site count as one from logs that name contents or redirects; access "
-    "logs and lists of URLs give proposals only. In a rule file that is there already, "
-    "hand-written and rejected rules stay.",
-    "mine crawl.jsonl.gz -o rules.toml",
-    *inputs.LOGS,
-    cli.option("-o --output RULES", "the rule file to write (default: print the rules)"),
-    cli.option(
-        "--risk", "expected share of wrong merges of a rule", type=_number(0, 1), default=0.02
-    ),
-    cli.option(
-        "--noise",
-        "share of contents that change by themselves",
-        type=_number(0, 0.5),
-        default=0.001,
-    ),
-    cli.option("--processes N", "work on so many sites at once (default: cores)", type=int),
-    cli.option("--after SITE", "mine only the sites whose names come after this one", default=""),
-)
 def mine(args: argparse.Namespace) -> int:
-    if args.output:
-        _try_target(args.output)
-    logs = inputs.Logs(args)
+    target = Path(args.output or "")
+    if args.output:  # to read the logs may take long: what cannot be written is said before
+        with naming(args.output), TemporaryFile(dir=target.resolve().parent):
+            if target.exists():
+                load_site_rules(target)
+    logs = inputs.Logs(args, args.logs)
     processes = args.processes or getattr(os, "process_cpu_count", os.cpu_count)() or 1
-    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes, after=args.after)
-    reports: list[SiteReport] = []
-    interrupted = None
-    try:
-        reports.extend(cli.progress(sites, "sites"))
-    except KeyboardInterrupt as error:
-        if not reports:
-            raise
-        interrupted = error  # a site is mined or it is not: what is done is worth keeping
+    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
+    reports = list(progress(sites, "sites"))
     rules = [rule for report in reports for rule in report.rules]
     if args.output:
-        with naming(args.output):  # an error names a temporary file
-            merged = add_rules(args.output, rules, {report.site for report in reports})
+        merged = add_rules(target, rules, {report.site for report in reports})
     elif not args.json:
         out_rules(rules)
     if args.json:
-        cli.out_json({"sites": [_as_dict(report) for report in reports]}, indent=2)
+        out_json({"sites": [_as_dict(report) for report in reports]}, indent=2)
     else:
         for line in _described(reports):
-            (cli.out if args.output else cli.say)(line)
-    _say_mined(logs, reports, rules)
-    if args.output:
-        _say_written(args.output, merged)
-    if interrupted:
-        last = reports[-1].site
-        cli.say(
-            f"the sites after {last} were not mined: a rule file keeps what it has of them. "
-            f"--after {last} goes on there"
-        )
-        raise interrupted
-    return cli.YES
-
-
-def _try_target(path: str) -> None:
-    """Raise UsageError now if the rule file cannot be written: to read the logs may take long."""
-    target = Path(path).resolve()
-    if target.is_dir():
-        raise cli.UsageError(f"{path}: a rule file cannot be written here, this is a directory")
-    if target.exists():
-        load_site_rules(path)
-    try:
-        with tempfile.TemporaryFile(dir=target.parent):
-            pass
-    except OSError as error:
-        raise cli.UsageError(f"{path}: no file can be written here: {error.strerror}") from None
-
-
-def _say_mined(logs: inputs.Logs, reports: list[SiteReport], rules: list[SiteRule]) -> None:
+            (out if args.output else say)(line)
     status = Counter(rule.status for rule in rules)
     text = f"{counted(logs.rows, 'row')}, {counted(len(reports), 'site')}, "
     text += f"{counted(status['active'], 'rule')} active, {status['proposed']:,} proposed"
-    cli.say(text + (f", {status['rejected']:,} rejected" if status["rejected"] else ""))
+    say(text + (f", {status['rejected']:,} rejected" if status["rejected"] else ""))
     if logs.contents:
         inputs.say_left_out(logs.left_out)
     elif logs.rows:
         rest = "redirects are the only evidence" if logs.redirects else "rules are proposals"
-        cli.say(
+        say(
             f"No row names its content, so nothing about contents could be learned: {rest}. "
             "scrapy_urlnorm.CrawlLog writes logs that do."
         )
-
-
-def _say_written(path: str, merged: Merged) -> None:
-    text = f"{path}: {counted(len(merged.rules), 'rule')}, {merged.added:,} of them new"
-    if merged.removed:
-        text += f"; {merged.removed:,} that these logs no longer bear out are gone"
-    if merged.demoted:
-        text += f"; {merged.demoted:,} only proposed, for what the file says already"
-    cli.say(text)
+    if args.output:
+        say(f"{args.output}: {merged}")
+    return YES
 
 
 def _described(reports: list[SiteReport]) -> Iterator[str]:
@@ -177,37 +105,23 @@ def _as_text(offer: Offer) -> str:
 
 
 def _as_dict(report: SiteReport) -> dict[str, Any]:
+    counts = ("site", "urls", "contents", "redundant", "merged")
     return {
-        **{name: getattr(report, name) for name in _COUNTS},
+        **{name: getattr(report, name) for name in counts},
         "rules": [rule.masked().as_dict() for rule in report.rules],
         "missing": list(report.missing),
         "aliases": [offer.as_dict() for offer in report.aliases],
     }
 
 
-_COUNTS = ("site", "urls", "contents", "redundant", "merged")
-
-
 # --- evaluate -------------------------------------------------------------------------------
 
 
-@cli.verb(
-    "Measure a rule file on logs that name contents, best on others than it was learned from: "
-    "redundant URLs found, false merges, contents that a crawl in the order of the log would "
-    "lose, and rules for which the log has no pairs to compare.",
-    "evaluate --rules rules.toml crawl.jsonl.gz",
-    *inputs.LOGS,
-    cli.option(
-        "--rules RULES...",
-        "a rule file to measure: keys without and with its rules are compared; repeatable",
-    ),
-    cli.option("--ignore-from N", "leave out contents under N or more URLs: login walls", type=int),
-    *cli.NORMALIZER,
-)
 def evaluate(args: argparse.Namespace) -> int:
-    without, rules = inputs.build_normalizer(args), _rules_to_measure(args.rules)
+    without = inputs.build_normalizer(args)
+    rules = [rule for path in args.rules for rule in load_site_rules(path)]
     normalizer = without.replace_site_rules([*without.site_rules, *rules])
-    logs = inputs.Logs(args)
+    logs = inputs.Logs(args, args.logs)
     columns: Columns = {}
     pages = urls = 0
     offers: list[Offer] = []
@@ -221,13 +135,13 @@ def evaluate(args: argparse.Namespace) -> int:
             offers += offered_by_all(rows, normalizer.normalize)
         silent = untested(normalizer, without, parts, rules)
     if not pages:
-        raise cli.UsageError(
+        raise UsageError(
             f"none of {logs.rows:,} rows is a page or a file (200) whose content is named: there is "
             "nothing to measure by"
         )
     _say_pages(logs, pages, urls, columns["with"].urls)
     (_out_json if args.json else _out_table)(columns, silent, offers)
-    return cli.YES
+    return YES
 
 
 def _out_json(columns: Columns, silent: list[Untested], offers: list[Offer]) -> None:
@@ -238,43 +152,28 @@ def _out_json(columns: Columns, silent: list[Untested], offers: list[Offer]) -> 
     ]
     if offers:
         found["aliases"] = [offer.as_dict() for offer in offers]
-    cli.out_json(found, indent=2)
+    out_json(found, indent=2)
 
 
 def _out_table(columns: Columns, silent: list[Untested], offers: list[Offer]) -> None:
-    cli.out(f"{'':22}{'without the rules':>20}{'with them':>20}")
+    out(f"{'':22}{'without the rules':>20}{'with them':>20}")
     for name, cell in _TABLE:
-        cli.out(f"{name:22}" + "".join(f"{cell(column):>20}" for column in columns.values()))
+        out(f"{name:22}" + "".join(f"{cell(column):>20}" for column in columns.values()))
     for each in silent:
-        cli.out(f"untested: {each}")
+        out(f"untested: {each}")
     for offer in offers:
-        cli.out(f"page alias: {_as_text(offer)}")
+        out(f"page alias: {_as_text(offer)}")
     for first, second in columns["with"].examples:
-        cli.out(f"merged wrongly: {first}")
-        cli.out(f"                {second}")
-
-
-def _rules_to_measure(paths: list[str]) -> list[SiteRule]:
-    if not paths:
-        raise cli.UsageError(
-            "--rules RULES is missing, the rule file to measure; --rule and --site-rules say what "
-            "the normalizer has in both columns"
-        )
-    for path in filter(inputs.is_catalogue_rule, paths):
-        raise cli.UsageError(
-            f"--rules {path}: there is no such file; to switch a rule of the catalogue: "
-            f"--rule {path}"
-        )
-    return [rule for path in paths for rule in load_site_rules(path)]
+        out(f"merged wrongly: {first}")
+        out(f"                {second}")
 
 
 def _say_pages(logs: inputs.Logs, pages: int, urls: int, measured: int) -> None:
     reasons = logs.left_out.copy()
-    reasons["redirect", "redirects"] = logs.rows - pages - reasons.total()
-    reasons["page fetched again", "pages fetched again"] = pages - urls
-    few = urls - measured
-    reasons["page of a content under many URLs", "pages of contents under many URLs"] = few
-    cli.say(f"{counted(logs.rows, 'row')}, {counted(measured, 'page')} measured")
+    reasons["redirect"] = logs.rows - pages - reasons.total()
+    reasons["page fetched again"] = pages - urls
+    reasons["page of a content under many URLs"] = urls - measured
+    say(f"{counted(logs.rows, 'row')}, {counted(measured, 'page')} measured")
     inputs.say_left_out(+reasons)
 
 

@@ -1,24 +1,22 @@
-"""Verbs on rules: rules is the catalogue, check-rules and import-rules are on files for sites.
+"""The verb rules: the catalogue, and files of rules for single sites.
 
 Rules that people wrote into a file are never overwritten: `add_rules`.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.cli import verb as cli
+from scrapy_urlnorm.cli import NO, YES, UsageError, out, out_json, say
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES, Rule
 from scrapy_urlnorm.site_rules import RuleSet, load_site_rules, save_site_rules
 from scrapy_urlnorm.site_rules.file import table_of, write_block
-from scrapy_urlnorm.site_rules.importers import import_rules as imported_from
+from scrapy_urlnorm.site_rules.importers import import_rules
 from scrapy_urlnorm.text import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -27,21 +25,14 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.site_rules import SiteRule
 
-# --- rules ----------------------------------------------------------------------------------
+# --- list -----------------------------------------------------------------------------------
 
 
-@cli.verb(
-    "Print the catalogue in the order in which the rules run: semantics, and the profiles "
-    "that have the rule on. With a name, print what that rule does and where it is from.",
-    "rules remove-dot-segments",
-    cli.option("name [NAME]", "one rule, with what it does"),
-    cli.JSON,
-)
-def rules(args: argparse.Namespace) -> int:
+def catalogue(args: argparse.Namespace) -> int:
     if args.name is not None:
         _out_one(args.name, args.json)
     elif args.json:
-        cli.out_json([_described(rule) for rule in RULES], indent=2)
+        out_json([_described(rule) for rule in RULES], indent=2)
     else:
         rows: list[tuple[str, ...]] = [("rule", "semantics", *PROFILES, "what it does")]
         for rule in RULES:
@@ -50,8 +41,8 @@ def rules(args: argparse.Namespace) -> int:
             rows.append((rule.name, rule.semantics, *cells, rule.summary))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for *row, summary in rows:
-            cli.out("  ".join([*map(str.ljust, row, widths), summary]))
-    return cli.YES
+            out("  ".join([*map(str.ljust, row, widths), summary]))
+    return YES
 
 
 def _described(rule: Rule) -> dict[str, Any]:
@@ -64,93 +55,73 @@ def _out_one(name: str, as_json: bool) -> None:
     rule = next((rule for rule in RULES if rule.name == name), None)
     if rule is None:
         hint = did_you_mean(name, RULE_NAMES)
-        raise cli.UsageError(f"{name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}")
+        raise UsageError(f"{name!r} is not a rule{hint} Known rules: {', '.join(RULE_NAMES)}")
     if as_json:
-        cli.out_json({**_described(rule), "documentation": rule.documentation}, indent=2)
+        out_json({**_described(rule), "documentation": rule.documentation}, indent=2)
         return
     on = [p if value is True else f"{p} ({value})" for p in PROFILES if (value := rule.option(p))]
-    cli.out(f"{rule.name} ({rule.semantics}; on in: {', '.join(on) or 'no profile'})\n")
+    out(f"{rule.name} ({rule.semantics}; on in: {', '.join(on) or 'no profile'})\n")
     for line in rule.documentation.splitlines():
-        cli.out(line.removeprefix("    "))
+        out(line.removeprefix("    "))
 
 
-# --- check-rules ----------------------------------------------------------------------------
+# --- check ----------------------------------------------------------------------------------
 
 
-@cli.verb(
-    "Say whether every rule of a file is valid, whether they come to an end, and whether each pair "
-    "of examples is merged. The exit code is 1 when something keeps the file from being used.",
-    "check-rules rules.toml",
-    cli.option("files FILE...", "a rule file"),
-    cli.option("--profile", "the profile under which the examples must merge", choices=PROFILES),
-    cli.JSON,
-)
-def check_rules(args: argparse.Namespace) -> int:
-    profile = args.profile or (args.project.profile if args.project else "default")
-    checks = [check_site_rules(path, profile) for path in args.files]
-    for check in checks:
+def check(args: argparse.Namespace) -> int:
+    found = [checked(path, args.profile or args.project.profile) for path in args.files]
+    for one in found:
         if args.json:
-            counts = {"rules": len(check.rules), "examples": check.examples}
-            found = {"errors": check.errors, "warnings": check.warnings}
-            cli.out_json({"file": check.path, "ok": not check.errors, **counts, **found})
+            out_json(one)
         else:
-            cli.out(str(check))
-    return cli.NO if any(check.errors for check in checks) else cli.YES
+            out(_in_words(one))
+    return NO if any(one["errors"] for one in found) else YES
 
 
-@dataclass
-class Check:
-    """What `check_site_rules` found; ``str(check)`` is the text for people."""
-
-    path: str
-    rules: tuple[SiteRule, ...] = ()
-    #: Reasons why the file cannot be used, and examples that its rules contradict.
-    errors: list[str] = field(default_factory=list)
-    #: Proposed rules that could not be active.
-    warnings: list[str] = field(default_factory=list)
-    examples: int = 0
-
-    def __str__(self) -> str:
-        by_status = Counter(rule.status for rule in self.rules)
-        statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(by_status.items()))
-        lines = [f"error: {text}" for text in self.errors]
-        lines += [f"warning: {text}" for text in self.warnings]
-        sites = len({rule.site for rule in self.rules})
-        summary = f"{counted(len(self.rules), 'rule')} for {counted(sites, 'site')}"
-        if statuses:
-            summary += f" ({statuses})"
-        verdict = counted(len(self.errors), "error") if self.errors else "ok"
-        examples = counted(self.examples, "example")
-        return "\n".join([*lines, f"{self.path}: {verdict}: {summary}, {examples}"])
-
-
-def check_site_rules(path: str | os.PathLike[str], profile: str = "default") -> Check:
+def checked(path: str, profile: str = "default") -> dict[str, Any]:
     """Check that a rule file is valid, that its rules come to an end and contradict nothing.
 
     Every pair of ``examples`` must get one key under *profile*; a proposed rule is tried as if it
-    were active. Raises `OSError` only.
+    were active. ``errors`` say why the file cannot be used, or which examples its rules contradict;
+    ``warnings`` name proposed rules that could not be active. Raises `OSError` only.
     """
-    check = Check(os.fspath(path))
+    rules: Sequence[SiteRule] = ()
+    errors: list[str] = []
+    warnings: list[str] = []
+    examples = 0
     try:
-        check.rules = load_site_rules(path)
+        rules = load_site_rules(path)
     except SiteRuleError as error:
-        check.errors.append(str(error))
-    for rules in _by_domain(check.rules).values():
+        errors.append(str(error))
+    for of_domain in _by_domain(rules).values():
         try:
-            RuleSet(rules)
+            RuleSet(of_domain)
         except SiteRuleError as error:  # noqa: PERF203  # each site is tried by itself
-            check.errors.append(str(error))
+            errors.append(str(error))
         else:
-            _check_examples(rules, profile, check)
-    return check
+            examples += _try_examples(of_domain, profile, errors, warnings)
+    return {
+        "file": path,
+        "ok": not errors,
+        "rules": len(rules),
+        "sites": len({rule.site for rule in rules}),
+        "statuses": dict(sorted(Counter(rule.status for rule in rules).items())),
+        "examples": examples,
+        "errors": errors,
+        "warnings": warnings,
+    }
 
 
-def _check_examples(rules: list[SiteRule], profile: str, check: Check) -> None:
+def _try_examples(
+    rules: list[SiteRule], profile: str, errors: list[str], warnings: list[str]
+) -> int:
+    """Try the examples of the rules of a domain, and return how many pairs there were."""
     active = [rule for rule in rules if rule.active]
     rules = [rule for rule in rules if rule.examples and rule.status != "rejected"]
     if not rules:
-        return  # a normalizer for each of ten thousand sites takes a while
+        return 0  # a normalizer for each of ten thousand sites takes a while
     usual = Normalizer(profile, site_rules=active)
+    count = 0
     for rule in rules:
         normalizer = usual
         if not rule.active:
@@ -158,65 +129,92 @@ def _check_examples(rules: list[SiteRule], profile: str, check: Check) -> None:
                 as_active = rule.replace(status="active")
                 normalizer = Normalizer(profile, site_rules=[*active, as_active])
             except SiteRuleError as error:
-                check.warnings.append(f"could not be active beside the others: {error}")
+                warnings.append(f"could not be active beside the others: {error}")
                 continue
         for first, second in rule.examples:
-            check.examples += 1
+            count += 1
             one, other = normalizer.normalize(first), normalizer.normalize(second)
             if one != other:
-                check.errors.append(
+                errors.append(
                     f"an example is not merged: {first!r} is {one!r} and {second!r} is {other!r}: "
                     f"({rule})"
                 )
-            check.errors += [
+            errors += [
                 f"the key {key!r} of an example is not its own key: ({rule})"
                 for key in {one, other}
                 if normalizer.normalize(key) != key
             ]
+    return count
 
 
-# --- import-rules ---------------------------------------------------------------------------
+def _in_words(found: dict[str, Any]) -> str:
+    statuses = ", ".join(f"{count:,} {status}" for status, count in found["statuses"].items())
+    summary = f"{counted(found['rules'], 'rule')} for {counted(found['sites'], 'site')}"
+    summary += f" ({statuses})" if statuses else ""
+    verdict = "ok" if found["ok"] else counted(len(found["errors"]), "error")
+    lines = [f"error: {text}" for text in found["errors"]]
+    lines += [f"warning: {text}" for text in found["warnings"]]
+    examples = counted(found["examples"], "example")
+    return "\n".join([*lines, f"{found['file']}: {verdict}: {summary}, {examples}"])
 
 
-@cli.verb(
-    "Read the rules of duplicate-url-discarder, and print them as a rule file or add them to one. "
-    "What could not be taken is said on standard error.",
-    "import-rules rules.json -o rules.toml",
-    cli.option("files FILE...", "a copy of what another tool reads"),
-    cli.option("-o --output RULES", "add the rules to this file (default: print them)"),
-    cli.JSON,
-)
-def import_rules(args: argparse.Namespace) -> int:
-    found = [imported_from(path) for path in args.files]
+# --- import, merge --------------------------------------------------------------------------
+
+
+def import_(args: argparse.Namespace) -> int:
+    found = [import_rules(path) for path in args.files]
     rules = [rule for one in found for rule in one.rules]
     if args.output:
-        add_rules(args.output, rules)
+        add_rules(Path(args.output), rules)
     elif not args.json:
         out_rules(rules)
     for one in found:
         if args.json:
             rows = {"file": one.source, "rows": one.rows}
             taken = {"rules": [rule.as_dict() for rule in one.rules], "options": one.options}
-            cli.out_json({**rows, **taken, "skipped": [list(row) for row in one.skipped]})
+            out_json({**rows, **taken, "skipped": [list(row) for row in one.skipped]})
         else:
-            cli.say(str(one))
-    return cli.YES
+            say(str(one))
+    return YES
+
+
+def merge(args: argparse.Namespace) -> int:
+    paths = dict.fromkeys(args.files)
+    if args.output and Path(args.output).exists():
+        paths = {args.output: None, **paths}
+    rules = [rule for path in paths for rule in load_site_rules(path)]
+    best: dict[str, SiteRule] = {}
+    for rule in sorted(rules, key=_rank):
+        best.setdefault(rule.identity, rule)
+    merged = combined((), list(best.values()))
+    of = {rule.identity: rule for rule in merged.rules}
+    kept = [of[identity] for identity in dict.fromkeys(rule.identity for rule in rules)]
+    if args.output:
+        save_site_rules(args.output, kept)
+    else:
+        out_rules(kept)
+    text = f"{counted(len(rules), 'rule')} in {counted(len(paths), 'file')}: {len(kept):,} kept"
+    say(text + (f", {merged.demoted:,} of them only proposed" if merged.demoted else ""))
+    return YES
+
+
+def _rank(rule: SiteRule) -> tuple[bool, bool, int]:
+    return rule.source != "user", rule.status != "rejected", -(rule.support or 0)
 
 
 def out_rules(rules: Iterable[SiteRule]) -> None:
     """Write rules to standard output in the form of a rule file."""
     for number, rule in enumerate(rules):
         if number:
-            cli.out("")
+            out("")
         for line in write_block(table_of(rule)):
-            cli.out(line)
+            out(line)
 
 
 # --- adding to a file -----------------------------------------------------------------------
 
 
-@dataclass
-class Merged:
+class Merged(NamedTuple):
     """The rules of the file, and how many were added, removed, and could not be active."""
 
     rules: list[SiteRule]
@@ -224,8 +222,16 @@ class Merged:
     removed: int
     demoted: int
 
+    def __str__(self) -> str:
+        text = f"{counted(len(self.rules), 'rule')}, {self.added:,} of them new"
+        if self.removed:
+            text += f"; {self.removed:,} that these logs no longer bear out are gone"
+        if self.demoted:
+            text += f"; {self.demoted:,} only proposed, for what the file says already"
+        return text
 
-def add_rules(path: str, rules: Iterable[SiteRule], mined: Container[str] = ()) -> Merged:
+
+def add_rules(path: Path, rules: Iterable[SiteRule], mined: Container[str] = ()) -> Merged:
     """Add *rules* to the file at *path*, in one step.
 
     Hand-written rules (``source = "user"``) and rejected ones stay as they are, and a learned
@@ -235,14 +241,16 @@ def add_rules(path: str, rules: Iterable[SiteRule], mined: Container[str] = ()) 
 
     Raises `SiteRuleError` and OSError; the file is then as it was.
     """
-    old = load_site_rules(path) if Path(path).exists() else ()
-    merged = merge(old, list(rules), mined)
+    old = load_site_rules(path) if path.exists() else ()
+    merged = combined(old, list(rules), mined)
     save_site_rules(path, merged.rules)
     return merged
 
 
-def merge(old: Sequence[SiteRule], rules: Sequence[SiteRule], mined: Container[str] = ()) -> Merged:
-    """Merge as `add_rules` does, without a file."""
+def combined(
+    old: Sequence[SiteRule], rules: Sequence[SiteRule], mined: Container[str] = ()
+) -> Merged:
+    """Combine rules as `add_rules` does, without a file."""
     new = {rule.identity: rule for rule in rules}
     kept = []
     for rule in old:

@@ -11,8 +11,7 @@ from scrapy.utils.conf import arglist_to_dict
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from scrapy_urlnorm.cli import VERBS, main
-from scrapy_urlnorm.cli.verb import Project
+from scrapy_urlnorm.cli import VERBS, Project, main
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, RULES_SETTING, Config
 from scrapy_urlnorm.exceptions import ConfigError

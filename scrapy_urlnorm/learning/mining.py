@@ -98,11 +98,9 @@ def survey(
     risk: float = 0.02,
     noise: float = 0.001,
     processes: int = 1,
-    progress: Callable[[int, int], None] | None = None,
     accepted: Iterable[SiteRule] = (),
     banned: Mapping[str, int] | None = None,
     wary: bool = False,
-    after: str = "",
 ) -> Iterator[SiteReport]:
     """Learn the rules of every site of a log; yield a report for each, in the order of their names.
 
@@ -112,26 +110,19 @@ def survey(
     edge). *noise* is the share of pages whose content changes from one fetch to the next; a site
     of which a hundred URLs were fetched twice tells it itself, if it is more.
     *processes* share the sites out (a script that asks for several begins its work below
-    ``if __name__ == "__main__"``, as :mod:`multiprocessing` wants it). *progress* is called with
-    sites done and sites in all.
+    ``if __name__ == "__main__"``, as :mod:`multiprocessing` wants it).
 
     *accepted* are rules in force already: they stay, unless the log speaks against them. *banned*
     says, by the identity of a rule that was refuted, how many witnesses it needs now. *wary* asks
     for more evidence, as a log needs that a crawl is still writing: its rows are no fair sample.
-    Sites whose names come *after* this one are learned from, in the order of their characters: the
-    others were done by a run that was interrupted.
     """
     limits = Limits(risk, noise, wary)
     known: defaultdict[str, tuple[SiteRule, ...]] = defaultdict(tuple)
     for rule in accepted:
         known[site_of_host(rule.site.removeprefix("*."))] += (rule,)
-    with by_site(observations, after) as sites:
-        count = len(sites)
+    with by_site(observations) as sites:
         jobs = (SiteJob(site, rows, limits, known[site], banned or {}) for site, rows in sites)
-        for done, report in enumerate(_run(jobs, min(processes, count)), 1):
-            if progress is not None:
-                progress(done, count)
-            yield report
+        yield from _run(jobs, min(processes, len(sites)))
 
 
 # --- in several processes ---------------------------------------------------------------------

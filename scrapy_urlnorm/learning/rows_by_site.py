@@ -44,13 +44,13 @@ class Sites(Sized, Iterable[tuple[str, Rows]], Protocol):
 
 
 @contextmanager
-def by_site(rows: Iterable[Observation], after: str = "") -> Iterator[Sites]:
+def by_site(rows: Iterable[Observation]) -> Iterator[Sites]:
     """Read all *rows*; give them by site. What they take on disk is free again at the end.
 
-    Only sites whose names come *after* this one. Of a giant site a sample is given. Raises what
-    *rows* raises; OSError, which names the folder, if the disk cannot hold them.
+    Of a giant site a sample is given. Raises what *rows* raises; OSError, which names the folder,
+    if the disk cannot hold them.
     """
-    located = ((site, row) for row in rows if (site := site_of(row.url)) > after)
+    located = ((site, row) for row in rows if (site := site_of(row.url)))
     first = list(islice(located, _IN_MEMORY))
     if len(first) < _IN_MEMORY:
         yield _in_memory(first)
