@@ -78,6 +78,7 @@ CASES = [
     ([{"path": "p/1"}], [{"path": "p/1?view=2"}], "another path"),  # `p/1` may be anything
     ([{"url": ONE}], [{"url": ONE}], ""),  # what both say
     ([{"home": f"{A}/1"}], [{"home": f"{A}/2"}], "another home"),  # no URL of the page
+    ([{"next": f"{A}?view=1"}], [{"next": f"{A}?view=2"}], ""),  # one page by the rules
     ([{"depth": 1}], [{"depth": 2}], ""),
     ([Request(A)], [Request(A)], ""),
     ([Request(A)], [Request(A + "?view=2")], ""),

@@ -401,8 +401,9 @@ class Learner:
             logger.debug(
                 message, {"site": site, "units": listed(units)}, extra=self._frontier.extra
             )
-        if said := [f"{name} {number:,}" for name, number in sorted(self.counts.items())]:
-            logger.debug("Learning counted: %(said)s", {"said": listed(said, 99)})
+        for name, number in sorted(self.counts.items()):
+            said = {"name": name, "number": number}
+            logger.debug("Counted %(name)s: %(number)d", said, extra=self._frontier.extra)
         self._mining.close()
         with suppress(StoreError):  # it is learned anew; the scheduler says what is wrong
             self._aliases.keep()

@@ -5,9 +5,9 @@ asked for. So pages that rules make one are no duplicates if the later one gave 
 or had it send a request, that the earlier one did not.
 
 Left out of an item is what says where or when it was got: URLs of the page and of the one before it,
-fields named for the way there (``depth``, ``redirect_urls``), and fields that move by themselves on
-pages of one purpose: values that never fall from one page to the next, as a time does, and long
-numbers that never come twice.
+how another URL is spelled, fields named for the way there (``depth``, ``redirect_urls``), and fields
+that move by themselves on pages of one purpose: values that never fall from one page to the next, as
+a time does, and long numbers that never come twice.
 Left out of the requests are those that stand as links on the later page and not on the earlier one:
 that is for the comparison of pages.
 """
@@ -197,17 +197,28 @@ class Yields:
                 new.append(item)
         moving = self._moving_of(site_of(url), after.purpose) if new else frozenset()
         for item in new:
-            best = min(left[:_NEAR], key=lambda each: len(_fields(each, item)), default=None)
+            best = min(left[:_NEAR], key=lambda each: len(self._fields(each, item)), default=None)
             if best is None:
                 said = ", ".join(f"{name} {value!r}" for name, value in item.items() if name)
                 return Other(f"the spider got another item: {said[:_LONGEST]}", "")
             left.remove(best)
-            for name in _fields(best, item):
+            for name in self._fields(best, item):
                 if name not in moving:
                     one, other = (each.get(name, "").partition(_OR)[0] for each in (best, item))
                     said = f"the spider got another {name or 'item'}: {one!r}, {other!r}"
                     return Other(said, other if one[:_SHOWN] != other[:_SHOWN] else "")
         return None
+
+    def _fields(self, one: Item, other: Item) -> list[str]:
+        """Return the fields in which two items differ: not so in two spellings of one URL."""
+        found = []
+        for name in {**one, **other}:
+            first, second = (each.get(name, "").split(_OR) for each in (one, other))
+            if set(first).isdisjoint(second):
+                is_url = first[0].startswith("http") and second[0].startswith("http")
+                if not is_url or self._key(first[0]) != self._key(second[0]):
+                    found.append(name)
+        return found
 
     def _moving_of(self, site: str, purpose: str) -> frozenset[str]:
         """Return the fields that move by themselves, asked anew with a fifth more pages."""
@@ -257,15 +268,6 @@ class Yields:
                     with suppress(ValueError):
                         found.add(self._key(page.urljoin(link.strip())))
         return found
-
-
-def _fields(one: Item, other: Item) -> list[str]:
-    """Return the fields in which two items differ."""
-    return [
-        name
-        for name in {**one, **other}
-        if set(one.get(name, "").split(_OR)).isdisjoint(other.get(name, "").split(_OR))
-    ]
 
 
 def _moves(values: list[str]) -> bool:
