@@ -99,7 +99,7 @@ def twice(times):
 
 
 def repeated(logs):
-    return sum(int(n) for log in logs for n in re.findall(r"requests/repeated': (\d+)", log))
+    return sum(int(n) for log in logs for n in re.findall(r"Redis had lost the last (\d+)", log))
 
 
 @pytest.mark.parametrize("kind", SETUPS)
