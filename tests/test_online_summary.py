@@ -73,7 +73,7 @@ BARREN = {"http://shop.test/calendar/": 1_146, "http://shop.test/a/": 100}
         ({"saved": 275, "sent": 216}, {}, None, {}, ["This crawl sent 216 requests; stock Scrapy would have sent 491."]),
         ({"saved": -5, "sent": 1}, {"learned/audits_agreed": 7}, None, {}, ["This crawl sent 1 request; stock Scrapy would have sent -4."]),
         (
-            {"saved": 0, "sent": 1, "audits": 18}, {}, None, {},
+            {"saved": 0, "sent": 1, "audits": 18}, {"learned/requeued": 3}, None, {},
             ["18 requests were sent to test what was learned; none of them found another page."],
         ),
         (

@@ -93,11 +93,11 @@ def _tests(stats: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]
     audits, differed, gone, requeued = map(
         number, ("audits", "audits_differed", "retracted", "requeued")
     )
-    if not audits + gone + requeued:
+    if not audits + gone:
         return
     found = f"{differed:,} of them found" if differed else "none of them found"
     after = [f"{counted(gone, 'rule')} {_were(gone)} retracted"] if gone else []
-    if requeued:
+    if gone and requeued:  # else audits of the end, and what waited for a page
         after.append(f"{counted(requeued, 'request')} that had been held {_were(requeued)} sent")
     followed = f"; {' and '.join(after)}" if after else ""
     yield (
