@@ -6,26 +6,16 @@ view says something on some items only. Which these are is said by the variant o
 - spread: one item in three. late: one in three, whose views are the last links of the site.
 - moving: one in three, and each page has a counter and an advertisement, new at each fetch.
 - kind: one in three, all that are in a folder of their own. rare: one in sixty. all: every item.
-
-``PYTHONPATH=.:tests python tests/lookalike_sites.py [NAME ...]`` crawls them in virtual time, and prints what is lost.
 """
 
 from __future__ import annotations
 
 import html
 import random
-import sys
-from collections import deque
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
 
 from moving_sites import HOME, HOST, words
-from scrapy import Request, Spider
-from scrapy.http import HtmlResponse
-from scrapy.utils.request import RequestFingerprinter
-from simulation.crawl import Crawl
-from simulation.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +52,7 @@ class Site:
     variants: ClassVar[tuple[str, ...]] = ("spread", "late", "moving", "kind")
     depth_limit = 0
     place = ""  #: a form of what `shows` returns
-    latency = 0.1
+    latency, thinking = 0.1, 0.0
     start = HOME
     refused = flaky = frozenset()
 
@@ -139,9 +129,6 @@ class Site:
     ) -> tuple[list[dict[str, object]], list[Link]]:
         """Return the items that a spider gets out of a page, and links of its own making."""
         return [], []
-
-    def contents(self) -> set[tuple]:
-        return stock(type(self)(self.variant))[0]
 
 
 class LinkTargets(Site):
@@ -354,6 +341,12 @@ class ByHeader(ByItem):
         return {"X-Price": str(self.price(n, self.value(n, query)))}
 
 
+class ByAnswer(ByItem):
+    """A callback asks for the price elsewhere, which takes longer for some pages than for others."""
+
+    thinking = 1.0
+
+
 class ByRequest(Site):
     """A spider makes a request of its own of the view."""
 
@@ -370,6 +363,7 @@ SITES = [
     ByItem,
     ByClass,
     ByHeader,
+    ByAnswer,
     ByRequest,
     LinkTargets,
     TrafficLights,
@@ -384,94 +378,3 @@ for _base, _name, _values in _TABLES:
     SITES += [type(each, (_base,), {_name: value}) for each, value in _values.items()]
 #: All of them, by a name to ask for.
 CASES = {f"{kind.__name__}-{each}": (kind, each) for kind in SITES for each in kind.variants}
-
-
-# --- crawls -------------------------------------------------------------------------------------
-
-
-class Reader(Spider):
-    """Has the callbacks that links ask for."""
-
-    def parse(self, response, **arguments): ...
-
-    def parse_reviews(self, response, **arguments): ...
-
-
-def found_by(request: Request, content: str) -> tuple:
-    """Return a content, and how the spider was asked to read it."""
-    callback = request.callback.__name__ if request.callback else "parse"
-    return callback, (*sorted(request.cb_kwargs.items()),), request.meta.get("what", ""), content
-
-
-def requests(site: Site, links: list[Link], request: Request, spider: Spider) -> list[Request]:
-    """Return what a spider asks for after *request*, as far as its DEPTH_LIMIT allows."""
-    depth, found = request.meta.get("depth", 0) + 1, []
-    for url, callback, cb_kwargs, meta in links if depth <= (site.depth_limit or depth) else ():
-        asked = None if callback == "parse" else getattr(spider, callback)
-        meta = {**meta, "depth": depth}
-        found.append(Request(url, asked, cb_kwargs=dict(cb_kwargs), meta=meta))
-    return found
-
-
-def stock(site: Site) -> tuple[set[tuple], int]:
-    """Walk a site as stock Scrapy does: return what it finds, and how many requests it sends."""
-    key, spider = RequestFingerprinter().fingerprint, Reader("stock")
-    todo, found, sent = deque([Request(site.start)]), set(), 0
-    seen = {key(todo[0])}
-    while todo:
-        request = todo.popleft()
-        shown, sent = site(request.url), sent + 1
-        if shown.content:
-            found.add(found_by(request, shown.content))
-        for new in requests(site, shown.links, request, spider):
-            if key(new) not in seen:
-                seen.add(key(new))
-                todo.append(new)
-    return found, sent
-
-
-class Visit(Crawl):
-    """A crawl with the add-on of a site that is a function of a URL."""
-
-    spider = Reader
-
-    def __init__(self, site: Site) -> None:
-        super().__init__(Plan(1, latency=site.latency))
-        self.site, self.settings = site, {"DEPTH_LIMIT": site.depth_limit}
-
-    def answer(self, url):
-        return Shown(*self.site(url.partition("#")[0]))
-
-    def response(self, request, answer):
-        status, headers, body, *_ = answer
-        return HtmlResponse(request.url, status, headers, body, request=request)
-
-    def parse(self, request, answer):
-        if answer.content:
-            self.found.add(found_by(request, answer.content))
-        asked = requests(self.site, answer.links, request, self.run.crawler.spider)
-        return [*answer.items, *asked]
-
-    def figure(self, name: str) -> int:
-        return self.stats.get(f"urlnorm/{name}", 0)
-
-
-def main(names: list[str]) -> None:
-    """Print a line a site; wrong_at_most is how many the summary says may be lost."""
-    counted = ("saved", "learned/rules", "learned/audits", "learned/second_fetches")
-    counted += ("learned/wrong_at_most", "errors")
-    heads = ["contents", "found", "lost", "stock", "add-on", *counted, "seconds"]
-    heads = [head.removeprefix("learned/") for head in heads]
-    print(f"{'site':24}", *heads)
-    for case, (kind, variant) in CASES.items():
-        if not names or {case, kind.__name__} & {*names}:
-            begun, visit = perf_counter(), Visit(kind(variant)).crawl()
-            (found, sent), figures = stock(kind(variant)), map(visit.figure, counted)
-            row = [len({each[-1] for each in found}), len(found), len(visit.lost), sent]
-            row += [len(visit.sent), *figures, round(perf_counter() - begun, 1)]
-            said = (f"{number:{len(head)}}" for head, number in zip(heads, row, strict=True))
-            print(f"{case:24}", *said, flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lookalike_sites import CASES, Visit, stock
+from lookalike_sites import CASES
+from lookalikes import Visit, stock
 from loopback import mostly_long
 
 

@@ -149,10 +149,15 @@ class Run:
             self.enqueue(found)
         elif 200 <= found.status < 300:
             self.spider_middleware.process_spider_input(found)
-            got = self.crawl.parse(request, answer)
-            for new in self.spider_middleware.process_spider_output(found, got):
-                if isinstance(new, Request):
-                    self.enqueue(new)
+            wait = self.crawl.thinking()
+            call = partial(self.call_back, request, found, self.crawl.parse(request, answer))
+            return self.crawl.later(wait, self, call) if wait else call()
+        return self.end(request)
+
+    def call_back(self, request: Request, response: Response, got: Iterable[object]) -> None:
+        for new in self.spider_middleware.process_spider_output(response, got):
+            if isinstance(new, Request):
+                self.enqueue(new)
         self.end(request)
 
     async def download(self, request: Request) -> Response:
@@ -222,6 +227,14 @@ class Crawl:
 
     def latency(self) -> float:
         return self._random.expovariate(1 / self.plan.latency) if self.plan.latency else 0.0
+
+    def expected(self) -> set:
+        """Return the contents that a crawl without the add-on has."""
+        return self.site.contents()
+
+    def thinking(self) -> float:
+        """Return how long a callback takes."""
+        return 0.0
 
     def later(self, seconds: float, run: Run, what: Callable[[], None]) -> None:
         self._number += 1
@@ -323,7 +336,7 @@ class Crawl:
             learner = components_of(self.run.crawler).learner
             held = learner.counts["learned/suppressed"] if learner else 0
             bound = self.stats.get("urlnorm/learned/wrong_at_most", held)
-        expected = self.site.contents()
+        expected = self.expected()
         self.lost = lost = expected - self.found
         # The bound itself is wrong in one crawl of twenty, and then by little.
         if len(lost) > (2 * bound if self.plan.kind in simulator.TRAPS else 0):

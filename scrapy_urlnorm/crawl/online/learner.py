@@ -36,7 +36,7 @@ from scrapy_urlnorm.crawl.online.suppression import Suppression
 from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
 from scrapy_urlnorm.crawl.online.verdicts import Verdicts, is_comparable
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages
-from scrapy_urlnorm.crawl.online.yields import Got, Yields
+from scrapy_urlnorm.crawl.online.yields import Yields
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.crawl.online.summary import Bound
     from scrapy_urlnorm.crawl.online.tables import Match
+    from scrapy_urlnorm.crawl.online.yields import Got
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule
@@ -325,7 +326,11 @@ class Learner:
     @fail_open(None)
     def got_of(self, request: Request, response: Response) -> Got | None:
         """Return what takes note of what the spider gets out of a page, if that counts."""
-        return Got(request, response) if self._contents and is_evidence(request) else None
+        return (
+            self._yields.begin(request, response)
+            if self._contents and is_evidence(request)
+            else None
+        )
 
     @fail_open(None)
     def got(self, got: Got) -> None:
@@ -334,8 +339,8 @@ class Learner:
             raise got.error
         fingerprint = self._keys.fingerprint(got.request)
         self._yields.add(fingerprint, got)
-        if (match := self._suppression.match(got.request)) is not None:
-            self._verdicts.compare_yields(match, got.request.url)
+        match = self._suppression.match(got.request)
+        self._verdicts.got(fingerprint, match, got.request.url)
 
     @fail_open(None)
     def missing(self, request: Request) -> None:

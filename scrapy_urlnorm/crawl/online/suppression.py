@@ -100,7 +100,7 @@ class Suppression:
         self._batches: dict[str, int] = {}  # deferred requests to send next, by site that has any
         self._sending: Iterator[bool] | None = None  # what an idle crawl does, step by step
         #: Told of a site when its pages have the keys that its rules make.
-        self.on_keyed: Callable[[str], None] = lambda _: None
+        self.on_keyed: Callable[[str], Iterator[None]] = lambda _: iter(())
 
     def begin(self) -> None:
         reasons = {reason.key: reason for reason in self.registry.reasons()}
@@ -392,7 +392,7 @@ class Suppression:
             self.held.send(held)
             yield
         yield from self.pages.rekey(site)
-        self.on_keyed(site)
+        yield from self.on_keyed(site)
         for held in self.held.find(SUPPRESSED, site=site):
             self._resolve_or_send(held)
             yield

@@ -14,6 +14,7 @@ audit has proved so much for pages of a family, the latter is enough for others 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -32,7 +33,7 @@ from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.observation import LEAST_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from scrapy.http import Response
 
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 LARGEST_FILE = 16 * 1024 * 1024
 #: Pairs of pages that are fetched again where mining finds that rules are contradicted.
 _MOST_CONTRADICTIONS = 2
+#: Pairs of pages that are known to have been compared, and those that wait for a callback.
+_MOST_COMPARED, _MOST_UNANSWERED = 100_000, 1_000
 #: How many times a page and its representative are fetched in turns.
 _TURNS = 2
 #: What so many other clusters have shown may be an outage.
@@ -86,6 +89,10 @@ def same_content(one: Identity | None, other: Identity | None) -> bool:
     return bool(words and others and words[:TOLD_WORDS] == others[:TOLD_WORDS])
 
 
+def _pair(one: bytes, other: bytes) -> bytes:
+    return one[:8] + other[:8]
+
+
 @dataclass(eq=False)
 class Verdicts:
     """Tells `Audits` how each audit ended, and `RuleRegistry` which reasons are wrong, and why."""
@@ -106,7 +113,10 @@ class Verdicts:
         #: whether layout counts.
         self._waiting: dict[tuple[bytes, bool], list[tuple[Audit, Shown]]] = {}
         self._asked: set[tuple[str, str]] = set()  # pairs of URLs that seemed to contradict rules
-        self._compared: set[tuple[str, str]] = set()  # pairs of which the spider got other things
+        #: Pairs of pages of which it was compared what the spider got, and what waits for that of the
+        #: representative, by its fingerprint.
+        self._compared: set[bytes] = set()
+        self._unanswered: defaultdict[bytes, list[tuple[Match, str]]] = defaultdict(list)
         #: Fingerprints of audits that agreed, and whether one differed, since somebody cleared them.
         self.agreed: set[bytes] = set()
         self.has_differed = False
@@ -145,8 +155,10 @@ class Verdicts:
             self._say(audit, Verdict.AGREES if is_same else other)
         elif self._agrees(audit, found, before, [before]):
             self._say(audit, Verdict.AGREES)
-        elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
-            self._say(audit, Verdict.DIFFERS)  # to ask for it again might do something
+        elif before.has_expiring_links or looks_like_an_act(page.url):
+            # To ask for it again might do something. That time explains it proves nothing.
+            is_of_time = not audit.veto and self.whole_pages.explains_by_time(before, found)
+            self._say(audit, Verdict.UNSTABLE if is_of_time else Verdict.DIFFERS)
         else:
             waiting = self._waiting.setdefault((page.fingerprint, before.with_layout), [])
             waiting.append((audit, found))
@@ -287,41 +299,61 @@ class Verdicts:
 
     # --- what the spider got ----------------------------------------------------------------
 
-    def compare_yields(self, match: Match, url: str) -> bool:
-        """Ask whether the spider got out of a page what it got out of the one that it repeats.
+    def got(self, fingerprint: bytes, match: Match | None, url: str) -> None:
+        """Compare what the spider got out of a page with what it got out of that which it repeats.
+
+        That one may have arrived, and its callback be at work: then as soon as it is done.
+        """
+        todo = self._unanswered.pop(fingerprint, [])
+        if match is not None and match.page.url:
+            if self.yields.has(match.page.fingerprint):
+                todo.append((match, url))
+            elif len(self._unanswered) < _MOST_UNANSWERED:
+                self._unanswered[match.page.fingerprint].append((match, url))
+        for each in todo:
+            self._compare(*each)
+
+    def _compare(self, match: Match, url: str) -> bool:
+        """Find out whether the spider got the same things out of a page and its representative.
 
         If not, and no difference of the pages is where that comes from, it comes of what is no part
         of them: they are no duplicates. Else fetches one after the other decide, with their layout.
         Return whether these are under way.
         """
-        page, fingerprint = match.page, match.keys.fingerprint
-        other = self.yields.differ(page.fingerprint, fingerprint, url)
-        if other is None or (page.url, url) in self._compared:
+        if len(self._compared) > _MOST_COMPARED:
+            self._compared.clear()
+        self._compared.add(_pair(match.page.fingerprint, match.keys.fingerprint))
+        other = self.yields.differ(match.page.fingerprint, match.keys.fingerprint)
+        if other is None:
             return False
-        self._compared.add((page.url, url))
+        here = self.pages.get(match.keys.fingerprint) or Page(match.keys.fingerprint, url, None, 0)
+        shown = {
+            each.fingerprint: self._stored(each, with_layout=True) for each in (here, match.page)
+        }
+        later, earlier = shown[other.later], shown[other.earlier]
+        if later.whole is None or earlier.whole is None:
+            is_of_page = not self.whole_pages.same(later, [earlier])
+        else:
+            is_of_page = other.may_come_of(later.whole, earlier.whole)
         names = match.keys._replace(fingerprint=b"")  # it is no request in flight
         audit = Audit(match._replace(keys=names), url, needs_proof=True, veto=other.words)
-        here = self.pages.get(fingerprint) or Page(fingerprint, url, None, 0)
-        found, before = (self._stored(each, with_layout=True) for each in (here, page))
-        if found.whole is None or before.whole is None:
-            is_of_page = not self.whole_pages.same(found, [before])
-        else:
-            is_of_page = other.may_come_of(found.whole, before.whole)
         if is_of_page:
-            self.page(audit, found)
+            self.page(audit, shown[here.fingerprint])
             return True
-        self.names.set_apart(fingerprint)
-        self.agreed.discard(fingerprint)
+        self.names.set_apart(here.fingerprint)
+        self.agreed.discard(here.fingerprint)
         self._say(audit, Verdict.DIFFERS)
         return False
 
-    def _keyed(self, site: str) -> None:
+    def _keyed(self, site: str) -> Iterator[None]:
         """Compare what the spider got out of pages that arrived before rules made them one."""
         left = _MOST_CONTRADICTIONS
         for page, found in self.pages.together(site):
-            keys, reasons = self.keys.keys_of(found.url), self.registry.between(found.url, page)
-            if keys is not None and reasons and left:
-                left -= self.compare_yields(Match(keys, page, reasons), found.url)
+            yield
+            if left and _pair(page.fingerprint, found.fingerprint) not in self._compared:
+                keys, reasons = self.keys.keys_of(found.url), self.registry.between(found.url, page)
+                if keys is not None and reasons:
+                    left -= self._compare(Match(keys, page, reasons), found.url)
 
     # --- pages that are fetched again -------------------------------------------------------
 

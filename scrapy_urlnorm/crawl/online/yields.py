@@ -21,6 +21,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS yield (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, fingerprint BLOB NOT NULL UNIQUE,
+  id INTEGER PRIMARY KEY, site TEXT NOT NULL, fingerprint BLOB NOT NULL UNIQUE, url TEXT NOT NULL,
   purpose TEXT NOT NULL, items BLOB NOT NULL, asked BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS yield_for ON yield (site, purpose, id);
 """
@@ -71,8 +72,10 @@ Asked = tuple[str, str]
 
 
 class Other(NamedTuple):
-    """What the spider got out of a page and not out of the one that it should repeat."""
+    """What the spider got out of a page and not out of an earlier one."""
 
+    earlier: bytes  #: the fingerprints of the two pages
+    later: bytes
     words: str
     value: str  #: its first characters; "" where it is too much, or in the details, to look for
 
@@ -87,6 +90,9 @@ class Other(NamedTuple):
 class _Row(NamedTuple):
     """What a page gave the spider, as the database has it."""
 
+    number: int  #: in the order in which the pages arrived
+    fingerprint: bytes
+    url: str
     purpose: str
     items: list[Item]
     asked: list[Asked]  #: URLs of requests, and what they are for
@@ -96,21 +102,23 @@ class _Row(NamedTuple):
 class Got:
     """What comes out of one response, as it comes."""
 
+    number: int
     request: Request
     response: Response
     items: list[Item] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     error: Exception | None = None
 
-    def __post_init__(self) -> None:
-        request, headers = self.request, self.request.headers
+    @cached_property
+    def _urls(self) -> re.Pattern[str]:
+        request = self.request
         urls = {self.response.url, request.url, *request.meta.get("redirect_urls", ())}
-        if referer := headers.get("Referer"):
+        if referer := request.headers.get("Referer"):
             urls.add(referer.decode("utf-8", "replace"))
         urls |= {unquote(url) for url in urls}
         urls |= {url.split("/", 3)[-1] for url in urls if "?" in url}  # without scheme and host
         said = "|".join(map(re.escape, sorted(urls, key=len, reverse=True)))
-        self._urls = re.compile(rf"(?:{said})(?![^\s\"'<>,)\]}}])")
+        return re.compile(rf"(?:{said})(?![^\s\"'<>,)\]}}])")
 
     def add(self, each: object) -> None:
         """Take note of an item or a request. No error of an object of the spider's own leaves it."""
@@ -155,58 +163,62 @@ class Yields:
 
     def __post_init__(self) -> None:
         self.database.ensure(_TABLE)
-        self._added = 0
+        ((self._number,),) = self.database.read("SELECT ifnull(max(id), 0) FROM yield")
         self._moving: dict[tuple[str, str], tuple[int, frozenset[str]]] = {}
 
+    def begin(self, request: Request, response: Response) -> Got:
+        """Return what takes note of all that comes out of a page that has just arrived."""
+        self._number += 1
+        return Got(self._number, request, response)
+
     def add(self, fingerprint: bytes, got: Got) -> None:
+        url = got.request.url
         self.database.write(
-            "INSERT OR REPLACE INTO yield (site, fingerprint, purpose, items, asked)"
-            " VALUES (?, ?, ?, ?, ?)",
-            *(site_of(got.request.url), fingerprint, noted_purpose(got.request)),
+            "INSERT OR REPLACE INTO yield VALUES (?, ?, ?, ?, ?, ?, ?)",
+            *(got.number, site_of(url), fingerprint, url, noted_purpose(got.request)),
             *(_packed(got.items), _packed(got.asked)),
         )
-        self._added += 1
-        if not self._added % _FORGOTTEN:
-            oldest = "(SELECT max(id) FROM yield) - ?"
-            self.database.write(f"DELETE FROM yield WHERE id <= {oldest}", MAX_PAGES)
+        if not got.number % _FORGOTTEN:
+            self.database.write("DELETE FROM yield WHERE id <= ?", got.number - MAX_PAGES)
 
-    def differ(self, one: bytes, other: bytes, url: str) -> Other | None:
-        """Return what a page gave the spider that an earlier one did not, as far as that is known.
+    def has(self, fingerprint: bytes) -> bool:
+        return bool(self.database.read("SELECT 1 FROM yield WHERE fingerprint = ?", fingerprint))
 
-        *one* is the fingerprint of the earlier page, *other* and *url* are those of the later one.
-        """
-        before, after = self._find(one), self._find(other)
-        if before is None or after is None:
+    def differ(self, one: bytes, other: bytes) -> Other | None:
+        """Return what the later of two pages, by their fingerprints, gave the spider in addition."""
+        found = [row for row in map(self._find, (one, other)) if row is not None]
+        if len(found) < 2:
             return None
-        item = self._other_item(url, before.items, after)
-        return item or self._other_request(url, (one, before.asked), (other, after.asked))
+        before, after = sorted(found)
+        return self._other_item(before, after) or self._other_request(before, after)
 
     def _find(self, fingerprint: bytes) -> _Row | None:
-        select = "SELECT purpose, items, asked FROM yield WHERE fingerprint = ?"
-        for purpose, items, asked in self.database.read(select, fingerprint):
+        select = "SELECT id, url, purpose, items, asked FROM yield WHERE fingerprint = ?"
+        for number, url, purpose, items, asked in self.database.read(select, fingerprint):
             with suppress(zlib.error):
-                return _Row(purpose, _unpacked(items), _unpacked(asked))
+                return _Row(number, fingerprint, url, purpose, _unpacked(items), _unpacked(asked))
         return None
 
-    def _other_item(self, url: str, left: list[Item], after: _Row) -> Other | None:
-        new = []
+    def _other_item(self, before: _Row, after: _Row) -> Other | None:
+        left, new = before.items, []
         for item in after.items:
             if item in left:
                 left.remove(item)
             else:
                 new.append(item)
-        moving = self._moving_of(site_of(url), after.purpose) if new else frozenset()
+        moving = self._moving_of(site_of(after.url), after.purpose) if new else frozenset()
         for item in new:
             best = min(left[:_NEAR], key=lambda each: len(self._fields(each, item)), default=None)
             if best is None:
                 said = ", ".join(f"{name} {value!r}" for name, value in item.items() if name)
-                return Other(f"the spider got another item: {said[:_LONGEST]}", "")
+                return _other(before, after, f"got another item: {said[:_LONGEST]}")
             left.remove(best)
             for name in self._fields(best, item):
                 if name not in moving:
                     one, other = (each.get(name, "").partition(_OR)[0] for each in (best, item))
-                    said = f"the spider got another {name or 'item'}: {one!r}, {other!r}"
-                    return Other(said, other if one[:_SHOWN] != other[:_SHOWN] else "")
+                    said = f"got another {name or 'item'}: {one!r}, {other!r}"
+                    value = other if one[:_SHOWN] != other[:_SHOWN] else ""
+                    return _other(before, after, said, value)
         return None
 
     def _fields(self, one: Item, other: Item) -> list[str]:
@@ -237,22 +249,20 @@ class Yields:
             self._moving[site, purpose] = count, moving
         return moving
 
-    def _other_request(
-        self, url: str, before: tuple[bytes, list[Asked]], after: tuple[bytes, list[Asked]]
-    ) -> Other | None:
-        known = {(self._key(asked), purpose) for asked, purpose in before[1]}
-        known |= {(self._key(url), purpose) for _, purpose in after[1]}
+    def _other_request(self, before: _Row, after: _Row) -> Other | None:
+        known = {(self._key(asked), purpose) for asked, purpose in before.asked}
+        own = self._key(after.url)
         new = {
-            self._key(asked): asked
-            for asked, purpose in after[1]
-            if (self._key(asked), purpose) not in known
+            key: asked
+            for asked, purpose in after.asked
+            if (key := self._key(asked)) != own and (key, purpose) not in known
         }
         if new:
-            links_before, links = self._links(before[0]), self._links(after[0])
-            for cluster, asked in new.items():
-                if cluster in links_before or cluster not in links:
-                    said = f"the spider sent another request: {asked[:_LONGEST_URL]}"
-                    return Other(said, asked.split("/", 3)[-1])
+            links_before, links = self._links(before.fingerprint), self._links(after.fingerprint)
+            for key, asked in new.items():
+                if key in links_before or key not in links:
+                    said = f"sent another request: {asked[:_LONGEST_URL]}"
+                    return _other(before, after, said, asked.split("/", 3)[-1])
         return None
 
     def _key(self, url: str) -> object:
@@ -268,6 +278,10 @@ class Yields:
                     with suppress(ValueError):
                         found.add(self._key(page.urljoin(link.strip())))
         return found
+
+
+def _other(before: _Row, after: _Row, said: str, value: str = "") -> Other:
+    return Other(before.fingerprint, after.fingerprint, f"the spider {said}", value)
 
 
 def _moves(values: list[str]) -> bool:

@@ -1,0 +1,113 @@
+"""Crawls of sites of lookalikes, in virtual time, and what they lose.
+
+``PYTHONPATH=.:tests python tests/lookalikes.py [NAME ...]`` prints that.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import deque
+from time import perf_counter
+
+from lookalike_sites import CASES, Link, Shown, Site
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse
+from scrapy.utils.request import RequestFingerprinter
+from simulation.crawl import Crawl
+from simulation.plan import Plan
+
+
+class Reader(Spider):
+    """Has the callbacks that links ask for."""
+
+    def parse(self, response, **arguments): ...
+
+    def parse_reviews(self, response, **arguments): ...
+
+
+def found_by(request: Request, content: str) -> tuple:
+    """Return a content, and how the spider was asked to read it."""
+    callback = request.callback.__name__ if request.callback else "parse"
+    return callback, (*sorted(request.cb_kwargs.items()),), request.meta.get("what", ""), content
+
+
+def requests(site: Site, links: list[Link], request: Request, spider: Spider) -> list[Request]:
+    """Return what a spider asks for after *request*, as far as its DEPTH_LIMIT allows."""
+    depth, found = request.meta.get("depth", 0) + 1, []
+    for url, callback, cb_kwargs, meta in links if depth <= (site.depth_limit or depth) else ():
+        asked = None if callback == "parse" else getattr(spider, callback)
+        meta = {**meta, "depth": depth}
+        found.append(Request(url, asked, cb_kwargs=dict(cb_kwargs), meta=meta))
+    return found
+
+
+def stock(site: Site) -> tuple[set[tuple], int]:
+    """Walk a site as stock Scrapy does: return what it finds, and how many requests it sends."""
+    key, spider = RequestFingerprinter().fingerprint, Reader("stock")
+    todo, found, sent = deque([Request(site.start)]), set(), 0
+    seen = {key(todo[0])}
+    while todo:
+        request = todo.popleft()
+        shown, sent = site(request.url), sent + 1
+        if shown.content:
+            found.add(found_by(request, shown.content))
+        for new in requests(site, shown.links, request, spider):
+            if key(new) not in seen:
+                seen.add(key(new))
+                todo.append(new)
+    return found, sent
+
+
+class Visit(Crawl):
+    """A crawl with the add-on of a site that is a function of a URL."""
+
+    spider = Reader
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(Plan(1, latency=site.latency))
+        self._thought = random.Random(1)
+        self.site, self.settings = site, {"DEPTH_LIMIT": site.depth_limit}
+
+    def answer(self, url):
+        return Shown(*self.site(url.partition("#")[0]))
+
+    def expected(self):
+        return stock(type(self.site)(self.site.variant))[0]
+
+    def thinking(self):
+        return self._thought.expovariate(1 / self.site.thinking) if self.site.thinking else 0.0
+
+    def response(self, request, answer):
+        status, headers, body, *_ = answer
+        return HtmlResponse(request.url, status, headers, body, request=request)
+
+    def parse(self, request, answer):
+        if answer.content:
+            self.found.add(found_by(request, answer.content))
+        asked = requests(self.site, answer.links, request, self.run.crawler.spider)
+        return [*answer.items, *asked]
+
+    def figure(self, name: str) -> int:
+        return self.stats.get(f"urlnorm/{name}", 0)
+
+
+def main(names: list[str]) -> None:
+    """Print a line a site; wrong_at_most is how many the summary says may be lost."""
+    counted = ("saved", "learned/rules", "learned/audits", "learned/second_fetches")
+    counted += ("learned/wrong_at_most", "errors")
+    heads = ["contents", "found", "lost", "stock", "add-on", *counted, "seconds"]
+    heads = [head.removeprefix("learned/") for head in heads]
+    print(f"{'site':24}", *heads)
+    for case, (kind, variant) in CASES.items():
+        if not names or {case, kind.__name__} & {*names}:
+            begun, visit = perf_counter(), Visit(kind(variant)).crawl()
+            (found, sent), figures = stock(kind(variant)), map(visit.figure, counted)
+            row = [len({each[-1] for each in found}), len(found), len(visit.lost), sent]
+            row += [len(visit.sent), *figures, round(perf_counter() - begun, 1)]
+            said = (f"{number:{len(head)}}" for head, number in zip(heads, row, strict=True))
+            print(f"{case:24}", *said, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
