@@ -339,8 +339,8 @@ class Learner:
             raise got.error
         fingerprint = self._keys.fingerprint(got.request)
         self._yields.add(fingerprint, got)
-        match = self._suppression.match(got.request)
-        self._verdicts.got(fingerprint, match, got.request.url)
+        if (match := self._suppression.match(got.request)) is not None:
+            self._verdicts.compare_yields(match, got.request.url)
 
     @fail_open(None)
     def missing(self, request: Request) -> None:

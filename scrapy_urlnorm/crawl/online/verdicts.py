@@ -14,7 +14,6 @@ audit has proved so much for pages of a family, the latter is enough for others 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -56,8 +55,6 @@ if TYPE_CHECKING:
 LARGEST_FILE = 16 * 1024 * 1024
 #: Pairs of pages that are fetched again where mining finds that rules are contradicted.
 _MOST_CONTRADICTIONS = 2
-#: Pairs of pages that are known to have been compared, and those that wait for a callback.
-_MOST_COMPARED, _MOST_UNANSWERED = 100_000, 1_000
 #: How many times a page and its representative are fetched in turns.
 _TURNS = 2
 #: What so many other clusters have shown may be an outage.
@@ -89,10 +86,6 @@ def same_content(one: Identity | None, other: Identity | None) -> bool:
     return bool(words and others and words[:TOLD_WORDS] == others[:TOLD_WORDS])
 
 
-def _pair(one: bytes, other: bytes) -> bytes:
-    return one[:8] + other[:8]
-
-
 @dataclass(eq=False)
 class Verdicts:
     """Tells `Audits` how each audit ended, and `RuleRegistry` which reasons are wrong, and why."""
@@ -113,10 +106,8 @@ class Verdicts:
         #: whether layout counts.
         self._waiting: dict[tuple[bytes, bool], list[tuple[Audit, Shown]]] = {}
         self._asked: set[tuple[str, str]] = set()  # pairs of URLs that seemed to contradict rules
-        #: Pairs of pages of which it was compared what the spider got, and what waits for that of the
-        #: representative, by its fingerprint.
+        #: Pairs of pages that gave the spider other things, and that were fetched again for that.
         self._compared: set[bytes] = set()
-        self._unanswered: defaultdict[bytes, list[tuple[Match, str]]] = defaultdict(list)
         #: Fingerprints of audits that agreed, and whether one differed, since somebody cleared them.
         self.agreed: set[bytes] = set()
         self.has_differed = False
@@ -155,10 +146,11 @@ class Verdicts:
             self._say(audit, Verdict.AGREES if is_same else other)
         elif self._agrees(audit, found, before, [before]):
             self._say(audit, Verdict.AGREES)
-        elif before.has_expiring_links or looks_like_an_act(page.url):
-            # To ask for it again might do something. That time explains it proves nothing.
-            is_of_time = not audit.veto and self.whole_pages.explains_by_time(before, found)
-            self._say(audit, Verdict.UNSTABLE if is_of_time else Verdict.DIFFERS)
+        elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
+            self._say(audit, Verdict.DIFFERS)  # to ask for it again might do something
+        elif looks_like_an_act(page.url):
+            is_of_time = self.whole_pages.explains_by_time(before, found)
+            self._say(audit, Verdict.AGREES if is_of_time else Verdict.UNSTABLE)
         else:
             waiting = self._waiting.setdefault((page.fingerprint, before.with_layout), [])
             waiting.append((audit, found))
@@ -299,32 +291,16 @@ class Verdicts:
 
     # --- what the spider got ----------------------------------------------------------------
 
-    def got(self, fingerprint: bytes, match: Match | None, url: str) -> None:
-        """Compare what the spider got out of a page with what it got out of that which it repeats.
-
-        That one may have arrived, and its callback be at work: then as soon as it is done.
-        """
-        todo = self._unanswered.pop(fingerprint, [])
-        if match is not None and match.page.url:
-            if self.yields.has(match.page.fingerprint):
-                todo.append((match, url))
-            elif len(self._unanswered) < _MOST_UNANSWERED:
-                self._unanswered[match.page.fingerprint].append((match, url))
-        for each in todo:
-            self._compare(*each)
-
-    def _compare(self, match: Match, url: str) -> bool:
+    def compare_yields(self, match: Match, url: str) -> bool:
         """Find out whether the spider got the same things out of a page and its representative.
 
         If not, and no difference of the pages is where that comes from, it comes of what is no part
         of them: they are no duplicates. Else fetches one after the other decide, with their layout.
         Return whether these are under way.
         """
-        if len(self._compared) > _MOST_COMPARED:
-            self._compared.clear()
-        self._compared.add(_pair(match.page.fingerprint, match.keys.fingerprint))
+        pair = match.page.fingerprint[:8] + match.keys.fingerprint[:8]
         other = self.yields.differ(match.page.fingerprint, match.keys.fingerprint)
-        if other is None:
+        if other is None or pair in self._compared:
             return False
         here = self.pages.get(match.keys.fingerprint) or Page(match.keys.fingerprint, url, None, 0)
         shown = {
@@ -338,6 +314,7 @@ class Verdicts:
         names = match.keys._replace(fingerprint=b"")  # it is no request in flight
         audit = Audit(match._replace(keys=names), url, needs_proof=True, veto=other.words)
         if is_of_page:
+            self._compared.add(pair)
             self.page(audit, shown[here.fingerprint])
             return True
         self.names.set_apart(here.fingerprint)
@@ -350,10 +327,10 @@ class Verdicts:
         left = _MOST_CONTRADICTIONS
         for page, found in self.pages.together(site):
             yield
-            if left and _pair(page.fingerprint, found.fingerprint) not in self._compared:
+            if left and self.yields.may_differ(page.fingerprint, found.fingerprint):
                 keys, reasons = self.keys.keys_of(found.url), self.registry.between(found.url, page)
                 if keys is not None and reasons:
-                    left -= self._compare(Match(keys, page, reasons), found.url)
+                    left -= self.compare_yields(Match(keys, page, reasons), found.url)
 
     # --- pages that are fetched again -------------------------------------------------------
 

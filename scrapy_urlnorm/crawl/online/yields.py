@@ -53,6 +53,8 @@ CREATE INDEX IF NOT EXISTS yield_for ON yield (site, purpose, id);
 MAX_PAGES, _FORGOTTEN = 20_000, 500
 #: What of one page is remembered: items, fields of one, and requests.
 _MOST_ITEMS, _MOST_FIELDS, _MOST_ASKED = 200, 100, 1_000
+#: Pairs of pages that are known to have given the same.
+_MOST_SAME = 100_000
 #: Items of one page among which that is looked for which is like one of another page.
 _NEAR = 10
 #: Characters of a value that is kept as it is; of a longer one, so many and a digest.
@@ -164,6 +166,7 @@ class Yields:
     def __post_init__(self) -> None:
         self.database.ensure(_TABLE)
         ((self._number,),) = self.database.read("SELECT ifnull(max(id), 0) FROM yield")
+        self._same: set[tuple[bytes, ...]] = set()  # pages that gave the same
         self._moving: dict[tuple[str, str], tuple[int, frozenset[str]]] = {}
 
     def begin(self, request: Request, response: Response) -> Got:
@@ -181,16 +184,22 @@ class Yields:
         if not got.number % _FORGOTTEN:
             self.database.write("DELETE FROM yield WHERE id <= ?", got.number - MAX_PAGES)
 
-    def has(self, fingerprint: bytes) -> bool:
-        return bool(self.database.read("SELECT 1 FROM yield WHERE fingerprint = ?", fingerprint))
+    def may_differ(self, *pages: bytes) -> bool:
+        """Return whether two pages may differ: not if they were compared, and gave the same."""
+        return pages not in self._same
 
-    def differ(self, one: bytes, other: bytes) -> Other | None:
+    def differ(self, *pages: bytes) -> Other | None:
         """Return what the later of two pages, by their fingerprints, gave the spider in addition."""
-        found = [row for row in map(self._find, (one, other)) if row is not None]
+        found = [row for row in map(self._find, pages) if row is not None]
         if len(found) < 2:
             return None
         before, after = sorted(found)
-        return self._other_item(before, after) or self._other_request(before, after)
+        other = self._other_item(before, after) or self._other_request(before, after)
+        if other is None:
+            if len(self._same) >= _MOST_SAME:
+                self._same.clear()
+            self._same.add(pages)
+        return other
 
     def _find(self, fingerprint: bytes) -> _Row | None:
         select = "SELECT id, url, purpose, items, asked FROM yield WHERE fingerprint = ?"
