@@ -138,6 +138,13 @@ def test_a_page_that_is_not_known_gives_no_answer(yields):
     assert yields.differ(OTHER.encode(), ONE.encode()) is None
 
 
+def test_a_page_with_a_very_long_url_is_compared(yields):
+    one, other = (f"{ONE}?{'a' * 60_000}&view={n}" for n in (1, 2))
+    for url in (one, other):
+        add(yields, url, {"price": 1})
+    assert yields.differ(one.encode(), other.encode()) is None
+
+
 def test_an_object_that_fails_ends_no_callback():
     got = Got(1, Request(ONE), HtmlResponse(ONE))
     got.add({"price": Broken(1)})

@@ -32,6 +32,7 @@ from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.online.evidence import LONGEST_URL
 from scrapy_urlnorm.crawl.purposes import in_words, noted_purpose, purpose_of
 from scrapy_urlnorm.stores.sqlite import from_json
 
@@ -58,7 +59,7 @@ _MOST_SAME = 100_000
 #: Items of one page among which that is looked for which is like one of another page.
 _NEAR = 10
 #: Characters of a value that is kept as it is; of a longer one, so many and a digest.
-_LONGEST, _SHOWN, _LONGEST_URL = 60, 24, 120
+_LONGEST, _SHOWN, _MOST_SAID = 60, 24, 120
 #: Pages that are asked which fields move, and the least of them that show it.
 _SAMPLE, _LEAST = 200, 8
 #: A value so long that it comes twice by no accident: a number of a time, or at random.
@@ -117,9 +118,10 @@ class Got:
         urls = {self.response.url, request.url, *request.meta.get("redirect_urls", ())}
         if referer := request.headers.get("Referer"):
             urls.add(referer.decode("utf-8", "replace"))
+        urls = {url for url in urls if len(url) <= LONGEST_URL}  # a pattern of them takes long
         urls |= {unquote(url) for url in urls}
         urls |= {url.split("/", 3)[-1] for url in urls if "?" in url}  # without scheme and host
-        said = "|".join(map(re.escape, sorted(urls, key=len, reverse=True)))
+        said = "|".join(map(re.escape, sorted(urls, key=len, reverse=True))) or "(?!)"
         return re.compile(rf"(?:{said})(?![^\s\"'<>,)\]}}])")
 
     def add(self, each: object) -> None:
@@ -270,7 +272,7 @@ class Yields:
             links_before, links = self._links(before.fingerprint), self._links(after.fingerprint)
             for key, asked in new.items():
                 if key in links_before or key not in links:
-                    said = f"sent another request: {asked[:_LONGEST_URL]}"
+                    said = f"sent another request: {asked[:_MOST_SAID]}"
                     return _other(before, after, said, asked.split("/", 3)[-1])
         return None
 
