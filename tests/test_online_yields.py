@@ -83,6 +83,7 @@ CASES = [
     ([Request(A)], [Request(A)], ""),
     ([Request(A)], [Request(A + "?view=2")], ""),
     ([], [Request(ONE), Request(OTHER)], ""),  # the page itself
+    ([], [Request(OTHER, cb_kwargs={"n": 1})], "another request"),  # for something else
     ([Request(A)], [Request(B)], "another request: http://shop.test/b"),
     ([Request(A)], [], ""),
     ([Request(A)], [Request(A, method="POST", body=b"1")], "another request"),

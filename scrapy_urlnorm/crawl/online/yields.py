@@ -262,11 +262,11 @@ class Yields:
 
     def _other_request(self, before: _Row, after: _Row) -> Other | None:
         known = {(self._key(asked), purpose) for asked, purpose in before.asked}
-        own = self._key(after.url)
+        known.add((self._key(after.url), after.purpose))  # the page itself
         new = {
             key: asked
             for asked, purpose in after.asked
-            if (key := self._key(asked)) != own and (key, purpose) not in known
+            if ((key := self._key(asked)), purpose) not in known
         }
         if new:
             links_before, links = self._links(before.fingerprint), self._links(after.fingerprint)
