@@ -1,4 +1,4 @@
-"""The versions and the packages that this one is run with. docs/guide/compatibility.md has a table.
+"""The versions and the packages that this one is run with. docs/guide/troubleshooting.md lists them.
 
 nox -f .ci/noxfile.py                    all of it
 nox -f .ci/noxfile.py -s oldest          the oldest version of each dependency

@@ -1,8 +1,8 @@
-"""Write the tables of the documentation from the code.
+"""Write the tables and lists of the documentation from the code.
 
     python docs/tables.py
 
-A table stands between ``<!-- begin: NAME -->`` and ``<!-- end -->``. A test runs this too, and
+Each stands between ``<!-- begin: NAME -->`` and ``<!-- end -->``. A test runs this too, and
 fails if it would change anything.
 """
 
@@ -17,7 +17,6 @@ from scrapy_urlnorm import exceptions
 from scrapy_urlnorm.cli import VERBS
 from scrapy_urlnorm.logs.observation import COLUMNS
 from scrapy_urlnorm.rules import PROFILES, RULES
-from scrapy_urlnorm.site_rules.operations import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,53 +25,50 @@ DOCS = Path(__file__).parent
 _BLOCK = re.compile(r"(<!-- begin: ([a-z]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown, on lines of its own."""
-    heads = list(heads)
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+def listed(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a list in Markdown, on lines of its own: a word, and what it means."""
+    return "\n" + "".join(f"- {word}: {text}\n" for word, text in rows)
 
 
 def rules() -> str:
-    """Return the catalogue, each rule with its first example."""
+    """Return the catalogue, each rule with the profiles that have it and its first example."""
     rows = []
     for rule in RULES:
         before, after = re.findall(r"(\S+://\S+) ->\s+(\S+://\S+)", rule.documentation)[0]
-        marks = [rule.option(profile) for profile in PROFILES]
-        cells = ["-" if mark is False else "x" if mark is True else f'"{mark}"' for mark in marks]
-        rows.append([rule.name, rule.semantics, *cells, f"`{before}` → `{after}`"])
-    return table(["rule", "semantics", *PROFILES, "example"], rows)
+        options = {profile: rule.option(profile) for profile in PROFILES}
+        on = [
+            name if option is True else f'{name} "{option}"'
+            for name, option in options.items()
+            if option
+        ]
+        where = "all" if on == list(PROFILES) else ", ".join(on) or "none"
+        rows.append((f"`{rule.name}` ({rule.semantics}; {where})", f"`{before}` → `{after}`"))
+    return listed(rows)
 
 
 def columns() -> str:
     """Return the keys of a row of a crawl log."""
-    return table(["key", "meaning"], [[f"`{name}`", text] for name, text in COLUMNS.items()])
+    return listed((f"`{name}`", text) for name, text in COLUMNS.items())
 
 
 def verbs() -> str:
     """Return the verbs of the command line."""
-    return table(["verb", "does"], [[f"`{verb.name}`", verb.help] for verb in VERBS])
-
-
-def kinds() -> str:
-    """Return the kinds of site rules, within a line."""
-    return ", ".join(f"`{kind}`" for kind in WORDS)
+    return listed((f"`{verb.name}`", verb.help) for verb in VERBS)
 
 
 def errors() -> str:
-    """Return every error class, with what it is also a kind of."""
+    """Return every error class, with what it is a kind of."""
     rows = []
     for name, cls in vars(exceptions).items():
         if isinstance(cls, type) and issubclass(cls, exceptions.UrlNormError):
             also = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
-            rows.append([f"`{name}`", also, inspect.getdoc(cls).partition("\n")[0]])
-    return table(["error", "is a kind of", "when"], rows)
+            rows.append((f"`{name}` ({also})", inspect.getdoc(cls).partition("\n")[0]))
+    return listed(rows)
 
 
 TABLES = {
     "columns": columns,
     "errors": errors,
-    "kinds": kinds,
     "rules": rules,
     "verbs": verbs,
 }

@@ -22,10 +22,10 @@ PAGES = {
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 }
 STATS = set(
-    re.findall(r"^\| `(urlnorm/[^`]+)`", PAGES["docs/reference/statistics.md"], re.MULTILINE)
+    re.findall(r"^- `(urlnorm/[^`]+)`", PAGES["docs/reference/statistics.md"], re.MULTILINE)
 )
 TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
-RULES_TOML = re.findall(r"```toml\n(.*?)```", PAGES["docs/guide/site-rules.md"], re.DOTALL)[0]
+RULES_TOML = re.findall(r"```toml\n(.*?)```", PAGES["docs/reference/rule-file.md"], re.DOTALL)[0]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_tables_are_those_of_the_code(page: str) -> None:
 
 
 def test_every_table_stands_somewhere() -> None:
-    """Every rule, key of a row, verb, kind and error is documented."""
+    """Every rule, key of a row, verb and error is documented."""
     begun = {name for text in PAGES.values() for name in re.findall(r"<!-- begin: (\w+) -->", text)}
     assert begun == set(TABLES["TABLES"])
 
@@ -111,7 +111,7 @@ def test_commands_run(
 
 def test_profiles_give_the_keys_shown() -> None:
     """The ugly URL has the three keys of the table."""
-    text = PAGES["docs/guide/profiles.md"]
+    text = PAGES["docs/reference/rules.md"]
     url = re.findall(r"`(HTTPS://\S+)`", text)[0]
     for profile in PROFILES:
         key = re.findall(rf"\| `{profile}` \| [^|]+ \| `(\S+)` \|", text)[0]

@@ -46,6 +46,6 @@ def test_every_toml_block_has_lines_that_are_tried() -> None:
 
 def test_the_order_of_the_kinds_is_the_one_that_is_told() -> None:
     """The order of application in the text is that of the code."""
-    told = TEXT[TEXT.index("the order is that of the kinds") :].partition(".")[0]
-    kinds = re.findall(r"`([a-z-]+)`|(rules of the catalogue)", told)
+    told = TEXT[TEXT.index("## Kinds") : TEXT.index("## Edits")]
+    kinds = re.findall(r"^- (?:`([a-z-]+)`|(rules of the catalogue))", told, re.MULTILINE)
     assert tuple(word or catalogue for word, catalogue in kinds) == ORDER
