@@ -359,6 +359,30 @@ class ByRequest(Site):
         return [], [Link(f"{HOST}/api/{n}-{self.value(n, query)}")]
 
 
+class Rare(Site):
+    """Some of the items, between one in two hundred and one in ten, are others in each view.
+
+    The variant is a seed. Half of these sites have leaves only; in the others a view leads to photos.
+    """
+
+    def __init__(self, variant):
+        super().__init__(variant)
+        draw = random.Random(f"rare {variant}")
+        self.items = draw.randint(60, 200)
+        share, self.has_photos = 0.005 * 20 ** draw.random(), draw.random() < 0.5
+        self.others = {n for n in range(self.items) if draw.random() < share}
+
+    def is_other(self, n):
+        return n in self.others
+
+    def links_of(self, n, value):
+        return LinkTargets.links_of(self, n, value) if self.has_photos else []
+
+    def page(self, where, n, query):
+        name, body, links = super().page(where, n, query)
+        return name, body + f"<p>{self.value(int(n), query)}</p>", links
+
+
 SITES = [
     ByItem,
     ByClass,

@@ -1,6 +1,7 @@
 """Crawls of sites of lookalikes, in virtual time, and what they lose.
 
-``PYTHONPATH=.:tests python tests/lookalikes.py [NAME ...]`` prints that.
+``PYTHONPATH=.:tests python tests/lookalikes.py [NAME ...]`` prints that; with ``--bounds FIRST N``,
+how often the bound is broken that N crawls of sites with rare exceptions say.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 from collections import deque
 from time import perf_counter
 
-from lookalike_sites import CASES, Link, Shown, Site
+from lookalike_sites import CASES, Link, Rare, Shown, Site
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.utils.request import RequestFingerprinter
@@ -92,6 +93,33 @@ class Visit(Crawl):
         return self.stats.get(f"urlnorm/{name}", 0)
 
 
+def missed(seed: int) -> tuple[int, int, int, int]:
+    """Crawl a site with rare exceptions.
+
+    Return how many requests were held at the end, how many of these were other pages, how many of
+    these the summary says there may be, and how many pages were found.
+    """
+    visit = Visit(Rare(str(seed))).crawl()
+    lost = sum(found[-1].startswith("item") for found in visit.lost)
+    said = visit.figure("learned/held_at_end"), lost, visit.figure("learned/wrong_at_most")
+    return *said, len(visit.found)
+
+
+def bounds(first: int, seeds: int) -> None:
+    """Print how often the bound that a crawl says is broken, and how wide it is."""
+    crawls = [missed(seed) for seed in range(first, first + seeds)]
+    broken = [first + at for at, (_, lost, most, _) in enumerate(crawls) if lost > most]
+    widths = sorted(most / found for _, _, most, found in crawls)
+    lost, held = sum(each[1] for each in crawls), sum(each[0] for each in crawls)
+    print(f"broken in {len(broken)} of {seeds} crawls: {broken}")
+    print(
+        f"{lost} other pages among {held} held requests; the bound as a share of the pages found:"
+    )
+    print(
+        f"median {widths[seeds // 2]:.3f}, nine in ten {widths[seeds * 9 // 10]:.3f}, most {widths[-1]:.3f}"
+    )
+
+
 def main(names: list[str]) -> None:
     """Print a line a site; wrong_at_most is how many the summary says may be lost."""
     counted = ("saved", "learned/rules", "learned/audits", "learned/second_fetches")
@@ -110,4 +138,7 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == ["--bounds"]:
+        bounds(*map(int, sys.argv[2:4]))
+    else:
+        main(sys.argv[1:])

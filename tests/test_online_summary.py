@@ -83,7 +83,7 @@ BARREN = {"http://shop.test/calendar/": 1_146, "http://shop.test/a/": 100}
         ),
         (
             {"saved": 0, "sent": 1}, {}, Bound(1_614, 119, 49), {},
-            [("Of 1,614 requests that were held and not sent, at most 119 may have been other pages (95 %; 49 more were "
+            [("Of 1,614 requests that were held and not sent, at most 119 may have been other pages, not counting what only they lead to (95 %; 49 more were "
              "tested and agreed). To look: scrapy urlnorm why URL, or URLNORM_REPORT.")],
         ),
         (

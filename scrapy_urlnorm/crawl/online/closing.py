@@ -10,10 +10,10 @@ for one page in a thousand. So the end of a crawl has steps of its own:
    hold half as much as was fetched behind one page, all that is sent, once.
 3. Audits are drawn, the latest request of each crowded kind and, over all rules together, a sample
    in which every held request is as likely as any other. Of this sample the summary says how many
-   of the requests that were not sent may have been other pages (`learning.risk.at_most`). Where
-   more is held than was fetched, most of the site may hang behind one request: the sample is as
-   large as it takes to bring that below a tenth of the pages that were found, no larger than half
-   of these. Of a small rest it is no smaller than half, up to `LEAST_SAMPLE`.
+   of the requests that were not sent may have been other pages (`learning.risk.at_most`). It is as
+   large as it takes to bring that below `SHARE_OF_PAGES` of the pages that were found, as far as
+   `MOST_DRAWS` go. If a page of it leads to pages that nothing else has led to, all of its kind are
+   sent; so is all that is held where that is less than a sample.
 4. Where the settings say "last", all that is held is sent, those in most doubt
    first.
 5. What was put last is sent, some at a time. What comes of it goes before the rest.
@@ -40,18 +40,17 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.suppression import Suppression
-    from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
+    from scrapy_urlnorm.crawl.online.tables import Held, HeldRequests, Pages
     from scrapy_urlnorm.crawl.online.verdicts import Verdicts
+    from scrapy_urlnorm.crawl.online.yields import Yields
 
 #: Of the samples: a crawl of a site that answers alike draws the same ones.
 SEED = 0
-#: How likely the bound of one crawl is wrong. Each further sample spends half of what is left.
-ERROR = 0.05
-#: Where more is held than was fetched, the bound is below this share of the pages that were found,
-#: if a sample of so large a share of them can show it.
-SHARE_OF_PAGES, LARGEST_SAMPLE, LEAST_SAMPLE = 0.1, 0.5, 150
-#: The sample is at least one held request in so many, but no more than this for that reason.
-_ONE_IN, _ENOUGH = 20, 49
+#: How likely the bound of one crawl is wrong. Each sample spends so much of what is left.
+ERROR, SPENT = 0.05, 0.8
+#: The bound is to be below this share of the pages that were found. All samples of a crawl together
+#: have so many draws, and one of them no fewer than this. If no more is held, all that is sent.
+SHARE_OF_PAGES, MOST_DRAWS, LEAST_DRAWS = 0.03, 300, 19
 #: So many of the sample are compared as a whole, whatever their kind.
 _PROOFS = 12
 #: A kind with so many held requests is crowded. So many crowded kinds are looked at.
@@ -66,10 +65,16 @@ _BATCH, _LAST_BATCH = 200, 16
 _GREW = 0.1
 
 
+_Kind = tuple[str, int]  #: the rules that hold a request, and the number of its kind
+
+
 class _Sample(NamedTuple):
+    number: int  #: of the samples, from 1
     held: int  #: how many requests it was drawn from
-    suppressed: int  #: how many this crawl had suppressed before
+    error: float  #: how likely its bound may be wrong
+    pages: int  #: the number of the last page that had arrived
     drawn: frozenset[bytes]  #: their fingerprints
+    kinds: dict[bytes, _Kind]  #: of these, and of the latest ones of crowded kinds
 
 
 @dataclass(eq=False)
@@ -81,14 +86,15 @@ class Closing:
     pages: Pages
     registry: RuleRegistry
     verdicts: Verdicts
+    yields: Yields
     frontier: CrawlFrontier
     sends_all: bool
 
     def __post_init__(self) -> None:
         self._job: Iterator[bool] | None = None
-        self._sample: _Sample | None = None
-        self._samples = 0
-        self._looked_at: set[tuple[str, int]] = set()  # crowded kinds
+        self._samples: list[_Sample] = []
+        self._drawn, self._error = 0, ERROR  # draws of all samples, and the error that is left
+        self._looked_at: set[_Kind] = set()  # crowded kinds
         self._has_put_back = self._has_rechecked = False
         self._random = random.Random(SEED)
         #: ``None`` before a sample was drawn, and where nothing is self.held.
@@ -115,10 +121,11 @@ class Closing:
                 yield from self._put_back()
             if self.sends_all:
                 yield from self._send_all()
-            elif self._sample is not None and self._is_proved(self._sample):
+                continue
+            if self._samples and self._is_proved():
                 return
-            else:
-                yield from self._draw(held)
+            yield from self._draw(held)
+            yield from self._drain(self._that_led_on(self._samples[-1]))
         self.bound = None
 
     # --- 2: the newest rules ----------------------------------------------------------------
@@ -139,50 +146,81 @@ class Closing:
 
     # --- 3: audits --------------------------------------------------------------------------
 
-    def _is_proved(self, sample: _Sample) -> bool:
-        """Say what a sample proves; return whether no other one is needed."""
-        now = self.held.count(SUPPRESSED)
-        later = min(now, self.held.suppressed - sample.suppressed)
-        if self.verdicts.has_differed or later > max(10, _GREW * sample.held):
-            return False
-        agreed = len(sample.drawn & self.verdicts.agreed)
-        unproved = len(sample.drawn) - agreed
-        error = ERROR / 2**self._samples
-        wrong = at_most(sample.held, agreed, error, unproved) + later
-        self.bound = Bound(now, min(now, wrong), agreed)
-        return True
+    def _is_proved(self) -> bool:
+        """Say what the samples prove; return whether no other one is needed.
+
+        The bound of each holds: the best one is said. What was drawn is sent, so it is not held.
+        """
+        bounds = []
+        for sample in self._samples:
+            now, later = self.held.count_beside(sample.number)
+            agreed = len(sample.drawn & self.verdicts.agreed)
+            failed = len(sample.drawn) - agreed
+            wrong = at_most(sample.held, agreed, sample.error, failed) - failed + later
+            bounds.append(Bound(now, min(now, wrong), agreed))
+        self.bound = min(bounds, key=lambda bound: bound.wrong)
+        is_outgrown = later > _GREW * sample.held and not self.held.count(LAST)
+        is_wide = self.bound.wrong > self._wrong_allowed
+        wants_more = is_wide and (self.verdicts.has_differed or is_outgrown)
+        is_small = now <= LEAST_DRAWS and not self.held.count(LAST)
+        return not (wants_more or is_small) or self._drawn >= MOST_DRAWS
+
+    @property
+    def _wrong_allowed(self) -> float:
+        return SHARE_OF_PAGES * self.pages.contents
 
     def _draw(self, held: int) -> Iterator[bool]:
-        self._samples += 1
-        self.verdicts.agreed.clear()
         self.verdicts.has_differed = False
-        pages, size = len(self.pages), min(_ENOUGH, held // _ONE_IN)
-        if held > pages:
-            wanted = draws_for(held, SHARE_OF_PAGES * pages, ERROR / 2**self._samples)
-            least = min(LEAST_SAMPLE, held // 2) if held < 4 * LEAST_SAMPLE else 0
-            size = max(least, min(wanted, int(LARGEST_SAMPLE * pages)))
-        before = self.held.suppressed
-        numbers, crowds = [], defaultdict[tuple[str, int], list[int]](list)
+        number, error = len(self._samples) + 1, SPENT * self._error
+        self._error -= error
+        self.held.note(number)
+        wanted, last_page = draws_for(held, self._wrong_allowed, error), self.pages.last
+        size = max(LEAST_DRAWS, min(wanted, MOST_DRAWS - self._drawn))
+        kinds, crowds = dict[int, _Kind](), defaultdict[_Kind, list[int]](list)
         for each in self.held.find(SUPPRESSED):
-            numbers.append(each.number)
-            kind = Place(each.url, each.behind).kind((), lambda *_: True)
-            crowds[each.rules, kind].append(each.number)
+            kinds[each.number] = self._kind_of(each)
+            crowds[kinds[each.number]].append(each.number)
             yield False
-        sample = self._random.sample(numbers, min(size, len(numbers)))
-        proofs = set(sample[:_PROOFS])
-        drawn, has_sent = set(), False
-        for each in self.held.numbered(sorted({*sample, *self._latest(crowds)})):
-            has_sent = True
+        numbers = self._random.sample(list(kinds), min(size, len(kinds)))
+        self._drawn += len(numbers)
+        proofs = set(numbers[:_PROOFS])
+        drawn, sent = set[bytes](), dict[bytes, _Kind]()
+        for each in self.held.numbered(sorted({*numbers, *self._latest(crowds)})):
+            sent[each.fingerprint] = kinds[each.number]
             if self.suppression.audit(each, needs_proof=each.number in proofs):
                 self.frontier.count("learned/closing_audits")
-                if each.number in sample:
+                if each.number in numbers:
                     drawn.add(each.fingerprint)
             yield False
-        self._sample = _Sample(len(numbers), before, frozenset(drawn))
-        if has_sent:
+        sample = _Sample(number, held, error, last_page, frozenset(drawn), sent)
+        self._samples.append(sample)
+        if sent:
             yield True
 
-    def _latest(self, crowds: dict[tuple[str, int], list[int]]) -> set[int]:
+    @staticmethod
+    def _kind_of(held: Held) -> _Kind:
+        return held.rules, Place(held.url, held.behind).kind((), lambda *_: True)
+
+    def _that_led_on(self, sample: _Sample) -> set[_Kind]:
+        """Return the kinds of which a page led to others, while nothing else was under way."""
+        new = self.pages.clusters_since(sample.pages)
+        led_on = (
+            each for each in sample.kinds if new and not new.isdisjoint(self.yields.asked(each))
+        )
+        return {sample.kinds[each] for each in led_on}
+
+    def _drain(self, kinds: set[_Kind]) -> Iterator[bool]:
+        numbers = []
+        for held in self.held.find(SUPPRESSED) if kinds else ():
+            if self._kind_of(held) in kinds:
+                numbers.append(held.number)
+            yield False
+        for held in self.held.numbered(numbers):
+            self.frontier.count("learned/drained", self.suppression.send_at_last(held))
+        if numbers:
+            yield True
+
+    def _latest(self, crowds: dict[_Kind, list[int]]) -> set[int]:
         crowded = [
             (len(numbers), kind)
             for kind, numbers in crowds.items()

@@ -136,7 +136,7 @@ class Learner:
             *(registry, suppression, frontier),
         )
         self._closing = Closing(
-            *(suppression, held, pages, registry, verdicts, frontier),
+            *(suppression, held, pages, registry, verdicts, yields, frontier),
             sends_all=config.held == "last",
         )
         frontier.on_fetched = self._settle

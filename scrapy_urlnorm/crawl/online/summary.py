@@ -71,8 +71,8 @@ def summary(
     if bound is not None:
         yield (
             f"Of {counted(bound.held, 'request')} that {_were(bound.held)} held and not sent, at most "
-            f"{bound.wrong:,} may have been other pages (95 %; {bound.tested:,} more {_were(bound.tested)} "
-            f"tested and agreed). To look: scrapy urlnorm why URL, or {REPORT}."
+            f"{bound.wrong:,} may have been other pages, not counting what only they lead to (95 %; "
+            f"{bound.tested:,} more {_were(bound.tested)} tested and agreed). To look: scrapy urlnorm why URL, or {REPORT}."
         )
     if barren:
         (place, most), *others = sorted(barren.items(), key=lambda item: (-item[1], item[0]))

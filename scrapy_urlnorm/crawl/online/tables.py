@@ -53,6 +53,8 @@ CREATE TABLE IF NOT EXISTS held (
 CREATE INDEX IF NOT EXISTS held_of_site ON held (site, fingerprint);
 CREATE INDEX IF NOT EXISTS held_of_cluster ON held (cluster);
 CREATE INDEX IF NOT EXISTS held_of_rules ON held (rules) WHERE state = 0 AND saves = 1;
+CREATE TABLE IF NOT EXISTS sampled (
+  sample INTEGER, fingerprint BLOB, PRIMARY KEY (sample, fingerprint)) WITHOUT ROWID;
 """
 #: What a request is held for: a page that arrived, one that is in flight, the time when the crawl is
 #: idle, and when it has nothing else to do at all.
@@ -216,6 +218,23 @@ class Pages:
     def __len__(self) -> int:
         return int(self._database.read("SELECT count(*) FROM page")[0][0])
 
+    @property
+    def contents(self) -> int:
+        """How many different pages arrived."""
+        count = "SELECT count(DISTINCT ifnull(content, id)) FROM page"
+        return int(self._database.read(count)[0][0])
+
+    @property
+    def last(self) -> int:
+        """The number of the page that came last."""
+        return int(self._database.read("SELECT ifnull(max(id), 0) FROM page")[0][0])
+
+    def clusters_since(self, number: int) -> set[bytes]:
+        """Return the cluster keys of pages that came after one, and that no sample was drawn from."""
+        new = "id > ? AND cluster NOT NULL AND fingerprint NOT IN (SELECT fingerprint FROM sampled)"
+        rows = self._database.read(f"SELECT DISTINCT cluster FROM page WHERE {new}", number)
+        return {cluster for (cluster,) in rows}
+
     def get(self, fingerprint: bytes) -> Page | None:
         return self._first("fingerprint = ?", fingerprint)
 
@@ -318,7 +337,7 @@ class HeldRequests:
         self._frontier = frontier
         self._sent: set[int] = set()  # rows that could not be deleted, though the request was sent
         database.ensure(_TABLES)
-        self.suppressed = 0  #: how many requests came into that state, by now
+        database.write("DELETE FROM sampled")
         #: How many requests were damaged. They are deleted.
         self.damaged = self._drop_damaged()
 
@@ -345,11 +364,9 @@ class HeldRequests:
             return False
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return False
-        self.suppressed += state == SUPPRESSED
         return True
 
     def suppress(self, held: Held, request: Request, match: Match) -> None:
-        self.suppressed += held.state != SUPPRESSED
         self._database.write(
             "UPDATE held SET cluster = ?, state = ?, behind = ?, rules = ?, is_alias = ?, saves = ?,"
             " since = CASE WHEN state = ? THEN since ELSE ? END WHERE id = ?",
@@ -413,6 +430,18 @@ class HeldRequests:
 
     def count(self, state: int) -> int:
         return int(self._database.read("SELECT count(*) FROM held WHERE state = ?", state)[0][0])
+
+    def note(self, sample: int) -> None:
+        """Write down which requests are suppressed now, under the number of a sample of them."""
+        select = "SELECT ?, fingerprint FROM held WHERE state = ?"
+        self._database.write(f"INSERT OR IGNORE INTO sampled {select}", sample, SUPPRESSED)
+
+    def count_beside(self, sample: int) -> tuple[int, int]:
+        """Count suppressed requests, and those of them that were not so at a sample."""
+        select = "SELECT fingerprint FROM sampled WHERE sample = ?"
+        beside = f"SELECT count(*), sum(fingerprint NOT IN ({select})) FROM held WHERE state = ?"
+        now, later = self._database.read(beside, sample, SUPPRESSED)[0]
+        return now, later or 0
 
     def counts(self) -> dict[str, int]:
         found = dict(self._database.read("SELECT state, count(*) FROM held GROUP BY 1"))

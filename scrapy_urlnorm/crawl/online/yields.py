@@ -37,6 +37,8 @@ from scrapy_urlnorm.crawl.purposes import in_words, noted_purpose, purpose_of
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
@@ -185,6 +187,11 @@ class Yields:
         )
         if not got.number % _FORGOTTEN:
             self.database.write("DELETE FROM yield WHERE id <= ?", got.number - MAX_PAGES)
+
+    def asked(self, fingerprint: bytes) -> Iterator[object]:
+        """Yield the cluster keys of what the spider asked for on a page, or else the URLs."""
+        row = self._find(fingerprint)
+        return (self._key(url) for url, _ in (row.asked if row else ()))
 
     def may_differ(self, *pages: bytes) -> bool:
         """Return whether two pages may differ: not if they were compared, and gave the same."""
