@@ -58,7 +58,7 @@ _STYLESHEET = f"""
 <xsl:template match="/"><xsl:apply-templates select="*[1]"/></xsl:template>
 <xsl:template match="*">{_OPEN}<xsl:value-of select="name()"/>
 <xsl:if test="@id">#<xsl:value-of select="@id"/></xsl:if>
-<xsl:if test="@class"><xsl:text> </xsl:text><xsl:value-of select="@class"/></xsl:if>
+<xsl:if test="@class and not(self::body or self::html)"><xsl:text> </xsl:text><xsl:value-of select="@class"/></xsl:if>
 <xsl:text>{_NEXT}</xsl:text><xsl:apply-templates/><xsl:text>{_SHUT}</xsl:text></xsl:template>
 <xsl:template match="head">{_OPEN}title{_NEXT}<xsl:value-of select="(.//title)[1]"/>
 <xsl:apply-templates select=".//script"/><xsl:text>{_SHUT}</xsl:text></xsl:template>
@@ -82,7 +82,9 @@ _STYLESHEET = f"""
 class Block(NamedTuple):
     """A line of a page, and where it stands."""
 
-    path: str  #: the innermost elements around it, with id and classes, digits as 0
+    #: The innermost elements around it, with id and classes, digits as 0. Classes of the page as a
+    #: whole say what it is about, so that its template would have as many paths as there are pages.
+    path: str
     line: str
 
     @property
