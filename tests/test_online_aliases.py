@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 from online_parts import Parts
 from scrapy import Request
+from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases, permalink
 from scrapy_urlnorm.stores.sqlite import Database
@@ -86,3 +87,26 @@ def test_what_cannot_be_read_is_learned_anew(begin, caplog):
     with caplog.at_level(logging.WARNING), closing(begin(KNOWN, *damaged)) as parts:
         assert knows(parts)
     assert [record.args["site"] for record in caplog.records] == [site for site, _ in damaged]
+
+
+@pytest.mark.parametrize(
+    ("url", "canonical", "counts"),
+    [
+        ("/post", "/post", True),
+        ("/post#respond", "/post", True),
+        ("/post", "", True),
+        ("/post?replytocom=7", "/post", False),
+    ],
+)
+def test_the_short_link_of_a_page_that_repeats_another_one_is_of_that(
+    begin, url, canonical, counts
+):
+    """WordPress has the short link of a post on each page with a form to reply."""
+    links = '<link rel="shortlink" href="/?p=5">'
+    links += f'<link rel="canonical" href="{canonical}">' if canonical else ""
+    body = f"<html><head>{links}</head><body>a post</body></html>".encode()
+    with closing(begin()) as parts:
+        said = parts.learner._aliases.read(
+            Request(HOST + url), HtmlResponse(HOST + url.split("#")[0], body=body)
+        )
+    assert bool(said.links) == counts

@@ -153,6 +153,12 @@ def _page(response: HtmlResponse) -> _Page | None:
     return _READ.setdefault(response, None)
 
 
+def canonical_of(response: Response) -> str | None:
+    """Return the absolute ``rel=canonical`` of a page, if it has one and can be read."""
+    page = _page(response) if isinstance(response, HtmlResponse) else None
+    return page.canonical if page else None
+
+
 def _read(response: HtmlResponse) -> _Page:
     try:
         root = response.selector.root

@@ -15,7 +15,7 @@ from scrapy.http import HtmlResponse
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.tables import Reason
 from scrapy_urlnorm.learning.aliases import Link, SiteAliases, permalink, shortlink
-from scrapy_urlnorm.logs.page_identity import MAX_BYTES
+from scrapy_urlnorm.logs.page_identity import MAX_BYTES, canonical_of
 from scrapy_urlnorm.logs.self_links import names_of
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.text import logger_of
@@ -123,6 +123,9 @@ class PageAliases:
             return []
         found, short = names_of(response)
         links = [permalink(page, url, name) for url, name in found if site_of(url) == site]
+        if short is not None and (canonical := canonical_of(response)) is not None:
+            if self.keys.fingerprint_of(canonical) != self.keys.fingerprint_of(page):
+                short = None  # it is that of another page, which is what this one repeats
         link = None if short is None else shortlink(page, short)
         return links if link is None else [*links, link]
 
