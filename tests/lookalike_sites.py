@@ -383,6 +383,29 @@ class Rare(Site):
         return name, body + f"<p>{self.value(int(n), query)}</p>", links
 
 
+class Loop(Site):
+    """A tree in which the folder ``/infra/www/`` is the root again, as a symbolic link makes it."""
+
+    folders: ClassVar = {
+        "/": ("infra/", "docs/", "a.html", "b.html", "c.html"),
+        "/infra/": ("www/", "x.html", "y.html"),
+        "/docs/": ("1.html", "2.html", "3.html", "4.html"),
+    }
+    contents: ClassVar = {*folders} | {
+        f"{folder}{name}" for folder, names in folders.items() for name in names if "." in name
+    }
+
+    def __call__(self, url):
+        here = url.removeprefix(HOST)
+        path = here.replace("/infra/www/", "/")
+        while path != (path := path.replace("/infra/www/", "/")):
+            pass
+        links = [Link(url + name) for name in self.folders.get(path, ())]
+        named = "".join(f"<a href={link.url}>{link.url.split('/')[-2:]}</a>" for link in links)
+        body = f"<html><body><h1>{words(path, 3)}</h1><p>{words(path, 40)}</p>{named}</body></html>"
+        return Shown(200, {"Content-Type": "text/html"}, body.encode(), path, links)
+
+
 SITES = [
     ByItem,
     ByClass,

@@ -127,6 +127,7 @@ CASES: list[tuple[Operation, Context, list[str]]] = [
     (StripSegment((), "en"), (), ["/en/a", "/en/en/a", "/a/en", "/en"]),
     (StripSegment(("x",), "en"), (), ["/x/en/a/", "/en/a"]),
     (PrefixAlias(("docs", "latest"), ("d",)), (), ["/docs/latest/a", "/docs/a", "/docs/latest"]),
+    (PrefixAlias(("docs", "latest"), ()), (), ["/docs/latest/a", "/docs/a", "/a"]),
     (
         ParamToPath(("id",), "/doku.php", "/doku.php/{}", ":"),
         (),

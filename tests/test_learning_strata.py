@@ -59,6 +59,7 @@ def test_a_folder_that_stands_there_again_and_again_makes_one_kind():
 
     assert kind("/a/rel/rel/") == kind("/a/rel/rel/rel/") == kind(f"/a/{'rel/' * 9}")
     assert kind("/rel/rel/") == kind("/rel/rel/rel/")
+    assert kind(f"/{'infra/www/' * 3}a") == kind(f"/{'infra/www/' * 9}b")
     assert len({kind(path) for path in ("/a/rel/", "/a/rel/rel/", "/a/rel/rel/x1/")}) == 3
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lookalike_sites import CASES
+from lookalike_sites import CASES, Loop
 from lookalikes import Visit, stock
 from loopback import mostly_long
 
@@ -37,3 +37,20 @@ def test_a_site_has_duplicates_and_exceptions(case):
 def test_a_crawl_is_the_same_when_it_is_repeated():
     first, second = (Visit(CASES["Tokens-moving"][0]("moving")).crawl() for _ in range(2))
     assert (first.digest, first.lost) == (second.digest, second.lost)
+
+
+class Endless(Visit):
+    def expected(self):
+        """Return what is there: without the add-on the crawl does not end."""
+        return {("parse", (), "", content) for content in self.site.contents}
+
+
+def test_a_folder_that_is_the_root_again_comes_to_an_end():
+    """A crawler that went round and round was shut out of a site by its owner.
+
+    https://github.com/MarginaliaSearch/MarginaliaSearch/issues/110
+    """
+    visit = Endless(Loop("")).crawl()
+    assert not visit.trouble
+    assert not visit.lost
+    assert len(visit.sent) < 150

@@ -82,8 +82,8 @@ class Place:
             section = section[: section.index("/") + 1]
         if "host" not in about and self.twin:  # another rule makes that host of this one
             section = self.twin["host"] + section[section.index("/") :]
-        # However often a folder stands after itself, the kind is the same.
-        rest = [f for at, f in enumerate(folders[2:]) if folders[at : at + 3] != [f] * 3]
+        # However often folders stand after themselves, the kind is the same.
+        rest = [f for at, f in enumerate(folders[2:], 3) if not _repeats(folders[:at])]
         words = [section, self.ways, *map(_shape, rest)]
         others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
         words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
@@ -168,6 +168,13 @@ def _coarse(value: str) -> str:
     if value in ("", "0", "1"):
         return value
     return "number" if value.isdecimal() else "text"
+
+
+def _repeats(folders: list[str]) -> bool:
+    """Return whether a path ends with one to four folders that stand there three times."""
+    return any(
+        folders[-3 * n :] == 3 * folders[-n:] for n in range(1, min(4, len(folders) // 3) + 1)
+    )
 
 
 def _shape(folder: str) -> str:

@@ -163,11 +163,16 @@ class Closing:
         is_wide = self.bound.wrong > self._wrong_allowed
         wants_more = is_wide and (self.verdicts.has_differed or is_outgrown)
         is_small = now <= LEAST_DRAWS and not self.held.count(LAST)
-        return not (wants_more or is_small) or self._drawn >= MOST_DRAWS
+        return not (wants_more or is_small) or not self._draws_left
 
     @property
     def _wrong_allowed(self) -> float:
         return SHARE_OF_PAGES * self.pages.contents
+
+    @property
+    def _draws_left(self) -> int:
+        """What an endless space leads to is held and drawn for ever: pages found are a measure."""
+        return max(0, min(MOST_DRAWS, 2 * self.pages.contents) - self._drawn)
 
     def _draw(self, held: int) -> Iterator[bool]:
         self.verdicts.has_differed = False
@@ -175,7 +180,7 @@ class Closing:
         self._error -= error
         self.held.note(number)
         wanted, last_page = draws_for(held, self._wrong_allowed, error), self.pages.last
-        size = max(LEAST_DRAWS, min(wanted, MOST_DRAWS - self._drawn))
+        size = max(LEAST_DRAWS, min(wanted, self._draws_left))
         kinds, crowds = dict[int, _Kind](), defaultdict[_Kind, list[int]](list)
         for each in self.held.find(SUPPRESSED):
             kinds[each.number] = self._kind_of(each)

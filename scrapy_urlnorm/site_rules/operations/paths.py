@@ -86,7 +86,7 @@ class PrefixAlias(Operation):
         while shared < len(short) and long[-1 - shared] == short[-1 - shared]:
             shared += 1
         old, new = long[: len(long) - shared], short[: len(short) - shared]
-        if not shared or not old or not new or max(len(old), len(new)) > LEARNED_PREFIX:
+        if not shared or len(old) < 2 - bool(new) or max(len(old), len(new)) > LEARNED_PREFIX:
             return
         if len(old) == len(new) and sum(a != b for a, b in zip(old, new, strict=True)) == 1:
             return  # one segment for another: `Replace` says that
