@@ -26,13 +26,7 @@ from scrapy_urlnorm.learning.corpus import OTHER, equals, has
 from scrapy_urlnorm.learning.media import voices
 from scrapy_urlnorm.site_rules.context import SYMBOLS, PathText
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_path, is_segment, segments
-from scrapy_urlnorm.site_rules.operations import (
-    KINDS,
-    DropParam,
-    IgnoreValue,
-    Operation,
-    Replace,
-)
+from scrapy_urlnorm.site_rules.operations import KINDS, DropParam, IgnoreValue, Operation, Replace
 from scrapy_urlnorm.site_rules.operations.base import Twins
 
 if TYPE_CHECKING:

@@ -236,18 +236,76 @@ class Vocabulary:
 
     @cached_property
     def directories(self) -> frozenset[tuple[int, str]]:
-        """The (position, segment) that many different paths share."""
-        return _directories(self._items)
+        """The (position, segment) that many different paths share.
+
+        Paths are counted, not URLs: a slug with many queries is no directory.
+        """
+        paths: dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]] = {}
+        for item in self._items:
+            slots = item.slots
+            queries = paths.setdefault(tuple(segments(slots)), set())
+            if len(queries) < _MAX_QUERIES:
+                queries.add(tuple([pair for pair in slots.items() if pair[0][0] in "q?"]))
+        counted: Counter[tuple[int, str]] = Counter()
+        around: defaultdict[tuple[int, str], set[Any]] = defaultdict(set)
+        found = set()
+        for path, queries in paths.items():
+            for i, segment in enumerate(path):
+                if segment.isdigit():
+                    continue
+                place = (i, segment)
+                counted[place] += 1
+                surroundings = around[place]
+                if len(surroundings) < _SURROUNDINGS:
+                    surroundings.add((path[i - 1] if i else "", path[i + 1 : i + 3]))
+            if path and len(queries) >= _MAX_QUERIES and "." in path[-1].strip("."):
+                found.add((len(path) - 1, path[-1]))
+        often = max(_OFTEN, _DIRECTORY_SHARE * len(paths))
+        found.update(
+            p for p, count in counted.items() if count >= often and len(around[p]) >= _SURROUNDINGS
+        )
+        return frozenset(found)
 
     @cached_property
     def heads(self) -> dict[str, frozenset[str]]:
         """What enough different values of each slot begin with."""
-        return _heads(self._items)
+        counted: defaultdict[str, defaultdict[str, set[str]]]
+        counted = defaultdict(lambda: defaultdict(set))
+        for item in self._items:
+            for slot, value in item.slots.items():
+                if not (":" in value or "/" in value or "," in value):
+                    continue  # most values: there is no head without one of these
+                if REPEAT not in value and slot != "?" and (is_param(slot) or is_segment(slot)):
+                    for head in heads_of(value):
+                        counted[slot][head].add(value)
+        often = max(_OFTEN, _DIRECTORY_SHARE * len(self._items))
+        kept = {
+            slot: frozenset(head for head, values in heads.items() if len(values) >= often)
+            for slot, heads in counted.items()
+        }
+        return {slot: heads for slot, heads in kept.items() if heads}
 
     @cached_property
     def dispatch(self) -> frozenset[str]:
-        """The parameters that say which kind of page it is."""
-        return _dispatching(self._items, self._counted)
+        """The parameters that say which kind of page it is: ``route``, ``action``, ``mode``.
+
+        Their values are words, and decide which other parameters there always are.
+        """
+        always: dict[str, dict[str, set[str]]] = {
+            slot: {}
+            for slot, counted in self._counted.items()
+            if is_param(slot)
+            and 2 <= len(counted) <= _FEW_VALUES
+            and not any(map(_DIGIT.search, counted))
+        }
+        for item in self._items:
+            slots = item.slots
+            for slot in always.keys() & slots.keys():
+                core = always[slot].setdefault(slots[slot], set(filter(is_param, slots)))
+                core.intersection_update(slots)
+        return frozenset(
+            slot for slot, cores in always.items() if len(set(map(frozenset, cores.values()))) > 1
+        )
 
     def separator(self, slot: str) -> str:
         """Return what separates the parts of a parameter's values: ``:``, or ``/``."""
@@ -315,76 +373,3 @@ def _counted(slot: str, values: Sequence[str]) -> Counter[str]:
         return counted
     first = frozenset(list(counted)[: _MAX_VALUES + 1])
     return Counter({value: count for value, count in counted.items() if value in first})
-
-
-def _heads(items: Sequence[Item]) -> dict[str, frozenset[str]]:
-    """Return what enough different values of each slot begin with."""
-    counted: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for item in items:
-        for slot, value in item.slots.items():
-            if not (":" in value or "/" in value or "," in value):
-                continue  # most values: there is no head without one of these
-            if REPEAT not in value and slot != "?" and (is_param(slot) or is_segment(slot)):
-                for head in heads_of(value):
-                    counted[slot][head].add(value)
-    often = max(_OFTEN, _DIRECTORY_SHARE * len(items))
-    kept = {
-        slot: frozenset(head for head, values in heads.items() if len(values) >= often)
-        for slot, heads in counted.items()
-    }
-    return {slot: heads for slot, heads in kept.items() if heads}
-
-
-def _dispatching(items: Sequence[Item], values: dict[str, Counter[str]]) -> frozenset[str]:
-    """Return the parameters that say which kind of page it is: ``route``, ``action``, ``mode``.
-
-    Their values are words, and decide which other parameters there always are.
-    """
-    few = {
-        slot
-        for slot, counted in values.items()
-        if is_param(slot)
-        and 2 <= len(counted) <= _FEW_VALUES
-        and not any(map(_DIGIT.search, counted))
-    }
-    always: dict[str, dict[str, set[str]]] = {slot: {} for slot in few}
-    for item in items:
-        slots = item.slots
-        for slot in few & slots.keys():
-            core = always[slot].setdefault(slots[slot], set(filter(is_param, slots)))
-            core.intersection_update(slots)
-    return frozenset(
-        slot for slot, cores in always.items() if len(set(map(frozenset, cores.values()))) > 1
-    )
-
-
-def _directories(items: Sequence[Item]) -> frozenset[tuple[int, str]]:
-    """Return the (position, segment) that many different paths share.
-
-    Paths are counted, not URLs: a slug with many queries is no directory.
-    """
-    paths: dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]] = {}
-    for item in items:
-        slots = item.slots
-        queries = paths.setdefault(tuple(segments(slots)), set())
-        if len(queries) < _MAX_QUERIES:
-            queries.add(tuple([pair for pair in slots.items() if pair[0][0] in "q?"]))
-    counted: Counter[tuple[int, str]] = Counter()
-    around: defaultdict[tuple[int, str], set[Any]] = defaultdict(set)
-    found = set()
-    for path, queries in paths.items():
-        for i, segment in enumerate(path):
-            if segment.isdigit():
-                continue
-            place = (i, segment)
-            counted[place] += 1
-            surroundings = around[place]
-            if len(surroundings) < _SURROUNDINGS:
-                surroundings.add((path[i - 1] if i else "", path[i + 1 : i + 3]))
-        if path and len(queries) >= _MAX_QUERIES and "." in path[-1].strip("."):
-            found.add((len(path) - 1, path[-1]))
-    often = max(_OFTEN, _DIRECTORY_SHARE * len(paths))
-    found.update(
-        p for p, count in counted.items() if count >= often and len(around[p]) >= _SURROUNDINGS
-    )
-    return frozenset(found)

@@ -77,18 +77,13 @@ def risk_of(op: Operation, context: Context, counted: Count, limits: Limits) -> 
     return risk(counted.support, 0 if tolerated else counted.conflicts, prior(op, context))
 
 
-def passes(op: Operation, context: Context, counted: Count, limits: Limits) -> bool:
-    """Whether the evidence carries *op* in *context*."""
-    tolerated = limits.tolerates(counted.conflicts, counted.compared)
-    conflicts = 0 if tolerated else counted.conflicts
-    return accepted(counted.support, conflicts, prior(op, context), limits.risk)
-
-
 def proven(op: Operation, context: Context, counted: Count, limits: Limits) -> Found | None:
     """Return *context* with its evidence, if that carries *op*."""
-    if not passes(op, context, counted, limits):
+    tolerated = limits.tolerates(counted.conflicts, counted.compared)
+    conflicts, likely = 0 if tolerated else counted.conflicts, prior(op, context)
+    if not accepted(counted.support, conflicts, likely, limits.risk):
         return None
-    return Found(context, counted, risk_of(op, context, counted, limits))
+    return Found(context, counted, risk(counted.support, conflicts, likely))
 
 
 def earned(op: DropParam | IgnoreValue, trials: Sequence[Trial], limits: Limits) -> tuple[str, ...]:

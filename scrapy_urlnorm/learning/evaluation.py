@@ -99,11 +99,7 @@ def evaluate(
 
 
 def measured(
-    normalizer: Normalizer,
-    parts: Sites,
-    *,
-    ignore_from: int | None = None,
-    examples: int = 10,
+    normalizer: Normalizer, parts: Sites, *, ignore_from: int | None = None, examples: int = 10
 ) -> Evaluation:
     """Measure as `evaluate` does, on a log in *parts*: no key of *normalizer* is in two of them."""
     sizes: Counter[int] = Counter()

@@ -20,14 +20,7 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.learning import catalogue, robots
 from scrapy_urlnorm.learning.audit import Blame
 from scrapy_urlnorm.learning.corpus import slots_of
-from scrapy_urlnorm.learning.media import (
-    DOOR,
-    ENOUGH_FILES,
-    FILES_ALONE,
-    OF_FILE,
-    OF_WALL,
-    OnFiles,
-)
+from scrapy_urlnorm.learning.media import DOOR, ENOUGH_FILES, FILES_ALONE, OF_FILE, OF_WALL, OnFiles
 from scrapy_urlnorm.learning.mining import are_proof, survey
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import support_needed

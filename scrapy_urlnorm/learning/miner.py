@@ -6,12 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning import coverage, forms, value_tables
-from scrapy_urlnorm.learning.candidates import (
-    Candidates,
-    constants,
-    of_server,
-    order,
-)
+from scrapy_urlnorm.learning.candidates import Candidates, constants, of_server, order
 from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary, equals, in_order
 from scrapy_urlnorm.learning.cover import (
     Found,

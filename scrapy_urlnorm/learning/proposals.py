@@ -17,12 +17,7 @@ from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import support_needed
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said
 from scrapy_urlnorm.learning.trials import Count, sources, trials_of
-from scrapy_urlnorm.site_rules.operations import (
-    DropParam,
-    Operation,
-    Replace,
-    StripTail,
-)
+from scrapy_urlnorm.site_rules.operations import DropParam, Operation, Replace, StripTail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

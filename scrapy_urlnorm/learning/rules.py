@@ -99,9 +99,7 @@ def examples_of(
 
 
 def joined(
-    accepted: Iterable[SiteRule],
-    found: Iterable[SiteRule],
-    banned: Mapping[str, int] | None = None,
+    accepted: Iterable[SiteRule], found: Iterable[SiteRule], banned: Mapping[str, int] | None = None
 ) -> list[SiteRule]:
     """Return the rules in force, then those *found*, without what another of them says.
 

@@ -288,9 +288,7 @@ def _telling(pairs: Collection[_Evidence], named: set[str]) -> tuple[str, set[st
 
 
 def _classes(
-    pairs: dict[Couple, _Evidence],
-    groups: Iterable[dict[Values, Item]],
-    within: tuple[str, ...],
+    pairs: dict[Couple, _Evidence], groups: Iterable[dict[Values, Item]], within: tuple[str, ...]
 ) -> Iterator[tuple[Values, list[Values]]]:
     """Yield sets of values that are one thing: all that pairs connect, if no two differ."""
     members: dict[Node, list[Node]] = {}

@@ -10,10 +10,4 @@ from scrapy_urlnorm.site_rules.file import load_site_rules, save_site_rules
 from scrapy_urlnorm.site_rules.rule import SiteRule
 from scrapy_urlnorm.site_rules.rule_set import RulesByDomain, RuleSet
 
-__all__ = [
-    "RuleSet",
-    "RulesByDomain",
-    "SiteRule",
-    "load_site_rules",
-    "save_site_rules",
-]
+__all__ = ["RuleSet", "RulesByDomain", "SiteRule", "load_site_rules", "save_site_rules"]

@@ -13,14 +13,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.form import (
-    Form,
-    Slots,
-    is_param,
-    is_segment,
-    segments,
-    with_value,
-)
+from scrapy_urlnorm.site_rules.form import Form, Slots, is_param, is_segment, segments, with_value
 from scrapy_urlnorm.site_rules.operands import OPERANDS, Reader
 
 if TYPE_CHECKING:
