@@ -302,5 +302,4 @@ def _by_domain(rules: Iterable[SiteRule]) -> defaultdict[str, list[SiteRule]]:
 
 
 def domain_of(rule: SiteRule) -> str:
-    """Return the registrable domain that a rule is for."""
     return domain_or_host(rule.site.removeprefix("*."))

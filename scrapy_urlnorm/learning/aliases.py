@@ -451,7 +451,6 @@ def _links(row: Observation) -> Iterator[Link]:
 
 
 def offered_by_all(rows: Iterable[Observation], key: Callable[[str], str]) -> tuple[Offer, ...]:
-    """Return what `offered` returns, for all sites of a log."""
     by_site: defaultdict[str, list[Observation]] = defaultdict(list)
     for row in rows:
         by_site[site_of(row.url)].append(row)

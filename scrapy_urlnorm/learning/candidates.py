@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     Pairs = tuple[Pair, ...]
     #: Old pairs, new pairs, and what symbols among them stand for: the fields of `Replace`.
     Exchange = tuple[Pairs, Pairs, PathText | None]
-    #: Parameters, and URLs that have them where another URL of their content has none.
-    Together = dict[tuple[str, ...], list[tuple[int, Slots]]]
 
 _Key = TypeVar("_Key")
 
@@ -62,9 +60,8 @@ _SERVER = {"host", "scheme"}
 class Candidates:
     """What is worth a trial this round: what two contents (or many URLs of one) differ in.
 
-    ``sets`` are names of slots, to be dropped or ignored together; ``together`` are URLs with
-    several parameters that another URL of their content has none of. Most rounds end before they
-    ask for the rest.
+    ``sets`` are names of slots, to be dropped or ignored together. Most rounds end before they ask
+    for the rest.
     """
 
     def __init__(self, corpus: Corpus, vocabulary: Vocabulary) -> None:
@@ -72,7 +69,6 @@ class Candidates:
         in_big: Counter[tuple[str, ...]] = Counter()
         self._vocabulary = vocabulary
         self._pairs: list[tuple[int, Slots, Slots, set[str]]] = []
-        self.together: Together = {}
         for content, items in corpus.by_content.items():
             if len(items) < 2:
                 continue
@@ -87,9 +83,6 @@ class Candidates:
                     key = tuple(sorted(names))
                     sets[key].add(content)
                     in_big[key] += len(items) >= _BIG
-                full = _with_all(names, one, other)
-                if full is not None:
-                    self.together.setdefault(tuple(sorted(names)), []).append((content, full))
         kept = [key for key in sets if len(sets[key]) >= 2 or in_big[key] >= _BIG_PAIRS]
         kept.sort(key=lambda key: (len(key), -voices(sets[key]), key))
         self.sets = kept[: _CAPS["sets"]]
@@ -146,6 +139,34 @@ class Candidates:
                 found[tuple(sorted(names))].add(content)
         return _best(found, _CAPS["named"])
 
+    @property
+    def constants(self) -> list[tuple[DropParam, Context]]:
+        """Drops of parameters where some have one value and the others have any."""
+        #: By parameters, URLs that have them where another URL of their content has none.
+        together: defaultdict[tuple[str, ...], list[tuple[int, Slots]]] = defaultdict(list)
+        for content, one, other, names in self._pairs:
+            if 2 <= len(names) <= _MAX_SLOTS and all(name[:2] == "q:" for name in names):
+                for full, bare in ((one, other), (other, one)):
+                    if names <= full.keys() and names.isdisjoint(bare):
+                        together[tuple(sorted(names))].append((content, full))
+        found: defaultdict[tuple[DropParam, Context], set[int]] = defaultdict(set)
+        for names, rows in together.items():
+            if len({content for content, _ in rows}) < 2:
+                continue
+            values = {name: Counter(slots[name] for _, slots in rows) for name in names}
+            varying = sorted(names, key=lambda name: (len(values[name]), name))
+            for size in range(1, len(varying)):
+                fixed, free = sorted(varying[:size]), sorted(varying[size:])
+                if any(len(values[name]) < 2 for name in free):
+                    continue
+                for content, slots in rows:
+                    if not any(REPEAT in slots[name] for name in fixed):
+                        is_fixed = (equals(name, slots[name]) for name in fixed)
+                        found[DropParam(names), (*is_fixed, *map(has, free))].add(content)
+        kept = [each for each, contents in found.items() if len(contents) >= 2]
+        kept.sort(key=lambda each: (-len(each[1]), -len(found[each]), repr(each)))
+        return kept[:_MAX_CONSTANTS]
+
 
 def _structural(one: Slots, other: Slots, names: set[str]) -> Iterable[Operation]:
     """Return what may make one of two URLs that differ in the path, or in one slot."""
@@ -162,16 +183,6 @@ def _on_values(name: str, left: str | None, right: str | None) -> tuple[Operatio
     one, other = ({} if value is None else {name: value} for value in (left, right))
     twins = Twins.of(one, other, {name})
     return tuple(op for kind in KINDS for op in kind.between(twins))
-
-
-def _with_all(names: set[str], one: Slots, other: Slots) -> Slots | None:
-    """Return the URL with all these parameters, if the other one has none of them."""
-    if not 2 <= len(names) <= _MAX_SLOTS or not all(name[:2] == "q:" for name in names):
-        return None
-    for full, bare in ((one, other), (other, one)):
-        if names <= full.keys():
-            return None if names & bare.keys() else full
-    return None
 
 
 def _best(found: Mapping[_Key, set[int]], cap: int) -> list[_Key]:
@@ -261,28 +272,3 @@ def _symbolic(
 def of_server(op: Operation) -> bool:
     """Whether the operation exchanges hosts or schemes, and nothing else."""
     return isinstance(op, Replace) and all(name in _SERVER for name, _ in op.old)
-
-
-def constants(together: Together) -> list[tuple[DropParam, Context]]:
-    """Return drops of parameters where some have one value and the others have any."""
-    found: defaultdict[tuple[DropParam, Context], set[int]] = defaultdict(set)
-    for names, rows in together.items():
-        if len({content for content, _ in rows}) < 2:
-            continue
-        values = {name: Counter(slots[name] for _, slots in rows) for name in names}
-        varying = sorted(names, key=lambda name: (len(values[name]), name))
-        for size in range(1, len(varying)):
-            fixed, free = varying[:size], varying[size:]
-            if any(len(values[name]) < 2 for name in free):
-                continue
-            for content, slots in rows:
-                if any(REPEAT in slots[name] for name in fixed):
-                    continue
-                context: Context = (
-                    *(equals(name, slots[name]) for name in sorted(fixed)),
-                    *(has(name) for name in sorted(free)),
-                )
-                found[DropParam(names), context].add(content)
-    kept = [each for each, contents in found.items() if len(contents) >= 2]
-    kept.sort(key=lambda each: (-len(each[1]), -len(found[each]), repr(each)))
-    return kept[:_MAX_CONSTANTS]

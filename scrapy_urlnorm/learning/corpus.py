@@ -95,7 +95,6 @@ class Hasher(dict[tuple[str, str], int]):
         return found
 
     def of(self, slots: Slots) -> int:
-        """Return the hash of all slots."""
         return sum(map(self.__getitem__, slots.items())) & MASK
 
     def moved(self, form: int, old: Slots, names: Iterable[str]) -> int:
@@ -192,13 +191,11 @@ has = lru_cache(maxsize=4096)(Has)
 
 @lru_cache(maxsize=65_536)
 def equals(slot: str, value: str) -> Is:
-    """Return the condition that *slot* has this value."""
     return Is(slot, (value,))
 
 
 @lru_cache(maxsize=65_536)
 def starts(slot: str, head: str) -> Starts:
-    """Return the condition that *slot* begins like this."""
     return Starts(slot, (head,))
 
 
@@ -334,7 +331,6 @@ class Vocabulary:
         return found
 
     def starts(self, slots: Slots, ignored: frozenset[str]) -> list[Starts]:
-        """Return what values of *slots*, those *ignored* apart, begin with."""
         return [
             starts(slot, head)
             for slot in sorted(self.heads.keys() & slots.keys() - ignored)

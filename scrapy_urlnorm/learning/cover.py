@@ -72,7 +72,6 @@ class Found(NamedTuple):
 
 
 def risk_of(op: Operation, context: Context, counted: Count, limits: Limits) -> float:
-    """Return the share of wrong merges to expect of *op* in *context*."""
     tolerated = limits.tolerates(counted.conflicts, counted.compared)
     return risk(counted.support, 0 if tolerated else counted.conflicts, prior(op, context))
 
@@ -328,7 +327,6 @@ def _pooled(scores: _Scores) -> Iterator[tuple[Is, float, int, int]]:
 
 
 def _group(condition: Condition) -> str:
-    """Return the kind of a condition, as far as the search pays for it."""
     return "no" if condition.kind == "slash" else condition.kind
 
 
@@ -405,7 +403,6 @@ def _undoubted(
 
 
 def _agreeing(context: Context, trials: Sequence[Trial]) -> int:
-    """Return how many contents agree in *context*."""
     return len({t.content for t in trials if all_hold(context, t.slots)} - {None})
 
 

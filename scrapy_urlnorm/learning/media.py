@@ -76,7 +76,6 @@ def voices(contents: Collection[int]) -> int:
 
 
 def support_of(votes: Mapping[int, float]) -> float:
-    """Return the sum of the votes of contents, as far as these have a voice."""
     files = [vote for content, vote in votes.items() if is_file(content)]
     support = sum(votes.values())
     return support - sum(files) if len(files) < ENOUGH_FILES else support

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning import coverage, forms, value_tables
-from scrapy_urlnorm.learning.candidates import Candidates, constants, of_server, order
+from scrapy_urlnorm.learning.candidates import Candidates, of_server, order
 from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary, equals, in_order
 from scrapy_urlnorm.learning.cover import (
     Found,
@@ -110,7 +110,7 @@ class Miner:
             or self._try_postponed()
             or self._try_siblings(found.structure)
             or self._try_siblings([op for op in found.exchanges if not of_server(op)])
-            or self._try_found(self._constants(found), guard=True)
+            or self._try_found(((op, self._proven(op, c)) for op, c in found.constants), guard=True)
             or self._try_found(self._pools(found), guard=True)
             or self._try_sets(found.wilds)
             or self._try_found(self._forms(), guard=False)
@@ -120,10 +120,8 @@ class Miner:
     # --- sets of slots that mean nothing ----------------------------------------------------
 
     def _try_sets(self, ops: Iterable[DropParam | IgnoreValue]) -> bool:
-        is_new = False
-        for op in ops:
-            is_new |= self._try_set(op)
-        return is_new
+        found = [self._try_set(op) for op in ops]
+        return any(found)
 
     def _try_postponed(self) -> bool:
         """Ignore the values of what would be dropped, had it been seen to be absent."""
@@ -209,24 +207,18 @@ class Miner:
 
     # --- what brings its context along ------------------------------------------------------
 
-    def _try_found(self, given: Iterable[tuple[Operation, Found]], *, guard: bool) -> bool:
+    def _try_found(self, given: Iterable[tuple[Operation, Found | None]], *, guard: bool) -> bool:
         """Accept what has no conflict: where one seems to be noise, a narrower one is clean."""
         is_new = False
         for op, there in given:
-            trials = self._trials(op, there.context)
-            if trials and not any(trial.bad for trial in trials):
+            trials = self._trials(op, there.context) if there is not None else []
+            if there is not None and trials and not any(trial.bad for trial in trials):
                 if guard:
                     touched = self._touched(op, there.context)
                     where = guarded(op, trials, there.context, self.vocabulary, touched)
                     there = there._replace(context=where)
                 is_new |= self._accept(op, there)
         return is_new
-
-    def _constants(self, found: Candidates) -> Iterator[tuple[Operation, Found]]:
-        for op, context in constants(found.together):
-            there = self._proven(op, context)
-            if there is not None:
-                yield op, there
 
     def _pools(self, found: Candidates) -> Iterator[tuple[Operation, Found]]:
         """Take several values of a parameter that each seem to be its default for one hypothesis.

@@ -183,7 +183,6 @@ def _shape(folder: str) -> str:
 
 
 def _magnitude(number: int) -> int:
-    """Return the number of the class of a number."""
     if number <= _ONE_BY_ONE:
         return number
     if number < _LARGE:

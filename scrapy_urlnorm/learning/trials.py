@@ -62,7 +62,6 @@ class Count(NamedTuple):
 
 
 def count(trials: Iterable[Trial]) -> Count:
-    """Add up trials."""
     votes: dict[int, float] = {}
     bad = compared = 0
     for trial in trials:

@@ -368,7 +368,6 @@ class Figures:
 
     @property
     def distinct(self) -> int:
-        """How many different contents there are."""
         return len(self._contents)
 
     @property

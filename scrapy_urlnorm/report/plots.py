@@ -87,7 +87,6 @@ class _Scale:
         self.ticks = range(0, most + 1, step)
 
     def at(self, number: float) -> float:
-        """Return the place of *number*."""
         return self._start + (self._end - self._start) * number / max(self.most, 1)
 
     def columns(self, top: float, bottom: float, title: str) -> Iterator[str]:

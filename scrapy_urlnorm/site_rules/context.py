@@ -104,7 +104,6 @@ class Path(NamedTuple):
         return with_segments(slots, path, slash=slash)
 
     def literals(self) -> list[str]:
-        """Return the segments whose text is fixed."""
         return [text for kind, text in (*self.before, *(self.after or ())) if kind == "="]
 
     def text(self) -> str:

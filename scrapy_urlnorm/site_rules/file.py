@@ -283,7 +283,6 @@ def _body_size(lines: list[str]) -> int:
 
 
 def write_block(table: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a ``[[rule]]`` table."""
     return ["[[rule]]", *(_line(key, value) for key, value in table.items())]
 
 

@@ -95,7 +95,6 @@ def segment_slots(count: int) -> Sequence[str]:
 
 
 def segments(slots: Slots) -> list[str]:
-    """Return the path segments in order."""
     found: list[str] = []
     for name in _NAMES:
         value = slots.get(name)
@@ -119,7 +118,6 @@ def place(slots: Slots, slot: str) -> str:
 
 
 def with_segments(slots: Slots, path: Sequence[str], *, slash: bool) -> Slots:
-    """Return the slots with another path."""
     new = {n: value for n, value in slots.items() if n[0] != "s" or not is_path(n)}
     new.update(zip(segment_slots(len(path)), path, strict=True))
     if slash and path:
@@ -229,7 +227,6 @@ class Form:
             slots.update((slot, REPEAT.join(found)) for slot, found in values.items())
 
     def changed(self, slots: Slots) -> Form:
-        """Return the form with other slots."""
         new = object.__new__(Form)
         new._url, new._named, new._old = self._url, self._named, self._old
         new._texts, new._params = self._texts, self._params
@@ -237,7 +234,6 @@ class Form:
         return new
 
     def of(self, url: Url) -> Form:
-        """Take another URL apart in the same way."""
         return Form(url, self._named)
 
     def last_segment(self) -> str | None:

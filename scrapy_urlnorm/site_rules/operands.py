@@ -33,13 +33,10 @@ def is_host(value: object) -> bool:
 
 
 def is_slot(name: str) -> bool:
-    """Whether *name* is that of a segment, a parameter or a token that stands alone."""
     return _SLOT.fullmatch(name) is not None
 
 
 def checked(check: Callable[[Any], object], accepted: str) -> Reader:
-    """Return what reads a value that passes *check*."""
-
     def read(name: str, value: Any) -> Any:
         if not check(value):
             raise refuse(name, value, accepted)
@@ -70,7 +67,6 @@ def _is_text(value: object) -> bool:
 
 
 def check_table(name: str, table: object, check_value: Reader | None = None) -> Mapping[str, Any]:
-    """Return a table whose keys are texts and whose values pass."""
     if not isinstance(table, Mapping):
         raise refuse(name, table, "a table")
     for key, value in table.items():
@@ -82,7 +78,6 @@ def check_table(name: str, table: object, check_value: Reader | None = None) -> 
 
 
 def check_path(name: str, value: object) -> str:
-    """Return *value*, which is a path."""
     if not isinstance(value, str) or not value.startswith("/"):
         raise refuse(name, value, "a path that starts with '/'")
     if "?" in value:

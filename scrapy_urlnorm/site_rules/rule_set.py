@@ -184,7 +184,6 @@ class RuleSet:
                     self._check_examples(name, site.rules)
 
     def has(self, host: str) -> bool:
-        """Whether *host* has rules."""
         return self._of(host) is not None
 
     def _of(self, host: str) -> _HostRules | None:

@@ -205,7 +205,6 @@ def same_digits(text: str) -> str:
 
 
 def begins(slots: Slots, pairs: Iterable[Pair]) -> bool:
-    """Whether *slots* have all of *pairs*."""
     for slot, value in pairs:  # noqa: SIM110 - a generator would cost more than the loop
         if slots.get(slot) != value:
             return False
@@ -213,7 +212,6 @@ def begins(slots: Slots, pairs: Iterable[Pair]) -> bool:
 
 
 def all_of(words: Iterable[str]) -> str:
-    """Join words as a sentence does."""
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
 

@@ -145,7 +145,6 @@ class StripSegment(Operation):
         return with_segments(slots, kept, slash="slash" in slots)
 
     def _gone(self, path: list[str]) -> range | set[int]:
-        """Return where segments mean nothing."""
         if self.names:
             return {int(slot[1:]) for slot in self.names}
         if self.prefix is not None:
