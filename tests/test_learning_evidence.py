@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.learning import corpus, evaluate, evidence, mine, mining
 from scrapy_urlnorm.learning.corpus import (
     MAX_PARAMS,
@@ -21,7 +22,7 @@ from scrapy_urlnorm.learning.corpus import (
     Vocabulary,
     slots_of,
 )
-from scrapy_urlnorm.learning.evidence import gather, items_of, site_of, site_of_host
+from scrapy_urlnorm.learning.evidence import gather, items_of, site_of
 from scrapy_urlnorm.learning.mining import SiteJob, report_on
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.url import split
@@ -38,7 +39,7 @@ PLAIN = Normalizer()
 @example("mailto:a?b=http://c.example/")
 def test_the_site_is_that_of_the_host(url):
     """Whatever follows the host, and whatever is remembered of its beginning."""
-    assert site_of(url) == site_of_host((split(url).host or "").lower())
+    assert site_of(url) == domain_or_host((split(url).host or "").lower())
 
 
 def test_values_of_a_repeated_parameter_are_in_order():

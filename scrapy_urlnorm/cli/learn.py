@@ -110,7 +110,7 @@ def _as_dict(report: SiteReport) -> dict[str, Any]:
         **{name: getattr(report, name) for name in counts},
         "rules": [rule.masked().as_dict() for rule in report.rules],
         "missing": list(report.missing),
-        "aliases": [offer.as_dict() for offer in report.aliases],
+        "aliases": [offer._asdict() for offer in report.aliases],
     }
 
 
@@ -151,7 +151,7 @@ def _out_json(columns: Columns, silent: list[Untested], offers: list[Offer]) -> 
         for each in silent
     ]
     if offers:
-        found["aliases"] = [offer.as_dict() for offer in offers]
+        found["aliases"] = [offer._asdict() for offer in offers]
     out_json(found, indent=2)
 
 

@@ -184,7 +184,9 @@ def merge(args: argparse.Namespace) -> int:
         paths = {args.output: None, **paths}
     rules = [rule for path in paths for rule in load_site_rules(path)]
     best: dict[str, SiteRule] = {}
-    for rule in sorted(rules, key=_rank):
+    for rule in sorted(
+        rules, key=lambda r: (r.source != "user", r.status != "rejected", -(r.support or 0))
+    ):
         best.setdefault(rule.identity, rule)
     merged = combined((), list(best.values()))
     of = {rule.identity: rule for rule in merged.rules}
@@ -196,10 +198,6 @@ def merge(args: argparse.Namespace) -> int:
     text = f"{counted(len(rules), 'rule')} in {counted(len(paths), 'file')}: {len(kept):,} kept"
     say(text + (f", {merged.demoted:,} of them only proposed" if merged.demoted else ""))
     return YES
-
-
-def _rank(rule: SiteRule) -> tuple[bool, bool, int]:
-    return rule.source != "user", rule.status != "rejected", -(rule.support or 0)
 
 
 def out_rules(rules: Iterable[SiteRule]) -> None:

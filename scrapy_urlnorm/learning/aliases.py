@@ -394,10 +394,6 @@ class Offer(NamedTuple):
     wrong: int
     examples: tuple[tuple[str, str], ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """All values, for JSON."""
-        return {**self._asdict(), "examples": [list(pair) for pair in self.examples]}
-
 
 def offered(site: str, rows: Iterable[Observation], key: Callable[[str], str]) -> tuple[Offer, ...]:
     """Replay the rows of *site* in their order; return the patterns of which none was refuted.

@@ -399,11 +399,11 @@ def _undoubted(
         (*others, last._replace(values=tuple(values)), *([doubt] if doubt is not None else ()))
         for doubt, values in by_doubt.items()
     ]
-    return max(found, key=lambda there: (_agreeing(there, trials), repr(there)))
 
+    def agreeing(there: Context) -> int:
+        return len({t.content for t in trials if all_hold(there, t.slots)} - {None})
 
-def _agreeing(context: Context, trials: Sequence[Trial]) -> int:
-    return len({t.content for t in trials if all_hold(context, t.slots)} - {None})
+    return max(found, key=lambda there: (agreeing(there), repr(there)))
 
 
 def _doubt(

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from scrapy_urlnorm.domains import registrable_domain
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.learning.corpus import OTHER, Item, most_common, slots_of
 from scrapy_urlnorm.learning.media import FIRST_FILE, OF_WALL, doors
 from scrapy_urlnorm.site_rules.form import is_param
@@ -61,9 +61,8 @@ class Evidence:
     urls: dict[str, Counter[int]]
     pages: int
     redirects: int
-    walls: frozenset[int] = (
-        frozenset()
-    )  #: contents that ask for a password, or stand at every URL of several forms
+    #: Contents that ask for a password, or stand at every URL of several forms.
+    walls: frozenset[int] = frozenset()
 
     def noise(self, told: float) -> float:
         """Return the share of pages that change by themselves, from those fetched twice.
@@ -157,24 +156,18 @@ def _follow(
     return found
 
 
-@lru_cache(maxsize=65_536)
-def site_of_host(host: str) -> str:
-    """Return the registrable domain of a host, or the host where it has none."""
-    return registrable_domain(host) or host
-
-
 def site_of(url: str) -> str:
     """Return the registrable domain of a URL, or its host where it has none."""
     end = url.find("/", url.find("://") + 3)
     if 0 <= end <= _LONGEST_HEAD:
         return _site_of_head(url[:end])
-    return site_of_host((split(url).host or "").lower())
+    return domain_or_host((split(url).host or "").lower())
 
 
 @lru_cache(maxsize=65_536)
 def _site_of_head(head: str) -> str:
     """Return the site of all URLs that begin like this: a log has many URLs of few hosts."""
-    return site_of_host((split(head).host or "").lower())
+    return domain_or_host((split(head).host or "").lower())
 
 
 def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> list[Item]:
@@ -220,8 +213,8 @@ def path_hash(url: str) -> int:
 def selected(items: Sequence[Item]) -> Sequence[Item]:
     """Return the items with a content of several URLs, all others of their paths, and a sample.
 
-    A parameter that selects pages is refuted by
-    URLs of one path, and where it does so beside others that it does not, none of them is missing.
+    A parameter that selects pages is refuted by URLs of one path, and where it does so beside
+    others that it does not, none of them is missing.
     """
     if len(items) <= MOST:
         return items

@@ -11,16 +11,18 @@ import signal
 import sys
 from collections import defaultdict, deque
 from dataclasses import dataclass, replace
+from functools import cache
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.caches import no_collection
+from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.learning import catalogue, proposals
 from scrapy_urlnorm.learning.aliases import offered
 from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.candidates import of_server
 from scrapy_urlnorm.learning.corpus import Hasher, most_common
-from scrapy_urlnorm.learning.evidence import gather, items_of, selected, site_of_host
+from scrapy_urlnorm.learning.evidence import gather, items_of, selected
 from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.rows_by_site import by_site
@@ -119,7 +121,7 @@ def survey(
     limits = Limits(risk, noise, wary)
     known: defaultdict[str, tuple[SiteRule, ...]] = defaultdict(tuple)
     for rule in accepted:
-        known[site_of_host(rule.site.removeprefix("*."))] += (rule,)
+        known[domain_or_host(rule.site.removeprefix("*."))] += (rule,)
     with by_site(observations) as sites:
         jobs = (SiteJob(site, rows, limits, known[site], banned or {}) for site, rows in sites)
         yield from _run(jobs, min(processes, len(sites)))
@@ -227,12 +229,11 @@ def _report(job: SiteJob, rows: Sequence[Observation]) -> SiteReport:
     urls = {row.url for row in rows}
     if len(rows) < _MIN_ROWS:
         return SiteReport(site, len(urls), len(urls), 0, 0, job.beside(()), (_TOO_FEW,))
-    key = _Keys(_PLAIN).__getitem__
-    exceptions = catalogue.exceptions(site, rows, key, limits)
+    plain = key = cache(_PLAIN.normalize)  # each is asked for several times
+    exceptions = catalogue.exceptions(site, rows, plain, limits)
     if exceptions:
-        keys = _Keys(Normalizer("default", site_rules=exceptions))
-        keys.update((url, key(url)) for url in urls if not catalogue.is_suspect(url))
-        key = keys.__getitem__
+        kept = Normalizer("default", site_rules=exceptions).normalize
+        key = cache(lambda url: kept(url) if catalogue.is_suspect(url) else plain(url))
     evidence = gather(rows, key)
     job = job._replace(limits=limits._replace(noise=evidence.noise(limits.noise)))
     if evidence.pages or (limits.wary and evidence.redirects):
@@ -270,21 +271,6 @@ def _beside_declared(
     identities = {rule.identity for rule in report.rules}
     new = (_proposed(rule) for rule in found if rule.identity not in identities)
     return replace(report, rules=(*report.rules, *new))
-
-
-class _Keys(dict[str, str]):
-    """Remember the keys of URLs: each is asked for several times.
-
-    Those of one site, of which a sample of bounded size is looked at.
-    """
-
-    def __init__(self, normalizer: Normalizer) -> None:
-        super().__init__()
-        self._normalize = normalizer.normalize
-
-    def __missing__(self, url: str) -> str:
-        found = self[url] = self._normalize(url)
-        return found
 
 
 def _learn(

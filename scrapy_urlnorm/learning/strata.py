@@ -82,21 +82,20 @@ class Place:
             section = section[: section.index("/") + 1]
         if "host" not in about and self.twin:  # another rule makes that host of this one
             section = self.twin["host"] + section[section.index("/") :]
-        # However often folders stand after themselves, the kind is the same.
+        # However often folders stand after themselves, the kind is the same. Of the others it is told
+        # what are letters, digits, and other signs.
         rest = [f for at, f in enumerate(folders[2:], 3) if not _repeats(folders[:at])]
-        words = [section, self.ways, *map(_shape, rest)]
+        words = [section, self.ways, *(_LETTERS.sub("a", _DIGITS.sub("0", f)) for f in rest)]
         others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
         words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
         for slot in sorted(about):
-            found = class_of(self._value(slot))
+            value = self.slots.get(place(self.slots, slot))
+            if value is None:  # the URL does not have it
+                value = self.twin.get(place(self.twin, slot))
+            found = class_of(value)
             is_other = found[:1] == "=" and not is_told(f"{slot} word", _number(found))
             words.append(f"{slot}:{'=' if is_other else found}")
         return _number(*words)
-
-    def _value(self, slot: str) -> str | None:
-        """Return the value of a slot; where the URL does not have it, that of its twin."""
-        value = self.slots.get(place(self.slots, slot))
-        return self.twin.get(place(self.twin, slot)) if value is None else value
 
     def neighbourhood(self, about: Iterable[str]) -> int:
         """Return a number that URLs which stand side by side in a sorted list share.
@@ -175,11 +174,6 @@ def _repeats(folders: list[str]) -> bool:
     return any(
         folders[-3 * n :] == 3 * folders[-n:] for n in range(1, min(4, len(folders) // 3) + 1)
     )
-
-
-def _shape(folder: str) -> str:
-    """Return what a segment of a path looks like: what of it are letters, digits, other signs."""
-    return _LETTERS.sub("a", _DIGITS.sub("0", folder))
 
 
 def _magnitude(number: int) -> int:

@@ -101,11 +101,6 @@ def inside(
     return None if narrowed is None else (narrowed, context)
 
 
-def _has_secret(*urls: str) -> bool:
-    """Whether a table with these URLs would write a session id or a token to a file."""
-    return placeholders(urls) != list(urls)
-
-
 class _Evidence(NamedTuple):
     """What the log says of one pair of values."""
 
@@ -149,8 +144,8 @@ def _with_classes(
     classes = []
     for where, members in _classes(pairs, _groups(names, corpus, context), within):
         ordered = sorted(members, key=lambda values: _simplest(names, values))
-        slots = (*within, *names)
-        if not _has_secret(*(_as_url(slots, (*where, *values)) for values in ordered)):
+        urls = [_as_url((*within, *names), (*where, *values)) for values in ordered]
+        if placeholders(urls) == urls:  # no secret goes to a file
             shared = member_text(within, where) if within else ""
             classes.append(class_text(names, ordered, shared))
     return (

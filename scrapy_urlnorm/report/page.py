@@ -136,10 +136,6 @@ def _words(text: str) -> str:
     return plain(" ".join(shortened(word, _LONGEST_URL) for word in placeholders(text.split(" "))))
 
 
-def _urls(urls: Sequence[str]) -> str:
-    return "<br>".join(map(_link, urls, placeholders(urls)))
-
-
 def _link(url: str, masked: str) -> str:
     shown = plain(shortened(masked, _LONGEST_URL))
     if url != masked or not url.isprintable() or not _WEB.fullmatch(url):
@@ -156,7 +152,7 @@ def _rule(texts: tuple[str, str, str]) -> str:
 #: How the cells of a column are written, by its kind, which is also their class.
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "text": _words,
-    "urls": _urls,
+    "urls": lambda urls: "<br>".join(map(_link, urls, placeholders(urls))),
     "rule": _rule,
     "number": lambda number: "" if number is None else f"{number:,}",
     "share": lambda share: "" if share is None else percent(share),
