@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -121,6 +122,7 @@ def _shape(path: str, *, keeps_first: bool) -> str:
     return "/".join((*shape, end + dot + extension if dot and len(extension) <= 5 else end))
 
 
+@dataclass(eq=False)
 class Pattern:
     """Links of one look, and the contents that agreed that they lead to their own page.
 
@@ -132,15 +134,14 @@ class Pattern:
     prior = PRIOR
     audit_rate = AUDIT_RATE
 
-    def __init__(self, site: str, look: tuple[str, ...], *, is_single: bool) -> None:
-        self.site = site
-        self.look = look
-        self.is_single = is_single  #: whether each place was met on one content only
-        self.agreed: set[int] = set()  #: contents, as `_vote_of` has them
-        self.differed = 0  #: votes against it, where pages change by themselves
-        self.is_dead = False
-        self.note = ""  #: why it is dead
-        self.examples: list[tuple[str, str]] = []  #: names and the pages that named them
+    site: str
+    look: tuple[str, ...]
+    is_single: bool  #: whether each place was met on one content only
+    agreed: set[int] = field(default_factory=set)  #: contents, as `_vote_of` has them
+    is_dead: bool = False
+    note: str = ""  #: why it is dead
+    examples: list[tuple[str, str]] = field(default_factory=list)  #: names, pages that named them
+    differed: int = 0  #: votes against it, where pages change by themselves
 
     @property
     def identity(self) -> str:
@@ -205,9 +206,8 @@ class SiteAliases:
         """Return what had this `state`. Raises `LookupError`, `TypeError` or `ValueError` for others."""
         made = cls(site)
         for look, is_single, agreed, is_dead, note, examples in state["patterns"]:
-            pattern = Pattern(site, tuple(look), is_single=is_single)
-            pattern.agreed, pattern.is_dead, pattern.note = set(agreed), is_dead, note
-            pattern.examples = [(name, page) for name, page in examples]
+            pairs = [(name, page) for name, page in examples]
+            pattern = Pattern(site, tuple(look), is_single, set(agreed), is_dead, note, pairs)
             made._patterns[pattern.look, is_single] = pattern
         looks = [look for look, _ in made._patterns]
         for key, page, content, url, number, place in state["claims"]:
@@ -323,7 +323,7 @@ class SiteAliases:
         is_single = link.place is None or self._places.get(link.place, "") is not None
         found = self._patterns.get((link.look, is_single))
         if found is None and len(self._patterns) < MAX_PATTERNS:
-            found = Pattern(self.site, link.look, is_single=is_single)
+            found = Pattern(self.site, link.look, is_single)
             self._patterns[link.look, is_single] = found
         return found
 

@@ -150,11 +150,11 @@ class Candidates:
                     if names <= full.keys() and names.isdisjoint(bare):
                         together[tuple(sorted(names))].append((content, full))
         found: defaultdict[tuple[DropParam, Context], set[int]] = defaultdict(set)
-        for names, rows in together.items():
+        for params, rows in together.items():
             if len({content for content, _ in rows}) < 2:
                 continue
-            values = {name: Counter(slots[name] for _, slots in rows) for name in names}
-            varying = sorted(names, key=lambda name: (len(values[name]), name))
+            values = {name: Counter(slots[name] for _, slots in rows) for name in params}
+            varying = sorted(params, key=lambda name: (len(values[name]), name))
             for size in range(1, len(varying)):
                 fixed, free = sorted(varying[:size]), sorted(varying[size:])
                 if any(len(values[name]) < 2 for name in free):
@@ -162,7 +162,7 @@ class Candidates:
                 for content, slots in rows:
                     if not any(REPEAT in slots[name] for name in fixed):
                         is_fixed = (equals(name, slots[name]) for name in fixed)
-                        found[DropParam(names), (*is_fixed, *map(has, free))].add(content)
+                        found[DropParam(params), (*is_fixed, *map(has, free))].add(content)
         kept = [each for each, contents in found.items() if len(contents) >= 2]
         kept.sort(key=lambda each: (-len(each[1]), -len(found[each]), repr(each)))
         return kept[:_MAX_CONSTANTS]

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 
     #: The slots of whose values a content tells none, by its number.
     Shared = Mapping[int, set[str]]
+    #: The first segment of a path; None for the root.
     First = str | None
 
 #: Different values that must have been tried before all values are taken as meaningless: of
@@ -268,11 +269,6 @@ def count_upward(values: Collection[str]) -> bool:
 # --- scope: the sections of a host -----------------------------------------------------------
 
 
-def first_of(slots: Slots) -> First:
-    """Return the first segment of a path; None for the root."""
-    return slots.get("s0")
-
-
 def sectioned(op: Operation, found: Found, trials: Sequence[Trial], limits: Limits) -> list[Found]:
     """Return *found* for the sections of the host that it was seen in, as far as they prove it.
 
@@ -281,7 +277,7 @@ def sectioned(op: Operation, found: Found, trials: Sequence[Trial], limits: Limi
 
     def within(firsts: Collection[First]) -> Found | None:
         """Return what the trials in some sections say of *op*; None if it is too little."""
-        is_in = [first_of(trial.slots) in firsts for trial in trials]
+        is_in = [trial.slots.get("s0") in firsts for trial in trials]
         if all(yes or trial.content is None for yes, trial in zip(is_in, trials, strict=True)):
             return found
         return proven(op, found.context, count(compress(trials, is_in)), limits)
@@ -315,9 +311,10 @@ def sections(
     if _is_placed(op, context):
         return None
     is_at_pages = isinstance(op, Replace) and all(map(_is_page, agreeing))
-    if is_at_pages and len(set(map(first_of, agreeing))) >= MANY:
+    if is_at_pages and len({slots.get("s0") for slots in agreeing}) >= MANY:
         return None  # one value, at pages in no folder: these are no sections
-    found = {first_of(each) for slots in agreeing for each in (slots, op.image(slots) or slots)}
+    images = (op.image(slots) or slots for slots in agreeing)
+    found = {slots.get("s0") for slots in (*agreeing, *images)}
     if ANY in found:
         return None
     if is_proven is not None and _distinct(found, op) < MANY:
@@ -327,7 +324,7 @@ def sections(
 
 def _is_page(slots: Slots) -> bool:
     """Whether a URL is of a page in no folder, as ``/FrontPage``: it is in no section."""
-    first = first_of(slots)
+    first = slots.get("s0")
     return first is not None and slots.keys().isdisjoint(("s1", "slash")) and not _is_own(first)
 
 

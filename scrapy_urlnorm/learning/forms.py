@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from scrapy_urlnorm.learning.candidates import order
 from scrapy_urlnorm.learning.corpus import OTHER, equals
 from scrapy_urlnorm.learning.cover import Found
-from scrapy_urlnorm.learning.priors import RETURNS, only_returns, prior, returns
+from scrapy_urlnorm.learning.priors import RETURNS, prior, returns
 from scrapy_urlnorm.learning.risk import accepted, risk
 from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.site_rules.context import Path, context_text, rest_of
@@ -94,9 +94,10 @@ def _of_names(
         context: Context = (rest_of(slots, op.slots),)
         if len(vocabulary.values["host"]) > 1:
             context = (*context, equals("host", slots["host"]))
-        for there in _found(context, len(items), RETURNS if returning else prior(op), limits):
+        likely = RETURNS if returning else prior(op)
+        if found := _found(op, context, len(items), likely, limits):
             proven.add(form)
-            yield op, there
+            yield from found
     if len(proven) >= _MIN_PROVEN:
         yield from _across(corpus, names, buckets, proven, limits)
 
@@ -132,7 +133,7 @@ def _across(
         if len({item.slots["host"] for item in corpus.items}) > 1:
             context = (*context, equals("host", host))
         size = sum(len(items) for _, _, items in pages)
-        yield from ((op, there) for there in _found(context, size, prior(op), limits))
+        yield from _found(op, context, size, prior(op), limits)
 
 
 def _called_from_anywhere(
@@ -166,14 +167,16 @@ def _called_from_anywhere(
             vocabulary.template(items[0].slots, op.slots),
             *(equals(name, value) for name, value in query),
         )
-        yield from ((op, there) for there in _found(context, len(items), prior(op), limits))
+        yield from _found(op, context, len(items), prior(op), limits)
 
 
-def _found(context: Context, values: int, likely: float, limits: Limits) -> list[Found]:
-    """Return where a rule holds that so many values, each a witness here, carry; else nothing."""
+def _found(
+    op: Operation, context: Context, values: int, likely: float, limits: Limits
+) -> list[tuple[Operation, Found]]:
+    """Return *op* in *context* if so many values, each a witness here, carry it; else nothing."""
     if not accepted(values, 0, likely, limits.risk):
         return []
-    return [Found(context, Count(float(values), 0, values), risk(values, 0, likely))]
+    return [(op, Found(context, Count(float(values), 0, values), risk(values, 0, likely)))]
 
 
 def _varying_sets(corpus: Corpus) -> list[tuple[str, ...]]:
@@ -199,7 +202,7 @@ def _returns(name: str, items: list[Item], *, is_wary: bool) -> bool:
 
     ``from`` may be a date or a station. In a crawl its values have to be addresses.
     """
-    if (only_returns if is_wary else returns)(name[2:]):
+    if returns(name[2:], alone=is_wary):
         return True
     addresses = ("/", "http://", "https://")
     return all(unquote(item.slots[name]).startswith(addresses) for item in items)

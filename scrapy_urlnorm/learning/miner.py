@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import coverage, forms, value_tables
+from scrapy_urlnorm.learning import coverage, forms, range_tables, value_tables
 from scrapy_urlnorm.learning.candidates import Candidates, of_server, order
 from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary, equals, in_order
 from scrapy_urlnorm.learning.cover import (
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.learning.corpus import Hasher
     from scrapy_urlnorm.learning.risk import Limits
     from scrapy_urlnorm.learning.trials import Count, Trial
-    from scrapy_urlnorm.learning.value_tables import Table
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.form import Slots
@@ -58,6 +57,7 @@ _ROUNDS = 14
 _REFUTED, _CHANGED = 0.2, 0.9
 #: So small a share of conflicts may be pages that changed between two fetches (a choice).
 _FEW = 0.05
+_TABLES = {RangeAlias: range_tables, ValueAlias: value_tables}
 
 
 class Miner:
@@ -249,15 +249,16 @@ class Miner:
         return forms.candidates(self.corpus, self.vocabulary, self.limits, self.walls)
 
     def _try_tables(self, found: Candidates) -> bool:
-        ranges = [self._try_table(op) for op in value_tables.ranges(found.sets, self.corpus)]
+        corpus = self.corpus
+        ranges = [self._try_table(op) for op in range_tables.candidates(found.sets, corpus)]
         return any(ranges) or any(
-            map(self._try_table, value_tables.values(found.named, self.corpus))
+            map(self._try_table, value_tables.candidates(found.named, corpus))
         )
 
-    def _try_table(self, op: Table) -> bool:
+    def _try_table(self, op: RangeAlias | ValueAlias) -> bool:
         is_new = False
         for result in self._cover(op, self._trials(op)):
-            inside = value_tables.inside(op, result.context, self.corpus, self.vocabulary)
+            inside = _TABLES[type(op)].inside(op, result.context, self.corpus, self.vocabulary)
             there = None if inside is None else self._proven(*inside)
             if inside is not None and there is not None:
                 is_new |= self._accept(inside[0], there)
@@ -282,7 +283,8 @@ class Miner:
         """Run *op* over the corpus; none where a sample says that it is hopeless."""
         noisy = self.limits.noise > 0
         if isinstance(op, (RangeAlias, ValueAlias)):
-            return value_tables.trials(op, self.corpus, context)
+            found: list[Trial] = _TABLES[type(op)].trials(op, self.corpus, context)
+            return found
         if isinstance(op, (DropParam, IgnoreValue)):
             if not context and is_hopeless(op, self.corpus, noisy=noisy):
                 self._refuted[op] = 0

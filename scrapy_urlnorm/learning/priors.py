@@ -94,14 +94,12 @@ def exchanges_values(op: Operation) -> bool:
     return not (op.is_default and all(value in NEUTRAL for _, value in op.old))
 
 
-def returns(name: str) -> bool:
-    """Whether a parameter by its name says where to go afterwards, as log-in links have it."""
-    return name.lower() in _RETURN
+def returns(name: str, *, alone: bool) -> bool:
+    """Whether a parameter by its name says where to go afterwards, as log-in links have it.
 
-
-def only_returns(name: str) -> bool:
-    """Whether a parameter by its name says where to go afterwards, whatever its values are."""
-    return name.lower() in _RETURN_ALONE
+    *alone*: whatever its values are.
+    """
+    return name.lower() in (_RETURN_ALONE if alone else _RETURN)
 
 
 def selects(name: str) -> bool:

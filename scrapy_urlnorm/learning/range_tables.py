@@ -17,6 +17,7 @@ from itertools import groupby
 from math import lgamma, log
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_urlnorm.learning.candidates import has_values
 from scrapy_urlnorm.learning.trials import Trial
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules.context import all_hold
@@ -25,9 +26,9 @@ from scrapy_urlnorm.site_rules.operations import RangeAlias
 from scrapy_urlnorm.site_rules.operations.tables import number_in, ranges_text, rest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from scrapy_urlnorm.learning.corpus import Corpus, Item
+    from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary
     from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.operations.tables import Span
 
@@ -66,19 +67,28 @@ class _Row(NamedTuple):
         return max(shown, default=0)
 
 
-def range_aliases(slot: str, corpus: Corpus) -> Iterator[RangeAlias]:
-    """Yield what may be so of a slot in which URLs of one content differ: first pages first."""
-    for text in _texts(slot, corpus):
+def candidates(sets: Iterable[tuple[str, ...]], corpus: Corpus) -> Iterator[RangeAlias]:
+    """Yield what may be so of each slot in which URLs of one content differ: first pages first."""
+    slots = (names[0] for names in sets if len(names) == 1 and has_values(names[0]))
+    for slot, text in ((each, text) for each in slots for text in _texts(each, corpus)):
         runs = (run for row in _rows(slot, text, None, corpus) for run in row.runs)
         if len({run[0][1].content for run in runs if len(run) > 1}) < _MIN_PAGES:
             continue
         for by in dict.fromkeys((_first_form(slot, text, corpus), None)):
-            op = with_pages(slot, text, by, corpus)
+            op = _with_pages(slot, text, by, corpus)
             if op is not None:
                 yield op
 
 
-def range_trials(op: RangeAlias, corpus: Corpus, context: Context) -> list[Trial]:
+def inside(
+    op: RangeAlias, context: Context, corpus: Corpus, _: Vocabulary
+) -> tuple[RangeAlias, Context] | None:
+    """Return the rule with the pages of today, if it holds in *context*."""
+    known = _with_pages(op.slot, op.text, op.by, corpus)
+    return (known, context) if known and _in_order(op, corpus, context) else None
+
+
+def trials(op: RangeAlias, corpus: Corpus, context: Context = ()) -> list[Trial]:
     """Ask each number between two of one page whether it shows that page."""
     found = []
     for row in _rows(op.slot, op.text, op.by, corpus):
@@ -99,7 +109,7 @@ def _asked(item: Item, page: Item) -> Trial:
     return Trial(page.content if agrees else None, int(differs), item.slots, float(agrees), 1)
 
 
-def in_order(op: RangeAlias, corpus: Corpus, context: Context = ()) -> bool:
+def _in_order(op: RangeAlias, corpus: Corpus, context: Context) -> bool:
     """Whether the numbers that show several pages show them in order, and hardly by chance.
 
     Where a parameter means nothing on most pages, a number between two agrees as well. What makes
@@ -162,7 +172,7 @@ def _rows(slot: str, text: str, by: str | None, corpus: Corpus) -> list[_Row]:
     return rows
 
 
-def with_pages(slot: str, text: str, by: str | None, corpus: Corpus) -> RangeAlias | None:
+def _with_pages(slot: str, text: str, by: str | None, corpus: Corpus) -> RangeAlias | None:
     """Return the rule with the pages that the log shows; None if it shows none.
 
     What two hosts have differently, a rule cannot tell.

@@ -53,7 +53,14 @@ def by_site(rows: Iterable[Observation]) -> Iterator[Sites]:
     located = ((site, row) for row in rows if (site := site_of(row.url)))
     first = list(islice(located, _IN_MEMORY))
     if len(first) < _IN_MEMORY:
-        yield _in_memory(first)
+        found: defaultdict[str, list[Observation]] = defaultdict(list)
+        for site, row in first:
+            found[site].append(row)
+        for site, known in found.items():
+            of = evidence.parts(len(known))
+            if of > 1:
+                found[site] = [row for row in known if evidence.path_hash(row.url) % of == 0]
+        yield sorted(found.items())
         return
     with _on_disk(chain(first, located), sampled=True) as table:
         yield table
@@ -73,17 +80,6 @@ def by_key(rows: Iterable[Observation], key: Callable[[str], str]) -> Iterator[S
     located = ((site_of(key(row.url)), row) for row in chain(first, rows))
     with _on_disk(located, sampled=False) as table:
         yield table
-
-
-def _in_memory(located: Iterable[_Located]) -> Sites:
-    found: defaultdict[str, list[Observation]] = defaultdict(list)
-    for site, row in located:
-        found[site].append(row)
-    for site, rows in found.items():
-        of = evidence.parts(len(rows))
-        if of > 1:
-            found[site] = [row for row in rows if evidence.path_hash(row.url) % of == 0]
-    return sorted(found.items())
 
 
 @contextmanager

@@ -17,14 +17,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from scrapy_urlnorm.learning import range_tables
 from scrapy_urlnorm.learning.candidates import has_values
 from scrapy_urlnorm.learning.media import is_file
 from scrapy_urlnorm.learning.trials import Trial
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules.context import Is, all_hold
 from scrapy_urlnorm.site_rules.form import is_segment
-from scrapy_urlnorm.site_rules.operations import RangeAlias, ValueAlias
+from scrapy_urlnorm.site_rules.operations import ValueAlias
 from scrapy_urlnorm.site_rules.operations.tables import (
     class_text,
     is_writable,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.operations.tables import Values
 
-    Table = RangeAlias | ValueAlias
     #: What the shared slots say, and a value of the others; and two values of the others.
     Node = tuple[Values, Values]
     Couple = tuple[Values, Values, Values]
@@ -63,35 +61,31 @@ _MAX_KINDS = 20
 _MAX_WITHIN, _UNSHARED, _FAILURE = 6, 2, 20
 
 
-def ranges(sets: Iterable[tuple[str, ...]], corpus: Corpus) -> Iterator[Table]:
-    """Yield the rules about numbers of pages that may hold, each with its table."""
-    for names in sets:
-        if len(names) == 1 and has_values(names[0]):
-            yield from range_tables.range_aliases(names[0], corpus)
-
-
-def values(named: Iterable[tuple[str, ...]], corpus: Corpus) -> Iterator[Table]:
+def candidates(named: Iterable[tuple[str, ...]], corpus: Corpus) -> Iterator[ValueAlias]:
     """Yield the rules about values that name one thing, each with its table."""
     yield from filter(None, (_value_alias(names, corpus) for names in named))
 
 
-def trials(op: Table, corpus: Corpus, context: Context = ()) -> list[Trial]:
-    """Ask what the hypothesis says of each URL whether it is so."""
-    if isinstance(op, RangeAlias):
-        return range_tables.range_trials(op, corpus, context)
-    return _value_trials(op, corpus, context)
+def trials(op: ValueAlias, corpus: Corpus, context: Context = ()) -> list[Trial]:
+    """Return what the URLs say that differ in the slots alone."""
+    compared = _compared(op.names, corpus, context)
+    return [
+        _vote(one, other)
+        for evidence in _evidence(op.names, op.within, compared).values()
+        if evidence.is_nominated
+        for one, other in (*evidence.later.values(), *evidence.of_files, *evidence.failing)
+    ]
 
 
 def inside(
-    op: Table, context: Context, corpus: Corpus, vocabulary: Vocabulary
-) -> tuple[Table, Context] | None:
-    """Return the rule and the context that it may have, where it holds in *context*."""
-    if isinstance(op, RangeAlias):
-        known = range_tables.with_pages(op.slot, op.text, op.by, corpus)
-        return (known, context) if known and range_tables.in_order(op, corpus, context) else None
-    # What two names of one revision show is not the same everywhere: an archive of its files has the
-    # name inside. So the rule keeps to the kinds of pages on which values were compared.
-    agreeing = [t.slots for t in _value_trials(op, corpus, context) if t.content is not None]
+    op: ValueAlias, context: Context, corpus: Corpus, vocabulary: Vocabulary
+) -> tuple[ValueAlias, Context] | None:
+    """Return the rule and the context that it may have, where it holds in *context*.
+
+    What two names of one revision show is not the same everywhere: an archive of its files has the
+    name inside. So the rule keeps to the kinds of pages on which values were compared.
+    """
+    agreeing = [t.slots for t in trials(op, corpus, context) if t.content is not None]
     for slot in sorted(vocabulary.dispatch - op.slots):
         tried = {slots.get(slot, "") for slots in agreeing}
         if "" not in tried and len(tried) <= _MAX_KINDS:
@@ -162,16 +156,6 @@ def _as_url(names: tuple[str, ...], values: Values) -> str:
     path = "/".join(value for name, value in pairs if is_segment(name))
     query = "&".join(f"{quote(n[2:])}={value}" for n, value in pairs if not is_segment(n))
     return f"http://h/{path}?{query}"
-
-
-def _value_trials(op: ValueAlias, corpus: Corpus, context: Context) -> list[Trial]:
-    compared = _compared(op.names, corpus, context)
-    return [
-        _vote(one, other)
-        for evidence in _evidence(op.names, op.within, compared).values()
-        if evidence.is_nominated
-        for one, other in (*evidence.later.values(), *evidence.of_files, *evidence.failing)
-    ]
 
 
 def _vote(one: Item, other: Item) -> Trial:
