@@ -21,14 +21,7 @@ from scrapy_urlnorm.learning.cover import (
 from scrapy_urlnorm.learning.priors import NEUTRAL, prior
 from scrapy_urlnorm.learning.risk import accepted, risk
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
-from scrapy_urlnorm.learning.trials import (
-    count,
-    enough_absent,
-    heard,
-    is_hopeless,
-    sources,
-    trials_of,
-)
+from scrapy_urlnorm.learning.trials import count, enough_absent, heard, sources, trials_of
 from scrapy_urlnorm.site_rules.context import Among, Has, No, all_hold
 from scrapy_urlnorm.site_rules.form import is_segment
 from scrapy_urlnorm.site_rules.operations import (
@@ -280,16 +273,11 @@ class Miner:
         return trials
 
     def all_trials(self, op: Operation, context: Context = ()) -> list[Trial]:
-        """Run *op* over the corpus; none where a sample says that it is hopeless."""
+        """Run *op* over the corpus."""
         noisy = self.limits.noise > 0
         if isinstance(op, (RangeAlias, ValueAlias)):
             found: list[Trial] = _TABLES[type(op)].trials(op, self.corpus, context)
             return found
-        if isinstance(op, (DropParam, IgnoreValue)):
-            if not context and is_hopeless(op, self.corpus, noisy=noisy):
-                self._refuted[op] = 0
-                return []
-            return trials_of(op, self.corpus, context, noisy=noisy)
         if not isinstance(op, Replace):
             return trials_of(op, self.corpus, context, self._settled, noisy=noisy)
         trials = trials_of(op, self.corpus, context, noisy=noisy)

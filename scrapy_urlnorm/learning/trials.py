@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 _MAJORITY = 0.6
 #: A content under many URLs has the vote of two (measured: with one, a share of 0.004 is lost).
 _MAX_WEIGHT = 2.0
-#: An operation with more sources than _LARGE is looked at in a sample of about _SAMPLE first; where
-#: this share of at least _LEAST trials fails, no context could be wide enough (choices, for time).
-_LARGE, _SAMPLE, _LEAST, _HOPELESS = 4_000, 1_500, 100, 0.95
 
 
 class Trial(NamedTuple):
@@ -93,16 +90,6 @@ def enough_absent(op: DropParam | IgnoreValue, trials: Iterable[Trial], support:
     return len(absent) >= max(1.0, min(5.0, support / 10))
 
 
-def is_hopeless(op: DropParam | IgnoreValue, corpus: Corpus, *, noisy: bool) -> bool:
-    """Whether most of a sample fails: no context could be wide enough to matter."""
-    size = len(sources(op, corpus))
-    if size <= _LARGE:
-        return False
-    sample = trials_of(op, corpus, noisy=noisy, sample=size // _SAMPLE)
-    bad = sum(trial.bad > 0 for trial in sample)
-    return len(sample) >= _LEAST and bad > _HOPELESS * len(sample)
-
-
 def trials_of(
     op: Operation,
     corpus: Corpus,
@@ -110,15 +97,14 @@ def trials_of(
     form_of: Callable[[Slots], int] | None = None,
     *,
     noisy: bool = True,
-    sample: int = 1,
 ) -> list[Trial]:
-    """Run *op* over the corpus; of buckets, only one in *sample*.
+    """Run *op* over the corpus.
 
     *form_of* hashes the image of an operation that is not a mere drop or exchange: what the rules
     accepted so far make of it.
     """
     if isinstance(op, (DropParam, IgnoreValue)):
-        groups = _buckets(op, corpus, context, sample)
+        groups = _buckets(op, corpus, context)
     else:
         groups = _by_image(op, corpus, context, form_of or corpus.hasher.of)
     compare_with = {} if isinstance(op, IgnoreValue) else corpus.by_form
@@ -182,7 +168,7 @@ def _by_image(
 
 
 def _buckets(
-    op: DropParam | IgnoreValue, corpus: Corpus, context: Context, sample: int
+    op: DropParam | IgnoreValue, corpus: Corpus, context: Context
 ) -> dict[int, list[Item]]:
     """Return the items by their hashes without the slots. No image is made: hashes are subtracted."""
     names, wild, hasher = op.names, isinstance(op, IgnoreValue), corpus.hasher
@@ -204,8 +190,7 @@ def _buckets(
             gone = sum(slots[n].count(REPEAT) + 1 for n in names if n in slots)
             if count_params(slots) - gone < 2:
                 form = hasher.exchanged(form, [("sep", ";")], ())
-        if form % sample == 0:
-            buckets.setdefault(form, []).append(item)
+        buckets.setdefault(form, []).append(item)
     return buckets
 
 
