@@ -18,7 +18,6 @@ from test_cli_why import shop
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.report import figures as rows_module
-from scrapy_urlnorm.report import plots
 from scrapy_urlnorm.report.figures import (
     Host,
     Left,
@@ -29,7 +28,7 @@ from scrapy_urlnorm.report.figures import (
     rows_of,
 )
 from scrapy_urlnorm.report.filtered import open_job, rule_in_words
-from scrapy_urlnorm.report.page import MAX_ROWS
+from scrapy_urlnorm.report.page import MAX_ROWS, course
 from scrapy_urlnorm.report.page import page as page_of
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -436,7 +435,7 @@ def axis(drawing):
 @given(st.integers(1, 10**7), st.integers(1, 10**7))
 def test_labels_of_an_axis_do_not_touch(requests, distinct):
     """A letter of this size has some 8 pixels; there are three labels and the line ends at the edge."""
-    drawing = plots.course({"a": [(0, 0), (requests, distinct)]})
+    drawing = course({"a": [(0, 0), (requests, distinct)]})
     labels = axis(drawing)
     assert len(labels) >= min(3, requests + 1)
     for (x, text), (other, following) in pairwise(labels):
