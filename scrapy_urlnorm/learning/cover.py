@@ -170,17 +170,12 @@ def guarded(
     return base
 
 
-class Record(NamedTuple):
-    """How many trials an operation had, how many failed, and how many URLs they compared."""
+#: How many trials an operation had, how many failed, and how many URLs they compared.
+Record = tuple[int, int, int]
 
-    trials: int
-    failed: int
-    compared: int
 
-    @classmethod
-    def of(cls, trials: Sequence[Trial]) -> Record:
-        failed = sum(trial.bad > 0 for trial in trials)
-        return cls(len(trials), failed, sum(trial.compared for trial in trials))
+def record_of(trials: Sequence[Trial]) -> Record:
+    return len(trials), sum(t.bad > 0 for t in trials), sum(t.compared for t in trials)
 
 
 def stands(support: float, family: Sequence[Record], limits: Limits) -> bool:

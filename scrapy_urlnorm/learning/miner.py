@@ -10,12 +10,12 @@ from scrapy_urlnorm.learning.candidates import Candidates, of_server, order
 from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary, equals, in_order
 from scrapy_urlnorm.learning.cover import (
     Found,
-    Record,
     apart,
     cover,
     earned,
     guarded,
     proven,
+    record_of,
     stands,
 )
 from scrapy_urlnorm.learning.priors import NEUTRAL, prior
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.learning.corpus import Hasher
+    from scrapy_urlnorm.learning.cover import Record
     from scrapy_urlnorm.learning.risk import Limits
     from scrapy_urlnorm.learning.trials import Count, Trial
     from scrapy_urlnorm.site_rules import SiteRule
@@ -155,14 +156,14 @@ class Miner:
         tested = [(op, trials) for op in ops if (trials := self._trials(op))]
         families: defaultdict[object, list[Record]] = defaultdict(list)
         for op, trials in tested:
-            families[op.family].append(Record.of(trials))
+            families[op.family].append(record_of(trials))
         is_new = False
         for op, trials in tested:
             family = families[op.family]
             if is_new:
                 trials = self._trials(op)
             found = self._cover(op, trials)
-            if any(record.failed for record in family):
+            if any(failed for _, failed, _ in family):
                 self.open.pop(op, None)
             for result in found:
                 if stands(result.evidence.support, family, self.limits):
@@ -232,7 +233,7 @@ class Miner:
             drop, context = DropParam((name,)), (Among(name, tuple(clean)),)
             counted = count(self._trials(drop, context))
             likely = min(prior(Replace(((name, value),))) for value in clean)
-            family = [Record.of(trials) for trials in tried.values()]
+            family = list(map(record_of, tried.values()))
             if accepted(counted.support, 0, likely, self.limits.risk) and stands(
                 counted.support, family, self.limits
             ):

@@ -314,16 +314,10 @@ def _scope(site: str, hosts: Collection[str]) -> str:
 
 def _on_its_hosts(rule: SiteRule, miner: Miner) -> SiteRule | None:
     """Return *rule* for the hosts on which it was tried, where these are not all."""
-    hosts = _hosts_of(rule, miner)
-    if not hosts or any(isinstance(c, Is) and c.slot == "host" for c in rule.context):
-        return rule
-    return said(rule.site, rule.operation, (*rule.context, Is("host", hosts)), rule.evidence)
-
-
-def _hosts_of(rule: SiteRule, miner: Miner) -> tuple[str, ...]:
     hosts = {item.slots["host"] for item in miner.corpus.items}
-    if len(hosts) < 2 or of_server(rule.operation):
-        return ()
+    is_told = any(isinstance(c, Is) and c.slot == "host" for c in rule.context)
+    if len(hosts) < 2 or is_told or of_server(rule.operation):
+        return rule
     everywhere = {item.slots["host"] for item in miner.first.items}
     trials = trials_of(rule.operation, miner.first, rule.context)
     agreeing = [trial.slots for trial in trials if trial.content is not None]
@@ -332,8 +326,9 @@ def _hosts_of(rule: SiteRule, miner: Miner) -> tuple[str, ...]:
     servers = [{"host": slots["host"], "scheme": slots["scheme"]} for slots in agreeing]
     tried = {each["host"] for server in servers for each in (server, settle(server, miner.rules))}
     if not tried or everywhere <= tried or len(tried) > _MAX_HOSTS:
-        return ()
-    return tuple(sorted(tried))
+        return rule
+    where = (*rule.context, Is("host", tuple(sorted(tried))))
+    return said(rule.site, rule.operation, where, rule.evidence)
 
 
 def _proposed(rule: SiteRule) -> SiteRule:

@@ -143,18 +143,13 @@ def proven(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> list[SiteR
             break
         found = {identity: rule for identity, rule in found.items() if identity not in wrong}
     for identity, rule in found.items():
-        pairs = tuple(agree[identity].values())
-        if not rule.active and len(pairs) >= _needed(rule):
-            source = "robots" if rule.source == "robots" else "user"  # who names it in the settings
+        pairs, source, needed = tuple(agree[identity].values()), "robots", NEEDED
+        if rule.source != "robots":  # somebody names its file in the settings
+            source, needed = "user", support_needed(prior(rule.operation, rule.context), _RISK)
+        if not rule.active and len(pairs) >= needed:
             evidence = {"support": len(pairs), "conflicts": 0, "examples": pairs[:_EXAMPLES]}
             found[identity] = rule.replace(status="active", source=source, **evidence)
     return [rule for rule in found.values() if rule.active]
-
-
-def _needed(rule: SiteRule) -> int:
-    if rule.source == "robots":
-        return NEEDED
-    return support_needed(prior(rule.operation, rule.context), _RISK)
 
 
 def _compared(
