@@ -205,7 +205,7 @@ class RuleSet:
         *recorder* is called with the name of each rule that acted, the URL before and after,
         and the reason.
         """
-        result, steps = self._steps(url)
+        result, steps = self._settled(url)
         if recorder is not None:
             for rule, form in steps:
                 before, url = url, form.to_url()
@@ -214,18 +214,9 @@ class RuleSet:
 
     def acting_on(self, url: Url) -> list[SiteRule]:
         """Return the rules that act on *url*, in the order in which they do."""
-        return [rule for rule, _ in self._steps(url)[1]]
+        return [rule for rule, _ in self._settled(url)[1]]
 
-    def _steps(self, url: Url) -> tuple[Url, list[Acted]]:
-        steps: list[Acted] = []
-        result = self._pass(url, _NONE, steps)
-        if not steps:
-            return url, steps
-        if self._pass(result, _NONE, []) is not result:  # rare: rules act on what rules made
-            return self._apply(url)
-        return result, steps
-
-    def _apply(self, url: Url) -> tuple[Url, list[Acted]]:
+    def _settled(self, url: Url) -> tuple[Url, list[Acted]]:
         """Apply the rules; where some go round in a circle, without these.
 
         The result is a URL on which the same call changes nothing. If some rules would not come
@@ -254,6 +245,8 @@ class RuleSet:
         """Apply rules but those *left_out* until none acts; or return the rules of a circle."""
         steps: list[Acted] = []
         current = self._pass(url, left_out, steps)
+        if not steps:
+            return url, steps, _NONE
         trail, starts = [url], [0]  # the URL before each pass, and the steps made by then
         while len(steps) > starts[-1]:
             if current in trail:
