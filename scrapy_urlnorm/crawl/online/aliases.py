@@ -123,9 +123,9 @@ class PageAliases:
             return []
         found, short = names_of(response)
         links = [permalink(page, url, name) for url, name in found if site_of(url) == site]
-        if short is not None and (canonical := canonical_of(response)) is not None:
-            if self.keys.fingerprint_of(canonical) != self.keys.fingerprint_of(page):
-                short = None  # it is that of another page, which is what this one repeats
+        canonical = page if short is None else canonical_of(response) or page
+        if self.keys.fingerprint_of(canonical) != self.keys.fingerprint_of(page):
+            short = None  # it is that of another page, which is what this one repeats
         link = None if short is None else shortlink(page, short)
         return links if link is None else [*links, link]
 
