@@ -43,9 +43,12 @@ def _rules() -> tuple[set[str], set[str]]:
     with files("tldextract").joinpath(".tld_set_snapshot").open(encoding="utf-8") as lines:
         for line in lines:  # one by one: all of them take as much memory as the sets
             if line[:2] not in ("\n", "//"):
-                rule = line.split()[0]
+                rule = line.split(None, 1)[0]
                 rules.add(rule)
-                inner.update(rule[dot.end() :] for dot in re.finditer(r"\.", rule))
+                _, dot, rest = rule.partition(".")
+                while dot:
+                    inner.add(rest)
+                    _, dot, rest = rest.partition(".")
     return rules, inner
 
 

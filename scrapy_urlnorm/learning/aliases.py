@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from scrapy_urlnorm.learning.evidence import site_of
 from scrapy_urlnorm.url import Url, split
 
 if TYPE_CHECKING:
@@ -408,6 +407,8 @@ def offered(site: str, rows: Iterable[Observation], key: Callable[[str], str]) -
     merged: Counter[Pattern] = Counter()
     wrong: Counter[Pattern] = Counter()
     contents: dict[bytes, str] = {}  # of pages, and of what redirects led to
+
+    from scrapy_urlnorm.learning.evidence import site_of  # a crawl has no need of it
 
     def own(url: str) -> bytes:
         return key(url).encode("utf-8", "surrogatepass")

@@ -1,109 +1,26 @@
 """Readers of crawl logs: every format becomes a stream of `Observation`.
 
-A new format of lines is a row in `line_formats.FORMATS`; one of files, whose rows are those of a
-crawl log, is a row in `archives.ARCHIVES`.
+And what the content of a page is: its blocks, its names, and what of it changes by itself.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
-from itertools import chain, islice
-from typing import TYPE_CHECKING
-
-from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
-from scrapy_urlnorm.logs.archives import ARCHIVES
-from scrapy_urlnorm.logs.line_formats import FORMATS, read_json_lines
-from scrapy_urlnorm.logs.observation import Observation
-from scrapy_urlnorm.logs.source import SAMPLE, Log, numbered_lines, open_log
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from scrapy_urlnorm.logs.archives import ARCHIVES
+    from scrapy_urlnorm.logs.line_formats import FORMATS
+    from scrapy_urlnorm.logs.observation import Observation
+    from scrapy_urlnorm.logs.reader import LogReader, read_log
 
 __all__ = ["ARCHIVES", "FORMATS", "LogReader", "Observation", "read_log"]
 
-_SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+/?")
+_MODULES = {"ARCHIVES": "archives", "FORMATS": "line_formats", "Observation": "observation"}
 
 
-class LogReader(Log):
-    """An iterator over the rows of one log, in its order.
-
-    Parameters
-    ----------
-    path: of a file, plain or gzipped, or of a folder for some of `ARCHIVES`; ``-`` is standard input.
-    format: a name of `ARCHIVES` or `FORMATS`; with None the path and the first lines decide.
-    site: scheme and host for rows that name none (access logs, lists of paths).
-    crawl: read only the rows that this crawl wrote (the key ``crawl`` of JSON lines).
-    skip_bad: count a row that cannot be read in `skipped` instead of raising an error.
-
-    Raises ConfigError for an unknown format or a bad site; while reading LogFormatError, naming
-    file, line and reason, and OSError.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        format: str | None = None,
-        skip_bad: bool = False,
-        site: str | None = None,
-        crawl: str | None = None,
-    ) -> None:
-        known = (*FORMATS, *ARCHIVES)
-        if format is not None and format not in known:
-            raise ConfigError(f"unknown log format {format!r}; known are {', '.join(known)}")
-        if site is not None and not _SITE.fullmatch(site):
-            raise ConfigError(f"site {site!r} must be scheme and host, as https://shop.example")
-        super().__init__(os.fspath(path), site, crawl)
-        self.format = format
-        self.skip_bad = skip_bad
-        self.skipped = 0
-        self.first_bad: str | None = None
-        self._rows = self._read()
-
-    def __iter__(self) -> Iterator[Observation]:
-        return self._rows
-
-    def __next__(self) -> Observation:
-        return next(self._rows)
-
-    def bad(self, line: int, reason: str) -> None:
-        """Raise LogFormatError for a row that cannot be read, or count it: see ``skip_bad``."""
-        try:
-            super().bad(line, reason)
-        except LogFormatError as error:
-            if not self.skip_bad:
-                raise
-            self.skipped += 1
-            self.first_bad = self.first_bad or str(error)
-
-    def _read(self) -> Iterator[Observation]:
-        self.can_be_reopened = self.path != "-"
-        if self.format is None and self.can_be_reopened:
-            self.format = next((n for n, a in ARCHIVES.items() if a.matches(self.path)), None)
-        if self.format in ARCHIVES:
-            self.can_be_reopened = False
-            rows = ARCHIVES[self.format].rows(self.path, self)
-            yield from read_json_lines(((n, json.dumps(row)) for n, row in rows), self)
-            return
-        with open_log(self.path) as stream:
-            lines = numbered_lines(stream, self)
-            head = list(islice(lines, SAMPLE))
-            if not head:
-                return
-            if self.format is None:
-                self.format = self._detect([line for _, line in head])
-            yield from FORMATS[self.format].read(chain(head, lines), self)
-
-    def _detect(self, sample: list[str]) -> str:
-        for name, known in FORMATS.items():
-            if known.matches(sample):
-                return name
-        raise LogFormatError(
-            f"{self.path}, line 1: no known format begins like {sample[0][:60]!r}; "
-            f"name one of {', '.join(FORMATS)}"
-        )
-
-
-read_log = LogReader
+def __getattr__(name: str) -> Any:
+    """Import on demand: a crawl that writes no log needs no reader."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES.get(name, 'reader')}", __name__), name)

@@ -27,8 +27,6 @@ from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.learning.aliases import Pattern
-from scrapy_urlnorm.learning.priors import exchanges_values, prior
-from scrapy_urlnorm.learning.strata import MAX_KINDS, MAX_WORDS, Place
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.report.filtered import rule_in_words
 from scrapy_urlnorm.stores.sqlite import from_json
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from scrapy_urlnorm.learning.strata import Place
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores.sqlite import Database
 
@@ -116,6 +115,8 @@ class _Record:
         return True
 
     def add_kind(self, where: Place) -> bool:
+        from scrapy_urlnorm.learning.strata import MAX_KINDS
+
         return self.add(_KINDS, where.kind(self.about, self._tells), MAX_KINDS)
 
     def is_proved(self, family: str) -> bool:
@@ -123,6 +124,8 @@ class _Record:
         return len(proved) >= _TRUSTED or _number(family) in proved
 
     def _tells(self, slot: str, word: int) -> bool:
+        from scrapy_urlnorm.learning.strata import MAX_WORDS
+
         return word in self._seen[slot] or self.add(slot, word, MAX_WORDS)
 
     def discard_kind(self, where: Place) -> None:
@@ -182,6 +185,8 @@ class Audits:
 
     def _place(self, url: str, twin: str, ways: str = "") -> Place:
         """Return where a request stands, without what the catalogue takes away in any case."""
+        from scrapy_urlnorm.learning.strata import Place
+
         return Place(self._normalize(url), self._normalize(twin) if twin else "", ways)
 
     def _where(self, match: Match, url: str) -> tuple[Place, int]:
@@ -392,6 +397,11 @@ class Audits:
 def _prior(rule: SiteRule | Pattern) -> float:
     if isinstance(rule, Pattern):
         return float(rule.prior)
+    from scrapy_urlnorm.learning.priors import (
+        exchanges_values,
+        prior,
+    )  # there is a rule: see `rules`
+
     likely = prior(rule.operation)
     return min(_EXCHANGE, likely) if exchanges_values(rule.operation) else likely
 

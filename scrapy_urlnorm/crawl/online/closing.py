@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.summary import Bound
 from scrapy_urlnorm.learning.risk import at_most, draws_for
-from scrapy_urlnorm.learning.strata import Place
 from scrapy_urlnorm.report.filtered import LAST, SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
 
@@ -204,6 +203,8 @@ class Closing:
 
     @staticmethod
     def _kind_of(held: Held) -> _Kind:
+        from scrapy_urlnorm.learning.strata import Place  # most crawls hold nothing
+
         return held.rules, Place(held.url, held.behind).kind((), lambda *_: True)
 
     def _that_led_on(self, sample: _Sample) -> set[_Kind]:

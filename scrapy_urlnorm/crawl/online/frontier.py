@@ -13,7 +13,6 @@ from scrapy.utils.request import request_from_dict
 
 from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, count, in_progress, site_of
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.logs.contents import AT_ONCE, LATE
 from scrapy_urlnorm.logs.page_identity import shown_by
 from scrapy_urlnorm.text import logger_of
 
@@ -162,6 +161,8 @@ class CrawlFrontier:
         where every page holds still. What is no page is not asked for again, and a redirect is not
         followed. The crawl log tells whether that was *at_once* after the fetch before.
         """
+        from scrapy_urlnorm.logs.contents import AT_ONCE, LATE  # few pages are fetched again
+
         assert self.crawler.engine is not None
         self.count("learned/second_fetches")
         meta = {name: value for name, value in request.meta.items() if name not in _META}

@@ -12,7 +12,6 @@ from scrapy import Request
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.learning.audit import Blame
 from scrapy_urlnorm.url import get_fingerprint
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ class _Site:
     __slots__ = ("_base", "_blame", "_salt", "acting", "key_of", "normalizer", "rules")
 
     def __init__(self, rules: tuple[SiteRule, ...], base: Normalizer, site: str) -> None:
+        from scrapy_urlnorm.learning.audit import Blame  # most sites have no rules
+
         self.rules = rules
         self.normalizer = normalizer = base.for_site(site, rules)
         self._base = base
@@ -74,7 +75,8 @@ class ClusterKeys:
         self._fingerprinter = fingerprinter
         self._base = fingerprinter.normalizer
         self._key_of = BoundedCache(self._base.normalize, most=4_096, longest=2_000)
-        self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
+        if self._base.site_rules:
+            self._base.for_site("", ())  # sorts the rules by site: slow, so now and not later
         site_of("http://host.test/")  # reads the list of public suffixes: slow too
         self._sites: dict[str, _Site] = {}
         self._with_aliases: set[str] = set()

@@ -24,7 +24,6 @@ from twisted.internet.threads import deferToThread
 from scrapy_urlnorm.crawl.components import ask_again, domain_of, site_of
 from scrapy_urlnorm.crawl.online.evidence import Row, named
 from scrapy_urlnorm.crawl.online.safe_points import Work
-from scrapy_urlnorm.learning.robots import clean_params
 from scrapy_urlnorm.learning.worker import Job, Mined, receive, send
 from scrapy_urlnorm.url import split
 
@@ -100,8 +99,10 @@ class Mining:
 
     def robots_txt(self, url: str, body: bytes) -> None:
         parts, site = split(url), site_of(url)
-        if parts.path != "/robots.txt" or not parts.host:
+        if parts.path != "/robots.txt" or not parts.host or b"clean-param" not in body.lower():
             return
+        from scrapy_urlnorm.learning.robots import clean_params  # few sites say so
+
         known = self._candidates.get(site, ())
         told = [rule.site for rule in known if rule.source == "robots"]
         if parts.host in told or len(told) >= MAX_CANDIDATES:

@@ -28,10 +28,8 @@ from scrapy_urlnorm.crawl.online.tables import Reason
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.media import FILES_ALONE, OnFiles
-from scrapy_urlnorm.learning.rules import has_longer_table, says
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.report.filtered import rule_in_words, sentence_of
-from scrapy_urlnorm.site_rules.rule import rule_from_dict
 from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
@@ -135,6 +133,8 @@ class RuleRegistry:
         """Return the rules in the database. What stood behind one that cannot be read is sent."""
         known = {}
         for name, rule, binary in self.database.read("SELECT identity, rule, binary FROM rule"):
+            from scrapy_urlnorm.site_rules.rule import rule_from_dict  # most crawls know none yet
+
             with suppress(SiteRuleError, ValueError, TypeError):
                 known[name] = rule_from_dict(json.loads(rule))
                 self._binary[name] = _Binary(*json.loads(binary))
@@ -207,6 +207,8 @@ class RuleRegistry:
         """
         if self._is_stopped:
             return False
+        from scrapy_urlnorm.learning.rules import says  # most sites are never mined
+
         site, before = found.site, {rule.identity: rule for rule in self.active(found.site)}
         needed = self.quarantined(site)
         kept = [rule for rule in found.rules if (rule.support or 0) >= needed.get(rule.identity, 0)]
@@ -244,6 +246,8 @@ class RuleRegistry:
 
         It acts first: what cannot be written down is missed by the next run only.
         """
+        from scrapy_urlnorm.learning.rules import has_longer_table
+
         refused = self._apply(site)
         self.on_change(site)
         for rule in gone:

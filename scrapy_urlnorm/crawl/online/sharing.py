@@ -11,8 +11,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.site_rules import save_site_rules
-from scrapy_urlnorm.site_rules.rule import rule_from_dict
 from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
@@ -50,6 +48,8 @@ class RuleFile:
         self._saved_at = monotonic()
         if self._path is None or not (rules or self._path.exists()):
             return
+        from scrapy_urlnorm.site_rules import save_site_rules  # there are rules only now
+
         try:
             save_site_rules(self._path, rules)
         except OSError as error:
@@ -124,6 +124,8 @@ class RuleExchange:
 
     def _read(self, note: str) -> SiteRule | None:
         """Read a note; ``None`` for one that is no rule. Anybody may have written to the store."""
+        from scrapy_urlnorm.site_rules.rule import rule_from_dict
+
         try:
             return rule_from_dict(json.loads(note))
         except Exception as error:  # noqa: BLE001 - no JSON, JSON nested too deep, no rule, ...
