@@ -293,6 +293,16 @@ class Units:
             and not self._holds_content(unit, tallies.values())
         )
 
+    def state_of(self, family: str) -> tuple[object, ...]:
+        """Return all that names of pages of a family depend on, besides what the pages show."""
+        out = self.left_out(family) | self.timed | self.aged(family)
+        lengths = frozenset((unit, self._longest[unit]) for unit in out if unit.kind == "span")
+        return out, lengths, len(self.decoration)
+
+    def depth_of(self, unit: Unit) -> int:
+        """Return a number that changes when the `value` of *unit* on a page may be another one."""
+        return self.version if unit.kind == "part" else self._longest[unit]
+
     def in_words(self) -> list[str]:
         """Say what changes by itself, and when: for people, what most pages have first."""
         at_once = {

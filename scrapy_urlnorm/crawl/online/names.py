@@ -13,6 +13,7 @@ import zlib
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.caches import BoundedCache
@@ -54,6 +55,8 @@ MAX_SITES, MAX_PAGES, MAX_PAGES_OF_ALL, _FORGOTTEN = 500, 20_000, 200_000, 1_000
 #: Bytes of packed blocks. A page with more is named by its bytes alone.
 LARGEST = 32_000
 _ROWS_AT_ONCE = 50
+#: What names are made with where nothing changes by itself: see `Units.state_of`.
+_STILL: tuple[object, ...] = (frozenset(), frozenset(), 0)
 #: Pages before and after one of which it is asked what they show of a unit, and such answers kept.
 _BESIDE, _MAX_VALUES = 40, 20_000
 #: Families with pairs, after which it is known what changes on all pages of a site.
@@ -94,7 +97,11 @@ class Names:
         self._sites: OrderedDict[str, Units] = OrderedDict()
         self._counts: Counter[str] = Counter()
         self._named: dict[str, int] = {}  # version of the units that the names are made with
-        #: What a page shows of a unit, by site, version of its units, unit, and number of the page.
+        #: By site, what the names of each family were made with; ``None`` while they are made anew.
+        self._states: dict[str, dict[str, tuple[object, ...] | None]] = {}
+        #: By site, after which page others may have arrived beside each since all were named.
+        self._fresh: Counter[str] = Counter()
+        #: What a page shows of a unit, by site, unit, number of the page, and `Units.depth_of`.
         self._values = BoundedCache(self._value, most=_MAX_VALUES, longest=0, length=lambda _: 0)
         self.database.ensure(_TABLES)
         self._counts.update(dict(self.database.read("SELECT site, count(*) FROM shown GROUP BY 1")))
@@ -111,7 +118,8 @@ class Names:
         if len(self._sites) > MAX_SITES:
             other, _ = self._sites.popitem(last=False)
             self.safe_points.drop(other, Work.NAMES)
-            self._named.pop(other)
+            for known in (self._named, self._states, self._fresh):
+                known.pop(other, None)
         return units
 
     def _read(self, site: str) -> Units:
@@ -227,7 +235,7 @@ class Names:
         return name
 
     def _tells_time(self, site: str, unit: Unit, row: Arrived) -> bool:
-        value = self._values[site, self._named[site], unit, row.number]
+        value = self._values[site, unit, row.number, self.units(site).depth_of(unit)]
         shown = self._beside(site, unit, row.number)
         return bool(value) and count_beside(value, shown, row.place)[0] >= LEAST_BESIDE
 
@@ -237,11 +245,12 @@ class Names:
         for where in ("< ? ORDER BY id DESC", "> ? ORDER BY id"):
             select = f"SELECT id, place FROM shown WHERE site = ? AND id {where} LIMIT ?"
             found += self.database.read(select, site, number, _BESIDE)
+        depth = self.units(site).depth_of(unit)
         for other, place in sorted(found, key=lambda row: abs(row[0] - number)):
-            yield self._values[site, self._named[site], unit, other], place
+            yield self._values[site, unit, other, depth], place
 
-    def _value(self, key: tuple[str, int, Unit, int]) -> int:
-        site, _, unit, number = key
+    def _value(self, key: tuple[str, Unit, int, int]) -> int:
+        site, unit, number, _ = key
         rows = self.database.read("SELECT blocks FROM shown WHERE id = ?", number)
         value = self.units(site).value(unit, _blocks(rows[0][0])) if rows else ()
         return _hash(value) if value else 0
@@ -282,16 +291,42 @@ class Names:
         self.safe_points.put(site, Work.NAMES, self._rename_all(site))
 
     def _rename_all(self, site: str) -> Iterator[None]:
+        """Name the pages anew that may have got another name, one at each step.
+
+        Those of families of which other units are left out now; where units tell the time, those
+        with new neighbours; and what shows the very same as a page that got another name.
+        """
+        units, known = self.units(site), self._states.get(site, {})
+        select = "SELECT id, family FROM shown WHERE site = ? ORDER BY id"
+        pages = self.database.read(select, site)
+        families = {family for _, family in pages}
+        states: dict[str, tuple[object, ...] | None] = {
+            family: units.state_of(family) for family in families
+        }
+        changed = {each for each, state in states.items() if known.get(each, _STILL) != state}
+        self._states[site] = {**known, **dict.fromkeys(changed)}  # until it is done
+        fresh = self._fresh[site] if units.timed else inf
         names: dict[str, str] = {}
-        last = 0
-        while rows := self._find("site = ? AND id > ?", site, last):
-            for row in rows:
-                last = row.number
-                name = self._rename(site, row).bag_digest
-                if row.name and name:
-                    names[row.name] = name
-                yield
+        for number, family in pages:
+            if family in changed or number > fresh:
+                for old, new in self._named_anew(site, number):
+                    if old and new:
+                        names[old] = new
+                    yield
+        self._states[site] = states
+        self._fresh[site] = pages[-_BESIDE - 1][0] if len(pages) > _BESIDE else 0
         self.aliases.renamed(site, names)
+
+    def _named_anew(self, site: str, number: int) -> Iterator[tuple[str | None, str | None]]:
+        """Name a page anew, and what shows the very same; yield the old and the new names."""
+        rows, is_other = self._find("id = ?", number), False
+        while rows:
+            for row in rows:
+                name = self._rename(site, row).bag_digest
+                is_other |= name != row.name
+                yield row.name, name
+            same = "site = ? AND strict = ? AND id > ?"
+            rows = self._find(same, site, row.strict, row.number) if is_other else []
 
     def _rename(self, site: str, row: Arrived) -> Identity:
         """Give a page the name that it has by now, with all who know it by its name."""

@@ -1,0 +1,81 @@
+"""Names of pages: which are made anew when it is learned what changes by itself."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+from scrapy import Request
+
+from scrapy_urlnorm.crawl.online.names import Names
+from scrapy_urlnorm.logs.blocks import Block
+from scrapy_urlnorm.logs.differences import family_of
+from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.stores.sqlite import Database
+
+SITE = "shop.test"
+
+
+@pytest.fixture
+def names():
+    with Database(None) as database:
+        frontier = Mock(pack=lambda request: request.url.encode())
+        evidence = SimpleNamespace(rename=lambda *_: None)
+        yield Names(database, frontier, Mock(), evidence, Mock(), Mock())
+
+
+def shown(folder, number, at, rng):
+    """What a page shows: its own words, and in each folder something else that moves."""
+    moves = {"a": f"visits {rng.random()}", "b": f"now {at // 20}", "c": "still"}.get(
+        folder, "still"
+    )
+    own = [
+        Block("p", f"word{number % 30} {folder} word{number}"),
+        Block("h1", f"{folder} {number}"),
+    ]
+    box = Block(f"div.{folder}", str(rng.random()) if folder == "d" else "still")
+    return [*own, Block("div.box", moves), box, *[Block("img", "\x00img /logo")][: at > 30]]
+
+
+def arrive(names, folder, number, blocks):
+    request = Request(f"http://{SITE}/{folder}/{number}")
+    names.arrived(request, request.url.encode(), Identity(str(number)), blocks)
+
+
+def rename(names):
+    """Do what waits for a safe point, and return how many pages were named anew."""
+    jobs = [call.args[2] for call in names.safe_points.put.call_args_list]
+    names.safe_points.put.reset_mock()
+    return sum(1 for job in jobs[-1:] for _ in job)
+
+
+def wrong(names):
+    """Return the pages that all named anew would give another name."""
+    rows = names._find("site = ?", SITE, most=1_000)
+    return [row.url for row in rows if names._name(SITE, row) != row.name]
+
+
+def test_only_pages_that_may_have_another_name_are_named_anew(names):
+    """What changes at once is learned in one folder, what tells the time in another one."""
+    rng, shares = random.Random(1), []
+    for at in range(240):
+        folder = "abc"[at % 3] if at < 120 else "abd"[at % 3]
+        first = shown(folder, at, at, rng)
+        arrive(names, folder, at, first)
+        if at % 8 == 0:
+            arrive(names, "again", at, first)
+        if at % 30 == 29 or at in (45, 60, 180):
+            family = family_of(f"http://{SITE}/{folder}/{at}")
+            names.learn(SITE, family, first, shown(folder, at, at, rng))
+        if at % 50 == 49:
+            page = names.page(f"http://{SITE}/b/{at % 3 + 1 + 3 * (at // 50)}".encode())
+            if page is not None:
+                names.learn_late(page, shown("b", int(page.url.rpartition("/")[2]), at, rng))
+        if named := rename(names):
+            shares.append(named / names.count(SITE))
+            assert wrong(names) == []
+    assert names.units(SITE).timed
+    assert len(shares) > 2
+    assert min(shares) < 0.5
