@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 from scrapy import Request
 
+from scrapy_urlnorm.crawl.online import names as module
 from scrapy_urlnorm.crawl.online.names import Names
 from scrapy_urlnorm.logs.blocks import Block
 from scrapy_urlnorm.logs.differences import family_of
@@ -79,3 +80,18 @@ def test_only_pages_that_may_have_another_name_are_named_anew(names):
     assert names.units(SITE).timed
     assert len(shares) > 2
     assert min(shares) < 0.5
+
+
+@pytest.mark.parametrize(("lines", "kept"), [(1_000, 5), (2, 2)])
+def test_many_small_sites_stay_in_memory(names, monkeypatch, lines, kept):
+    """Of two sites, and of as many more as have few lines together."""
+    monkeypatch.setattr(module, "MAX_SITES", 2)
+    monkeypatch.setattr(module, "MAX_LINES", lines)
+    for _ in range(2):
+        for site in range(5):
+            request = Request(f"http://shop{site}.test/")
+            block = Block("p", f"word{site}")
+            names.arrived(request, request.url.encode(), Identity(""), [block] * 3)
+    sizes = [units.size for units in names._sites.values()]
+    assert len(sizes) == kept
+    assert names._lines == sum(sizes)

@@ -101,6 +101,11 @@ class Units:
             self.decoration |= shows
             self.version += 1
 
+    @property
+    def size(self) -> int:
+        """How many lines of pages are remembered."""
+        return len(self._lines)
+
     def is_common(self, block: Block) -> bool:
         """Whether many pages show this line at this path."""
         shown = self._lines[hash(block)]

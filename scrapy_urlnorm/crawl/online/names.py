@@ -49,9 +49,11 @@ CREATE INDEX IF NOT EXISTS shown_on_site ON shown (site, id);
 CREATE INDEX IF NOT EXISTS shown_as ON shown (site, strict);
 CREATE TABLE IF NOT EXISTS unit_site (site TEXT PRIMARY KEY, state TEXT NOT NULL);
 """
-#: Sites whose units are in memory; pages of one site, and of all, whose blocks are kept; and how many
-#: are forgotten at a time.
-MAX_SITES, MAX_PAGES, MAX_PAGES_OF_ALL, _FORGOTTEN = 500, 20_000, 200_000, 1_000
+#: So many sites have their units in memory, and more as long as the lines of them all are no more
+#: than these, each of about 100 bytes: to read a site back takes as long as its last pages.
+MAX_SITES, MAX_LINES = 500, 500_000
+#: Pages of one site, and of all, whose blocks are kept; and how many are forgotten at a time.
+MAX_PAGES, MAX_PAGES_OF_ALL, _FORGOTTEN = 20_000, 200_000, 1_000
 #: Bytes of packed blocks. A page with more is named by its bytes alone.
 LARGEST = 32_000
 _ROWS_AT_ONCE = 50
@@ -95,6 +97,7 @@ class Names:
 
     def __post_init__(self) -> None:
         self._sites: OrderedDict[str, Units] = OrderedDict()
+        self._lines = 0  # of all of them
         self._counts: Counter[str] = Counter()
         self._named: dict[str, int] = {}  # version of the units that the names are made with
         #: By site, what the names of each family were made with; ``None`` while they are made anew.
@@ -115,8 +118,10 @@ class Names:
             return units
         units = self._sites[site] = self._read(site)
         self._named[site] = units.version
-        if len(self._sites) > MAX_SITES:
-            other, _ = self._sites.popitem(last=False)
+        self._lines += units.size
+        while len(self._sites) > MAX_SITES and self._lines > MAX_LINES:
+            other, forgotten = self._sites.popitem(last=False)
+            self._lines -= forgotten.size
             self.safe_points.drop(other, Work.NAMES)
             for known in (self._named, self._states, self._fresh):
                 known.pop(other, None)
@@ -146,7 +151,9 @@ class Names:
         """Take note of a page; return its identity, with the name that it bears now."""
         site, family = site_of(request.url), family_of(request.url)
         units = self.units(site)
+        self._lines -= units.size
         units.saw(blocks, request.url)
+        self._lines += units.size
         data = packed(blocks)
         if len(data) > LARGEST:
             return Identity(identity.digest, kind=identity.kind)
