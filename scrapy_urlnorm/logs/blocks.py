@@ -19,6 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 
+from scrapy_urlnorm.caches import BoundedCache
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -139,10 +141,13 @@ def _stylesheet() -> etree.XSLT:
 def _read(text: str) -> list[Block]:
     """Read what the stylesheet wrote: elements that begin and end, things shown, and text."""
     found: list[Block] = []
-    step_of = cache(_step)
-    steps = [""] * _STEPS  # of the elements around what is read now
-    paths, cells = [""], [0]  # of each of them: its path, and how many cells of it were read
+    # Of the elements around what is read now: their steps, and how many cells of each were read.
+    steps, cells = [""] * _STEPS, [0]
     line = ""
+
+    def add(line: str) -> None:
+        if said := " ".join(line.split()):
+            found.append(Block("/".join(filter(None, steps[-_STEPS:])), said))
 
     def read(said: str) -> str:
         """Take what is shown out of a text."""
@@ -158,22 +163,21 @@ def _read(text: str) -> list[Block]:
 
     for number, piece in enumerate(text.split(_OPEN)):
         if number:
-            if line and (said := " ".join(line.split())):
-                found.append(Block(paths[-1], said))
+            if line:
+                add(line)
             head, _, piece = piece.partition(_NEXT)
-            step = step_of(head)
+            step = _steps[head]
             if step[:2] in ("td", "th"):
                 cells[-1] += 1
                 step = f"{step}:{cells[-1]}"  # a column of a table is a place of its own
             steps.append(step)
-            paths.append("/".join(filter(None, steps[-_STEPS:])))
             cells.append(0)
         line, *others = piece.split(_SHUT)
         line = read(line) if _SHOW in line else line
         for other in others:
-            if line and (said := " ".join(line.split())):
-                found.append(Block(paths[-1], said))
-            del steps[-1], paths[-1], cells[-1]
+            if line:
+                add(line)
+            del steps[-1], cells[-1]
             line = read(other) if _SHOW in other else other
     return found
 
@@ -186,6 +190,10 @@ def _step(head: str) -> str:
         (tag + mark + without_digits(number), *sorted(set(map(without_digits, classes))))
     )
     return step if len(step) <= _LONGEST_STEP else f"{tag}#{digest_of([step])}"
+
+
+#: Templates of a site have few elements, so the steps of one page are those of the next.
+_steps = BoundedCache(_step, most=4_096, longest=_LONGEST_STEP)
 
 
 def _short(value: str) -> str:
@@ -209,7 +217,7 @@ def digest_of(words: Iterable[str]) -> str:
 def _without_arrows(lines: list[str]) -> list[str]:
     # The same listing, sorted by another column, carries them elsewhere.
     text = "\n".join(lines)
-    if _ARROWS.search(text) is None:
+    if text.isascii() or _ARROWS.search(text) is None:
         return lines
     return [" ".join(line.split()) for line in _ARROWS.sub(" ", text).split("\n")]
 
