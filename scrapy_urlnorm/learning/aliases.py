@@ -448,6 +448,8 @@ def _links(row: Observation) -> Iterator[Link]:
 
 
 def offered_by_all(rows: Iterable[Observation], key: Callable[[str], str]) -> tuple[Offer, ...]:
+    from scrapy_urlnorm.learning.evidence import site_of
+
     by_site: defaultdict[str, list[Observation]] = defaultdict(list)
     for row in rows:
         by_site[site_of(row.url)].append(row)
