@@ -20,6 +20,57 @@ def test_nothing_is_lost_and_time_decides_nothing(first):
         assert not trouble, f"{trouble}: python -m simulation --first {seed} --seeds 1"
 
 
+#: What can happen to a crawl, each in a plan of its own: late, when there are rules.
+FAULTS = {
+    "pages answer 500": {"broken": 0.2},
+    "pages are gone": {"gone": 0.2},
+    "pages answer 503 once": {"flaky": 0.3},
+    "pages redirect to other spellings of themselves": {"moved": 0.3},
+    "pages redirect home, to others, in circles, nowhere": {"astray": 0.2},
+    "pages are log-in forms, errors and files under 200": {"hollow": 0.2},
+    "connections break, once or always": {"cut": 0.2},
+    "pages take a minute": {"hangs": 0.05},
+    "robots.txt forbids pages": {"refused": 0.3},
+    "a middleware drops answers": {"swallowed": 0.2},
+    "callbacks fail": {"raises": 0.3},
+    "pages have no body": {"empty": 0.2},
+    "pages have spellings that the catalogue merges": {"spelled": 0.8, "broken": 0.2},
+    "links expire": {"expiring": 0.4},
+    "pages become others for good": {"changing": 0.4},
+    "all are down for a while": {"outage": (300, 340)},
+    "pages move": {"restless": True},
+    "the disk is full for a while": {"full": (250, 400)},
+    "the miner dies": {"miner_dies": True},
+    "the crawl is killed": {"on_disk": True, "kills": (60, 200, 350), "broken": 0.1},
+    "two crawlers share a store": {"crawlers": 2, "gone": 0.1},
+    "Scrapy has its own scheduler": {"is_foreign": True, "gone": 0.1},
+    "the newest request is the first": {"newest_first": True, "gone": 0.1},
+    "one request at a time": {"concurrency": 1, "gone": 0.1},
+}
+
+
+PLAIN = {kind: Plan(1, kind, pages=300, late=True) for kind in ("habits", "views")}
+
+
+@pytest.fixture(scope="module", params=PLAIN)
+def plain(request):
+    """A crawl of a site that teaches by redirects, and of one that does by equal pages."""
+    return Crawl(PLAIN[request.param]).crawl()
+
+
+def test_there_is_something_to_lose(plain):
+    assert plain.counts["learned/suppressed"] > 20
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nothing_is_lost_when(fault, plain):
+    plan = plain.plan._replace(**FAULTS[fault])
+    crawl, again = Crawl(plan).crawl(), Crawl(plan).crawl()
+    assert not crawl.trouble
+    assert crawl.digest == again.digest, "another order when it is repeated"
+    assert crawl.digest != plain.digest, "it does not happen"
+
+
 @pytest.mark.parametrize(
     "plan",
     [

@@ -8,14 +8,16 @@ import html
 import logging
 import random
 import tempfile
+from collections import Counter
 from contextlib import ExitStack, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 from unittest.mock import patch
+from zlib import crc32
 
 import simulator
-from online_model import Refusing
+from online_model import Refusing, SharedKeys
 from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
@@ -27,13 +29,14 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from scrapy_urlnorm import Addon
+from scrapy_urlnorm import Addon, normalize
 from scrapy_urlnorm.crawl.components import components_of, unopened_database
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware, UrlNormSpiderMiddleware
-from scrapy_urlnorm.crawl.online import frontier, mining, safe_points
+from scrapy_urlnorm.crawl.online import frontier, mining, safe_points, sharing
+from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.mined import mined
-from simulation.plan import Answer, Plan, Site
+from simulation.plan import HOLLOW, Answer, Plan, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,17 +46,34 @@ if TYPE_CHECKING:
 MOST_EVENTS = 100_000
 
 
+class CallbackError(Exception):
+    """A callback has failed."""
+
+
+class Shared(SharedKeys):
+    """The store that crawlers share."""
+
+    name = "the store of all"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notes: dict[str, str] = {}
+        self.leave_notes, self.notes = self._notes.update, self._notes.copy
+
+
 class Run:
     """The components of one run, as Scrapy builds them; a kill ends it and another one begins."""
 
     def __init__(self, crawl: Crawl, folder: str | None) -> None:
         plan = crawl.plan
-        self.crawl, self.is_alive = crawl, True
+        self.crawl, self.is_alive, self.is_over = crawl, True, False
+        order = "Lifo" if plan.newest_first else "Fifo"
         settings = Settings(
             {
                 "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
-                "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
-                "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+                "SCHEDULER_MEMORY_QUEUE": f"scrapy.squeues.{order}MemoryQueue",
+                "SCHEDULER_DISK_QUEUE": f"scrapy.squeues.Pickle{order}DiskQueue",
+                **({"SCHEDULER": "scrapy.core.scheduler.Scheduler"} if plan.is_foreign else {}),
                 "RETRY_PRIORITY_ADJUST": 0,
                 "URLNORM_LEARN": plan.learn,
                 "JOBDIR": folder,
@@ -127,7 +147,7 @@ class Run:
             self.enqueue(changed)
             self.crawl.later(0.0, self, partial(self.end, request))
         else:
-            answer = self.crawl.answer(request.url)
+            answer = self.crawl.answered(request.url)
             wait = self.crawl.latency() + answer.delay
             self.crawl.later(wait, self, partial(self.arrive, request, answer))
         return True
@@ -137,27 +157,41 @@ class Run:
         self.crawl.ask()
 
     def arrive(self, request: Request, answer: Answer) -> None:
-        response = found = self.crawl.response(request, answer)
-        self.crawl.note("arrived", request.url, response.status)
-        with suppress(IgnoreRequest):  # too many redirects
-            for middleware in (self.middleware, *self.others):
-                found = middleware.process_response(request, found)
-                if isinstance(found, Request):
-                    break
-        self.signal(signals.response_received, response=response, request=request)
+        response = None if answer.breaks else self.crawl.response(request, answer)
+        what = (response.status, crc32(response.body)) if response else ()
+        self.crawl.note("arrived", request.url, *what)
+        found = self.through_middlewares(request, response)
+        if response is not None:
+            self.signal(signals.response_received, response=response, request=request)
         if isinstance(found, Request):
             self.enqueue(found)
-        elif 200 <= found.status < 300:
+        elif found and 200 <= found.status < 300 and request.url not in self.crawl.site.swallowed:
             self.spider_middleware.process_spider_input(found)
             wait = self.crawl.thinking()
             call = partial(self.call_back, request, found, self.crawl.parse(request, answer))
             return self.crawl.later(wait, self, call) if wait else call()
         return self.end(request)
 
+    def through_middlewares(self, request: Request, response: Response | None) -> Any:
+        """Return the request or the response that comes out of them; ``None`` if nothing does."""
+        error = OSError("the connection broke")
+        with suppress(IgnoreRequest, ValueError):  # too many redirects, or one to no URL
+            for middleware in (self.middleware, *self.others):
+                if response is not None:
+                    response = middleware.process_response(request, response)
+                elif hasattr(middleware, "process_exception"):
+                    response = middleware.process_exception(request, error)
+                if isinstance(response, Request):
+                    break
+            return response
+
     def call_back(self, request: Request, response: Response, got: Iterable[object]) -> None:
-        for new in self.spider_middleware.process_spider_output(response, got):
-            if isinstance(new, Request):
-                self.enqueue(new)
+        try:
+            for new in self.spider_middleware.process_spider_output(response, got):
+                if isinstance(new, Request):
+                    self.enqueue(new)
+        except CallbackError:
+            self.crawl.note("failed", request.url)
         self.end(request)
 
     async def download(self, request: Request) -> Response:
@@ -169,7 +203,10 @@ class Run:
         def done() -> None:
             self.crawl.ask()
             self.under_way.discard(request)
-            waiting.callback(self.crawl.response(request, answer))
+            if answer.breaks:
+                waiting.errback(OSError("the connection broke"))
+            else:
+                waiting.callback(self.crawl.response(request, answer))
 
         self.crawl.later(self.crawl.latency() + answer.delay, self, done)
         return await waiting
@@ -204,12 +241,15 @@ class Crawl:
         self.now = 0.0
         self._is_asked = True
         self._digest = hashlib.sha256()
-        self._visited: set[str] = set()
+        self._visits: Counter[str] = Counter()
         self.sent: list[str] = []
         self.found: set = set()
         self.lost: set = set()
         self.stats: dict[str, Any] = {}
+        self.counts: Counter[str] = Counter()  # what learning counts besides
         self.database: Refusing | None = None
+        self.store = Shared()
+        self.spoilt: set[str] = set()  # keys of URLs that answered with what passes
         self.trouble = ""
 
     def ask(self) -> None:
@@ -217,7 +257,7 @@ class Crawl:
 
     def note(self, *what: object) -> None:
         self.events += 1
-        if what[0] != "arrived":
+        if what[0] in ("sent", "fetched again"):
             self.sent.append(str(what[1]))
         self._digest.update(repr(what).encode())
 
@@ -229,8 +269,20 @@ class Crawl:
         return self._random.expovariate(1 / self.plan.latency) if self.plan.latency else 0.0
 
     def expected(self) -> set:
-        """Return the contents that a crawl without the add-on has."""
-        return self.site.contents()
+        """Return the contents that a crawl without the add-on has.
+
+        What passes is not asked for twice: a content is lost if its URL was never asked for, or when
+        it was there.
+        """
+        late = {
+            content for content, moment in self.site.changes.items() if self.has_closed(content)
+        }
+        closed = {
+            normalize(url)
+            for url, answer in self.site.answers.items()
+            if answer.content in late - self.found
+        }
+        return self.site.contents(self.spoilt | closed)
 
     def thinking(self) -> float:
         """Return how long a callback takes."""
@@ -255,18 +307,44 @@ class Crawl:
 
     def answer(self, url: str) -> Answer:
         url = url.partition("#")[0]
-        if url in self.site.flaky and url not in self._visited:
-            self._visited.add(url)
+        answer = self.site.answers.get(url, Answer(404))
+        self._visits[url] += 1
+        down = self.plan.outage
+        if (down and down[0] <= self.events < down[1]) or self.has_closed(answer.content):
+            return Answer(200, shown="down")
+        if self.events >= self.site.expires.get(url, MOST_EVENTS):
+            return Answer(403 if len(url) % 2 else 404)
+        if url in self.site.flaky and self._visits[url] == 1:
             return Answer(503)
-        return self.site.answers.get(url, Answer(404))
+        return answer._replace(breaks=answer.breaks if self._visits[url] <= answer.breaks else 0)
+
+    def answered(self, url: str) -> Answer:
+        """Return what a request of the spider is answered with."""
+        answer = self.answer(url)
+        if answer.shown == "down" or self.events >= self.site.expires.get(url, MOST_EVENTS):
+            self.spoilt.add(normalize(url))
+        return answer
+
+    def has_closed(self, content: str) -> bool:
+        """Whether a content has become the page that many have become."""
+        return len(content) % 2 == 0 and self.has_changed(content)
+
+    def has_changed(self, content: str) -> bool:
+        return self.events >= self.site.changes.get(content, MOST_EVENTS)
 
     def response(self, request: Request, answer: Answer) -> Response:
+        if answer.shown:
+            kind = Response if answer.shown == "file" else HtmlResponse
+            more = {"flags": ["dataloss"] * (answer.shown == "part"), "request": request}
+            body = HOLLOW[answer.shown] + request.url.encode() * (answer.shown in ("part", "file"))
+            return kind(request.url, answer.status, body=body, **more)
         if not answer.content:
             headers = {"Location": answer.location} if answer.location else {}
             return HtmlResponse(request.url, answer.status, headers, request=request)
-        words = random.Random(answer.content)
+        content = answer.content + " of today" * self.has_changed(answer.content)
+        words = random.Random(content)
         text = " ".join(f"w{words.randint(0, 9999)}" for _ in range(30))
-        shown = f"<p>{html.escape(answer.content)} {text}</p>"
+        shown = f"<p>{html.escape(content)} {text}</p>"
         if self.plan.restless:
             shown += f"<div class=ad>visitor {self._number}, ad {self._number * 7919 % 97}</div>"
         shown += "".join(
@@ -277,25 +355,35 @@ class Crawl:
         return HtmlResponse(request.url, body=body.encode(), request=request)
 
     def parse(self, request: Request, answer: Answer) -> Iterable[object]:
-        """Do what the spider does with a page: note its content, return what it gets out of it."""
+        """Do what the spider does with a page: note its content, yield what it gets out of it."""
         if answer.content:
             self.found.add(answer.content)
         depth = request.meta.get("depth", 0) + 1
-        links = self.site.links.get(answer.content, ())
-        return [Request(url, meta={"depth": depth}) for url in links]
+        for url in self.site.links.get(answer.content, ()):
+            yield Request(url, meta={"depth": depth})
+        if request.url in self.site.raises:
+            raise CallbackError
 
     # --- the crawl --------------------------------------------------------------------------
 
+    @property
+    def run(self) -> Run:
+        return self.runs[0]
+
     def begin(self) -> None:
-        self.run = Run(self, self.folder)
-        self.run.enqueue(Request(self.site.start, dont_filter=True))
+        self.runs = [Run(self, self.folder) for _ in range(self.plan.crawlers)]
+        for run in self.runs:
+            run.enqueue(Request(self.site.start, dont_filter=True))
 
     def step(self) -> bool:
         """Do what the engine does when it is asked; return whether the crawl is over."""
         self._is_asked = False
-        while len(self.run.under_way) < self.plan.concurrency and self.run.next():
-            pass
-        return self.run.is_idle() and not self._is_asked
+        for run in self.runs:
+            while not run.is_over and len(run.under_way) < self.plan.concurrency and run.next():
+                pass
+        for run in self.runs:
+            run.is_over = run.is_over or (run.is_idle() and not self._is_asked)
+        return all(run.is_over for run in self.runs)
 
     def crawl(self) -> Crawl:
         kills, full = list(self.plan.kills), self.plan.full
@@ -306,7 +394,10 @@ class Crawl:
                 self.folder = stack.enter_context(tempfile.TemporaryDirectory())
             stack.enter_context(put(mining, "_in_thread", lambda _, job: self.mine(job)))
             stack.enter_context(put(frontier, "deferred_from_coro", ensureDeferred))
-            stack.enter_context(put(safe_points, "monotonic", lambda: self.now))
+            for module in (safe_points, sharing):
+                stack.enter_context(put(module, "monotonic", lambda: self.now))
+            if self.plan.crawlers > 1:
+                stack.enter_context(put(Config, "new_store", lambda *_, **__: self.store))
             before = logging.root.manager.disable
             stack.callback(logging.disable, before)
             logging.disable(logging.CRITICAL)
@@ -314,7 +405,7 @@ class Crawl:
             while self.events < MOST_EVENTS:
                 if kills and self.events >= kills[0]:
                     del kills[0]
-                    self.run.kill()
+                    self.run.kill()  # it has one crawler
                     self.begin()
                 if full and self.database:
                     self.database.refuses = full[0] <= self.events < full[1]
@@ -330,12 +421,16 @@ class Crawl:
                     break
             else:
                 self.trouble = "it does not end"
-            errors = self.run.crawler.stats.get_value("urlnorm/errors", 0)
-            self.run.close()
-            self.stats = self.run.crawler.stats.get_stats()
-            learner = components_of(self.run.crawler).learner
-            held = learner.counts["learned/suppressed"] if learner else 0
-            bound = self.stats.get("urlnorm/learned/wrong_at_most", held)
+            errors = bound = 0
+            for run in self.runs:
+                self.stats = run.crawler.stats.get_stats()
+                errors += self.stats.get("urlnorm/errors", 0)
+                run.close()
+                learner = components_of(run.crawler).learner
+                counts = learner.counts if learner else Counter()
+                self.counts += counts
+                held = counts["learned/suppressed"]
+                bound += self.stats.get("urlnorm/learned/wrong_at_most", held)
         expected = self.expected()
         self.lost = lost = expected - self.found
         # The bound itself is wrong in one crawl of twenty, and then by little.
@@ -353,7 +448,7 @@ def trouble_of(plan: Plan, *, repeats: bool = True) -> str:
         return first.trouble
     if Crawl(plan).crawl().digest != first.digest:
         return "another order when it is repeated"
-    is_shiftable = not (plan.hangs or plan.miner_dies or plan.kills)
+    is_shiftable = not (plan.hangs or plan.miner_dies or plan.kills or plan.crawlers > 1)
     if is_shiftable and Crawl(plan, shift=7.0).crawl().sent != first.sent:
         return "another order when the miner is slower"
     return ""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import simulator
 
+from scrapy_urlnorm import normalize
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 
 def habits(rng: random.Random, host: str = "shop.test") -> list[simulator.Page]:
@@ -34,12 +36,25 @@ def habits(rng: random.Random, host: str = "shop.test") -> list[simulator.Page]:
     return pages
 
 
-SITES = {**simulator.SITES, "habits": habits}
+def views(rng: random.Random, host: str = "wares.test") -> list[simulator.Page]:
+    """A parameter that says nothing on most of a site, and selects a page in one of its folders."""
+    pages, has_folder = [], rng.random() < 0.5
+    for number in range(150):
+        folder = ("tea", "ink", "oak", "own")[number % (4 if has_folder else 3)]
+        for view in ("", "?view=a", "?view=b", "?view=c"):
+            content = f"{folder} {number}{view if folder == 'own' else ''}"
+            pages.append(simulator.Page(f"http://{host}/{folder}/{number}{view}", content))
+    return pages
+
+
+SITES = {**simulator.SITES, "habits": habits, "views": views}
 _KINDS = [kind for kind in SITES if kind != "dynamic"]
+#: Of these a URL has one at most.
+FAULTS = ("broken", "gone", "moved", "astray", "empty", "cut")
 
 
 class Plan(NamedTuple):
-    """A crawl. Times are in seconds, shares are of the URLs."""
+    """A crawl. Times are in seconds, moments in events, shares are of the URLs."""
 
     seed: int
     kind: str = "tiny"  #: one of `SITES`
@@ -48,18 +63,31 @@ class Plan(NamedTuple):
     concurrency: int = 8
     latency: float = 0.1
     mining: float = 0.5  #: how long the miner takes at most
+    crawlers: int = 1  #: with queues of their own, at one store
+    is_foreign: bool = False  #: Scrapy's own scheduler
+    newest_first: bool = False
     on_disk: bool = False  #: with JOBDIR
-    kills: tuple[int, ...] = ()  #: after so many events
+    kills: tuple[int, ...] = ()  #: moments
+    late: bool = False  #: the faults of URLs strike those alone that are linked to last
     broken: float = 0.0  #: answers 500 each time
     gone: float = 0.0  #: answers 404
     flaky: float = 0.0  #: answers 503 the first time
     moved: float = 0.0  #: redirects to another spelling of the same page, or in a circle
+    astray: float = 0.0  #: redirects elsewhere: home, to another page, in a loop, far, nowhere
+    hollow: float = 0.0  #: answers 200 with no page of its own: a login form, an error, a file
+    halved: float = 0.0  #: answers with half of its page
+    cut: float = 0.0  #: the connection breaks, the first time or always
     hangs: float = 0.0  #: takes a minute
     refused: float = 0.0  #: dropped by a middleware, as robots.txt has it
+    swallowed: float = 0.0  #: answered, and the answer is dropped on its way to the spider
+    raises: float = 0.0  #: the callback fails when it has done all that it does
     empty: float = 0.0  #: answers 200 or 204 without a body
     spelled: float = 0.0  #: has up to five more spellings, which the catalogue merges
+    expiring: float = 0.0  #: answers 403 or 404 from some moment on
+    changing: float = 0.0  #: of contents: shows another page for good from some moment on
+    outage: tuple[int, int] | None = None  #: between these moments every URL answers one page
     restless: bool = False  #: pages show a counter, an advertisement
-    full: tuple[int, int] | None = None  #: the disk refuses writes between these events
+    full: tuple[int, int] | None = None  #: the disk refuses writes between these moments
     miner_dies: bool = False
 
 
@@ -79,16 +107,27 @@ def plan_of(seed: int) -> Plan:
         r.choice((1, 4, 8, 16)),
         r.choice((0.0, 0.1, 1.0)),
         r.choice((0.0, 0.5, 20.0)),
-        on_disk,
-        tuple(sorted(r.randint(5, 900) for _ in range(r.randint(1, 3)))) if on_disk else (),
+        crawlers=1 if on_disk or r.random() < 0.9 else 2,
+        is_foreign=not on_disk and r.random() < 0.1,
+        newest_first=r.random() < 0.2,
+        on_disk=on_disk,
+        kills=tuple(sorted(r.randint(5, 900) for _ in range(r.randint(1, 3)))) if on_disk else (),
+        late=r.random() < 0.3,
         broken=maybe(0.2, 0.02, 0.2),
         gone=maybe(0.2, 0.02, 0.2),
         flaky=maybe(0.2, 0.05, 0.3),
         moved=maybe(0.2, 0.05, 0.2),
+        astray=maybe(0.15, 0.03, 0.2),
+        hollow=maybe(0.15, 0.03, 0.2),
+        cut=maybe(0.15, 0.03, 0.2),
         hangs=maybe(0.1, 0.01),
         refused=maybe(0.2, 0.1, 0.4),
+        swallowed=maybe(0.1, 0.03, 0.2),
+        raises=maybe(0.1, 0.03, 0.2),
         empty=maybe(0.1, 0.1),
         spelled=maybe(0.4, 0.2, 0.8),
+        expiring=maybe(0.15, 0.1, 0.4),
+        changing=maybe(0.15, 0.05, 0.3),
         restless=r.random() < 0.3,
         full=(begin, begin + r.randint(1, 200)) if not on_disk and r.random() < 0.15 else None,
         miner_dies=r.random() < 0.1,
@@ -98,7 +137,7 @@ def plan_of(seed: int) -> Plan:
 def smaller(plan: Plan) -> Iterator[Plan]:
     """Yield plans with less of everything."""
     default = Plan(plan.seed)
-    for name in ("on_disk", *Plan._fields[8:], "learn", "concurrency", "latency", "mining"):
+    for name in (*Plan._fields[7:], "learn", "concurrency", "latency", "mining"):
         value = getattr(default, name)
         if getattr(plan, name) != value and (name != "on_disk" or not plan.kills):
             yield plan._replace(**{name: value})
@@ -116,6 +155,20 @@ class Answer(NamedTuple):
     content: str = ""
     location: str = ""
     delay: float = 0.0  #: seconds more than others
+    shown: str = ""  #: what is there in place of a content: one of `HOLLOW`
+    breaks: int = 0  #: how many times the connection breaks before there is an answer
+
+
+#: Pages that are no content of their own, and no other page is dropped behind them.
+HOLLOW = {
+    "login": b"<title>Log in</title><form>Log in: <input type=password></form>",
+    "missing": b"<title>404 Not Found</title><h1>Page not found</h1>",
+    "part": b"<h1>the first words of",
+    "file": b"%PDF-1.4",
+    "down": b"<h1>Down</h1><p>We are back soon. Thank you for your patience.</p>",
+}
+FAR = "http://far.test/"  #: where redirects go round, or on and on
+MOMENTS = (20, 400)  #: when something of the site changes
 
 
 class Site:
@@ -132,10 +185,24 @@ class Site:
         del pages[plan.pages :]
         pages += self._spellings(pages, r)
         self.start = next(page.url for page in pages if page.location is None)
+        first = plan.pages // 2 if plan.late else 0
+        self._sound = {normalize(page.url) for page in pages[:first]}
         self.answers = {page.url: self._answer(page, r, pages) for page in pages}
+        self.answers |= _far()
         self.answers[self.start] = Answer(200, dict(pages_of(pages))[self.start])
-        self.flaky = {url for url in self.answers if r.random() < plan.flaky}
-        self.refused = {url for url in self.answers if r.random() < plan.refused} - {self.start}
+
+        def some(share: float, of: Iterable[str]) -> dict[str, int]:
+            """Draw so many, each with a moment."""
+            return {each: r.randint(*MOMENTS) for each in of if r.random() < share}
+
+        urls = [url for url in self.answers if url != self.start]
+        self.flaky = some(plan.flaky, self.answers).keys()
+        self.refused = some(plan.refused, urls).keys()
+        self.swallowed = some(plan.swallowed, urls).keys()
+        self.raises = some(plan.raises, urls).keys()
+        self.expires = some(plan.expiring, urls)
+        contents = {answer.content: None for answer in self.answers.values() if answer.content}
+        self.changes = some(plan.changing, contents)
         self.links: defaultdict[str, list[str]] = defaultdict(list)
         self._hang(pages)
 
@@ -150,20 +217,36 @@ class Site:
         return found
 
     def _answer(self, page: simulator.Page, r: random.Random, pages: list) -> Answer:
-        plan, delay = self.plan, 60.0 if r.random() < self.plan.hangs else 0.0
-        if page.location is not None:
-            return Answer(301, location=page.location)
-        chance = r.random()
-        if chance < plan.broken:
-            return Answer(500)
-        if chance < plan.broken + plan.gone:
-            return Answer(404)
-        if chance < plan.broken + plan.gone + plan.moved:
+        key, plan = normalize(page.url), self.plan
+        if key in self._sound:
+            plan = plan._replace(**dict.fromkeys((*FAULTS, "hollow", "halved"), 0.0))
+        delay, chance = 60.0 if r.random() < plan.hangs else 0.0, r.random()
+        fault = ""
+        for name in FAULTS:
+            if 0 <= chance < getattr(plan, name):
+                fault = name
+            chance -= getattr(plan, name)
+        # Behind any page the catalogue drops its spellings: all of them are hollow, or none.
+        own = random.Random(f"hollow {plan.seed} {key}")
+        if own.random() < plan.hollow:
+            return Answer(200, shown=own.choice(("login", "missing", "file")))
+        if own.random() < plan.halved:
+            return Answer(own.choice((200, 206)), shown="part")
+        if fault in ("broken", "gone"):
+            return Answer(500 if fault == "broken" else 404)
+        if fault == "moved":
             same = [each.url for each in pages if each.content == page.content]
             return Answer(r.choice((301, 302)), location=r.choice(same))
-        if chance > 1 - plan.empty:
+        if fault == "astray":
+            far = [f"{FAR}loop1", f"{FAR}hop1", f"{FAR}hop20", "http://[", ""]
+            target = r.choice([self.start, r.choice(pages).url, r.choice(far)])
+            return Answer(r.choice((301, 302)), location=target)
+        if fault == "empty":
             return Answer(r.choice((200, 204)), delay=delay)
-        return Answer(200, page.content, delay=delay)
+        breaks = r.choice((1, 1_000)) if fault == "cut" else 0
+        if page.location is not None:
+            return Answer(301, location=page.location, breaks=breaks)
+        return Answer(200, page.content, delay=delay, breaks=breaks)
 
     def _hang(self, pages: list) -> None:
         first = self.answers[self.start].content
@@ -174,26 +257,39 @@ class Site:
             self.links[slots[0]].append(url)
             left[slots[0]] -= 1
             answer = self.answers[url]
-            if answer.content and answer.content not in known:
+            if answer.content and answer.breaks < 2 and answer.content not in known:
                 known.add(answer.content)
                 slots.append(answer.content)
                 left[answer.content] = 8
 
-    def contents(self) -> set[str]:
-        """What a crawl that drops nothing finds."""
+    def contents(self, spoilt: Collection[str] = ()) -> set[str]:
+        """What a crawl that drops nothing finds, if those URLs have answered nothing.
+
+        They are given as the catalogue normalizes them.
+        """
         found: set[str] = set()
         urls, todo = {self.start}, [self.start]
         while todo:
             url = todo.pop()
-            answer = Answer(0) if url in self.refused else self.answers.get(url, Answer(404))
-            if answer.content:
+            answer = self.answers.get(url, Answer(404))
+            if answer.breaks > 1 or url in self.refused or normalize(url) in spoilt:
+                continue
+            is_read = answer.content and url not in self.swallowed
+            if is_read:
                 found.add(answer.content)
-            new = [answer.location] if answer.location else self.links.get(answer.content, ())
-            for url in new if answer.status < 400 else ():
+            new = self.links.get(answer.content, ()) if is_read else ()
+            for url in [answer.location] if answer.location else new:
                 if url not in urls:
                     urls.add(url)
                     todo.append(url)
         return found
+
+
+def _far() -> dict[str, Answer]:
+    """A chain of redirects that leads nowhere, and a loop of three."""
+    chain = {f"{FAR}hop{n}": Answer(301, location=f"{FAR}hop{n + 1}") for n in range(30)}
+    loop = {f"{FAR}loop{n}": Answer(302, location=f"{FAR}loop{(n + 1) % 3}") for n in range(3)}
+    return {**chain, **loop}
 
 
 def pages_of(pages: list) -> Iterator[tuple[str, str]]:
