@@ -1,4 +1,4 @@
-"""Page aliases in real crawls: what pages rightly say of their names saves requests, and only that.
+"""Page aliases in crawls: what pages rightly say of their names saves requests, and only that.
 
 Each site is a forum of topics with posts. A topic names its posts: ``<p id=p7><a href=?post=7#p7>``.
 """
@@ -10,6 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from loopback import Reply, Site, crawl, redirect
+from simulation.plan import Plan
+from simulation.walk import Walk
 
 HOST = "http://forum.test"
 HOME = f"{HOST}/"
@@ -184,17 +186,17 @@ class InTwoParts(Forum):
 
 
 def visit(forum, **settings):
-    """Crawl *forum*; return the result, and how often each URL was asked for."""
-    with Site(forum) as site:
-        result = crawl(site, [HOME], {**SETTINGS, **settings})
-    assert result.stats["finish_reason"] == "finished"
-    assert "urlnorm/errors" not in result.stats
-    return result, site.requests
+    """Crawl *forum* in virtual time, one page after the other."""
+    found = Walk(forum, HOME, Plan(1, concurrency=1), **settings).crawl()
+    assert not found.trouble
+    return found
 
 
 def test_posts_are_suppressed_behind_their_topics():
     """Five contents agree, and two further votes and audits: the rest is not fetched."""
-    result, requests = visit(Forum())
+    with Site(Forum()) as site:
+        result = crawl(site, [HOME], SETTINGS)
+    requests = site.requests
     assert set(result.pages) == {"home", *(f"topic {number}" for number in TOPICS)}
     assert result.counts["learned/aliases"] == 1
     assert result.counts["learned/suppressed"] >= 60
@@ -228,7 +230,7 @@ def test_a_resumed_crawl_knows_the_names_that_the_first_run_met(tmp_path):
 @pytest.mark.parametrize("forum", [ToTopics, ToVariants])
 def test_what_arrives_behind_a_redirect_is_compared(forum):
     """The post is another name of the topic, whatever URL it is redirected to."""
-    result, _ = visit(forum())
+    result = visit(forum())
     assert set(result.pages) == {"home", *(f"topic {number}" for number in TOPICS)}
     assert result.counts["learned/aliases"] == 1
     assert result.counts["learned/suppressed"] >= 50
@@ -241,15 +243,15 @@ def test_what_arrives_behind_a_redirect_is_compared(forum):
 )
 def test_what_is_not_the_page_is_fetched(forum):
     """One vote says that the names are wrong; then nothing is suppressed."""
-    result, requests = visit(forum(), HTTPERROR_ALLOW_ALL=False)
+    result = visit(forum())
     assert "learned/suppressed" not in result.counts
     posts = {post_url(topic, post) for topic in TOPICS for post in POSTS}
-    assert posts <= set(requests)
+    assert posts <= set(result.sent)
 
 
 def test_what_an_audit_finds_wrong_comes_back():
     """Every page is fetched in the end, those too that had been suppressed before."""
-    result, _ = visit(SomePartsOfTopics())
+    result = visit(SomePartsOfTopics())
     wanted = {"home", *(f"topic {number}" for number in TOPICS)}
     wanted |= {f"part {number}{post}" for number in TOPICS if number % 5 == 4 for post in POSTS}
     assert set(result.pages) == wanted
@@ -258,14 +260,14 @@ def test_what_an_audit_finds_wrong_comes_back():
 def test_a_link_with_one_more_parameter_is_another_name():
     """What nobody names is fetched, though a pattern is accepted that looks like it."""
     more = [f"{post_url(topic, 1)}&visitor=7" for topic in TOPICS]
-    result, requests = visit(Forum(more), **NAMES_ALONE)
+    result = visit(Forum(more), **NAMES_ALONE)
     assert result.counts["learned/suppressed"] >= 50
-    assert set(more) <= set(requests)
+    assert set(more) <= set(result.sent)
 
 
 def test_of_two_pages_with_one_short_link_one_is_right():
     """The second part loses the vote, and no part is suppressed behind the other."""
-    result, _ = visit(InTwoParts([f"{topic_url(topic)}second/" for topic in TOPICS]))
+    result = visit(InTwoParts([f"{topic_url(topic)}second/" for topic in TOPICS]))
     parts = {f"topic {number} {part}" for number in TOPICS for part in ("", "second part")}
     assert set(result.pages) == {"home", *parts}
     assert result.counts["learned/aliases"] == 1
@@ -273,5 +275,5 @@ def test_of_two_pages_with_one_short_link_one_is_right():
 
 def test_nothing_of_it_without_learning():
     """URLNORM_LEARN = off reads no links and suppresses nothing."""
-    _, requests = visit(Forum(), URLNORM_LEARN="off")
+    requests = visit(Forum(), URLNORM_LEARN="off").sent
     assert len(requests) == 1 + len(TOPICS) * (1 + len(POSTS))

@@ -1,4 +1,7 @@
-"""Real crawls of sites whose pages change by themselves: nothing is lost, and some is saved."""
+"""Real crawls of sites whose pages change by themselves: nothing is lost, and it is written down.
+
+More such sites are crawled in virtual time: `test_simulation_sites`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import pytest
 from loopback import Asked, Follow, Reply, Site, crawl, mostly_long
-from moving_sites import HOME, MISLEADING, MOVING, Advertised, AllAtOnce, Shop
+from moving_sites import HOME, Advertised, AllAtOnce, Shop
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import evaluate, mine
@@ -20,7 +23,6 @@ ADDON = {
     "CONCURRENT_REQUESTS": 4,
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
 }
-AGAIN = "urlnorm/learned/second_fetches"
 
 
 class Seen(Follow):
@@ -41,49 +43,10 @@ def visit(shop, urls=(HOME,), meta=None, **settings):
     return result, site
 
 
-@pytest.mark.parametrize("kind", mostly_long(MOVING, of=6))
-def test_pages_that_move_are_learned_from(kind):
-    """Some of what is redundant is not fetched. One at a time: what a page shows is its turn."""
-    shop = kind(120)
-    result, site = visit(shop, CONCURRENT_REQUESTS=1)
-    assert set(result.pages) == shop.contents()
-    everything = len(shop.urls()) * len(shop.queries()) + 1
-    assert len(site.requests) < everything - 12
-
-
-@pytest.mark.parametrize("kind", MISLEADING)
-@pytest.mark.parametrize("seed", mostly_long([1, 2, 3], of=3))
-def test_sites_that_mislead_lose_nothing(kind, seed):
-    """What holds still in some pages only is content there."""
-    shop = kind(90, seed)
-    result, site = visit(shop)
-    assert set(result.pages) == shop.contents()
-    # Where there is no proof, as while a site is down, each audit asks for its page twice more.
-    audits = result.stats.get("urlnorm/learned/audits", 0)
-    assert result.stats.get(AGAIN, 0) <= 15 + 0.1 * len(site.requests) + 2 * audits
-
-
-def test_a_small_site_has_no_second_fetches():
-    shop = Advertised(12)
-    result, _ = visit(shop)
-    assert set(result.pages) == shop.contents()
-    assert AGAIN not in result.stats
-
-
-def test_none_are_made_where_the_share_is_zero():
-    result, _ = visit(Advertised(60), URLNORM_LEARN={"pairs": 0})
-    assert "learned/pairs" not in result.counts
-
-
-def test_a_site_that_holds_still_has_few():
-    result, site = visit(Shop(400))
-    assert result.counts["learned/pairs"] <= 15
-    assert "change by themselves" not in result.log
-    assert len(site.requests) < 700
-
-
 def test_the_summary_says_what_moves():
-    result, _ = visit(AllAtOnce(150), CONCURRENT_REQUESTS=1)
+    shop = AllAtOnce(150)
+    result, _ = visit(shop, CONCURRENT_REQUESTS=1)
+    assert set(result.pages) == shop.contents()
     said = result.log[result.log.index("Pages of shop.test change by themselves") :]
     assert "div.ad/p: another text at each fetch" in said or "p: another text at each fetch" in said
 
@@ -156,20 +119,6 @@ def test_a_second_fetch_is_a_copy_that_reaches_the_site(tmp_path):
 )
 def test_what_looks_like_an_act(url, is_act):
     assert looks_like_an_act(url) is is_act
-
-
-class Acts(Advertised):
-    """Every item has links that do something."""
-
-    def queries(self):
-        return ["", "?action=delete", "?add-to-cart=1", "?vote=up"]
-
-
-def test_what_looks_like_an_act_is_never_fetched_twice():
-    shop = Acts(60)
-    _, site = visit(shop)
-    asked = [url for url in site.requests if "?" in url]
-    assert len(asked) == len(set(asked))
 
 
 def test_a_crawl_that_is_stopped_goes_on_with_what_it_knows(tmp_path):
