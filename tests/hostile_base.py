@@ -1,9 +1,8 @@
 """Sites that teach a rule by honest redirects, and then break it where a crawler trusts it.
 
-`visit` crawls one. On every site the pages that reach the callback must be the same with learning
-at its default as with learning off. Sites with a base of `Hostile` come in three stages, each
-linked to from the page before: links that teach (a twin that redirects to its page), links to
-twins of further pages (which go wrong), links to those pages themselves.
+`visit` crawls one. Sites with a base of `Hostile` come in three stages, each linked to from the page
+before: links that teach (a twin that redirects to its page), links to twins of further pages (which
+go wrong), links to those pages themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any, ClassVar
 
 from loopback import Crawl, Reply, Site, crawl, redirect
 
-HTTP, HTTPS = "http://shop.test", "https://shop.test"
 BARE, WWW = "http://shop.test", "http://www.shop.test"
 
 #: So many redirects teach a rule. They are spread over `SECTIONS`: what one section does may
@@ -36,7 +34,6 @@ IN_ORDER = {
     "RETRY_TIMES": 1,
 }
 AT_ONCE = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
-RETRYING = {"RETRY_ENABLED": True}
 
 _WORDS = """
 amber anchor apple arrow autumn barley basket beacon birch blossom bramble bridge bronze
@@ -72,16 +69,6 @@ def mixed(*lists: list[Link]) -> list[Link]:
     return [link for links in itertools.zip_longest(*lists) for link in links if link]
 
 
-#: How the links are spread over pages: each stage on its own; twins and pages in turn, so that
-#: both are under way when requests are sent at once; all in the queue before a rule is known.
-LAYOUTS: dict[str, Callable[..., list[list[Link]]]] = {
-    "staged": lambda *stages: list(stages),
-    "mixed": lambda first, *others: [first, mixed(*others)],
-    "queued": lambda *stages: [list(itertools.chain(*stages))],
-    "queued, pages first": lambda *stages: [list(itertools.chain(*reversed(stages)))],
-}
-
-
 class Hostile:
     """Twins on one host redirect to their pages on another, until they do not any more."""
 
@@ -90,9 +77,7 @@ class Hostile:
     arguments: ClassVar[dict[str, Any]] = {}
     settings: ClassVar[dict[str, Any]] = {}
 
-    def __init__(
-        self, taught: int = TAUGHT, victims: int = VICTIMS, *, layout: str = "staged"
-    ) -> None:
+    def __init__(self, taught: int = TAUGHT, victims: int = VICTIMS) -> None:
         self.taught = [self.pair(f"/{SECTIONS[n % 3]}/{n}") for n in range(taught)]
         self.victims = [self.pair(f"/new/{n}") for n in range(victims)]
         self.answers: dict[str, Answer] = {}
@@ -102,7 +87,7 @@ class Hostile:
         for twin, page in self.victims:
             self.answers[page] = self.intact(twin, page)
             self.answers[twin] = self.broken(twin, page)
-        self.lead(*LAYOUTS[layout](*self.stages()))
+        self.lead(*self.stages())
 
     @property
     def home(self) -> str:
@@ -178,9 +163,7 @@ def ranked_link(link: Link, priority: int) -> Link:
     return url, {"priority": priority, **options}
 
 
-def visit(
-    hostile: Hostile, folder: object, *, deadline: float = 120, **settings: Any
-) -> tuple[Crawl, list[str]]:
+def visit(hostile: Hostile, folder: object, **settings: Any) -> tuple[Crawl, list[str]]:
     """Crawl the site; return what came of it, and the URLs it was asked for.
 
     *folder* is what ``{folder}`` in its settings stands for.
@@ -188,26 +171,5 @@ def visit(
     own = {**IN_ORDER, **hostile.settings, **settings}
     own = json.loads(json.dumps(own).replace("{folder}", str(folder)))
     with Site(hostile) as site:
-        result = crawl(
-            site,
-            [hostile.home],
-            own,
-            spider=hostile.spider,
-            deadline=deadline,
-            **hostile.arguments,
-        )
+        result = crawl(site, [hostile.home], own, spider=hostile.spider, **hostile.arguments)
     return result, site.requests
-
-
-def named(*modules: Any) -> dict[str, type[Hostile]]:
-    """The sites of *modules* by name."""
-    return {
-        name: found
-        for module in modules
-        for name, found in vars(module).items()
-        if isinstance(found, type)
-        and issubclass(found, Hostile)
-        and found.__module__ == module.__name__
-        and found is not Hostile
-        and not name.startswith("_")
-    }

@@ -1,59 +1,88 @@
-"""Hostile sites with a history: hosts, ports, slashes and tenants that keep a habit until they do not."""
+"""Hostile sites: twins that fail, lie, or are kept from the spider, by each part of Scrapy that can."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from hostile_base import HTTP, HTTPS, WWW, Answer, Hostile, Link, article
+from hostile_base import BARE, WWW, Answer, Hostile, Link, article
 from loopback import Reply, redirect
 
-# --- twins that fail -------------------------------------------------------------------------------
+HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
-class _HttpFails(Hostile):
-    """http:// redirects to https://, until the port for http begins to fail for a section."""
-
-    alias, canonical = HTTP, HTTPS
-    status = 0
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return Reply(self.status, b"<h1>an error</h1>", {"Content-Type": "text/html"})
+def treated_by(name: str) -> dict[str, Any]:
+    """Settings with a downloader middleware of `hostile_spiders`."""
+    treated = {"loopback.ViaSite": 740, f"hostile_spiders.{name}": 50}
+    return {"TWINS": f"{BARE}/new/", "DOWNLOADER_MIDDLEWARES": treated}
 
 
-class HttpStartsFailing503(_HttpFails):
-    """The port for http answers 503 where a section begins."""
-
-    status = 503
-
-
-class HttpStartsFailing404(_HttpFails):
-    """The port for http answers 404 where a section begins."""
-
-    status = 404
-
-
-class HttpStartsFailing429(_HttpFails):
-    """The port for http answers 429, too many requests, where a section begins."""
-
-    status = 429
-
-
-class HttpDeepLinksGoHome(Hostile):
-    """The port for http sends deep links of a section to the home page."""
-
-    alias, canonical = HTTP, HTTPS
+class _TwinIsFine(Hostile):
+    """The twin redirects to its page as it always did; something in the crawl is in the way."""
 
     def broken(self, twin: str, page: str) -> Answer:
-        return redirect(self.home, 302)
+        return redirect(page)
 
 
-class HttpDropsConnections(Hostile):
-    """The port for http hangs up when it is asked for a page of one section."""
+class TwinIsThePage(Hostile):
+    """The twin does not redirect any more: it is answered with the very page."""
 
-    alias, canonical = HTTP, HTTPS
+    def broken(self, twin: str, page: str) -> Answer:
+        return article(page)
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+class HttpStartsFailing404(Hostile):
+    """http:// redirects to https://, until the port for http answers 404."""
+
+    alias, canonical = BARE, "https://shop.test"
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return Reply(404, b"<h1>an error</h1>", HTML)
+
+
+class TwinDropsConnections(Hostile):
+    """The server hangs up when it is asked for the twin, each time."""
+
+    settings: ClassVar[dict[str, Any]] = {"RETRY_ENABLED": True}
 
     def broken(self, twin: str, page: str) -> Answer:
         return Reply(ends="dropped")
+
+
+class TwinIsSilent(Hostile):
+    """The twin is not answered before the download times out."""
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return Reply(ends="silent")
+
+    def twin_link(self, twin: str) -> Link:
+        return twin, {"meta": {"download_timeout": 0.1}}
+
+
+class TwinIsCutShort(Hostile):
+    """The connection breaks in the middle of the twin's page."""
+
+    settings: ClassVar[dict[str, Any]] = {"DOWNLOAD_FAIL_ON_DATALOSS": True}
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return Reply(200, article(page).body, HTML, ends="short")
+
+
+class TwinFailsOnce(Hostile):
+    """The twin fails at the first visit, and redirects to its page at the next."""
+
+    settings: ClassVar[dict[str, Any]] = {"RETRY_ENABLED": True}
+
+    def broken(self, twin: str, page: str) -> Answer:
+        visits: list[str] = []
+
+        def answer(url: Any) -> Reply:
+            visits.append(url)
+            return Reply(503) if len(visits) == 1 else redirect(page)
+
+        return answer
 
 
 class SlashTwinGoesHome(Hostile):
@@ -64,6 +93,13 @@ class SlashTwinGoesHome(Hostile):
 
     def broken(self, twin: str, page: str) -> Answer:
         return redirect(self.home)
+
+
+class TwinGoesOnByMeta(Hostile):
+    """The twin's page sends the crawler home by a meta element."""
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return article(twin, head=f'<meta http-equiv="refresh" content="0; url={self.home}">')
 
 
 class RobotsOfTheAlias(Hostile):
@@ -78,6 +114,48 @@ class RobotsOfTheAlias(Hostile):
     def other(self, url: Any) -> Reply:
         forbidden = "/new/" if url.startswith(self.alias) else "/nothing/"
         return Reply(200, f"User-agent: *\nDisallow: {forbidden}\n".encode())
+
+
+class AliasHasPagesOfItsOwn(Hostile):
+    """One name of a host redirects to the other, but serves other pages in one section."""
+
+    @property
+    def wanted(self) -> set[str]:
+        return {name for pair in self.victims for name in pair}
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return article(twin)
+
+
+class Honest(_TwinIsFine):
+    """Every twin redirects to its page, which is linked to first: nothing goes wrong here."""
+
+    def stages(self) -> list[list[Link]]:
+        first, twins, pages = super().stages()
+        return [first, pages, twins]
+
+
+class ContradictedLate(_TwinIsFine):
+    """Twins of one section redirect and are suppressed; then another section contradicts the rule."""
+
+    def __init__(self, taught: int = 36, victims: int = 12, **more: Any) -> None:
+        self.others = [self.pair(f"/late/{n}") for n in range(victims)]
+        super().__init__(taught, victims, **more)
+        for twin, page in self.others:
+            self.answers[twin] = article(twin)
+            self.answers[page] = article(page)
+
+    @property
+    def wanted(self) -> set[str]:
+        return super().wanted | {name for pair in self.others for name in pair}
+
+    def stages(self) -> list[list[Link]]:
+        first, twins, pages = super().stages()
+        late_twins, late_pages = zip(*self.others, strict=True)
+        return [first, pages, twins, [*late_pages], [*late_twins]]
+
+
+# --- who drives Scrapy ----------------------------------------------------------------------------
 
 
 class SpiderFollowsRedirects(Hostile):
@@ -98,171 +176,125 @@ class NoRedirectMiddleware(SpiderFollowsRedirects):
     settings: ClassVar[dict[str, Any]] = {"REDIRECT_ENABLED": False}
 
 
-class SubdomainStealsPages(Hostile):
-    """A user's host redirects to another user's; a third one links to copies that do not exist."""
+class TwinIsDropped(_TwinIsFine):
+    """A middleware of the project drops the twin before it comes to any other."""
 
-    alias, canonical = "http://evil.users.test", "http://victim.users.test"
+    settings = treated_by("Drop")
+
+
+class TwinIsLostOnItsWay(TwinIsThePage):
+    """A middleware of the project drops what the twin was answered with."""
+
+    settings = treated_by("Lose")
+
+
+class SpiderMiddlewareRefusesTwin(TwinIsThePage):
+    """A spider middleware keeps the twin's answer from the spider."""
+
+    settings: ClassVar[dict[str, Any]] = {
+        "TWINS": f"{BARE}/new/",
+        "SPIDER_MIDDLEWARES": {"hostile_spiders.Refuse": 900},
+    }
+
+
+class TwinIsOffsite(_TwinIsFine):
+    """The spider's domains leave the twin's host out, but for links that allow it."""
+
+    arguments: ClassVar[dict[str, Any]] = {"allowed_domains": ["www.shop.test"]}
+
+    def stages(self) -> list[list[Link]]:
+        first, *others = super().stages()
+        return [[(twin, {"meta": {"allow_offsite": True}}) for twin in first], *others]
+
+
+class TwinIsReadForItsHeaders(TwinIsThePage):
+    """The spider stops the download of the twin, and takes that for a failure."""
+
+    spider = "hostile_spiders.ReadsHeadersOnly"
+    settings: ClassVar[dict[str, Any]] = {"TWINS": f"{BARE}/new/"}
+
+
+class TwinIsFetchedAside(TwinIsThePage):
+    """The spider downloads the twin itself, past the queue, and no callback has the answer."""
+
+    spider = "hostile_spiders.FetchesAside"
+
+    def twin_link(self, twin: str) -> Link:
+        return twin, {"meta": {"aside": True}}
+
+
+class TwinIsAFile(TwinIsThePage):
+    """The files pipeline fetches the twin; no callback has the answer."""
+
+    spider = "hostile_spiders.TakesFiles"
+    settings: ClassVar[dict[str, Any]] = {
+        "FILES_STORE": "{folder}",
+        "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1},
+    }
+
+    def twin_link(self, twin: str) -> Link:
+        return twin, {"meta": {"file": True}}
+
+
+class TwinHasCookiesOfItsOwn(Hostile):
+    """Twin and page are asked for with the cookies of two sessions, and differ by them."""
+
+    def intact(self, twin: str, page: str) -> Answer:
+        return lambda asked: article(f"{page} for {asked.headers.get('Cookie', 'nobody')}")
+
+    def broken(self, twin: str, page: str) -> Answer:
+        return lambda asked: article(f"{page} for {asked.headers.get('Cookie', 'nobody')}")
+
+    def twin_link(self, twin: str) -> Link:
+        return twin, {"meta": {"cookiejar": 1}, "cookies": {"who": "ann"}}
+
+    def page_link(self, page: str) -> Link:
+        return page, {"meta": {"cookiejar": 2}, "cookies": {"who": "bob"}}
+
+    @property
+    def wanted(self) -> set[str]:
+        return {f"{page} for who=bob" for _, page in self.victims}
+
+
+class HttpCacheKeepsFailures(Hostile):
+    """Scrapy's HTTP cache keeps every answer, and the twins are gone."""
+
+    settings: ClassVar[dict[str, Any]] = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": "{folder}"}
 
     def broken(self, twin: str, page: str) -> Answer:
         return Reply(404)
 
-    def lead(self, *stages: list[Link]) -> None:
-        super().lead(*stages)
-        third = "http://third.users.test/links"
-        self.answers[third] = self.answers[self.canonical + "/stage-1"]
-        self.answers[self.canonical + "/stage-1"] = article("hub", third)
 
+class CalendarWithoutEnd(Hostile):
+    """Every day links to the next under both names; only DEPTH_LIMIT ends it."""
 
-class PrivateSuffixStealsPages(SubdomainStealsPages):
-    """The same below a public suffix of a private owner, where every host is its own domain."""
-
-    alias, canonical = "http://evil.github.io", "http://victim.github.io"
-
-
-class TenantTeachesSlashes(Hostile):
-    """Of many users of one host one teaches that ``/x/`` is ``/x``: elsewhere they differ."""
-
-    status = 200
-
-    def pair(self, path: str) -> tuple[str, str]:
-        section, name = path.strip("/").split("/")
-        path = f"/~bob/{name}" if section == "new" else f"/~evil/{name}"
-        return f"{WWW}{path}/", WWW + path
-
-    @property
-    def wanted(self) -> set[str]:
-        return {name for pair in self.victims for name in pair}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        answer = article(twin)
-        return Reply(self.status, answer.body, answer.headers)
-
-    def intact(self, twin: str, page: str) -> Answer:
-        answer = article(page)
-        return Reply(self.status, answer.body, answer.headers)
-
-
-class TenantsAnswer203(TenantTeachesSlashes):
-    """The same, and the other users' pages come from a proxy that changed them: 203."""
-
-    status = 203
-
-
-class EmptyPaths(Hostile):
-    """A page with 150 links whose path is empty, on a host whose rule is known."""
+    settings: ClassVar[dict[str, Any]] = {"DEPTH_LIMIT": 30}
+    wanted: ClassVar[set[str]] = {f"{WWW}/day/{n}" for n in range(28)}
 
     def broken(self, twin: str, page: str) -> Answer:
         return redirect(page)
 
     def stages(self) -> list[list[Link]]:
-        first, twins, pages = super().stages()
-        return [first, [*(f"{self.alias}#{n}" for n in range(150)), *twins], pages]
-
-
-# --- habits that end or differ --------------------------------------------------------------------
-
-
-class NamesFlip(Hostile):
-    """Without www. redirects to www. in some sections, and the other way round in another."""
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return article(page)
-
-    def intact(self, twin: str, page: str) -> Answer:
-        return redirect(twin)
-
-
-class SlashForSomePaths(Hostile):
-    """``/x/`` redirects to ``/x``, but in one section it is a page of its own."""
-
-    def pair(self, path: str) -> tuple[str, str]:
-        return f"{WWW}{path}/", WWW + path
-
-    @property
-    def wanted(self) -> set[str]:
-        return {name for pair in self.victims for name in pair}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return article(twin)
-
-
-class IndexDiffers(Hostile):
-    """``/x/index.php`` redirects to ``/x/``, but in one section it is a page of its own."""
-
-    def pair(self, path: str) -> tuple[str, str]:
-        return f"{WWW}{path}/index.php", f"{WWW}{path}/"
-
-    @property
-    def wanted(self) -> set[str]:
-        return {name for pair in self.victims for name in pair}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return article(twin)
-
-
-class AliasHasPagesOfItsOwn(SlashForSomePaths):
-    """One name of a host redirects to the other, but serves other pages in one section."""
-
-    def pair(self, path: str) -> tuple[str, str]:
-        return Hostile.pair(self, path)
-
-
-class ChangesItsMind(AliasHasPagesOfItsOwn):
-    """The redirects stop in the middle of the crawl: both names serve pages of their own."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.has_changed = False
-
-    def broken(self, twin: str, page: str) -> Answer:
-        def answer(url: Any) -> Reply:
-            number = int(url.rpartition("/")[2])
-            return redirect(page) if number < len(self.victims) // 2 else article(twin)
-
-        return answer
-
-    @property
-    def wanted(self) -> set[str]:
-        late = self.victims[len(self.victims) // 2 :]
-        return {page for _, page in self.victims} | {twin for twin, _ in late}
-
-
-class LoginWall(Hostile):
-    """Pages of a section redirect to one login form under as many URLs as there are pages."""
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return redirect(f"{WWW}/login?next=/new/{twin.rpartition('/')[2]}", 302)
+        return [[*super().stages()[0], f"{WWW}/day/0"]]
 
     def other(self, url: Any) -> Reply:
-        return article("please log in") if "/login?" in url else Reply(404)
+        host, found, day = url.partition("/day/")
+        if not found:
+            return Reply(404)
+        if host == BARE:
+            return redirect(f"{WWW}/day/{day}")
+        return article(str(url), f"{BARE}/day/{int(day) + 1}", f"{WWW}/day/{int(day) + 1}")
 
 
-class LoginTeaches(LoginWall):
-    """What is taught is nothing but permanent redirects to that login form."""
+class PutBackRequestsKeepAll(_TwinIsFine):
+    """What was suppressed comes back with all that its request carried."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        for twin, page in self.taught:
-            number = page.rpartition("/")[2]
-            self.answers[twin] = redirect(f"{WWW}/login?next={number}")
-
-
-class TemporaryRedirects(AliasHasPagesOfItsOwn):
-    """The redirects are temporary ones, and say nothing about other pages."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        for twin, page in self.taught:
-            self.answers[twin] = redirect(page, 302)
-
-
-class RedirectLoops(Hostile):
-    """Pages redirect to themselves and to each other, after the rule is known."""
-
-    wanted: ClassVar[set[str]] = set()
+    spider = "hostile_spiders.Labels"
 
     def broken(self, twin: str, page: str) -> Answer:
-        return redirect(page)
+        number = int(twin.rpartition("/")[2])
+        return article(twin) if number == len(self.victims) - 1 else redirect(page)
 
-    def intact(self, twin: str, page: str) -> Answer:
-        return redirect(page if int(page.rpartition("/")[2]) % 2 else twin)
+    @property
+    def wanted(self) -> set[str]:
+        return set()

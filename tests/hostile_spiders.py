@@ -12,7 +12,7 @@ import scrapy
 from loopback import Collect, Follow
 from scrapy import signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
-from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.http import Response, TextResponse
 
 
 class Links(Follow):
@@ -94,20 +94,6 @@ class TakesFiles(Links):
         yield {"page": "files", "file_urls": files}
 
 
-class RetriesBusyPages(Links):
-    """Asks again, from its callback, for a page that says it is busy."""
-
-    def parse(self, response: Response) -> Any:
-        if b"busy" in response.body:
-            again = scrapy.downloadermiddlewares.retry.get_retry_request(
-                response.request, spider=self, reason="busy", max_retry_times=1
-            )
-            if again is not None:
-                yield again
-        else:
-            yield from super().parse(response)
-
-
 class ReadsHeadersOnly(Links):
     """Stops the download of a twin when its headers are there, and takes that for a failure."""
 
@@ -120,30 +106,6 @@ class ReadsHeadersOnly(Links):
     def headers_received(self, request: scrapy.Request) -> None:
         if request.url.startswith(self.settings["TWINS"]):
             raise StopDownload(fail=True)
-
-
-class AsksWhenIdle(Links):
-    """Asks for links that say so only when there is nothing else to do."""
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> AsksWhenIdle:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.later = []
-        crawler.signals.connect(spider.idle, signals.spider_idle)
-        return spider
-
-    def parse(self, response: Response) -> Any:
-        for request in super().parse(response):
-            if request.meta.get("later"):
-                self.later.append(request)
-            else:
-                yield request
-
-    def idle(self) -> None:
-        if self.later:
-            request = self.later.pop(0)
-            self.crawler.engine.crawl(request)
-            raise scrapy.exceptions.DontCloseSpider
 
 
 class FillsTheDisk(Links):
@@ -230,39 +192,6 @@ class Drop(OnTwins):
             raise IgnoreRequest("the project does not want it")
 
 
-class Fail(OnTwins):
-    """Has a bug that requests for twins show."""
-
-    def process_request(self, request: scrapy.Request) -> None:
-        if self.treats(request):
-            raise ValueError("a bug of the project")
-
-
-class Answer404(OnTwins):
-    """Answers for twins itself: gone."""
-
-    def process_request(self, request: scrapy.Request) -> Response | None:
-        return Response(request.url, 404) if self.treats(request) else None
-
-
-class AnswerWall(OnTwins):
-    """Answers for twins itself, with one and the same page."""
-
-    def process_request(self, request: scrapy.Request) -> Response | None:
-        if not self.treats(request):
-            return None
-        return HtmlResponse(request.url, 200, body=b"<h1>a wall</h1>", encoding="utf-8")
-
-
-class SendHome(OnTwins):
-    """Sends another request in place of one for a twin."""
-
-    def process_request(self, request: scrapy.Request) -> scrapy.Request | None:
-        if not self.treats(request):
-            return None
-        return request.replace(url=request.url.partition("/new/")[0] + "/", dont_filter=True)
-
-
 class Lose(OnTwins):
     """Drops what twins were answered with."""
 
@@ -272,34 +201,9 @@ class Lose(OnTwins):
         return response
 
 
-class Replace(OnTwins):
-    """Puts another page in place of what twins were answered with."""
-
-    def process_response(self, request: scrapy.Request, response: Response) -> Response:
-        if self.treats(request):
-            return HtmlResponse(response.url, 200, body=b"<h1>a wall</h1>", encoding="utf-8")
-        return response
-
-
-class Gone(OnTwins):
-    """Makes a page gone that a twin was answered with."""
-
-    def process_response(self, request: scrapy.Request, response: Response) -> Response:
-        return response.replace(status=410) if self.treats(request) else response
-
-
 class Refuse(OnTwins):
     """A spider middleware that lets no twin reach the spider."""
 
     def process_spider_input(self, response: Response) -> None:
         if self.treats(response.request):
             raise IgnoreRequest("the project does not want it")
-
-
-class Mute(OnTwins):
-    """A spider middleware that drops what the spider makes of a twin."""
-
-    async def process_spider_output(self, response: Response, result: Any) -> Any:
-        async for thing in result:
-            if not self.treats(response.request):
-                yield thing

@@ -67,14 +67,6 @@ def test_the_safe_profile_does_not_learn_unasked():
     assert both.stats["urlnorm/learned/rules"] == 1
 
 
-def test_queued_requests_that_a_rule_makes_equal_are_sent_once():
-    """What waits in the queue when the rule is learned is dropped if its page was fetched."""
-    with Site(shop()) as site:
-        result = crawl(site, [HOME], ADDON)
-    assert result.counts["learned/suppressed"] >= COUNT - 30 - 20
-    assert result.stats["downloader/request_count"] == len(site.requests)
-
-
 def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
     """With JOBDIR the rules survive; the store of the job opens all the same."""
     settings = {**REDIRECTS, "JOBDIR": str(tmp_path)}
@@ -95,120 +87,19 @@ def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
     assert len(old) <= 2 * result.counts["learned/closing_audits"]  # and their redirects
 
 
-def hand_on_rules(one, other):
-    """Begin the *other* job with the rules that *one* has learned; return where they are."""
-    other.mkdir(exist_ok=True)
-    path = other / RULES_NAME
-    path.write_text((one / RULES_NAME).read_text())
-    return path
-
-
-@pytest.mark.parametrize("learn", ["redirects", "content"])
-def test_the_host_with_the_pages_is_asked_first(learn, tmp_path):
-    """Contents teach that two hosts are one; which one has the pages, redirects tell."""
-    links = [f"{host}/{n}" for n in range(COUNT) for host in (BARE, WWW)]
-
-    def answer(url):
-        if url.startswith(BARE):
-            return redirect(url.replace(BARE, WWW))
-        return article(url, *(links if url == HOME else links[:20]))
-
-    for job in (tmp_path / "first", tmp_path / "second"):
-        with Site(answer) as site:
-            result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARN": learn, "JOBDIR": str(job)})
-        hand_on_rules(job, tmp_path / "second")
-        assert set(result.pages) == {HOME, *(f"{WWW}/{n}" for n in range(COUNT))}
-        assert len(site.requests) <= 1 + COUNT + 30  # some until it is learned, some audits
-
-
 def test_the_file_of_one_job_teaches_another(tmp_path):
     """The second crawl knows from the start, and keeps what a person wrote above the rules."""
     links = [f"{host}/{n}" for n in range(COUNT) for host in (WWW, BARE)]
     with Site(shop(links)) as site:
         crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path / "first")})
-        path = hand_on_rules(tmp_path / "first", tmp_path / "second")
-        path.write_text("# ours\n" + path.read_text())
+        (tmp_path / "second").mkdir()
+        path = tmp_path / "second" / RULES_NAME
+        path.write_text("# ours\n" + (tmp_path / "first" / RULES_NAME).read_text())
         site.requests.clear()
         result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path / "second")})
     assert sorted(result.pages) == expected()
     assert len(site.requests) <= 1 + COUNT + 20  # some are sent to audit the rule
     assert path.read_text().startswith("# ours\n")
-
-
-def shop_with_exceptions(url):
-    """The two names of the host are one, but for some pages that differ after all."""
-    number = url.rpartition("/")[2]
-    if url.startswith(BARE) and not number.startswith("special"):
-        return redirect(url.replace(BARE, WWW))
-    if url == HOME:
-        plain = [f"{host}/{n}" for n in range(40) for host in (BARE, WWW)]
-        return page("home", *plain, HOME + "more")
-    if url == HOME + "more":
-        special = [f"{host}/special{n}" for n in range(10) for host in (WWW, BARE)]
-        return page(
-            "more", *[f"{host}/{n}" for n in range(40, 60) for host in (BARE, WWW)], *special
-        )
-    return page(url)
-
-
-@pytest.mark.parametrize("jobdir", [False, True])
-def test_a_rule_that_turns_out_wrong_is_retracted_and_nothing_is_lost(tmp_path, jobdir):
-    """A page under the second name contradicts the rule: what it suppressed is fetched."""
-    settings = {
-        **REDIRECTS,
-        "DEPTH_PRIORITY": 1,
-        "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
-        "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
-    }
-    if jobdir:
-        settings["JOBDIR"] = str(tmp_path)
-    with Site(shop_with_exceptions) as site:
-        result = crawl(site, [HOME], settings)
-    special = {f"{host}/special{n}" for n in range(10) for host in (WWW, BARE)}
-    assert special <= set(result.pages)
-    assert set(result.pages) == special | {"home", "more"} | {f"{WWW}/{n}" for n in range(60)}
-    if not jobdir:  # it would come back when the first such page is sent
-        assert result.stats["urlnorm/learned/retracted"] == 1
-        assert result.counts["learned/requeued"] >= 1
-    assert len(result.pages) <= len(set(result.pages)) + 1
-
-
-class Unfiltered(Follow):
-    """Asks for one page again and again, unfiltered."""
-
-    def parse(self, response):
-        yield from super().parse(response)
-        if response.url == HOME:
-            for _ in range(3):
-                yield Request(WWW + "/5", dont_filter=True, priority=-10, callback=self.again)
-                yield Request(BARE + "/5", dont_filter=True, priority=-10, callback=self.again)
-
-    def again(self, response):
-        yield {"page": "again"}
-
-
-def test_dont_filter_is_never_dropped():
-    """Requests that carry dont_filter are sent, whatever was learned."""
-    with Site(shop()) as site:
-        result = crawl(site, [HOME], ADDON, spider="test_scrapy_learning.Unfiltered")
-    assert result.pages.count("again") == 6
-
-
-def test_a_retry_is_never_dropped():
-    """A request that failed and is sent again is not taken for a duplicate of itself."""
-    failed = set()
-    inner = shop()
-
-    def answer(url):
-        if url.startswith(WWW) and url.endswith("9") and url not in failed:
-            failed.add(url)
-            return Reply(503)
-        return inner(url)
-
-    with Site(answer) as site:
-        result = crawl(site, [HOME], {**ADDON, "RETRY_ENABLED": True})
-    assert sorted(result.pages) == expected()
-    assert result.stats["retry/count"] == 8
 
 
 def test_robots_files_say_nothing_about_pages():
