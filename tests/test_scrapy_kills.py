@@ -1,29 +1,200 @@
-"""A crawl that is killed again and again: the spider sees each content in one of its runs."""
+"""Real crawls that learn and are killed and resumed, or share a queue: nothing is lost.
+
+At which moment a kill comes is a matter of simulated crawls: `test_simulation`.
+"""
 
 from __future__ import annotations
 
-import random
+import threading
+import time
+from pathlib import Path
 
 import pytest
-from kill_site import AGAIN, ANY, AUDIT, Forum, killed_crawl
-
-long = pytest.mark.long
-#: A site, large enough for a rule that is wrong in the archive, and the kills.
-CRAWLS = [
-    # The rule about the slash, which is redirected, is right; that about the order is not.
-    pytest.param(Forum(20, 8, redirects_archive=True), [], id="an audit is redirected"),
-    # An audit has refuted a rule, and more than fifty contents elsewhere still speak for it.
-    pytest.param(Forum(25, 8, ordered=25), [], id="what a refuted rule withheld", marks=long),
-    pytest.param(Forum(20, 8), [ANY], id="one kill"),
-    pytest.param(Forum(20, 8), [ANY, AUDIT, ANY], id="kills", marks=long),
-    # One of the audits has found that a rule is wrong, if it was learned in time.
-    pytest.param(Forum(20, 8), [AGAIN, ANY], id="kills during audits", marks=long),
-]
+from hostile_base import AT_ONCE, Hostile, article, in_ranks, mixed
+from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
+from hostile_sites import ContradictedLate, HttpStartsFailing404
+from loopback import Site
+from redis_server import RedisServer
 
 
-@pytest.mark.parametrize(("forum", "kills"), CRAWLS)
-def test_nothing_is_lost(forum, kills, tmp_path):
-    outcome = killed_crawl(forum, tmp_path, kills, random.Random(1))
-    assert outcome["lost"] == outcome["errors"] == []
-    if kills[:1] == [ANY]:
-        assert outcome["kills"] >= 1
+def until(holds):
+    deadline = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("learn", ["redirects", "off"])
+def test_what_was_suppressed_before_a_kill_comes_back(learn, tmp_path):
+    """A rule is contradicted in the second run, or that learns nothing: it sends what was suppressed.
+
+    Contents may teach a narrower rule, which rightly suppresses some.
+    """
+    hostile = ContradictedLate()
+    late_page = hostile.others[4][1]
+    doors = Doors(hostile, late_page)
+    with Runs(hostile, tmp_path, URLNORM_LEARN="redirects") as runs, Site(doors) as site:
+        assert doors.kill_at(late_page, runs.start(site))
+        suppressed = {twin for twin, _ in hostile.victims} - set(site.requests)
+        assert len(suppressed) >= len(hostile.victims) // 2  # or nothing is tested here
+        runs.finish(site, URLNORM_LEARN=learn)
+        assert suppressed <= set(site.requests)
+    assert pages_without_learning(ContradictedLate(), tmp_path) - runs.pages == set()
+    assert runs.errors() == []
+
+
+@pytest.mark.long
+def test_a_killed_crawl_with_many_requests_under_way_loses_no_page(tmp_path):
+    """Pages are coalesced behind twins when it is killed."""
+    hostile = HttpStartsFailing404()
+    doors = Doors(hostile, hostile.victims[3][0], hostile.victims[8][1])
+    with Runs(hostile, tmp_path, **AT_ONCE) as runs, Site(doors) as site:
+        while doors.kill_at_any(runs.start(site)):
+            pass
+        runs.finish(site)
+    assert pages_without_learning(HttpStartsFailing404(), tmp_path) - runs.pages == set()
+    assert runs.errors() == []
+
+
+class ContentTwins(Hostile):
+    """Each page is there once more with ``?ref=top``. The last page comes after all twins."""
+
+    #: The site answers when something was learned: what waits until then must not be needed for it.
+    settings = {"URLNORM_LEARN": {"defer": False}}  # noqa: RUF012
+
+    def pair(self, path):
+        return self.canonical + path + "?ref=top", self.canonical + path
+
+    def broken(self, twin, page):
+        return article(page)
+
+    def stages(self):
+        self.last = self.canonical + "/last"
+        self.answers[self.last] = article("last")
+        self.answers |= {twin: article(page) for twin, page in self.taught}
+        return [
+            mixed(*map(list, zip(*self.taught, strict=True))),
+            [page for _, page in self.victims],
+            [*(twin for twin, _ in self.victims), self.last],
+        ]
+
+    @property
+    def wanted(self):
+        return {"last", *(page for _, page in (*self.taught, *self.victims))}
+
+
+class UntilLearned:
+    """A site that answers its second stage when the log says that a rule was learned."""
+
+    def __init__(self, site, runs):
+        self.site = site
+        self.runs = runs
+
+    def __call__(self, url):
+        if url.endswith("/stage-1"):
+            until(lambda: "Learned on " in self.runs.log.read_text())
+        return self.site(url)
+
+
+def children_of(pid):
+    """Processes that a process has started and that have not ended (Linux)."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(number) for path in threads for number in path.read_text("ascii").split()]
+
+
+def is_there(pid):
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_crawl_killed_while_twins_are_suppressed_loses_no_page(tmp_path):
+    """The next run has the rule, or learns it again; it sends no more than a few audits.
+
+    The miner ends with a crawl that is killed, though nobody is left who could stop it.
+    """
+    hostile = ContentTwins(victims=40)
+    doors = Doors(hostile, hostile.last)
+    with Runs(hostile, tmp_path) as runs, Site(UntilLearned(doors, runs)) as site:
+        crawl = runs.start(site)
+        assert doors.is_asked[hostile.last].wait(DEADLINE)
+        miners = children_of(crawl.pid)
+        assert miners or not Path("/proc/self/task").exists()
+        assert doors.kill_at(hostile.last, crawl)
+        until(lambda: not any(map(is_there, miners)))
+        runs.finish(site)
+    assert pages_without_learning(ContentTwins(victims=40), tmp_path) == runs.pages
+    assert runs.errors() == []
+    twins = {twin for twin, _ in hostile.victims}
+    assert len(twins & set(site.requests)) < len(twins) / 2
+
+
+class Gate:
+    """A site whose start pages answer when all crawlers have asked for theirs."""
+
+    def __init__(self, site, home, crawlers):
+        self.site = site
+        self.home = home
+        self.all_are_here = threading.Barrier(crawlers, timeout=DEADLINE)
+
+    def __call__(self, url):
+        if url.startswith(self.home + "?start="):
+            self.all_are_here.wait()
+            return self.site(self.home)
+        return self.site(url)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_two_crawlers_that_learn_from_contents_lose_no_page(is_killed, tmp_path):
+    """Together they have every page; the site goes on when one of them has learned a rule.
+
+    A page and its twin go to one crawler in every second case: each sees enough of them. How much
+    that saves depends on who hears when of what the other has learned, so it is not asserted.
+    If one *is_killed*, at the last page, what it had waits for the other.
+    """
+    pytest.importorskip("redis")
+    hostile = in_ranks(ContentTwins(240, 40))
+    doors = Doors(hostile, *[hostile.last] * is_killed)
+    with RedisServer() as server, Runs(hostile, tmp_path) as runs:
+        runs.settings |= {
+            "JOBDIR": None,
+            "SCHEDULER": "test_shared_failover.Impatient",
+            "URLNORM_STORE": server.url + "?prefix=links:seen",
+        }
+        answer = UntilLearned(Gate(doors, hostile.home, 2), runs)
+        with Site(answer) as one, Site(answer) as other:
+            sites = enumerate((one, other))
+            crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n, site in sites]
+            if is_killed:
+                assert doors.is_asked[hostile.last].wait(DEADLINE)
+                assert doors.kill_at(hostile.last, crawlers.pop(hostile.last in other.requests))
+            assert {crawler.wait(DEADLINE) for crawler in crawlers} == {0}
+    assert ("are back in the queue" in runs.log.read_text()) == is_killed
+    assert pages_without_learning(ContentTwins(240, 40), tmp_path) <= runs.pages
+    assert runs.errors() == []
+
+
+@pytest.mark.long
+def test_two_crawlers_at_one_queue_of_scrapy_redis_lose_no_page(tmp_path):
+    """Two processes share queue, keys and rules; together they have every page."""
+    pytest.importorskip("scrapy_redis")
+    hostile = in_ranks(HttpStartsFailing404(72))  # each of them is to see enough redirects
+    with RedisServer() as server, Site(Gate(hostile, hostile.home, 2)) as site:
+        settings = {
+            "JOBDIR": None,
+            "CONCURRENT_REQUESTS": 4,
+            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+            "SCHEDULER_PERSIST": True,
+            "SCHEDULER_IDLE_BEFORE_CLOSE": 1,
+            "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
+            "REDIS_URL": server.url,
+            "URLNORM_STORE": server.url + "?prefix=links:seen",
+        }
+        with Runs(hostile, tmp_path, **settings) as runs:
+            crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n in range(2)]
+            assert [crawler.wait(DEADLINE) for crawler in crawlers] == [0, 0]
+    assert pages_without_learning(HttpStartsFailing404(72), tmp_path) - runs.pages == set()
+    assert runs.errors() == []
