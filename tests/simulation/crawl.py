@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import html
 import logging
 import random
 import tempfile
@@ -36,10 +35,10 @@ from scrapy_urlnorm.crawl.online import frontier, mining, safe_points, sharing
 from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.mined import mined
-from simulation.plan import HOLLOW, Answer, Plan, Site
+from simulation.plan import HOLLOW, Answer, Plan, Site, body_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from scrapy_urlnorm.learning.worker import Job
 
@@ -147,7 +146,8 @@ class Run:
             self.enqueue(changed)
             self.crawl.later(0.0, self, partial(self.end, request))
         else:
-            answer = self.crawl.answered(request.url)
+            answer = self.crawl.answer(request.url)
+            self.crawl.note_spoilt(request.url, answer)
             wait = self.crawl.latency() + answer.delay
             self.crawl.later(wait, self, partial(self.arrive, request, answer))
         return True
@@ -157,7 +157,7 @@ class Run:
         self.crawl.ask()
 
     def arrive(self, request: Request, answer: Answer) -> None:
-        response = None if answer.breaks else self.crawl.response(request, answer)
+        response = self.crawl.downloaded(request, answer)
         what = (response.status, crc32(response.body)) if response else ()
         self.crawl.note("arrived", request.url, *what)
         found = self.through_middlewares(request, response)
@@ -165,7 +165,7 @@ class Run:
             self.signal(signals.response_received, response=response, request=request)
         if isinstance(found, Request):
             self.enqueue(found)
-        elif found and 200 <= found.status < 300 and request.url not in self.crawl.site.swallowed:
+        elif found and 200 <= found.status < 300 and request.url not in self.crawl.swallowed:
             self.spider_middleware.process_spider_input(found)
             wait = self.crawl.thinking()
             call = partial(self.call_back, request, found, self.crawl.parse(request, answer))
@@ -174,13 +174,12 @@ class Run:
 
     def through_middlewares(self, request: Request, response: Response | None) -> Any:
         """Return the request or the response that comes out of them; ``None`` if nothing does."""
-        error = OSError("the connection broke")
         with suppress(IgnoreRequest, ValueError):  # too many redirects, or one to no URL
             for middleware in (self.middleware, *self.others):
                 if response is not None:
                     response = middleware.process_response(request, response)
                 elif hasattr(middleware, "process_exception"):
-                    response = middleware.process_exception(request, error)
+                    response = middleware.process_exception(request, OSError("it broke"))
                 if isinstance(response, Request):
                     break
             return response
@@ -203,10 +202,11 @@ class Run:
         def done() -> None:
             self.crawl.ask()
             self.under_way.discard(request)
-            if answer.breaks:
-                waiting.errback(OSError("the connection broke"))
+            response = self.crawl.downloaded(request, answer)
+            if response is None:
+                waiting.errback(OSError("it broke"))
             else:
-                waiting.callback(self.crawl.response(request, answer))
+                waiting.callback(response)
 
         self.crawl.later(self.crawl.latency() + answer.delay, self, done)
         return await waiting
@@ -234,17 +234,16 @@ class Crawl:
 
     def __init__(self, plan: Plan, shift: float = 0.0) -> None:
         self.plan, self.shift, self.site = plan, shift, Site(plan)
+        self.swallowed: Collection[str] = self.site.swallowed
         self._random = random.Random(f"run {plan.seed}")
         self._miner = random.Random(f"miner {plan.seed}")
         self._heap: list = []
-        self._number = self.events = 0
-        self.now = 0.0
+        self._number, self.events, self.now = 0, 0, 0.0
         self._is_asked = True
         self._digest = hashlib.sha256()
         self._visits: Counter[str] = Counter()
         self.sent: list[str] = []
-        self.found: set = set()
-        self.lost: set = set()
+        self.found, self.lost = set(), set()
         self.stats: dict[str, Any] = {}
         self.counts: Counter[str] = Counter()  # what learning counts besides
         self.database: Refusing | None = None
@@ -312,18 +311,19 @@ class Crawl:
         down = self.plan.outage
         if (down and down[0] <= self.events < down[1]) or self.has_closed(answer.content):
             return Answer(200, shown="down")
-        if self.events >= self.site.expires.get(url, MOST_EVENTS):
+        if self.has_expired(url):
             return Answer(403 if len(url) % 2 else 404)
         if url in self.site.flaky and self._visits[url] == 1:
             return Answer(503)
         return answer._replace(breaks=answer.breaks if self._visits[url] <= answer.breaks else 0)
 
-    def answered(self, url: str) -> Answer:
-        """Return what a request of the spider is answered with."""
-        answer = self.answer(url)
-        if answer.shown == "down" or self.events >= self.site.expires.get(url, MOST_EVENTS):
+    def note_spoilt(self, url: str, answer: Answer) -> None:
+        """Note that a request of the spider was answered with what passes, or is no more."""
+        if isinstance(self.site, Site) and (answer.shown == "down" or self.has_expired(url)):
             self.spoilt.add(normalize(url))
-        return answer
+
+    def has_expired(self, url: str) -> bool:
+        return self.events >= self.site.expires.get(url, MOST_EVENTS)
 
     def has_closed(self, content: str) -> bool:
         """Whether a content has become the page that many have become."""
@@ -331,6 +331,10 @@ class Crawl:
 
     def has_changed(self, content: str) -> bool:
         return self.events >= self.site.changes.get(content, MOST_EVENTS)
+
+    def downloaded(self, request: Request, answer: Answer) -> Response | None:
+        """Return what the downloader makes of an answer; ``None`` if the connection breaks."""
+        return None if getattr(answer, "breaks", 0) else self.response(request, answer)
 
     def response(self, request: Request, answer: Answer) -> Response:
         if answer.shown:
@@ -341,18 +345,10 @@ class Crawl:
         if not answer.content:
             headers = {"Location": answer.location} if answer.location else {}
             return HtmlResponse(request.url, answer.status, headers, request=request)
-        content = answer.content + " of today" * self.has_changed(answer.content)
-        words = random.Random(content)
-        text = " ".join(f"w{words.randint(0, 9999)}" for _ in range(30))
-        shown = f"<p>{html.escape(content)} {text}</p>"
-        if self.plan.restless:
-            shown += f"<div class=ad>visitor {self._number}, ad {self._number * 7919 % 97}</div>"
-        shown += "".join(
-            f'<a href="{html.escape(url)}">go</a>'
-            for url in self.site.links.get(answer.content, ())
-        )
-        body = f"<html><head><title>{text[:20]}</title></head><body>{shown}</body></html>"
-        return HtmlResponse(request.url, body=body.encode(), request=request)
+        shown = answer.content + " of today" * self.has_changed(answer.content)
+        visitor = self._number if self.plan.restless else 0
+        body = body_of(shown, self.site.links.get(answer.content, ()), visitor)
+        return HtmlResponse(request.url, body=body, request=request)
 
     def parse(self, request: Request, answer: Answer) -> Iterable[object]:
         """Do what the spider does with a page: note its content, yield what it gets out of it."""

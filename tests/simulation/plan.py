@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import random
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -187,6 +188,7 @@ class Site:
         self.start = next(page.url for page in pages if page.location is None)
         first = plan.pages // 2 if plan.late else 0
         self._sound = {normalize(page.url) for page in pages[:first]}
+        self._targets: list[str] = []
         self.answers = {page.url: self._answer(page, r, pages) for page in pages}
         self.answers |= _far()
         self.answers[self.start] = Answer(200, dict(pages_of(pages))[self.start])
@@ -205,6 +207,8 @@ class Site:
         self.changes = some(plan.changing, contents)
         self.links: defaultdict[str, list[str]] = defaultdict(list)
         self._hang(pages)
+        # Behind a page the redirect of another of its spellings is not followed.
+        self.links[self.answers[self.start].content] += self._targets
 
     def _spellings(self, pages: list, r: random.Random) -> list:
         """More URLs of pages, each of which may answer in its own way."""
@@ -238,8 +242,9 @@ class Site:
             same = [each.url for each in pages if each.content == page.content]
             return Answer(r.choice((301, 302)), location=r.choice(same))
         if fault == "astray":
-            far = [f"{FAR}loop1", f"{FAR}hop1", f"{FAR}hop20", "http://[", ""]
-            target = r.choice([self.start, r.choice(pages).url, r.choice(far)])
+            far = [self.start, f"{FAR}loop1", f"{FAR}hop1", f"{FAR}hop20", "http://[", ""]
+            target = r.choice((r.choice(far), r.choice(pages).url))
+            self._targets += [target] * (target not in far)
             return Answer(r.choice((301, 302)), location=target)
         if fault == "empty":
             return Answer(r.choice((200, 204)), delay=delay)
@@ -294,3 +299,15 @@ def _far() -> dict[str, Answer]:
 
 def pages_of(pages: list) -> Iterator[tuple[str, str]]:
     return ((page.url, page.content) for page in pages if page.location is None)
+
+
+def body_of(content: str, links: Iterable[str], visitor: int = 0) -> bytes:
+    """A page of some words of its own; it greets a *visitor*."""
+    words = random.Random(content)
+    text = " ".join(f"w{words.randint(0, 9999)}" for _ in range(30))
+    shown = f"<p>{html.escape(content)} {text}</p>"
+    if visitor:
+        shown += f"<div class=ad>visitor {visitor}, ad {visitor * 7919 % 97}</div>"
+    shown += "".join(f'<a href="{html.escape(url)}">go</a>' for url in links)
+    head = f"<head><title>{text[:20]}</title></head>"
+    return f"<html>{head}<body>{shown}</body></html>".encode()

@@ -28,8 +28,7 @@ class Walk(Crawl):
         self, shop: Callable[[str], Reply], home: str, plan: Plan, **settings: Any
     ) -> None:
         super().__init__(plan)
-        nothing: frozenset[str] = frozenset()
-        self.site = SimpleNamespace(start=home, refused=nothing, swallowed=nothing)  # type: ignore[assignment]
+        self.site = SimpleNamespace(start=home, refused=())  # type: ignore[assignment]
         self.shop = shop
         self.settings = settings  # type: ignore[misc]
         self.pages: list[str] = []
@@ -37,12 +36,9 @@ class Walk(Crawl):
     def expected(self) -> set:
         return getattr(self.shop, "contents", set)()
 
-    def answered(self, url: str) -> Any:
-        return self.answer(url)
-
     def answer(self, url: str) -> Any:
         reply = self.shop(url.partition("#")[0])
-        return SimpleNamespace(reply=reply, delay=0.0, breaks=0)
+        return SimpleNamespace(reply=reply, delay=0.0)
 
     def response(self, request: Request, answer: Any) -> Response:
         status, headers = answer.reply.status, dict(answer.reply.headers)
