@@ -47,24 +47,21 @@ def test_a_learned_rule_saves_the_redirects_that_follow():
     assert "Learned on *.shop.test: " in result.log
 
 
-def test_learning_can_be_switched_off():
-    """With URLNORM_LEARN = off every redirect is fetched, as before."""
-    with Site(shop()) as site:
-        result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARN": "off"})
-    assert sorted(result.pages) == expected()
-    assert len(site.requests) == 1 + 2 * COUNT
-    assert not [stat for stat in result.stats if stat.startswith("urlnorm/learned")]
-
-
-def test_the_safe_profile_does_not_learn_unasked():
+@pytest.mark.parametrize(
+    ("settings", "learns"),
+    [
+        ({"URLNORM_LEARN": "off"}, False),
+        ({"URLNORM_PROFILE": "safe"}, False),
+        ({"URLNORM_PROFILE": "safe", "URLNORM_LEARN": "redirects"}, True),
+    ],
+)
+def test_nothing_is_learned_that_is_not_wanted(settings, learns):
     """Who asks for what RFC 3986 proves gets nothing else, unless asking for that too."""
     with Site(shop()) as site:
-        safe = crawl(site, [HOME], {**ADDON, "URLNORM_PROFILE": "safe"})
-        both = crawl(
-            site, [HOME], {**ADDON, "URLNORM_PROFILE": "safe", "URLNORM_LEARN": "redirects"}
-        )
-    assert "urlnorm/learned/rules" not in safe.stats
-    assert both.stats["urlnorm/learned/rules"] == 1
+        result = crawl(site, [HOME], {**ADDON, **settings})
+    assert sorted(result.pages) == expected()
+    assert result.stats.get("urlnorm/learned/rules", 0) == learns
+    assert learns or len(site.requests) == 1 + 2 * COUNT
 
 
 def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):

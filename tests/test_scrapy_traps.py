@@ -1,9 +1,11 @@
-"""Real crawls over the traps that normalization sets: no page lost, each fetched once."""
+"""Crawls over the traps that normalization sets: no page lost, each fetched once."""
 
 from __future__ import annotations
 
 import pytest
 from loopback import Site, crawl, page, redirect
+from simulation.plan import Plan
+from simulation.walk import Walk
 
 HOST = "http://shop.test"
 HOME = HOST + "/"
@@ -44,10 +46,10 @@ def test_a_redirect_onto_an_equal_url_is_followed(name, profile):
     source = source if "://" in source else HOST + source
     target = target if "://" in target else HOST + target
     pages = {HOME: page("home", source), source: redirect(target), target: page("the page")}
-    with Site(pages) as site:
-        result = crawl(site, [HOME], with_addon(PROFILE=profile, RULES=rules))
-    assert result.pages == ["home", "the page"]
-    assert site.requests == [HOME, source, target]
+    settings = {"URLNORM_PROFILE": profile, "URLNORM_RULES": rules}
+    found = Walk(pages.__getitem__, HOME, Plan(1), **settings).crawl()
+    assert found.pages == ["home", "the page"]
+    assert found.sent == [HOME, source, target]
 
 
 def test_stock_scrapy_loses_that_page():
