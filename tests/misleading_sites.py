@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import html
 import random
-from collections import Counter
-from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
 from loopback import Reply
@@ -23,8 +21,6 @@ class Site:
         self.draw = random.Random(seed)
         self.seed = seed
         self.late = late
-        self.fetches = count()
-        self.asked: Counter[str] = Counter()
 
     def links(self) -> list[str]:
         raise NotImplementedError
@@ -61,14 +57,13 @@ class Site:
         return self.name_of(parts.path, {k: v[0] for k, v in parse_qs(parts.query).items()})
 
     def __call__(self, url: str) -> Reply:
-        fetch, link = next(self.fetches), url.removeprefix(HOST)
-        self.asked[link] += 1
+        link = url.removeprefix(HOST)
         is_home = link == "/"
         name = "home" if is_home else self.name(link)
         links = self.ordered(self.links()) if is_home else self.links_of(name)
-        return self.reply(link, fetch, name, links)
+        return self.reply(link, name, links)
 
-    def reply(self, link: str, fetch: int, name: str, links: list[str]) -> Reply:
+    def reply(self, link: str, name: str, links: list[str]) -> Reply:
         body = f"<h1>{name}</h1><p>{words(name, 40)}</p>"
         body += "".join(f'<a href="{html.escape(each)}">.</a>' for each in links)
         text = f"<html><body><p>menu of the site</p>{body}<p>all rights reserved</p></body></html>"
@@ -165,20 +160,6 @@ class FewListsHaveTwoPages(Site):
         ]
 
 
-class Stations(Site):
-    """Trains from a station: most have none to the next one; the others are pages of their own."""
-
-    def links(self):
-        return [f"/trains?from={words(n, 1)}{n}&service=all" for n in range(250)]
-
-    def is_exception(self, link):
-        return int("".join(filter(str.isdigit, link)) or 0) % 12 == 5
-
-    def name_of(self, path, query):
-        station = query["from"]
-        return f"trains from {station}" if self.is_exception(station) else "no trains"
-
-
 class Searches(Site):
     """Most searches find nothing, in any order; those that find something have orders."""
 
@@ -193,64 +174,6 @@ class Searches(Site):
         if not self.is_exception(query["q"]):
             return "nothing found"
         return f"found for {query['q']} {query.get('order', '')}".strip()
-
-
-class Tokens(Site):
-    """Downloads whose links expire: most are one of three files, some are not."""
-
-    def token(self, n: int) -> str:
-        return f"{random.Random(n).getrandbits(64):016x}"
-
-    def links(self):
-        return [f"/get/{self.token(n)}" for n in range(120)] + [f"/text/{n}" for n in range(150)]
-
-    def is_exception(self, link):
-        return link in {f"/get/{self.token(n)}" for n in range(0, 120, 9)}
-
-    def name_of(self, path, query):
-        if path.startswith("/text"):
-            return f"text {path}"
-        return f"file {path}" if self.is_exception(path) else f"file {path[-1] in '01234567'}"
-
-    def reply(self, link, fetch, name, links):
-        if link.startswith("/get/") and fetch > 320:
-            return Reply(410, b"<html><body>gone</body></html>", {"Content-Type": "text/html"})
-        return super().reply(link, fetch, name, links)
-
-
-class LimitsTheRate(Site):
-    """For a while every page says, under status 200, that there were too many requests."""
-
-    begins, ends = 60, 90
-
-    def links(self):
-        return [f"/item/{n}{view}" for n in range(150) for view in ("", "?ref=a", "?ref=b")]
-
-    def name_of(self, path, query):
-        return f"item {path}"
-
-    def reply(self, link, fetch, name, links):
-        if self.begins <= fetch < self.ends:
-            name = "too many requests"
-        return super().reply(link, fetch, name, links)
-
-    def contents(self):
-        return super().contents() | {"too many requests"}
-
-
-class Owners(Site):
-    """Every owner has a folder; the tab says nothing, but where there are issues."""
-
-    def links(self):
-        tabs = ("", "?tab=readme", "?tab=issues")
-        return [f"/{words(n, 1)}{n}/repo{n % 7}{tab}" for n in range(180) for tab in tabs]
-
-    def is_exception(self, link):
-        return "issues" in link and int("".join(filter(str.isdigit, link.split("/")[1]))) % 30 == 11
-
-    def name_of(self, path, query):
-        shows = self.is_exception(path + "?issues") and query.get("tab") == "issues"
-        return f"repository {path}" + (" issues" if shows else "")
 
 
 class BehindOneDoor(Site):
@@ -284,9 +207,9 @@ class Doors(Site):
     def name_of(self, path, query):
         return f"topic {query['id']}" if path == "/topic.php" else "Log in"
 
-    def reply(self, link, fetch, name, links):
+    def reply(self, link, name, links):
         if name != "Log in":
-            return super().reply(link, fetch, name, links)
+            return super().reply(link, name, links)
         form = f"<h1>{name}</h1><form><input name=user><input type=password name=word></form>"
         form += f'<input type=hidden name=back value="{html.escape(link)}">'
         page = f"<html><head><title>{name}</title></head><body>{form}</body></html>"
@@ -315,10 +238,10 @@ class DoorsBehindRedirects(Doors):
             return f"edit {query['return']}"
         return super().name_of(path, query)
 
-    def reply(self, link, fetch, name, links):
+    def reply(self, link, name, links):
         if link.startswith(("/edit", "/vote")):
             return Reply(302, b"", {"Location": f"{HOST}/login.php?return={link}"})
-        return super().reply(link, fetch, name, links)
+        return super().reply(link, name, links)
 
     def contents(self):
         exceptions = {f"edit {link}" for link in self.links() if self.is_exception(link)}
@@ -334,6 +257,5 @@ class SomeRedirectsLeadOn(DoorsBehindRedirects):
 
 SITES = (
     PrintShowsMore, ShortAndLongLists, OneSectionSorts, SortOfFurtherPages, FewListsHaveTwoPages,
-    Stations, Searches, Tokens, LimitsTheRate, Owners, Doors, SomeDoorsAreOpen,
-    DoorsBehindRedirects, SomeRedirectsLeadOn,
+    Searches, Doors, SomeDoorsAreOpen, DoorsBehindRedirects, SomeRedirectsLeadOn,
 )  # fmt: skip

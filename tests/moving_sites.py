@@ -167,21 +167,6 @@ class SortMatters(AllAtOnce):
         return super().name(number, query) + (f" by {query['sort'][0]}" if is_other else "")
 
 
-class ListInTheBox(Related):
-    """The box that is random on items is a real list on pages of lists."""
-
-    def urls(self):
-        return [*super().urls(), *(f"{HOST}/list/{n}" for n in range(self.items, self.items + 30))]
-
-    def item(self, number, query):
-        if number < self.items:
-            return super().item(number, query)
-        return f"<h1>list</h1><p>{words('same', 20)}</p>" + box("related", self.name(number, query))
-
-    def noise(self, url, fetch, body):
-        return body if "/list/" in url else super().noise(url, fetch, body)
-
-
 class PriceLikeACounter(Counted):
     """Sizes of an item differ in a price alone, which stands in the markup of the counter."""
 
@@ -246,6 +231,4 @@ MOVING = (
     Shop, Advertised, Counted, Related, News, Greeting, AllAtOnce, EveryReaderCounts,
     NoiseThatBeginsLate,
 )  # fmt: skip
-MISLEADING = (
-    SortMatters, ListInTheBox, PriceLikeACounter, Quotations, PhotoAlone, Outage, TwoLayouts,
-)  # fmt: skip
+MISLEADING = (SortMatters, PriceLikeACounter, Quotations, PhotoAlone, Outage, TwoLayouts)
