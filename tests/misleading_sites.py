@@ -176,6 +176,32 @@ class Searches(Site):
         return f"found for {query['q']} {query.get('order', '')}".strip()
 
 
+class Tokens(Site):
+    """Downloads whose links expire: most are one of three files, some are not."""
+
+    fetches = 0
+
+    def token(self, n: int) -> str:
+        return f"{random.Random(n).getrandbits(64):016x}"
+
+    def links(self):
+        return [f"/get/{self.token(n)}" for n in range(120)] + [f"/text/{n}" for n in range(150)]
+
+    def is_exception(self, link):
+        return link in {f"/get/{self.token(n)}" for n in range(0, 120, 9)}
+
+    def name_of(self, path, query):
+        if path.startswith("/text"):
+            return f"text {path}"
+        return f"file {path}" if self.is_exception(path) else f"file {path[-1] in '01234567'}"
+
+    def reply(self, link, name, links):
+        self.fetches += 1
+        if link.startswith("/get/") and self.fetches > 320:
+            return Reply(410, b"<html><body>gone</body></html>", {"Content-Type": "text/html"})
+        return super().reply(link, name, links)
+
+
 class BehindOneDoor(Site):
     """One value among many that say nothing opens the rest of the site."""
 
@@ -256,6 +282,7 @@ class SomeRedirectsLeadOn(DoorsBehindRedirects):
 
 
 SITES = (
-    PrintShowsMore, ShortAndLongLists, OneSectionSorts, SortOfFurtherPages, FewListsHaveTwoPages,
-    Searches, Doors, SomeDoorsAreOpen, DoorsBehindRedirects, SomeRedirectsLeadOn,
+    Tokens, PrintShowsMore, ShortAndLongLists, OneSectionSorts, SortOfFurtherPages,
+    FewListsHaveTwoPages, Searches, Doors, SomeDoorsAreOpen, DoorsBehindRedirects,
+    SomeRedirectsLeadOn,
 )  # fmt: skip

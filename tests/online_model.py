@@ -70,6 +70,15 @@ class SharedKeys(MemorySeen):
         self.put_page = pages.__setitem__
 
 
+class SharedNotes(SharedKeys):
+    """One whose users leave notes to one another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notes: dict[str, str] = {}
+        self.leave_notes, self.notes = self._notes.update, self._notes.copy
+
+
 UNREADABLE: set[str] = set()  #: URLs of requests that this run cannot read
 
 

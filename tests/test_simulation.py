@@ -35,6 +35,7 @@ FAULTS = {
     "callbacks fail": {"raises": 0.3},
     "pages have no body": {"empty": 0.2},
     "pages have spellings that the catalogue merges": {"spelled": 0.8, "broken": 0.2},
+    "links have another callback": {"callbacks": True, "spelled": 0.8, "gone": 0.1},
     "links expire": {"expiring": 0.4},
     "pages become others for good": {"changing": 0.4},
     "all are down for a while": {"outage": (300, 340)},

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from zlib import crc32
 
 import simulator
-from online_model import Refusing, SharedKeys
+from online_model import Refusing, SharedNotes
 from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
@@ -49,15 +49,10 @@ class CallbackError(Exception):
     """A callback has failed."""
 
 
-class Shared(SharedKeys):
-    """The store that crawlers share."""
+class Reader(Spider):
+    """Has a callback for some links."""
 
-    name = "the store of all"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._notes: dict[str, str] = {}
-        self.leave_notes, self.notes = self._notes.update, self._notes.copy
+    def parse_marked(self, response: Response) -> None: ...
 
 
 class Run:
@@ -229,7 +224,7 @@ class Crawl:
     hundred is another one than all like it, if it loses far more than it says at its end.
     """
 
-    spider: type[Spider] = Spider
+    spider: type[Spider] = Reader
     settings: ClassVar[dict[str, Any]] = {}  #: beside those of `Run`
 
     def __init__(self, plan: Plan, shift: float = 0.0) -> None:
@@ -247,7 +242,7 @@ class Crawl:
         self.stats: dict[str, Any] = {}
         self.counts: Counter[str] = Counter()  # what learning counts besides
         self.database: Refusing | None = None
-        self.store = Shared()
+        self.store = SharedNotes()
         self.spoilt: set[str] = set()  # keys of URLs that answered with what passes
         self.trouble = ""
 
@@ -356,7 +351,9 @@ class Crawl:
             self.found.add(answer.content)
         depth = request.meta.get("depth", 0) + 1
         for url in self.site.links.get(answer.content, ()):
-            yield Request(url, meta={"depth": depth})
+            is_other = self.plan.callbacks and "utm_source=1" in url
+            callback = self.run.crawler.spider.parse_marked if is_other else None
+            yield Request(url, callback, meta={"depth": depth})
         if request.url in self.site.raises:
             raise CallbackError
 

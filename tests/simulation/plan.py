@@ -87,6 +87,7 @@ class Plan(NamedTuple):
     expiring: float = 0.0  #: answers 403 or 404 from some moment on
     changing: float = 0.0  #: of contents: shows another page for good from some moment on
     outage: tuple[int, int] | None = None  #: between these moments every URL answers one page
+    callbacks: bool = False  #: links with a mark of the catalogue's have another callback
     restless: bool = False  #: pages show a counter, an advertisement
     full: tuple[int, int] | None = None  #: the disk refuses writes between these moments
     miner_dies: bool = False
