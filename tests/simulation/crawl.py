@@ -441,7 +441,9 @@ def trouble_of(plan: Plan, *, repeats: bool = True) -> str:
         return first.trouble
     if Crawl(plan).crawl().digest != first.digest:
         return "another order when it is repeated"
-    is_shiftable = not (plan.hangs or plan.miner_dies or plan.kills or plan.crawlers > 1)
+    # While one site pauses another one goes on, and so does a scheduler that is not ours.
+    goes_on = plan.astray or plan.is_foreign or plan.crawlers > 1
+    is_shiftable = not (goes_on or plan.hangs or plan.miner_dies or plan.kills)
     if is_shiftable and Crawl(plan, shift=7.0).crawl().sent != first.sent:
         return "another order when the miner is slower"
     return ""
