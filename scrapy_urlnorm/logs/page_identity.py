@@ -38,6 +38,7 @@ _MOST_BLOCKS = 64_000
 
 #: Flags that Scrapy puts on a response whose body did not arrive whole.
 _CUT_OFF = frozenset(("dataloss", "download_stopped"))
+_PARTIAL = 206
 _HEADS = etree.XPath("(//head//title)[1] | //h1 | (//h2)[1]")
 _CANONICAL = etree.XPath(
     "(/html/head//link[contains(concat(' ', normalize-space("
@@ -135,9 +136,12 @@ def shown_by(
 
 def _body_digest(response: Response) -> str | None:
     """Name the bytes of a body; None for one that was cut off."""
-    if not _CUT_OFF.isdisjoint(response.flags):
-        return None
-    return blake2b(response.body, digest_size=16).hexdigest()
+    return blake2b(response.body, digest_size=16).hexdigest() if is_whole(response) else None
+
+
+def is_whole(response: Response) -> bool:
+    """Return whether all of a page arrived, as far as Scrapy and the site say."""
+    return response.status != _PARTIAL and _CUT_OFF.isdisjoint(response.flags)
 
 
 #: What was read of responses that somebody still holds: a crawl that learns may have a log, too.

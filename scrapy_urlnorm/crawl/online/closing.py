@@ -162,7 +162,8 @@ class Closing:
         is_wide = self.bound.wrong > self._wrong_allowed
         wants_more = is_wide and (self.verdicts.has_differed or is_outgrown)
         is_small = now <= LEAST_DRAWS and not self.held.count(LAST)
-        return not (wants_more or is_small) or not self._draws_left
+        is_stuck = not sample.kinds  # what is left was sent, and cannot be deleted
+        return not (wants_more or is_small) or is_stuck or not self._draws_left
 
     @property
     def _wrong_allowed(self) -> float:

@@ -39,7 +39,7 @@ from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages
 from scrapy_urlnorm.crawl.online.yields import Yields
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
-from scrapy_urlnorm.logs.page_identity import WALL
+from scrapy_urlnorm.logs.page_identity import WALL, is_whole
 from scrapy_urlnorm.logs.self_links import ways_of
 from scrapy_urlnorm.report.filtered import HeldFigures, held_figures
 from scrapy_urlnorm.text import listed, logger_of
@@ -357,7 +357,7 @@ class Learner:
 
         What is no HTML may be one where contents are compared.
         """
-        if not response.body:
+        if not response.body or not is_whole(response):
             return False
         if not isinstance(response, HtmlResponse):
             if not self._contents or content is None or not is_comparable(response):
