@@ -220,9 +220,9 @@ SETTINGS = {
 
 
 def shop(url):
-    """Ten pages that http redirects to https, and some of which come with a tracking parameter."""
+    """Pages that http redirects to https, and some of which come with a tracking parameter."""
     if url == HOME:
-        twins = [f"{HOST}/{part}/{n}" for n in range(8) for part in ("a", "b", "c")]
+        twins = [f"{HOST}/{part}/{n}" for n in range(12) for part in ("a", "b", "c")]
         pages = [twin.replace("http:", "https:") for twin in twins]
         late = [f"{HOST}/a/last", f"{HOST.replace('http:', 'https:')}/a/last"]
         return page("home", *twins, *pages, f"{pages[0]}?utm_source=x", *late[::-1], f"{HOST}/gone")

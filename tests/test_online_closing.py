@@ -8,7 +8,6 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lookalikes import missed
 from loopback import Follow, Reply, Site, crawl
 from moving_sites import HOME, HOST, Shop, words
 
@@ -94,15 +93,6 @@ def test_the_bound_holds_in_95_of_100_crawls(share):
     assert wrong_bounds <= 0.05 * crawls
 
 
-@pytest.mark.long
-def test_a_crawl_loses_no_more_than_it_says():
-    """Of sites with rare exceptions. More of them: ``python tests/lookalikes.py --bounds 1 1000``."""
-    crawls = [missed(seed) for seed in range(12)]
-    assert all(most <= held for held, _, most, _ in crawls)
-    assert sum(lost > most for _, lost, most, _ in crawls) <= 1
-    assert sum(lost for _, lost, _, _ in crawls), "no exception is missed, so nothing is tested"
-
-
 # --- crawls -------------------------------------------------------------------------------------
 
 
@@ -123,8 +113,9 @@ def test_the_summary_says_the_bound():
 
 def test_where_few_are_held_all_are_sent():
     """A bound on so few would say nothing."""
-    result, _ = visit(Shop(45))
-    assert set(result.pages) == Shop(45).contents()
+    result, _ = visit(Shop(32))
+    assert set(result.pages) == Shop(32).contents()
+    assert result.counts["learned/closing_audits"] > 0
     assert f"{LEARNED}held_at_end" not in result.stats
     assert "may have been other pages" not in result.log
 

@@ -9,6 +9,7 @@ from online_parts import Parts
 from scrapy import Request
 
 from scrapy_urlnorm.crawl import components
+from scrapy_urlnorm.crawl.online import closing
 from scrapy_urlnorm.crawl.online import families as module
 from scrapy_urlnorm.crawl.online.families import LEAST_DUPLICATES
 from scrapy_urlnorm.crawl.online.suppression import FIRST_SENT, MORE
@@ -22,6 +23,7 @@ SID = SiteRule(kind="drop-param", site="shop.test", param="sid", source="content
 def begun(monkeypatch):
     """Begins a crawl whose miner finds nothing by itself."""
     monkeypatch.setattr(components, "STEPS", 10**6)
+    monkeypatch.setattr(closing, "LEAST_DRAWS", 0)  # else so few are all sent
     crawls = []
 
     def begin(**settings):

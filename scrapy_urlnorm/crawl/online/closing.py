@@ -47,9 +47,11 @@ if TYPE_CHECKING:
 SEED = 0
 #: How likely the bound of one crawl is wrong. Each sample spends so much of what is left.
 ERROR, SPENT = 0.05, 0.8
-#: The bound is to be below this share of the pages that were found. All samples of a crawl together
-#: have so many draws, and one of them no fewer than this. If no more is held, all that is sent.
-SHARE_OF_PAGES, MOST_DRAWS, LEAST_DRAWS = 0.03, 300, 19
+#: The bound is to be below this share of the pages that were found; of few pages, so many requests.
+SHARE_OF_PAGES, LEAST_ALLOWED = 0.03, 5
+#: All samples of a crawl together have so many draws, and one of them no fewer than this. If no more
+#: is held, all that is sent.
+MOST_DRAWS, LEAST_DRAWS = 300, 19
 #: So many of the sample are compared as a whole, whatever their kind.
 _PROOFS = 12
 #: A kind with so many held requests is crowded. So many crowded kinds are looked at.
@@ -161,13 +163,12 @@ class Closing:
         is_outgrown = later > _GREW * sample.held and not self.held.count(LAST)
         is_wide = self.bound.wrong > self._wrong_allowed
         wants_more = is_wide and (self.verdicts.has_differed or is_outgrown)
-        is_small = now <= LEAST_DRAWS and not self.held.count(LAST)
         is_stuck = not sample.kinds  # what is left was sent, and cannot be deleted
-        return not (wants_more or is_small) or is_stuck or not self._draws_left
+        return not wants_more or is_stuck or not self._draws_left
 
     @property
     def _wrong_allowed(self) -> float:
-        return SHARE_OF_PAGES * self.pages.contents
+        return max(LEAST_ALLOWED, SHARE_OF_PAGES * self.pages.contents)
 
     @property
     def _draws_left(self) -> int:
