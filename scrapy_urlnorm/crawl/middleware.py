@@ -129,9 +129,10 @@ class UrlNormDownloaderMiddleware:
         learned: tuple[Any, ...] = ({}, None, {})
         held = 0
         if learner is not None:
-            held, learned = learner.saved().total, (learner.counts, learner.bound, learner.barren)
+            held, bound = learner.saved().total, learner.bound()
+            learned = learner.counts, bound, learner.barren
             learner.close()
-            if bound := learner.bound:
+            if bound is not None:
                 stats.set_value("urlnorm/learned/held_at_end", bound.held)
                 stats.set_value("urlnorm/learned/wrong_at_most", bound.wrong)
         said = [_NOT_KNOWN]

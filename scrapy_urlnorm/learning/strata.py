@@ -84,7 +84,9 @@ class Place:
             section = self.twin["host"] + section[section.index("/") :]
         # However often folders stand after themselves, the kind is the same. Of the others it is told
         # what are letters, digits, and other signs.
-        rest = [f for at, f in enumerate(folders[2:], 3) if not _repeats(folders[:at])]
+        rest = [
+            f for at, f in enumerate(folders[2:], 3) if not _repeats(folders[max(0, at - 12) : at])
+        ]
         words = [section, self.ways, *(_LETTERS.sub("a", _DIGITS.sub("0", f)) for f in rest)]
         others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
         words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
@@ -170,7 +172,7 @@ def _coarse(value: str) -> str:
 
 
 def _repeats(folders: list[str]) -> bool:
-    """Return whether a path ends with one to four folders that stand there three times."""
+    """Return whether the last folders of a path are one to four that stand there three times."""
     return any(
         folders[-3 * n :] == 3 * folders[-n:] for n in range(1, min(4, len(folders) // 3) + 1)
     )

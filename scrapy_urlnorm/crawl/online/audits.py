@@ -397,10 +397,7 @@ class Audits:
 def _prior(rule: SiteRule | Pattern) -> float:
     if isinstance(rule, Pattern):
         return float(rule.prior)
-    from scrapy_urlnorm.learning.priors import (
-        exchanges_values,
-        prior,
-    )  # there is a rule: see `rules`
+    from scrapy_urlnorm.learning.priors import exchanges_values, prior
 
     likely = prior(rule.operation)
     return min(_EXCHANGE, likely) if exchanges_values(rule.operation) else likely

@@ -98,8 +98,6 @@ class Closing:
         self._looked_at: set[_Kind] = set()  # crowded kinds
         self._has_put_back = self._has_rechecked = False
         self._random = random.Random(SEED)
-        #: ``None`` before a sample was drawn, and where nothing is self.held.
-        self.bound: Bound | None = None
 
     def idle(self, is_over: Callable[[], bool]) -> bool:
         self._job = self._job or chain(self._steps(), self._send_last())
@@ -123,11 +121,10 @@ class Closing:
             if self.sends_all:
                 yield from self._send_all()
                 continue
-            if self._samples and self._is_proved():
+            if self._samples and not self._wants_more():
                 return
             yield from self._draw(held)
             yield from self._drain(self._that_led_on(self._samples[-1]))
-        self.bound = None
 
     # --- 2: the newest rules ----------------------------------------------------------------
 
@@ -147,10 +144,11 @@ class Closing:
 
     # --- 3: audits --------------------------------------------------------------------------
 
-    def _is_proved(self) -> bool:
-        """Say what the samples prove; return whether no other one is needed.
+    @property
+    def bound(self) -> Bound | None:
+        """What the samples prove of what is held now; ``None`` without one, or if nothing is held.
 
-        The bound of each holds: the best one is said. What was drawn is sent, so it is not held.
+        The bound of each holds: this is the best one. What was drawn is sent, so it is not held.
         """
         bounds = []
         for sample in self._samples:
@@ -159,12 +157,23 @@ class Closing:
             failed = len(sample.drawn) - agreed
             wrong = at_most(sample.held, agreed, sample.error, failed) - failed + later
             bounds.append(Bound(now, min(now, wrong), agreed))
-        self.bound = min(bounds, key=lambda bound: bound.wrong)
-        is_outgrown = later > _GREW * sample.held and not self.held.count(LAST)
-        is_wide = self.bound.wrong > self._wrong_allowed
-        wants_more = is_wide and (self.verdicts.has_differed or is_outgrown)
-        is_stuck = not sample.kinds  # what is left was sent, and cannot be deleted
-        return not wants_more or is_stuck or not self._draws_left
+        best = min(bounds, key=lambda bound: bound.wrong, default=None)
+        return best if best is not None and best.held else None
+
+    def _wants_more(self) -> bool:
+        """Whether another sample may prove more than those that were drawn."""
+        last, bound = self._samples[-1], None
+        if not last.kinds or not self._draws_left:  # what is left was sent, and cannot be deleted
+            return False
+        if self.verdicts.has_differed or self._has_outgrown(last):
+            bound = self.bound
+        return bound is not None and bound.wrong > self._wrong_allowed
+
+    def _has_outgrown(self, sample: _Sample) -> bool:
+        """Whether much is held that was not so at a sample; asked when what was put last is sent."""
+        if self.held.count(LAST):
+            return False
+        return self.held.count_beside(sample.number)[1] > _GREW * sample.held
 
     @property
     def _wrong_allowed(self) -> float:

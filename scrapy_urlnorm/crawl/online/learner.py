@@ -383,9 +383,9 @@ class Learner:
         """How many pages brought nothing new, by host and folder, where a family of URLs is barren."""
         return self._families.barren()
 
-    @property
+    @fail_open(None)
     def bound(self) -> Bound | None:
-        """What the end of the crawl proved of what was not sent, if it came to an end."""
+        """Return what the end of the crawl proved of what was not sent, if it drew a sample."""
         bound = self._closing.bound
         return bound if bound and bound.tested else None
 
