@@ -383,6 +383,18 @@ class Rare(Site):
         return name, body + f"<p>{self.value(int(n), query)}</p>", links
 
 
+class SeeAlso(Site):
+    """Each fetch of an item has a link to another photo, which no other page has."""
+
+    items = 150
+
+    def is_other(self, n):
+        return False
+
+    def links_of(self, n, value):
+        return [Link(f"{HOST}/photo/{self.fetch}")]
+
+
 class Loop(Site):
     """A tree in which the folder ``/infra/www/`` is the root again, as a symbolic link makes it."""
 

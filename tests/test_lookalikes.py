@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lookalike_sites import CASES, Loop
+from lookalike_sites import CASES, Loop, SeeAlso
 from lookalikes import Visit, missed, stock
 from loopback import mostly_long
 
@@ -63,3 +63,9 @@ def test_a_crawl_loses_no_more_than_it_says():
     assert all(most <= held for held, _, most, _ in crawls)
     assert sum(lost > most for _, lost, most, _ in crawls) <= 1
     assert sum(lost for _, lost, _, _ in crawls), "no exception is missed, so nothing is tested"
+
+
+def test_what_leads_to_pages_that_nothing_else_leads_to_is_sent():
+    visit = Visit(SeeAlso()).crawl()
+    assert visit.counts["learned/drained"] > 50
+    assert visit.figure("learned/held_at_end") < 20

@@ -34,6 +34,7 @@ FAULTS = {
     "a middleware drops answers": {"swallowed": 0.2},
     "callbacks fail": {"raises": 0.3},
     "pages have no body": {"empty": 0.2},
+    "half of a page arrives": {"halved": 0.05},
     "pages have spellings that the catalogue merges": {"spelled": 0.8, "broken": 0.2},
     "links have another callback": {"callbacks": True, "spelled": 0.8, "gone": 0.1},
     "links expire": {"expiring": 0.4},
@@ -78,10 +79,11 @@ def test_nothing_is_lost_when(fault, plain):
         Plan(2519, "tracker", pages=180, latency=0.0, empty=0.1),
         Plan(1259, "tracker", pages=360, empty=0.1),
         Plan(1086, "iis", pages=360, empty=0.1, spelled=0.8),
+        Plan(25, "views", pages=300, late=True, halved=0.05),
     ],
-    ids=["learned from", "learned from, in another order", "and with merged spellings"],
+    ids=["learned from", "learned from, in another order", "and with merged spellings", "half"],
 )
-def test_nothing_stands_behind_a_page_without_a_body(plan):
+def test_nothing_stands_behind_a_page_without_its_body(plan):
     assert not trouble_of(plan, repeats=False)
 
 
