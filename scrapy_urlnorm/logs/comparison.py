@@ -51,18 +51,37 @@ class _Shown(NamedTuple):
         return self.value.split(" ") if isinstance(self.value, str) else []
 
 
-def _compared(page: Whole, urls: set[str], key_of: KeyOf) -> list[_Shown]:
-    """Return the nodes with cluster keys for addresses, and without the URLs of the pages."""
-    own, keys, found = _own(urls), dict[str, object](), []
-    says_own = own.search("\n".join(node.value for node in page.nodes)) is not None
-    for place, value, fragment in page.nodes:
-        if fragment is None:
-            found.append(_Shown(place, own.sub(_OWN, value) if says_own else value))
-            continue
-        if value not in keys:
-            keys[value] = _key(value, key_of)
-        found.append(_Shown(place, (keys[value], fragment)))
-    return found
+class _Shows(dict["Node", _Shown]):
+    """Nodes as they are compared: with cluster keys for addresses, and without the URLs of the pages."""
+
+    def __init__(self, urls: set[str], key_of: KeyOf) -> None:
+        self._key_of, self._keys = key_of, dict[str, object]()
+        self._said = _own(urls)
+        self._own = _pattern(self._said)
+        self._found: list[str] = []  # what may be found of these, in the page that is read
+
+    def __missing__(self, node: Node) -> _Shown:
+        place, value, fragment = node
+        if fragment is not None:
+            if value not in self._keys:
+                self._keys[value] = _key(value, self._key_of)
+            shown = _Shown(place, (self._keys[value], fragment))
+        elif any(said in value for said in self._found):
+            shown = _Shown(place, self._own.sub(_OWN, value))
+        else:
+            shown = _Shown(place, value)
+        self[node] = shown
+        return shown
+
+    def of(self, page: Whole) -> list[_Shown]:
+        text = "\n".join(node.value for node in page.nodes if node.fragment is None)
+        self._found = [said for said in self._said if said in text]
+        return list(map(self.__getitem__, page.nodes))
+
+
+def _compared(pages: Iterable[Whole], urls: set[str], key_of: KeyOf) -> list[list[_Shown]]:
+    shows = _Shows(urls, key_of)
+    return [shows.of(page) for page in pages]
 
 
 def _key(url: str, key_of: KeyOf) -> object:
@@ -72,8 +91,8 @@ def _key(url: str, key_of: KeyOf) -> object:
     return url
 
 
-def _own(urls: set[str]) -> re.Pattern[str]:
-    """Return a pattern of all ways in which a page may say its own URL."""
+def _own(urls: set[str]) -> set[str]:
+    """Return all ways in which a page may say its own URL."""
     said = set()
     for url in urls:
         if len(url) > _LONGEST_OWN:
@@ -84,7 +103,10 @@ def _own(urls: set[str]) -> re.Pattern[str]:
         ways = (local, local[1:] if re.search("[/?]", local[1:]) else "")  # no word of a text
         said |= {each for each in ways if len(each) >= _LEAST_OWN}
     said |= {quote(each, safe=safe) for each in said for safe in ("", "/", "/?=&")}
-    said |= {each.replace("/", "\\/") for each in said}
+    return said | {each.replace("/", "\\/") for each in said}
+
+
+def _pattern(said: set[str]) -> re.Pattern[str]:
     longest_first = sorted(said, key=lambda each: (-len(each), each)) or ["\0"]  # no text has it
     return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\\w)")
 
@@ -181,7 +203,7 @@ class Movement:
 
     def learn(self, first: Whole, second: Whole, key_of: KeyOf) -> None:
         """Learn from two fetches of one page, one right after the other."""
-        one, two = (_compared(each, {first.url}, key_of) for each in (first, second))
+        one, two = _compared((first, second), {first.url}, key_of)
         changed = set()
         for part in _changes(one, two):
             here = first.shapes[part.start : part.start + len(part.one)]
@@ -242,7 +264,7 @@ class Movement:
                 for n in (start + number for number in numbers)
             )
 
-        parts = _changes(*(_compared(each, urls, key_of) for each in (one, two)))
+        parts = _changes(*_compared((one, two), urls, key_of))
         return all(map(is_explained, parts))
 
 
@@ -254,8 +276,7 @@ def is_same(page: Whole, fetches: Sequence[Whole], key_of: KeyOf) -> bool:
     if any(page.nodes == each.nodes for each in fetches):
         return True
     urls = {page.url, *(each.url for each in fetches)}
-    found = _compared(page, urls, key_of)
-    shown = [_compared(each, urls, key_of) for each in reversed(fetches)]
+    found, *shown = _compared((page, *reversed(fetches)), urls, key_of)
     if found in shown or len(shown) == 1:
         return found in shown
     holes = (_Holes(each, [other for other in shown if other is not each]) for each in shown)
@@ -328,7 +349,7 @@ def _changes(one: list[_Shown], two: list[_Shown]) -> Iterator[_Part]:
         if anchors:
             starts = [(i1, j1), *((i + 1, j + 1) for i, j in anchors)]
             pairs = zip(starts, [*anchors, (i2, j2)], strict=True)
-            todo += reversed([(i, k, j, m) for (i, j), (k, m) in pairs])
+            todo += reversed([(i, k, j, m) for (i, j), (k, m) in pairs if (i, j) != (k, m)])
         else:
             yield _Part(one[i1:i2], two[j1:j2], i1, j1)
 
@@ -337,7 +358,8 @@ def _anchors(
     one: list[_Shown], two: list[_Shown], first: range, second: range
 ) -> list[tuple[int, int]]:
     """Return the longest rising run of nodes that stand once in both parts."""
-    often, others = Counter(one[n] for n in first), Counter(two[n] for n in second)
+    often = Counter(one[first.start : first.stop])
+    others = Counter(two[second.start : second.stop])
     at = {two[j]: j for j in second if others[two[j]] == 1}
     ends: list[int] = []  # the lowest j with which a run of each length ends
     last: list[int] = []  # its i
@@ -346,7 +368,7 @@ def _anchors(
         j = at.get(one[i]) if often[one[i]] == 1 else None
         if j is None:
             continue
-        length = bisect_left(ends, j)
+        length = bisect_left(ends, j) if ends and j < ends[-1] else len(ends)
         ends[length : length + 1], last[length : length + 1] = [j], [i]
         before[i] = (last[length - 1], ends[length - 1]) if length else None
     run, pair = [], (last[-1], ends[-1]) if ends else None
