@@ -52,7 +52,7 @@ class _Tally:
     kept: list[Collection[str]] = field(default_factory=list)
 
 
-class _Blocks:
+class Fetch:
     """The blocks of one fetch, by path too."""
 
     def __init__(self, blocks: list[Block]) -> None:
@@ -108,12 +108,15 @@ class Units:
 
     def is_common(self, block: Block) -> bool:
         """Whether many pages show this line at this path."""
-        shown = self._lines[hash(block)]
-        return shown >= _LEAST_COMMON and shown >= _COMMON * len(self._places)
+        return self._lines.get(hash(block), 0) >= self._often
+
+    @property
+    def _often(self) -> float:
+        return max(_LEAST_COMMON, _COMMON * len(self._places))
 
     # --- how two fetches differ ---------------------------------------------------------------
 
-    def _differences(self, one: _Blocks, two: _Blocks) -> set[Unit]:
+    def _differences(self, one: Fetch, two: Fetch) -> set[Unit]:
         found: set[Unit] = set()
         for path in {*one.at, *two.at}:
             before, after = one.at.get(path, []), two.at.get(path, [])
@@ -128,7 +131,7 @@ class Units:
                 found |= {Unit("part", path, *heading) for heading in changed}
         return found
 
-    def _below(self, path: str, fetch: _Blocks) -> dict[Block, list[str]]:
+    def _below(self, path: str, fetch: Fetch) -> dict[Block, list[str]]:
         found: defaultdict[Block, list[str]] = defaultdict(list)
         heading: Block | None = None
         for block in fetch.all:
@@ -138,9 +141,9 @@ class Units:
                 found[heading].append(block.line)
         return found
 
-    def value(self, unit: Unit, fetch: list[Block] | _Blocks) -> tuple[str, ...]:
+    def value(self, unit: Unit, fetch: list[Block] | Fetch) -> tuple[str, ...]:
         """Return what a page shows in the place of a unit; () where it has none."""
-        fetch = fetch if isinstance(fetch, _Blocks) else _Blocks(fetch)
+        fetch = fetch if isinstance(fetch, Fetch) else Fetch(fetch)
         lines = fetch.at.get(unit.path, [])
         if unit.kind == "shape":
             lines = [line for line in lines if without_digits(line) == unit.start]
@@ -161,7 +164,7 @@ class Units:
 
         Two fetches without a common line that few pages have are no pair: one was no page.
         """
-        one, two = _Blocks(first), _Blocks(second)
+        one, two = Fetch(first), Fetch(second)
         if not self._is_pair(first, second):
             return False
         self.pairs[family] += 1
@@ -210,7 +213,7 @@ class Units:
 
         *tells_time* says whether pages that arrived beside the second one show this value too.
         """
-        one, two = _Blocks(first), _Blocks(second)
+        one, two = Fetch(first), Fetch(second)
         if not self._is_pair(first, second):
             return False
         self.late += 1
@@ -347,13 +350,13 @@ class Units:
         words: list[str] = []
         heading: Block | None = None
         own = kept = 0
-        is_whole = True
+        is_whole, often, known = True, self._often, self._lines.get
         shows_text = False  # two pages without a word may be two pictures
         for block in blocks:
             path, line = block
             if block in self.decoration:
                 continue
-            if is_common := self.is_common(block):
+            if is_common := known(hash(block), 0) >= often:  # as `is_common` does
                 heading = block
             if line in common:
                 continue

@@ -13,6 +13,7 @@ import zlib
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.logs.blocks import digest_of, packed, unpacked
 from scrapy_urlnorm.logs.differences import family_of, place_of
 from scrapy_urlnorm.logs.page_identity import Identity
-from scrapy_urlnorm.logs.units import AROUND, LEAST_BESIDE, Units, count_beside, tells_time
+from scrapy_urlnorm.logs.units import AROUND, LEAST_BESIDE, Fetch, Units, count_beside, tells_time
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
@@ -57,10 +58,13 @@ MAX_PAGES, MAX_PAGES_OF_ALL, _FORGOTTEN = 20_000, 200_000, 1_000
 #: Bytes of packed blocks. A page with more is named by its bytes alone.
 LARGEST = 32_000
 _ROWS_AT_ONCE = 50
+#: Pages with blocks that are read at once, and blocks that take as long as a step (`STEPS`).
+_PAGES_AT_ONCE, _BLOCKS_A_STEP = 8, 40
 #: What names are made with where nothing changes by itself: see `Units.state_of`.
 _STILL: tuple[object, ...] = (frozenset(), frozenset(), 0)
-#: Pages before and after one of which it is asked what they show of a unit, and such answers kept.
-_BESIDE, _MAX_VALUES = 40, 20_000
+#: Pages before and after one of which it is asked what they show of a unit, such answers kept, and
+#: pages of which they are read.
+_BESIDE, _MAX_VALUES, _MAX_READ = 40, 20_000, 80
 #: Families with pairs, after which it is known what changes on all pages of a site.
 _FAMILIES = 3
 #: Late fetches, before it is known what changes with time.
@@ -106,6 +110,7 @@ class Names:
         self._fresh: Counter[str] = Counter()
         #: What a page shows of a unit, by site, unit, number of the page, and `Units.depth_of`.
         self._values = BoundedCache(self._value, most=_MAX_VALUES, longest=0, length=lambda _: 0)
+        self._read_lately: dict[int, list[Block] | Fetch] = {}  # by number
         self.database.ensure(_TABLES)
         self._counts.update(dict(self.database.read("SELECT site, count(*) FROM shown GROUP BY 1")))
 
@@ -166,6 +171,7 @@ class Names:
         )
         ((number,),) = self.database.read("SELECT last_insert_rowid()")
         self._counts[site] += 1
+        self._keep(number, blocks)
         self._make_room(site, number)
         if units.version != self._named[site]:
             self._begin_renaming(site)
@@ -216,7 +222,7 @@ class Names:
         row = self.page(fingerprint)
         return None if row is None else self._rename(site_of(row.url), row)
 
-    def _find(self, where: str, *values: object, most: int = _ROWS_AT_ONCE) -> list[Arrived]:
+    def _find(self, where: str, *values: object, most: int = _PAGES_AT_ONCE) -> list[Arrived]:
         select = (
             "SELECT id, fingerprint, url, family, place, digest, kind, strict, name, is_apart, blocks,"
             f" request FROM shown WHERE {where} ORDER BY id LIMIT ?"
@@ -258,9 +264,22 @@ class Names:
 
     def _value(self, key: tuple[str, Unit, int, int]) -> int:
         site, unit, number, _ = key
-        rows = self.database.read("SELECT blocks FROM shown WHERE id = ?", number)
-        value = self.units(site).value(unit, _blocks(rows[0][0])) if rows else ()
+        value = self.units(site).value(unit, self._fetch(number))
         return _hash(value) if value else 0
+
+    def _fetch(self, number: int) -> Fetch:
+        found = self._read_lately.pop(number, None)
+        if found is None:
+            rows = self.database.read("SELECT blocks FROM shown WHERE id = ?", number)
+            found = _blocks(rows[0][0]) if rows else []
+        fetch = found if isinstance(found, Fetch) else Fetch(found)
+        self._keep(number, fetch)
+        return fetch
+
+    def _keep(self, number: int, fetch: list[Block] | Fetch) -> None:
+        self._read_lately[number] = fetch
+        if len(self._read_lately) > _MAX_READ:
+            del self._read_lately[next(iter(self._read_lately))]
 
     # --- other names ------------------------------------------------------------------------
 
@@ -325,13 +344,17 @@ class Names:
         self.aliases.renamed(site, names)
 
     def _named_anew(self, site: str, number: int) -> Iterator[tuple[str | None, str | None]]:
-        """Name a page anew, and what shows the very same; yield the old and the new names."""
+        """Name a page anew, and what shows the very same; yield the old and the new names.
+
+        A page of many blocks is as many steps as pages that take as long.
+        """
         rows, is_other = self._find("id = ?", number), False
         while rows:
             for row in rows:
                 name = self._rename(site, row).bag_digest
                 is_other |= name != row.name
                 yield row.name, name
+                yield from repeat((None, None), len(row.blocks) // _BLOCKS_A_STEP)
             same = "site = ? AND strict = ? AND id > ?"
             rows = self._find(same, site, row.strict, row.number) if is_other else []
 

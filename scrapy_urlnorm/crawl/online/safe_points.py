@@ -34,9 +34,10 @@ LONGEST_SECONDS = 5.0
 class Work(IntEnum):
     """What waits for a safe point, in the order in which it is done there."""
 
-    NAMES = 0  #: pages are named anew
-    KEYS = 1  #: cluster keys are made anew, and what is held behind them is looked at again
-    RULES = 2  #: the answer of the miner
+    VERDICTS = 0  #: long pages are compared
+    NAMES = 1  #: pages are named anew
+    KEYS = 2  #: cluster keys are made anew, and what is held behind them is looked at again
+    RULES = 3  #: the answer of the miner
 
 
 class _Waiting(NamedTuple):

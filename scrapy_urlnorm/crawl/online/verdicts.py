@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.components import STEPS, next_turn, site_of
 from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.frontier import shown_in_crawl
+from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.tables import TOLD_WORDS, Match, Page, Reason
 from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.learning.media import looks_like_an_act
@@ -57,6 +58,8 @@ LARGEST_FILE = 16 * 1024 * 1024
 _MOST_CONTRADICTIONS = 2
 #: How many times a page and its representative are fetched in turns.
 _TURNS = 2
+#: Steps that end a turn.
+_TURN = (False,) * STEPS
 #: What so many other clusters have shown may be an outage.
 _OUTAGE = 3
 
@@ -105,6 +108,7 @@ class Verdicts:
         #: Audits that wait until their representative is fetched again, by its fingerprint and
         #: whether layout counts.
         self._waiting: dict[tuple[bytes, bool], list[tuple[Audit, Shown]]] = {}
+        self._long: dict[str, list[tuple[Audit, Shown]]] = {}  # by site: they wait for a safe point
         self._asked: set[tuple[str, str]] = set()  # pairs of URLs that seemed to contradict rules
         #: Pairs of pages that gave the spider other things, and that were fetched again for that.
         self._compared: set[bytes] = set()
@@ -137,6 +141,39 @@ class Verdicts:
     def page(self, audit: Audit, found: Shown) -> None:
         page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
         before = self._stored(page, with_layout=bool(audit.veto))
+        if not found.is_long and not before.is_long:
+            self._decide(audit, found, page, before)
+            return
+        site = site_of(found.url)
+        self._long.setdefault(site, []).append((audit, found))
+        if not self.names.safe_points.has(site, Work.VERDICTS):
+            self.names.safe_points.put(site, Work.VERDICTS, self._decide_long(site))
+
+    def _decide_long(self, site: str) -> Iterator[bool]:
+        """Decide about long pages, a part of the work in each turn of the event loop.
+
+        Nothing else happens meanwhile on their site, not even where they are fetched again.
+        """
+        for audit, found in iter(lambda: self._next_long(site), None):
+            page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
+            before = self._stored(page, with_layout=bool(audit.veto))
+            for each in (found, before):
+                _ = each.whole
+                yield from _TURN
+            for _ in self.whole_pages.catch_up():
+                yield from _TURN
+            if self.audits.is_proved(audit) and not self.whole_pages.same(found, [before]):
+                for _ in self.whole_pages.read_beside(before, found):
+                    yield from _TURN
+            self._decide(audit, found, page, before)
+            yield from _TURN
+            yield bool(self.frontier.under_way(site))  # it may be fetched again
+
+    def _next_long(self, site: str) -> tuple[Audit, Shown] | None:
+        waiting = self._long.get(site)
+        return waiting.pop(0) if waiting else None
+
+    def _decide(self, audit: Audit, found: Shown, page: Page, before: Shown) -> None:
         if not page.url or any(reason.is_door for reason in audit.match.rules):
             # The page of another crawler is known by its name alone. A door is a page that says that
             # there is nothing; where it is open, what may be an act is not asked for again.
@@ -181,7 +218,7 @@ class Verdicts:
         key, fetches = (page.fingerprint, before.with_layout), list[Shown]()
         waiting = self._waiting[key]
         try:
-            now = await self._shown(page, with_layout=before.with_layout)
+            now = await self._read(await self._shown(page, with_layout=before.with_layout))
         finally:
             del self._waiting[key]
         if now is not None:
@@ -190,6 +227,7 @@ class Verdicts:
             said = Verdict.UNSTABLE
             if fetches:
                 said = await self._in_turns(page, audit, found, before, fetches)
+                await self._read(now)
             # That it is what the representative has become, and was not before, proves nothing.
             if said is Verdict.AGREES and before.content and not self._has_stayed(before, *fetches):
                 said = Verdict.UNSTABLE
@@ -210,13 +248,17 @@ class Verdicts:
             beside: Shown | None = found
             if not is_act:
                 again = asked or Request(found.url)
-                beside = await self._shown_at(again, with_layout=before.with_layout)
+                beside = await self._read(
+                    await self._shown_at(again, with_layout=before.with_layout)
+                )
             if beside is None:
                 break
             if not is_act and self._agrees(audit, beside, before, fetches):
                 return Verdict.AGREES
             if turn or len(fetches) == 1:
-                after = await self._shown(page, at_once=is_act, with_layout=before.with_layout)
+                after = await self._read(
+                    await self._shown(page, at_once=is_act, with_layout=before.with_layout)
+                )
                 if after is None:
                     return Verdict.UNSTABLE
                 fetches.append(after)
@@ -356,6 +398,14 @@ class Verdicts:
             name = self.names.units(site_of(request.url)).name(blocks, ())
             content = content._replace(bag_digest=name)
         return Shown(request.url, content, response, blocks, with_layout)
+
+    async def _read(self, shown: Shown | None) -> Shown | None:
+        """Read a page whole; a long one in a turn of its own, while all else on its site waits."""
+        if shown is not None and shown.is_long:
+            await next_turn()
+            _ = shown.whole
+            await next_turn()
+        return shown
 
     def _is_restless(self, url: str) -> bool:
         return bool(self.names.units(site_of(url)).different)

@@ -43,6 +43,9 @@ _MAX_FAMILIES = 2_000
 #: So many pages that arrived beside one are asked what they show, and how many have to agree.
 _BESIDE, _AGREE = 4, 3
 _MAX_READ = 32
+#: Bytes. To compare longer pages takes so long that the event loop has its turn meanwhile.
+_LONG = 64 * 1024
+_MAX_PAIRS = 8  #: of long pages that wait until somebody asks what changes
 
 
 @dataclass(eq=False)
@@ -59,6 +62,10 @@ class Shown:
     def is_page(self) -> bool:
         response = self.response
         return isinstance(response, HtmlResponse) and len(response.body) <= LARGEST_READ
+
+    @property
+    def is_long(self) -> bool:
+        return self.response is not None and len(self.response.body) > _LONG
 
     @cached_property
     def has_expiring_links(self) -> bool:
@@ -88,6 +95,7 @@ class WholePages:
         self.database.ensure(_TABLES)
         self._added = 0
         self._movements: dict[str, Movement] = {}  # of families, and of sites
+        self._pairs: list[tuple[Shown, Shown]] = []  # of which nothing was learned yet
         self._nodes = BoundedCache(self._nodes_of, most=_MAX_READ, longest=0, length=lambda _: 0)
 
     def add(self, fingerprint: bytes, response: Response) -> None:
@@ -128,6 +136,21 @@ class WholePages:
 
     def learn(self, first: Shown, second: Shown) -> None:
         """Learn what changes on pages of a family from two fetches, one right after the other."""
+        self._pairs.append((first, second))
+        is_long = first.is_long or second.is_long
+        for _ in self.catch_up(_MAX_PAIRS if is_long else 0):
+            pass
+
+    def catch_up(self, left: int = 0) -> Iterator[None]:
+        """Learn from the pairs that wait, in their order and in steps, until so many are *left*."""
+        while len(self._pairs) > left:
+            for shown in self._pairs[0]:
+                _ = shown.whole
+                yield
+            self._learn(*self._pairs.pop(0))
+            yield
+
+    def _learn(self, first: Shown, second: Shown) -> None:
         if first.whole and second.whole:
             for movement in (self._movement(first.url), self._movement_of_site(first.url)):
                 movement.learn(first.whole, second.whole, self.keys.cluster_of)
@@ -155,14 +178,27 @@ class WholePages:
     def _explains(self, one: Shown, two: Shown, of_time: Sequence[Collection[Node]]) -> bool:
         if one.whole is None or two.whole is None:
             return False
+        for _ in self.catch_up():
+            pass
         urls = [one.url] if family_of(one.url) == family_of(two.url) else [one.url, two.url]
         return any(
             self._movement(url).explains(one.whole, two.whole, self.keys.cluster_of, of_time)
             for url in urls
         )
 
+    def read_beside(self, *pages: Shown) -> Iterator[None]:
+        """Read what `explains_by_time` asks for, a page at each step."""
+        for page in pages:
+            for number in self._numbers_beside(page.url):
+                yield
+                _ = self._nodes[number]
+
     def _beside(self, url: str) -> set[Node]:
         """Return the nodes that nearly all pages show which arrived beside that of *url*."""
+        read = chain.from_iterable(self._nodes[number] for number in self._numbers_beside(url))
+        return {node for node, often in Counter(read).items() if often >= _AGREE}
+
+    def _numbers_beside(self, url: str) -> list[int]:
         select = "SELECT id, site FROM body WHERE fingerprint = ?"
         found: list[int] = []
         for number, site in self.database.read(select, self.keys.fingerprint_of(url)):
@@ -170,8 +206,7 @@ class WholePages:
                 select = f"SELECT id FROM body WHERE site = ? AND id {where} LIMIT ?"
                 found += (n for (n,) in self.database.read(select, site, number, _BESIDE))
             found.sort(key=lambda each: abs(each - number))
-        counts = Counter(chain.from_iterable(self._nodes[number] for number in found[:_BESIDE]))
-        return {node for node, often in counts.items() if often >= _AGREE}
+        return found[:_BESIDE]
 
     def _nodes_of(self, number: int) -> frozenset[Node]:
         for page in self._find("id = ?", number):
