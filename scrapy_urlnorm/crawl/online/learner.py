@@ -28,7 +28,7 @@ from scrapy_urlnorm.crawl.online.frontier import (
 )
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.mining import Mining
-from scrapy_urlnorm.crawl.online.names import Names
+from scrapy_urlnorm.crawl.online.names import Names, steps_of
 from scrapy_urlnorm.crawl.online.pairs import Arrival, Arrivals, Pairs
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
 from scrapy_urlnorm.crawl.online.safe_points import SafePoints
@@ -118,7 +118,7 @@ class Learner:
         self._names = names = Names(database, frontier, pages, evidence, aliases, safe_points)
         self._whole_pages = whole_pages = WholePages(database, keys)
         self._pairs = Pairs(names, whole_pages, frontier, config.pairs if contents else 0)
-        self._arrivals = Arrivals(names)
+        self._arrivals = Arrivals(names, self._settled)
         self._registry = registry = RuleRegistry(
             *(database, keys, pages, audits, evidence, aliases, names, frontier),
             *(dupefilter.store, config),
@@ -297,7 +297,7 @@ class Learner:
         arrival = Arrival(
             *(request.url, fingerprint, response.status, content),
             may_represent(request) and (content is not None or not learns),
-            *(said, page, audit),
+            *(said, page, audit, steps_of(blocks)),
         )
         self._arrivals.add(site, arrival)
         self._settle()
@@ -305,8 +305,7 @@ class Learner:
             self._pairs.arrived(request, shown)
 
     def _settle(self, *, is_last: bool = False) -> None:
-        for arrival in self._arrivals.settled(is_last=is_last):
-            self._settled(arrival)
+        self._arrivals.settle(is_last=is_last)
 
     def _settled(self, arrival: Arrival) -> None:
         """Have a page speak for rules and page aliases: its name is settled."""

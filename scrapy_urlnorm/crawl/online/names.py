@@ -354,7 +354,7 @@ class Names:
                 name = self._rename(site, row).bag_digest
                 is_other |= name != row.name
                 yield row.name, name
-                yield from repeat((None, None), len(row.blocks) // _BLOCKS_A_STEP)
+                yield from repeat((None, None), steps_of(row.blocks))
             same = "site = ? AND strict = ? AND id > ?"
             rows = self._find(same, site, row.strict, row.number) if is_other else []
 
@@ -384,6 +384,11 @@ class Names:
         if units.late < _LATE or not self.is_named(site):
             return False
         return len(units.pairs) >= _FAMILIES or units.pairs[family_of(url)] > 0
+
+
+def steps_of(blocks: list[Block] | None) -> int:
+    """Return how many steps longer than others it takes to name a page."""
+    return len(blocks or ()) // _BLOCKS_A_STEP
 
 
 def _whole(data: bytes | None) -> bytes | None:

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.components import STEPS, site_of
 from scrapy_urlnorm.crawl.online.frontier import shown_in_crawl
+from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy import Request
     from scrapy.http import Response
@@ -144,30 +146,51 @@ class Arrival(NamedTuple):
     said: Said
     page: Page | None  #: if it may be a representative
     audit: Audit | None
+    steps: int  #: how long it takes to name it, see `names.steps_of`
 
 
 class Arrivals:
     """Pages that wait for their names."""
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    def __init__(self, names: Names, tell: Callable[[Arrival], None]) -> None:
+        self._names, self._tell = names, tell
         self._waiting: dict[str, list[Arrival]] = {}
+        self._due: dict[str, list[Arrival]] = {}  # that wait for a safe point as well
 
     def add(self, site: str, arrival: Arrival) -> None:
         self._waiting.setdefault(site, []).append(arrival)
 
-    def settled(self, *, is_last: bool = False) -> Iterator[Arrival]:
-        """Yield the pages whose names are settled by now; all, if it *is_last*."""
+    def settle(self, *, is_last: bool = False) -> None:
+        """Tell of the pages whose names are settled by now; of all, if it *is_last*.
+
+        To name many long pages takes so long that it is done in steps, at a safe point.
+        """
         for site in list(self._waiting):
             waiting, unsettled = self._waiting.pop(site), []
+            takes_long = site in self._due or sum(each.steps for each in waiting) > STEPS
             for later, arrival in zip(range(len(waiting) - 1, -1, -1), waiting, strict=True):
                 is_due = is_last or later >= MAX_WAITING
                 if not is_due and not self._names.is_settled(site, arrival.url, later):
                     unsettled.append(arrival)
-                elif self._names.units(site).different:
-                    content = self._names.settle(arrival.fingerprint) or arrival.content
-                    yield arrival._replace(content=content)
+                elif takes_long:
+                    self._due.setdefault(site, []).append(arrival)
                 else:
-                    yield arrival
+                    self._tell_of(site, arrival)
             if unsettled:
                 self._waiting[site] = [*unsettled, *self._waiting.get(site, ())]
+            points = self._names.safe_points
+            if site in self._due and not points.has(site, Work.PAGES):
+                points.put(site, Work.PAGES, self._tell_of_due(site))
+
+    def _tell_of_due(self, site: str) -> Iterator[None]:
+        while due := self._due[site]:
+            arrival = due.pop(0)
+            self._tell_of(site, arrival)
+            yield from repeat(None, arrival.steps)
+        del self._due[site]
+
+    def _tell_of(self, site: str, arrival: Arrival) -> None:
+        if self._names.units(site).different:
+            content = self._names.settle(arrival.fingerprint) or arrival.content
+            arrival = arrival._replace(content=content)
+        self._tell(arrival)

@@ -36,8 +36,9 @@ class Work(IntEnum):
 
     VERDICTS = 0  #: long pages are compared
     NAMES = 1  #: pages are named anew
-    KEYS = 2  #: cluster keys are made anew, and what is held behind them is looked at again
-    RULES = 3  #: the answer of the miner
+    PAGES = 2  #: pages speak for rules, as their names are settled
+    KEYS = 3  #: cluster keys are made anew, and what is held behind them is looked at again
+    RULES = 4  #: the answer of the miner
 
 
 class _Waiting(NamedTuple):
