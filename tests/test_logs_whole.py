@@ -191,3 +191,27 @@ def test_rows_that_repeat_are_compared_in_their_order():
     assert same(table.format("".join(rows), 3), *(table.format("".join(rows), n) for n in (1, 2)))
     rows[1_500] = "<tr><td>3"
     assert not same(table.format("".join(rows), 3), *(table.format("", n) for n in (1, 2)))
+
+
+COPY = """<meta name="robots" content="{}"><link rel="canonical" href="{}"><p>Ada says: hi to all
+<h3>{}</h3><input type="hidden" name="parent" value="{}"><a href="/{}">go</a>"""
+ORIGINAL = COPY.format("index", ONE, "Reply", 0, "a")
+ASIDES = {
+    "words of the other page": (("noindex, follow", ONE, "Reply to Ada", 7, "a"), True),
+    "no copy, as it says": (("follow", ONE, "Reply to Ada", 7, "a"), False),
+    "a copy of another page": (("noindex", "/other", "Reply to Ada", 7, "a"), False),
+    "new words": (("noindex", ONE, "Reply to Bob", 7, "a"), False),
+    "a number that is not in its URL": (("noindex", ONE, "Reply", 8, "a"), False),
+    "another link": (("noindex", ONE, "Reply", 7, "b"), False),
+    "many words": (("noindex", ONE, "to Ada " * 9, 7, "a"), False),
+    "more than a few nodes": (("noindex", ONE, "Ada<b>to</b>all<b>Ada</b>hi", 7, "a"), False),
+}
+
+
+@pytest.mark.parametrize(("said", "is_one"), ASIDES.values(), ids=ASIDES)
+def test_a_declared_copy_may_say_some_words_of_the_page_elsewhere(said, is_one):
+    original, copy = page(ORIGINAL), page(COPY.format(*said), f"{ONE}&reply=7")
+    is_copy = copy.copy_of == original.url
+    assert is_same(copy, [original], key_of, is_copy=is_copy) is is_one
+    movement = Movement()
+    assert movement.explains(original, copy, key_of, is_copy=is_copy) is is_one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lookalike_sites import CASES, Loop, SeeAlso
+from lookalike_sites import CASES, Copies, Loop, SeeAlso
 from lookalikes import Visit, missed, stock
 from loopback import mostly_long
 
@@ -37,6 +37,21 @@ def test_a_site_has_duplicates_and_exceptions(case):
 def test_a_crawl_is_the_same_when_it_is_repeated():
     first, second = (Visit(CASES["Tokens-moving"][0]("moving")).crawl() for _ in range(2))
     assert (first.digest, first.lost) == (second.digest, second.lost)
+
+
+class Replies(Copies):
+    items = 120
+
+    def is_other(self, n):
+        return False
+
+
+@pytest.mark.parametrize("variant", ["", "moving"])
+def test_pages_that_declare_themselves_to_be_copies_are_saved(variant):
+    """Those of WordPress, which are a good third of its pages, differ from their post in two places."""
+    visit = Visit(Replies(variant)).crawl()
+    assert not visit.lost
+    assert sum("reply" in str(url) for url in visit.sent) < 2 * Replies.items - 20
 
 
 class Endless(Visit):

@@ -5,6 +5,9 @@ they have at that time, and without their own URLs. A page may change by itself.
 fetches of this very page show: another page is the same if it differs from these no more than they
 differ from one another. A place is a node, not a path, and of a text that changes in some words it is
 these words.
+
+A page that declares itself to be a copy of the other may say some words of that in another place
+(whom one would answer there), and other numbers in a text that changes by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from scrapy_urlnorm.logs.differences import common_ends
 
@@ -36,6 +39,9 @@ _LONGEST_OWN = 2_000
 _TIMES, _MORE = 2, 4
 #: Pairs that show that something changes at each fetch.
 _OFTEN = 2
+#: Places in which a copy may say something else, and the nodes and words that it may say there.
+_ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 12
+_NUMBER = re.compile(r"\d+")
 #: How many times each node of two pages may be looked at, to find where they differ.
 _LOOKS = 20
 
@@ -142,10 +148,15 @@ class _Hole:
     def is_whole(self) -> bool:
         return not self._first and not self._last
 
-    def allows(self, one: _Shown, two: _Shown) -> bool:
-        """Return whether two nodes that stand at one place differ no more than what was seen."""
+    def allows(self, one: _Shown, two: _Shown, *, is_copy: bool) -> bool:
+        """Return whether two nodes that stand at one place differ no more than what was seen.
+
+        That of a copy may have other numbers.
+        """
         if one == two or one.place != two.place:
             return one == two
+        if is_copy and _NUMBER.sub("0", str(one.value)) == _NUMBER.sub("0", str(two.value)):
+            return True
         words, others = one.words, two.words
         if not words or not others:
             return self.is_whole
@@ -177,14 +188,15 @@ class _Part(NamedTuple):
         places = [node.place for node in self.one], [node.place for node in self.two]
         return places[0] == places[1]
 
-    def without(self, allows: Callable[[int, int], bool]) -> tuple[range, range]:
-        """Return the numbers of the nodes, but for pairs at either end that are allowed to differ."""
+    def without(self, allows: Callable[[int, int], bool]) -> _Part:
+        """Return the part without the pairs at either end that are allowed to differ."""
         i, j = range(len(self.one)), range(len(self.two))
         while i and j and allows(i[0], j[0]):
             i, j = i[1:], j[1:]
         while i and j and allows(i[-1], j[-1]):
             i, j = i[:-1], j[:-1]
-        return i, j
+        one, two = self.one[i.start : i.stop], self.two[j.start : j.stop]
+        return _Part(one, two, self.start + i.start, self.second + j.start)
 
 
 class Movement:
@@ -235,52 +247,101 @@ class Movement:
         )
 
     def explains(
-        self, one: Whole, two: Whole, key_of: KeyOf, of_time: Sequence[Collection[Node]] = ((), ())
+        self,
+        one: Whole,
+        two: Whole,
+        key_of: KeyOf,
+        of_time: Sequence[Collection[Node]] = ((), ()),
+        *,
+        is_copy: bool = False,
     ) -> bool:
         """Return whether two pages differ only where pages of their family change at each fetch.
 
         *of_time* are nodes that each of the two shared with the pages that arrived beside it.
+        *is_copy* says that the second declares itself to be a copy of the first.
         """
-        urls, (here, there) = {one.url, two.url}, of_time
+        if is_copy:
+            key_of = _without_own(two.url, one.url, key_of)
+        shown = _compared((one, two), {one.url, two.url}, key_of)
 
-        def may_change(shape: str, node: Node, of_time: Collection[Node]) -> bool:
-            hole = self._hole(shape)
-            return node in of_time or (hole is not None and hole.is_whole)
+        def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
+            hole = self._hole(page.shapes[n])
+            return page.nodes[n] in of_time or (hole is not None and hole.is_whole)
 
-        def is_explained(part: _Part) -> bool:
+        def left_of(part: _Part) -> _Part | None:
             def allows(i: int, j: int) -> bool:
                 hole = self._hole(one.shapes[part.start + i])
                 return part.one[i] == part.two[j] or (
-                    hole is not None and hole.allows(part.one[i], part.two[j])
+                    hole is not None and hole.allows(part.one[i], part.two[j], is_copy=is_copy)
                 )
 
-            left, right = part.without(allows)
-            return all(
-                may_change(page.shapes[n], page.nodes[n], nodes)
-                for page, numbers, start, nodes in (
-                    (one, left, part.start, here),
-                    (two, right, part.second, there),
-                )
-                for n in (start + number for number in numbers)
+            left = part.without(allows)
+            sides = (one, left.start, left.one), (two, left.second, left.two)
+            is_explained = all(
+                may_change(page, n, nodes)
+                for (page, start, part), nodes in zip(sides, of_time, strict=True)
+                for n in range(start, start + len(part))
             )
+            return None if is_explained else left
 
-        parts = _changes(*_compared((one, two), urls, key_of))
-        return all(map(is_explained, parts))
+        left = filter(None, map(left_of, _changes(*shown)))
+        return _are_asides(left, shown[0], two.url) if is_copy else not any(left)
 
 
-def is_same(page: Whole, fetches: Sequence[Whole], key_of: KeyOf) -> bool:
+def is_same(page: Whole, fetches: Sequence[Whole], key_of: KeyOf, *, is_copy: bool = False) -> bool:
     """Return whether *page* is what *fetches* of another URL showed, but for what changes in these.
 
-    It is compared with each of them, the last one first, which is the nearest in time.
+    It is compared with each of them, the last one first, which is the nearest in time. *is_copy*
+    says that the page declares itself to be a copy of that URL.
     """
     if any(page.nodes == each.nodes for each in fetches):
         return True
     urls = {page.url, *(each.url for each in fetches)}
+    if is_copy:
+        key_of = _without_own(page.url, fetches[0].url, key_of)
     found, *shown = _compared((page, *reversed(fetches)), urls, key_of)
-    if found in shown or len(shown) == 1:
+    if found in shown or (len(shown) == 1 and not is_copy):
         return found in shown
     holes = (_Holes(each, [other for other in shown if other is not each]) for each in shown)
-    return any(each.explain(found) for each in holes)
+    own = page.url if is_copy else None
+    return any(each.explain(found, own) for each in holes)
+
+
+def _without_own(url: str, original: str, key_of: KeyOf) -> KeyOf:
+    """Return *key_of* for addresses without the parameters that *url* has and *original* has not.
+
+    A copy puts these into its links.
+    """
+    own = {*urlsplit(url).query.split("&")} - {*urlsplit(original).query.split("&")}
+
+    def key_without_own(address: str) -> object:
+        path, _, query = address.partition("?")
+        left = "&".join(each for each in query.split("&") if each not in own)
+        return key_of(f"{path}?{left}" if left else path)
+
+    return key_without_own
+
+
+def _are_asides(parts: Iterable[_Part], base: list[_Shown], url: str) -> bool:
+    """Return whether all that a copy under *url* says elsewhere is a few words in a few places.
+
+    The other page has these words and addresses, too. Numbers are those of its own URL.
+    """
+    known: set[object] = {value for _, value in parse_qsl(urlsplit(url).query)}
+    for node in base:
+        known.update(word for word in node.words if not _NUMBER.search(word))
+        known.update(node.value[:1] if isinstance(node.value, tuple) else ())
+    for number, part in enumerate(parts):
+        said = [word for node in part.two for word in node.words]
+        keys = [node.value[0] for node in part.two if isinstance(node.value, tuple)]
+        if (
+            number == _ASIDES
+            or max(len(part.one), len(part.two)) > _ASIDE_NODES
+            or len(said) > _ASIDE_WORDS
+            or not known.issuperset((*said, *keys))
+        ):
+            return False
+    return True
 
 
 class _Holes:
@@ -305,26 +366,35 @@ class _Holes:
             for n, node in enumerate(part.one, part.start):
                 self._holes[n].see(node, None)
 
-    def explain(self, found: list[_Shown]) -> bool:
-        """Return whether a page differs from the fetch only where the others do."""
-        return all(map(self._explains, _changes(self._base, found)))
+    def explain(self, found: list[_Shown], own: str | None = None) -> bool:
+        """Return whether a page differs from the fetch only where the others do.
 
-    def _explains(self, part: _Part) -> bool:
+        *own* is the URL of the page, if that is a copy.
+        """
+        parts = (
+            self._without(part, is_copy=own is not None) for part in _changes(self._base, found)
+        )
+        left = (part for part in parts if not self._explains(part))
+        return not any(left) if own is None else _are_asides(left, self._base, own)
+
+    def _without(self, part: _Part, *, is_copy: bool) -> _Part:
         def allows(i: int, j: int) -> bool:
             hole = self._holes.get(part.start + i)
             return part.one[i] == part.two[j] or (
-                hole is not None and hole.allows(part.one[i], part.two[j])
+                hole is not None and hole.allows(part.one[i], part.two[j], is_copy=is_copy)
             )
 
-        here, there = part.without(allows)
-        if not here and not there:
+        return part.without(allows)
+
+    def _explains(self, part: _Part) -> bool:
+        if not part.one and not part.two:
             return True
-        gone = range(part.start + here.start, part.start + here.stop)
+        gone = range(part.start, part.start + len(part.one))
         return (
             self._gaps.issuperset((gone.start, gone.stop))
             and all(n in self._holes and self._holes[n].is_whole for n in gone)
-            and len(there) <= _TIMES * self._longest + _MORE
-            and self._places.issuperset(part.two[j].place for j in there)
+            and len(part.two) <= _TIMES * self._longest + _MORE
+            and self._places.issuperset(node.place for node in part.two)
         )
 
 

@@ -2,7 +2,8 @@
 
 A name (`blocks`) proposes that two pages are one; `logs.comparison` decides. So it knows no list of
 what counts as content: all text, seen or not, all attributes, links, scripts and comments do. Left
-out are the attributes that lay a page out, and what the page declares as its own URL.
+out are the attributes that lay a page out, and what the page declares: its own URL, and whether
+robots may index it. If not, and if it names another page as the canonical one, it is a copy of that.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _ADDRESSES = frozenset((
 ))
 # fmt: on
 _OWN_LINKS, _OWN_URLS = frozenset(("canonical", "shortlink")), frozenset(("og:url", "twitter:url"))
+_ROBOTS = frozenset(("robots", "googlebot"))
 _ADDRESS = re.compile(r"(?:https?:/)?/[^\s/]\S*")
 _IN_STYLE = re.compile(r"url\(\s*[\"']?([^\"')]+)")
 _SET = re.compile(r"[^\s,]\S*[^\s,]")
@@ -52,13 +54,15 @@ class Whole(NamedTuple):
     url: str
     nodes: list[Node]
     shapes: list[str]  #: for each node: its place with ids and classes, for other pages alike
+    copy_of: str | None = None  #: the absolute URL of which the page declares to be a copy
 
 
 def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
     """Read a page whole. Raises what Scrapy's selector raises for what it cannot parse."""
     reader = _Reader(get_base_url(response), frozenset() if with_layout else _LAYOUT)
     reader.read(response.selector.root)
-    return Whole(response.url, reader.nodes, reader.shapes)
+    copy_of = reader.canonical if reader.is_unindexed else None
+    return Whole(response.url, reader.nodes, reader.shapes, copy_of)
 
 
 class _Place:
@@ -111,6 +115,8 @@ class _Reader:
         self._absolute: dict[str, tuple[str, str]] = {}
         self.nodes: list[Node] = []
         self.shapes: list[str] = []
+        self.canonical: str | None = None
+        self.is_unindexed = False
 
     def read(self, root: html.HtmlElement) -> None:
         nodes, shapes, place = self.nodes, self.shapes, _Place()
@@ -124,7 +130,7 @@ class _Reader:
                 else:
                     known = dict(attributes)
                     place = place.inner(tag, known.get("id", ""), known.get("class", ""))
-                    if not _says_its_url(tag, known):
+                    if not self._declares(tag, known):
                         for name, value in sorted(attributes):
                             self._attribute(place, name, value)
                 text = element.text
@@ -173,9 +179,14 @@ class _Reader:
             return url, ""
         return there, fragment
 
-
-def _says_its_url(tag: str, attributes: dict[str, str]) -> bool:
-    if tag == "link":
-        return not _OWN_LINKS.isdisjoint(attributes.get("rel", "").lower().split())
-    name = tag == "meta" and (attributes.get("property") or attributes.get("name"))
-    return name in _OWN_URLS
+    def _declares(self, tag: str, attributes: dict[str, str]) -> bool:
+        """Whether the page says here what it is, and to robots whether to index it."""
+        if tag == "link":
+            kinds = attributes.get("rel", "").lower().split()
+            if "canonical" in kinds and self.canonical is None:
+                self.canonical, _ = self._join(attributes.get("href", ""))
+            return not _OWN_LINKS.isdisjoint(kinds)
+        name = tag == "meta" and (attributes.get("property") or attributes.get("name"))
+        if name in _ROBOTS:
+            self.is_unindexed |= "noindex" in attributes.get("content", "").lower()
+        return name in _OWN_URLS or name in _ROBOTS

@@ -285,6 +285,7 @@ class Learner:
             content = self._names.arrived(request, fingerprint, content, blocks)
             self._whole_pages.add(fingerprint, response)
         shown = Shown(request.url, content, response, blocks)
+        original = None if blocks is None else self._whole_pages.original_of(shown)
         audit = None
         if self._keys.has_keys(site):
             audit = self._audits.get(fingerprint)
@@ -292,12 +293,14 @@ class Learner:
             self._audits.answered(audit)
             self._verdicts.page(audit, shown)
         page = None
-        if self._stands_for_others(request, response, content):
+        if original is None and self._stands_for_others(request, response, content):
             page = self._suppression.page(request, content, ways_of(response))
         arrival = Arrival(
             *(request.url, fingerprint, response.status, content),
             may_represent(request) and (content is not None or not learns),
-            *(said, page, audit, steps_of(blocks)),
+            *(said, page, audit),
+            steps_of(blocks),
+            original,
         )
         self._arrivals.add(site, arrival)
         self._settle()
@@ -310,7 +313,9 @@ class Learner:
     def _settled(self, arrival: Arrival) -> None:
         """Have a page speak for rules and page aliases: its name is settled."""
         url, content, audit = arrival.url, arrival.content, arrival.audit
-        if arrival.is_evidence:
+        if arrival.original is not None:
+            content = self._content_of_copy(arrival, arrival.original)
+        if arrival.is_evidence and (content is not None or arrival.original is None):
             known = content if self._mining.wants_content(url) else None
             is_duplicate = self._mining.page(url, arrival.status, known)
             if is_duplicate is not None:
@@ -321,6 +326,14 @@ class Learner:
         doubts = self._aliases.arrived(arrival.said, content, arrival.page)
         examined = () if audit is None else audit.match.rules
         self._verdicts.doubted(doubts, content, keys=arrival.said.keys, examined=examined)
+
+    def _content_of_copy(self, arrival: Arrival, original: str) -> Identity | None:
+        """Return that of its original, if it says nothing else; ``None`` if that has not arrived."""
+        pages = (original, self._keys.fingerprint_of(original)), (arrival.url, arrival.fingerprint)
+        one, two = (Shown(url, None, self._whole_pages.get(key)) for url, key in pages)
+        if one.response is None or self._whole_pages.explains(one, two):
+            return self._names.copies(arrival.fingerprint, pages[0][1])
+        return arrival.content
 
     @fail_open(None)
     def got_of(self, request: Request, response: Response) -> Got | None:

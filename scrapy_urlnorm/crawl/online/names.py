@@ -205,6 +205,15 @@ class Names:
         self.database.write("UPDATE shown SET is_apart = 1 WHERE fingerprint = ?", fingerprint)
         self.settle(fingerprint)
 
+    def copies(self, fingerprint: bytes, original: bytes) -> Identity | None:
+        """Have a page count as one that shows the very same as *original*, if that came before it."""
+        copied, row = self.page(original), self.page(fingerprint)
+        if copied is None or row is None or copied.number > row.number:
+            return None
+        update = "UPDATE shown SET strict = ? WHERE id = ?"
+        self.database.write(update, copied.strict, row.number)
+        return self.settle(fingerprint)
+
     def page(self, fingerprint: bytes) -> Arrived | None:
         return next(iter(self._find("fingerprint = ?", fingerprint)), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
 from contextlib import suppress
@@ -43,6 +44,7 @@ _MAX_FAMILIES = 2_000
 #: So many pages that arrived beside one are asked what they show, and how many have to agree.
 _BESIDE, _AGREE = 4, 3
 _MAX_READ = 32
+_UNINDEXED = re.compile(rb"noindex", re.IGNORECASE)
 #: Bytes. To compare longer pages takes so long that the event loop has its turn meanwhile.
 _LONG = 64 * 1024
 _MAX_PAIRS = 8  #: of long pages that wait until somebody asks what changes
@@ -129,10 +131,34 @@ class WholePages:
         """
         if page.whole is not None:
             wholes = [each.whole for each in fetches if each.whole is not None]
-            return bool(wholes) and is_same(page.whole, wholes, self.keys.cluster_of)
+            is_copy = self._is_copy(page, fetches[0])
+            return bool(wholes) and is_same(
+                page.whole, wholes, self.keys.cluster_of, is_copy=is_copy
+            )
         contents = [each.content for each in fetches]
         digest = None if page.content is None else page.content.digest
         return any(content is not None and content.digest == digest for content in contents)
+
+    def _is_copy(self, page: Shown, other: Shown) -> bool:
+        """Whether a page declares itself to be a copy of another, or of that of which it is one.
+
+        What the spider got out of them outweighs that.
+        """
+        original = page.whole and page.whole.copy_of
+        if not original or page.with_layout or other.whole is None:
+            return False
+        fingerprint_of, cluster_of = self.keys.fingerprint_of, self.keys.cluster_of
+        named = cluster_of(original), cluster_of(other.whole.copy_of or other.url)
+        return named[0] == named[1] and fingerprint_of(original) != fingerprint_of(page.url)
+
+    def original_of(self, page: Shown) -> str | None:
+        """Return the URL of another page, if *page* declares itself to be a copy of that."""
+        if page.response is None or not _UNINDEXED.search(page.response.body):
+            return None
+        original = page.whole and page.whole.copy_of
+        fingerprint_of = self.keys.fingerprint_of
+        is_other = original and fingerprint_of(original) != fingerprint_of(page.url)
+        return original if is_other else None
 
     def learn(self, first: Shown, second: Shown) -> None:
         """Learn what changes on pages of a family from two fetches, one right after the other."""
@@ -181,8 +207,9 @@ class WholePages:
         for _ in self.catch_up():
             pass
         urls = [one.url] if family_of(one.url) == family_of(two.url) else [one.url, two.url]
+        pages, is_copy = (one.whole, two.whole), self._is_copy(two, one)
         return any(
-            self._movement(url).explains(one.whole, two.whole, self.keys.cluster_of, of_time)
+            self._movement(url).explains(*pages, self.keys.cluster_of, of_time, is_copy=is_copy)
             for url in urls
         )
 
