@@ -7,6 +7,8 @@ from lookalike_sites import CASES, Copies, Loop, SeeAlso
 from lookalikes import Visit, missed, stock
 from loopback import mostly_long
 
+from scrapy_urlnorm.crawl.online import pairs, whole_pages
+
 
 @pytest.mark.parametrize("case", mostly_long(CASES, of=4))
 def test_no_lookalike_is_lost(case):
@@ -52,6 +54,16 @@ def test_pages_that_declare_themselves_to_be_copies_are_saved(variant):
     visit = Visit(Replies(variant)).crawl()
     assert not visit.lost
     assert sum("reply" in str(url) for url in visit.sent) < 2 * Replies.items - 20
+
+
+def test_long_pages_are_compared_in_steps(monkeypatch):
+    """What is learned of them is the same, if later."""
+    monkeypatch.setattr(whole_pages, "_LONG", 100)
+    monkeypatch.setattr(pairs, "STEPS", 1)
+    for site in (Replies("moving"), CASES["Tokens-moving"][0]("moving")):
+        visit = Visit(site).crawl()
+        assert not visit.lost
+        assert visit.figure("saved") > 0
 
 
 class Endless(Visit):

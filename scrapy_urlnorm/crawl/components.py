@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
 
 from scrapy import signals
-from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import Deferred
+from scrapy.utils.defer import deferred_from_coro
 from w3lib.url import safe_url_string
 
 from scrapy_urlnorm.crawl.settings import PREFIX, Config
@@ -194,13 +192,6 @@ def site_of(url: str) -> str:
 
 def domain_of(site: str) -> str:
     return domain_or_host(site.removeprefix("*.").lower())
-
-
-async def next_turn() -> None:
-    """Let the event loop have its turn."""
-    turn: Deferred[None] = Deferred()
-    call_later(0, turn.callback, None)
-    await maybe_deferred_to_future(turn)
 
 
 def new_slice() -> Callable[[], bool]:

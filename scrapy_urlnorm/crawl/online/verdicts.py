@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.components import STEPS, next_turn, site_of
+from scrapy_urlnorm.crawl.components import STEPS, site_of
 from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.frontier import shown_in_crawl
 from scrapy_urlnorm.crawl.online.safe_points import Work
@@ -218,7 +218,7 @@ class Verdicts:
         key, fetches = (page.fingerprint, before.with_layout), list[Shown]()
         waiting = self._waiting[key]
         try:
-            now = await self._read(await self._shown(page, with_layout=before.with_layout))
+            now = await self._shown(page, with_layout=before.with_layout)
         finally:
             del self._waiting[key]
         if now is not None:
@@ -227,7 +227,6 @@ class Verdicts:
             said = Verdict.UNSTABLE
             if fetches:
                 said = await self._in_turns(page, audit, found, before, fetches)
-                await self._read(now)
             # That it is what the representative has become, and was not before, proves nothing.
             if said is Verdict.AGREES and before.content and not self._has_stayed(before, *fetches):
                 said = Verdict.UNSTABLE
@@ -248,17 +247,13 @@ class Verdicts:
             beside: Shown | None = found
             if not is_act:
                 again = asked or Request(found.url)
-                beside = await self._read(
-                    await self._shown_at(again, with_layout=before.with_layout)
-                )
+                beside = await self._shown_at(again, with_layout=before.with_layout)
             if beside is None:
                 break
             if not is_act and self._agrees(audit, beside, before, fetches):
                 return Verdict.AGREES
             if turn or len(fetches) == 1:
-                after = await self._read(
-                    await self._shown(page, at_once=is_act, with_layout=before.with_layout)
-                )
+                after = await self._shown(page, at_once=is_act, with_layout=before.with_layout)
                 if after is None:
                     return Verdict.UNSTABLE
                 fetches.append(after)
@@ -398,14 +393,6 @@ class Verdicts:
             name = self.names.units(site_of(request.url)).name(blocks, ())
             content = content._replace(bag_digest=name)
         return Shown(request.url, content, response, blocks, with_layout)
-
-    async def _read(self, shown: Shown | None) -> Shown | None:
-        """Read a page whole; a long one in a turn of its own, while all else on its site waits."""
-        if shown is not None and shown.is_long:
-            await next_turn()
-            _ = shown.whole
-            await next_turn()
-        return shown
 
     def _is_restless(self, url: str) -> bool:
         return bool(self.names.units(site_of(url)).different)

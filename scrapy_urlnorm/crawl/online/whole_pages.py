@@ -46,7 +46,7 @@ _BESIDE, _AGREE = 4, 3
 _MAX_READ = 32
 _UNINDEXED = re.compile(rb"noindex", re.IGNORECASE)
 #: Bytes. To compare longer pages takes so long that the event loop has its turn meanwhile.
-_LONG = 64 * 1024
+_LONG = 32 * 1024
 _MAX_PAIRS = 8  #: of long pages that wait until somebody asks what changes
 
 
