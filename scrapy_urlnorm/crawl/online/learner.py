@@ -328,12 +328,15 @@ class Learner:
         self._verdicts.doubted(doubts, content, keys=arrival.said.keys, examined=examined)
 
     def _content_of_copy(self, arrival: Arrival, original: str) -> Identity | None:
-        """Return that of its original, if it says nothing else; ``None`` if that has not arrived."""
+        """Return that of its original, if it says nothing else; ``None`` if nobody knows.
+
+        So it is before the original arrives, and where what differs may be what moves.
+        """
         pages = (original, self._keys.fingerprint_of(original)), (arrival.url, arrival.fingerprint)
         one, two = (Shown(url, None, self._whole_pages.get(key)) for url, key in pages)
         if one.response is None or self._whole_pages.explains(one, two):
             return self._names.copies(arrival.fingerprint, pages[0][1])
-        return arrival.content
+        return None if self._names.units(site_of(arrival.url)).different else arrival.content
 
     @fail_open(None)
     def got_of(self, request: Request, response: Response) -> Got | None:
