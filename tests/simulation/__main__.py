@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import time
@@ -26,6 +27,7 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="do not run each seed three times")
     parser.add_argument("--plan", type=json.loads, help="one plan, as it was printed")
     args = parser.parse_args()
+    gc.set_threshold(50_000, 20, 20)  # an eighth of the time went there
     if args.plan:
         plan = Plan(**{**args.plan, "kills": tuple(args.plan.get("kills", ()))})
         crawl = Crawl(plan).crawl()
