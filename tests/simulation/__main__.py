@@ -24,6 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="simulation")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no seed later than that")
     parser.add_argument("--once", action="store_true", help="do not run each seed three times")
     parser.add_argument("--plan", type=json.loads, help="one plan, as it was printed")
     args = parser.parse_args()
@@ -35,6 +36,9 @@ def main() -> int:
         return bool(crawl.trouble)
     begun, bad = time.perf_counter(), 0
     for seed in range(args.first, args.first + args.seeds):
+        if time.perf_counter() - begun > args.seconds:
+            args.seeds = seed - args.first
+            break
         plan = plan_of(seed)
         if trouble := trouble_of(plan, repeats=not args.once):
             bad += 1
