@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lookalike_sites import CASES, Copies, Loop, SeeAlso
+from lookalike_sites import CASES, Copies, Loop, SeeAlso, Site
 from lookalikes import Visit, missed, stock
 from loopback import mostly_long
 
@@ -54,6 +54,28 @@ def test_pages_that_declare_themselves_to_be_copies_are_saved(variant):
     visit = Visit(Replies(variant)).crawl()
     assert not visit.lost
     assert sum("reply" in str(url) for url in visit.sent) < 2 * Replies.items - 20
+
+
+class Plain(Site):
+    def is_other(self, n):
+        return False
+
+
+class Staging(Plain):
+    """Each page asks not to be indexed, and names the one of the public site as canonical."""
+
+    def page(self, where, n, query):
+        name, body, links = super().page(where, n, query)
+        head = '<meta name="robots" content="noindex"><link rel="canonical" href="https://shop.example/{}/{}">'
+        return name, head.format(where, n) + body, links
+
+
+@pytest.mark.parametrize("variant", ["", "moving"])
+def test_copies_of_what_is_not_on_the_site_are_pages_of_their_own(variant):
+    visit, other = (Visit(kind(variant)).crawl() for kind in (Staging, Plain))
+    assert not visit.lost
+    assert visit.figure("saved") > 0
+    assert visit.sent == other.sent
 
 
 def test_long_pages_are_compared_in_steps(monkeypatch):

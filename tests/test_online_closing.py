@@ -115,6 +115,7 @@ def test_where_few_are_held_all_are_sent():
     """A bound on so few would say nothing."""
     result, _ = visit(Shop(32))
     assert set(result.pages) == Shop(32).contents()
+    assert result.counts["learned/closing_audits"] > 0
     assert f"{LEARNED}held_at_end" not in result.stats
     assert "may have been other pages" not in result.log
 

@@ -37,6 +37,7 @@ from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
 from scrapy_urlnorm.crawl.online.verdicts import Verdicts, is_comparable
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages
 from scrapy_urlnorm.crawl.online.yields import Yields
+from scrapy_urlnorm.crawl.purposes import noted_purpose
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL, is_whole
@@ -285,7 +286,7 @@ class Learner:
             content = self._names.arrived(request, fingerprint, content, blocks)
             self._whole_pages.add(fingerprint, response)
         shown = Shown(request.url, content, response, blocks)
-        original = None if blocks is None else self._whole_pages.original_of(shown)
+        original = None if blocks is None else self._original_of(shown, noted_purpose(request))
         audit = None
         if self._keys.has_keys(site):
             audit = self._audits.get(fingerprint)
@@ -293,7 +294,10 @@ class Learner:
             self._audits.answered(audit)
             self._verdicts.page(audit, shown)
         page = None
-        if original is None and self._stands_for_others(request, response, content):
+        is_copy = original is not None and self._whole_pages.explains(
+            self._whole_pages.shown(original), shown
+        )
+        if not is_copy and self._stands_for_others(request, response, content):
             page = self._suppression.page(request, content, ways_of(response))
         arrival = Arrival(
             *(request.url, fingerprint, response.status, content),
@@ -327,16 +331,30 @@ class Learner:
         examined = () if audit is None else audit.match.rules
         self._verdicts.doubted(doubts, content, keys=arrival.said.keys, examined=examined)
 
-    def _content_of_copy(self, arrival: Arrival, original: str) -> Identity | None:
+    def _original_of(self, shown: Shown, purpose: str) -> bytes | None:
+        """Return the fingerprint of the page of which one declares itself to be a copy.
+
+        Or of what stands for it; ``None`` if neither has arrived.
+        """
+        url = self._whole_pages.original_of(shown)
+        if url is None:
+            return None
+        fingerprint, keys = self._keys.fingerprint_of(url), self._keys.keys_of(url)
+        if self._names.page(fingerprint) is not None:
+            return fingerprint
+        page = None if keys is None else self._pages.representative(keys, purpose)
+        return None if page is None else page.fingerprint
+
+    def _content_of_copy(self, arrival: Arrival, original: bytes) -> Identity | None:
         """Return that of its original, if it says nothing else; ``None`` if nobody knows.
 
-        So it is before the original arrives, and where what differs may be what moves.
+        So it is where pages change by themselves: the little that differs may be what moves.
         """
-        pages = (original, self._keys.fingerprint_of(original)), (arrival.url, arrival.fingerprint)
-        one, two = (Shown(url, None, self._whole_pages.get(key)) for url, key in pages)
-        if one.response is None or self._whole_pages.explains(one, two):
-            return self._names.copies(arrival.fingerprint, pages[0][1])
-        return None if self._names.units(site_of(arrival.url)).different else arrival.content
+        one, two = map(self._whole_pages.shown, (original, arrival.fingerprint))
+        if self._whole_pages.explains(one, two):
+            return self._names.copies(arrival.fingerprint, original)
+        is_restless = self._names.units(site_of(arrival.url)).different
+        return None if is_restless and self._whole_pages.are_near(one, two) else arrival.content
 
     @fail_open(None)
     def got_of(self, request: Request, response: Response) -> Got | None:

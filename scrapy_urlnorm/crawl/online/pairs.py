@@ -147,7 +147,7 @@ class Arrival(NamedTuple):
     page: Page | None  #: if it may be a representative
     audit: Audit | None
     steps: int  #: how long it takes to name it, see `names.steps_of`
-    original: str | None = None  #: the URL of which the page declares to be a copy
+    original: bytes | None = None  #: fingerprint of the page of which it declares to be a copy
 
 
 class Arrivals:

@@ -47,6 +47,8 @@ _MAX_READ = 32
 _UNINDEXED = re.compile(rb"noindex", re.IGNORECASE)
 #: Bytes. To compare longer pages takes so long that the event loop has its turn meanwhile.
 _LONG = 32 * 1024
+#: A page of which so large a share stands not on another one is none that is nearly the same.
+_FAR = 0.2
 _MAX_PAIRS = 8  #: of long pages that wait until somebody asks what changes
 
 
@@ -148,8 +150,9 @@ class WholePages:
         if not original or page.with_layout or other.whole is None:
             return False
         fingerprint_of, cluster_of = self.keys.fingerprint_of, self.keys.cluster_of
-        named = cluster_of(original), cluster_of(other.whole.copy_of or other.url)
-        return named[0] == named[1] and fingerprint_of(original) != fingerprint_of(page.url)
+        urls = original, other.whole.copy_of or other.url
+        named, others = (cluster_of(url) or fingerprint_of(url) for url in urls)
+        return named == others and fingerprint_of(original) != fingerprint_of(page.url)
 
     def original_of(self, page: Shown) -> str | None:
         """Return the URL of another page, if *page* declares itself to be a copy of that."""
@@ -159,6 +162,19 @@ class WholePages:
         fingerprint_of = self.keys.fingerprint_of
         is_other = original and fingerprint_of(original) != fingerprint_of(page.url)
         return original if is_other else None
+
+    def shown(self, fingerprint: bytes) -> Shown:
+        """Return the page that arrived under *fingerprint*, as it is kept."""
+        response = self.get(fingerprint)
+        return Shown(response.url if response is not None else "", None, response)
+
+    @staticmethod
+    def are_near(one: Shown, two: Shown) -> bool:
+        """Return whether nearly all of the second page is on the first."""
+        if one.whole is None or two.whole is None:
+            return False
+        nodes = {*two.whole.nodes}
+        return len(nodes - {*one.whole.nodes}) <= _FAR * len(nodes)
 
     def learn(self, first: Shown, second: Shown) -> None:
         """Learn what changes on pages of a family from two fetches, one right after the other."""
