@@ -208,6 +208,11 @@ ASIDES = {
 }
 
 
+@pytest.mark.parametrize("named", ["http://[shop", "http://shop.test:99999/", "javascript:go()"])
+def test_a_copy_of_what_no_request_can_ask_for_is_none(named):
+    assert page(COPY.format("noindex", named, "Reply", 7, "a")).copy_of is None
+
+
 @pytest.mark.parametrize(("said", "is_one"), ASIDES.values(), ids=ASIDES)
 def test_a_declared_copy_may_say_some_words_of_the_page_elsewhere(said, is_one):
     original, copy = page(ORIGINAL), page(COPY.format(*said), f"{ONE}&reply=7")

@@ -9,10 +9,12 @@ robots may index it. If not, and if it names another page as the canonical one, 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
+from scrapy import Request
 from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.logs.blocks import without_digits
@@ -61,7 +63,10 @@ def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
     """Read a page whole. Raises what Scrapy's selector raises for what it cannot parse."""
     reader = _Reader(get_base_url(response), frozenset() if with_layout else _LAYOUT)
     reader.read(response.selector.root)
-    copy_of = reader.canonical if reader.is_unindexed else None
+    copy_of = None
+    if reader.is_unindexed and reader.canonical.startswith(("http://", "https://")):
+        with suppress(ValueError):  # no request can have it
+            copy_of = Request(reader.canonical).url
     return Whole(response.url, reader.nodes, reader.shapes, copy_of)
 
 
@@ -115,7 +120,7 @@ class _Reader:
         self._absolute: dict[str, tuple[str, str]] = {}
         self.nodes: list[Node] = []
         self.shapes: list[str] = []
-        self.canonical: str | None = None
+        self.canonical = ""
         self.is_unindexed = False
 
     def read(self, root: html.HtmlElement) -> None:
@@ -183,7 +188,7 @@ class _Reader:
         """Whether the page says here what it is, and to robots whether to index it."""
         if tag == "link":
             kinds = attributes.get("rel", "").lower().split()
-            if "canonical" in kinds and self.canonical is None:
+            if "canonical" in kinds and not self.canonical:
                 self.canonical, _ = self._join(attributes.get("href", ""))
             return not _OWN_LINKS.isdisjoint(kinds)
         name = tag == "meta" and (attributes.get("property") or attributes.get("name"))
