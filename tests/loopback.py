@@ -415,9 +415,10 @@ def _mine_at_once() -> None:
 
     Crawls in processes of their own (examples, kills) have a miner in another process.
     """
+    from scrapy_urlnorm.crawl.miner import Miner
     from scrapy_urlnorm.crawl.online import mining
 
-    mining.Worker.mine = mining.Worker.mine_at_once  # type: ignore[method-assign]
+    Miner.mine = Miner.mine_at_once  # type: ignore[method-assign]
     mining.ADVANCE = 10**9
 
 

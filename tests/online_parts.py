@@ -14,7 +14,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.online import audits, frontier, learner, mining
+from scrapy_urlnorm.crawl.frontier import CrawlFrontier
+from scrapy_urlnorm.crawl.online import audits, learner
 from scrapy_urlnorm.crawl.online.learner import Learner
 from scrapy_urlnorm.crawl.settings import LEARN, STORE, Config
 from scrapy_urlnorm.exceptions import StoreError
@@ -24,9 +25,6 @@ from scrapy_urlnorm.stores.sqlite import Database
 if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
-
-# No reactor runs here: a page that is fetched again arrives when `Parts.download` says so.
-frontier.deferred_from_coro = ensureDeferred  # type: ignore[assignment]
 
 SITE = "shop.test"
 BARE, WWW = "http://shop.test", "http://www.shop.test"
@@ -113,11 +111,15 @@ class Parts:
             stats=SimpleNamespace(inc_value=self.count),
             engine=SimpleNamespace(crawl=self.schedule, download_async=self._download, _slot=slot),
         )
-        with (
-            patch.object(mining, "Worker", mining.Worker if has_miner else lambda _: Miner()),
-            patch.object(learner, "Audits", learner.Audits if has_audits else NoAudits),
-        ):
-            self.learner = Learner(crawler, config, fingerprinter, self.dupefilter, self.database)
+        self.frontier = CrawlFrontier(crawler, self.dupefilter)
+        # No reactor runs here: a page that is fetched again arrives when `download` says so.
+        self.frontier.run = ensureDeferred
+        if not has_miner:
+            self.frontier.miner = Miner()
+        with patch.object(learner, "Audits", learner.Audits if has_audits else NoAudits):
+            self.learner = Learner(
+                *(self.frontier, config, fingerprinter, self.dupefilter.store, self.database)
+            )
         self.learner.attach_scheduler()
         self.learner._safe_points.can_pause = pauses
         self.dupefilter.on_arrival = self.learner.on_arrival

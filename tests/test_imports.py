@@ -44,12 +44,13 @@ CRAWL_FLOORS = (
     ("shared_scheduler",),
     ("scheduler",),
     ("online",),
+    ("frontier",),
     ("dupefilter",),
     ("awaiting",),
     ("merges",),
     ("crawl_log", "fingerprinter"),
     ("components",),
-    ("settings", "shelf", "purposes"),
+    ("settings", "shelf", "requests", "miner"),
     ("database",),
 )
 #: Modules outside of crawl/ that import Scrapy.
@@ -60,6 +61,7 @@ USES_SCRAPY = {
     "logs.self_links": "it reads what a response of Scrapy says about its names",
     "logs.page_identity": "it names the content of a response of Scrapy",
 }
+_ENGINES = {"asyncio", "scrapy", "threading", "time", "twisted"}
 #: What a crawl that learns imports before its first page, besides crawl/ and what a URL alone needs.
 #: The rest waits until there is something to learn: that is half of the time that a start takes.
 AT_START = {
@@ -161,6 +163,18 @@ def _reached(module: str, *, at_once: bool = False) -> set[str]:
         found |= new
         rest += new
     return found
+
+
+def test_learning_knows_no_engine():
+    """`crawl.frontier` does what it wants done: so a simulation can stand in the place of that."""
+    core = [name for name in imports() if name.startswith("crawl.online")]
+    inside = set[str]().union(*(imports(at_once=True)[name] for name in core))
+    assert not inside & {"crawl.components", "crawl.frontier", "crawl.miner"}
+    outside = {
+        name for path in ROOT.glob("crawl/online/*.py") for name in _names(path, at_once=True)
+    }
+    found = {name for name in outside if name.partition(".")[0] in _ENGINES}
+    assert found == {"scrapy.Request", "scrapy.http.HtmlResponse", "time"}  # the report says when
 
 
 def test_what_learning_needs_is_imported_when_it_is_needed():

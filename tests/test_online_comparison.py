@@ -8,9 +8,8 @@ from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from twisted.internet.defer import Deferred
 
-from scrapy_urlnorm.crawl.online.frontier import LARGEST_READ, shown_in_crawl
 from scrapy_urlnorm.crawl.online.verdicts import LARGEST_FILE, is_comparable, same_content
-from scrapy_urlnorm.crawl.online.whole_pages import Shown
+from scrapy_urlnorm.crawl.online.whole_pages import LARGEST_READ, Shown, shown_in_crawl
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.site_rules import SiteRule
 

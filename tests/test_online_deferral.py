@@ -8,8 +8,7 @@ import pytest
 from online_parts import Parts
 from scrapy import Request
 
-from scrapy_urlnorm.crawl import components
-from scrapy_urlnorm.crawl.online import closing
+from scrapy_urlnorm.crawl.online import closing, safe_points
 from scrapy_urlnorm.crawl.online import families as module
 from scrapy_urlnorm.crawl.online.families import LEAST_DUPLICATES
 from scrapy_urlnorm.crawl.online.suppression import FIRST_SENT, MORE
@@ -22,7 +21,7 @@ SID = SiteRule(kind="drop-param", site="shop.test", param="sid", source="content
 @pytest.fixture
 def begun(monkeypatch):
     """Begins a crawl whose miner finds nothing by itself."""
-    monkeypatch.setattr(components, "STEPS", 10**6)
+    monkeypatch.setattr(safe_points, "STEPS", 10**6)
     monkeypatch.setattr(closing, "LEAST_DRAWS", 0)  # else so few are all sent
     crawls = []
 
@@ -155,7 +154,7 @@ def test_an_audit_is_sent_of_what_waited(begun):
 def test_a_crawl_of_short_slices_does_not_end_while_requests_wait(begun, monkeypatch):
     """Each slice looks at one request; between them all that is in the queue is sent."""
     parts = begun()
-    monkeypatch.setattr(components, "STEPS", 1)
+    monkeypatch.setattr(safe_points, "STEPS", 1)
     see_duplicates(parts)
     urls = {f"{HOST}/go/x?to=later{n}" for n in range((2 + MORE) * FIRST_SENT)}
     assert {parts.fetch(url) for url in urls} == {"held"}

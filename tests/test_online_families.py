@@ -8,7 +8,7 @@ import pytest
 from online_parts import Parts, page_of
 from scrapy import Request
 
-from scrapy_urlnorm.crawl import components
+from scrapy_urlnorm.crawl.online import safe_points
 from scrapy_urlnorm.crawl.online.families import BARREN
 from scrapy_urlnorm.crawl.online.suppression import FIRST_SENT
 from scrapy_urlnorm.crawl.settings import Config
@@ -23,7 +23,7 @@ LIMIT = 20
 @pytest.fixture
 def begun(monkeypatch):
     """Begins a crawl whose miner finds nothing by itself."""
-    monkeypatch.setattr(components, "STEPS", 10**6)
+    monkeypatch.setattr(safe_points, "STEPS", 10**6)
     crawls = []
 
     def begin(database=None, **settings):

@@ -6,9 +6,9 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 
-from scrapy_urlnorm.crawl.components import domain_of, site_of
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
+from scrapy_urlnorm.crawl.requests import domain_of, site_of
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule

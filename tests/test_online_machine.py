@@ -21,8 +21,7 @@ from online_model import UNREADABLE, Crawl, SharedKeys
 from online_sites import SITES, key_of
 from scrapy import Request
 
-from scrapy_urlnorm.crawl import components
-from scrapy_urlnorm.crawl.online import families
+from scrapy_urlnorm.crawl.online import families, safe_points
 from scrapy_urlnorm.crawl.online.tables import SUPPRESSED
 from scrapy_urlnorm.learning import aliases
 
@@ -85,7 +84,7 @@ class Machine(RuleBasedStateMachine):
         is_slow=st.booleans(),
     )
     def begin(self, has_audits, rules, urls, is_slow):
-        components.STEPS = 1 if is_slow else 10**6  # one step at a time, or all
+        safe_points.STEPS = 1 if is_slow else 10**6  # one step at a time, or all
         self.urls = urls
         self.folder = tempfile.TemporaryDirectory() if self.on_disk else None
         folder = Path(self.folder.name) if self.folder else None
@@ -261,7 +260,7 @@ def test_nothing_is_lost_and_nothing_hangs(machine, examples, monkeypatch):
     """Every URL asked for was sent, or stands behind a page that is equal to it; see `Crawl`."""
     monkeypatch.setattr(aliases, "VOTES", 1)
     monkeypatch.setattr(families, "LEAST_DUPLICATES", 1)  # much is deferred
-    monkeypatch.setattr(components, "STEPS", 10**6)  # is as it was when this ends
+    monkeypatch.setattr(safe_points, "STEPS", 10**6)  # is as it was when this ends
     run_state_machine_as_test(
         machine,
         settings=settings(

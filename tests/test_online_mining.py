@@ -12,9 +12,10 @@ from online_parts import BARE, SITE, WWW, Parts
 from scrapy import Request
 from twisted.internet import defer
 
-from scrapy_urlnorm.crawl.online import mining, safe_points
+from scrapy_urlnorm.crawl import frontier
+from scrapy_urlnorm.crawl.miner import Miner
+from scrapy_urlnorm.crawl.online import mining
 from scrapy_urlnorm.crawl.online.evidence import Evidence
-from scrapy_urlnorm.crawl.online.mining import Worker
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.mined import mined
 from scrapy_urlnorm.learning.worker import Job, Mined
@@ -54,11 +55,13 @@ def test_mining_raises_nothing():
 @pytest.fixture
 def thread(monkeypatch):
     """What is done in a thread waits where it is; another function may take its place."""
-    monkeypatch.setattr(mining, "is_asyncio_available", lambda: False)
-    monkeypatch.setattr(mining, "deferred_from_coro", defer.Deferred.fromCoroutine)
+    monkeypatch.setattr("scrapy_urlnorm.crawl.miner.is_asyncio_available", lambda: False)
+    monkeypatch.setattr(
+        "scrapy_urlnorm.crawl.miner.deferred_from_coro", defer.Deferred.fromCoroutine
+    )
 
     def run_by(function):
-        monkeypatch.setattr(mining, "deferToThread", function)
+        monkeypatch.setattr("scrapy_urlnorm.crawl.miner.deferToThread", function)
 
     run_by(defer.execute)
     return run_by
@@ -81,7 +84,7 @@ def miners(thread):
 
     def make():
         told = []
-        made.append(Worker(lambda: told.append(True)))
+        made.append(Miner(lambda: told.append(True)))
         return made[-1], told
 
     yield make
@@ -145,7 +148,7 @@ def test_a_download_that_hangs_holds_no_site_for_long(thread, monkeypatch, caplo
     """It waits as long as requests of it end; so many seconds after the last one it goes on."""
     caplog.set_level("DEBUG")
     now = [100.0]
-    monkeypatch.setattr(safe_points, "monotonic", lambda: now[0])
+    monkeypatch.setattr(frontier, "monotonic", lambda: now[0])
     with closing(Parts(pauses=True)) as parts:
         hanging, slow = Request(f"{BARE}/hangs"), Request(f"{BARE}/slow")
         parts.under_way |= {hanging, slow}
@@ -219,7 +222,7 @@ def test_a_site_that_takes_too_long_is_given_up(miners, thread, processes, monke
     miner.give_up_late()
     (process,) = processes
     assert (miner.is_free, process.poll()) == (False, None)
-    monkeypatch.setattr(mining, "LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr("scrapy_urlnorm.crawl.miner.LONGEST_SECONDS", 0.0)
     miner.give_up_late()
     assert not miner.is_free  # until the thread has noticed
     assert process.poll() is not None

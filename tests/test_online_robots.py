@@ -8,8 +8,8 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.internet import defer
 
-from scrapy_urlnorm.crawl import components
-from scrapy_urlnorm.crawl.online import mining
+from scrapy_urlnorm.crawl import miner
+from scrapy_urlnorm.crawl.online import mining, safe_points
 from scrapy_urlnorm.learning.mined import mined
 from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
 
@@ -19,10 +19,10 @@ LINE = b"Clean-param: ref&pos /a/\n"
 @pytest.fixture
 def begin(monkeypatch):
     """Begins a crawl whose sites are mined where it stands; the mode is what one asks for."""
-    monkeypatch.setattr(components, "STEPS", 10**6)
-    monkeypatch.setattr(mining, "is_asyncio_available", lambda: False)
-    monkeypatch.setattr(mining, "deferred_from_coro", defer.Deferred.fromCoroutine)
-    monkeypatch.setattr(mining, "deferToThread", lambda _, job: defer.succeed(mined(job)))
+    monkeypatch.setattr(safe_points, "STEPS", 10**6)
+    monkeypatch.setattr(miner, "is_asyncio_available", lambda: False)
+    monkeypatch.setattr(miner, "deferred_from_coro", defer.Deferred.fromCoroutine)
+    monkeypatch.setattr(miner, "deferToThread", lambda _, job: defer.succeed(mined(job)))
     crawls = []
 
     def begin(learn="redirects", **settings):
@@ -67,7 +67,7 @@ def test_three_contents_put_it_in_force(begin, learn, caplog):
 @pytest.mark.parametrize("learn", ["redirects", "content"])
 def test_a_small_site_is_mined_while_the_crawl_waits(begin, learn, monkeypatch):
     """It could be through before the process that mines has begun."""
-    monkeypatch.setattr(mining, "deferToThread", lambda *_: defer.Deferred())  # it never answers
+    monkeypatch.setattr(miner, "deferToThread", lambda *_: defer.Deferred())  # it never answers
     parts = begin(learn)
     tell(parts)
     see_twins(parts)
@@ -77,12 +77,12 @@ def test_a_small_site_is_mined_while_the_crawl_waits(begin, learn, monkeypatch):
 def test_a_site_that_a_process_mines_is_not_mined_beside_it(begin, monkeypatch):
     """The answer of the process, which has seen less, would retract what is found meanwhile."""
     jobs, answer = [], defer.Deferred()
-    monkeypatch.setattr(mining, "deferToThread", lambda _, job: jobs.append(job) or answer)
+    monkeypatch.setattr(miner, "deferToThread", lambda _, job: jobs.append(job) or answer)
     parts = begin("content")
     see_twins(parts)
     tell(parts)
     see_twins(parts, first=3)
-    monkeypatch.setattr(mining, "deferToThread", lambda _, job: defer.succeed(mined(job)))
+    monkeypatch.setattr(miner, "deferToThread", lambda _, job: defer.succeed(mined(job)))
     answer.callback(mined(*jobs))
     parts.learner.work()
     parts.learner.work()  # what came meanwhile is mined next

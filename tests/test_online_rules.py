@@ -10,8 +10,7 @@ from online_parts import BARE, SITE, Parts, page_of
 from online_parts import WWW as WWW_URL
 
 from scrapy_urlnorm import SiteRule, load_site_rules, save_site_rules
-from scrapy_urlnorm.crawl import components
-from scrapy_urlnorm.crawl.online import suppression
+from scrapy_urlnorm.crawl.online import safe_points, suppression
 from scrapy_urlnorm.crawl.online.rules import WITNESSES_A_CONFLICT as NEEDED
 from scrapy_urlnorm.crawl.online.tables import Page, Reason
 from scrapy_urlnorm.logs.page_identity import FILE, Identity
@@ -91,7 +90,7 @@ def test_a_rule_that_is_subsumed_was_not_wrong(caplog):
 
 def test_what_moves_behind_another_rule_counts_for_it_once(monkeypatch):
     """Whatever is mined later: the number of its audits comes of what it suppresses."""
-    monkeypatch.setattr(components, "STEPS", 10**6)
+    monkeypatch.setattr(safe_points, "STEPS", 10**6)
     with begun(has_audits=True) as parts:
         parts.found(NARROW)
         for number in range(100):

@@ -7,8 +7,7 @@ from online_model import UNREADABLE, Crawl
 from online_sites import SITES
 from scrapy import Request
 
-from scrapy_urlnorm.crawl import components
-from scrapy_urlnorm.crawl.online import closing, tables
+from scrapy_urlnorm.crawl.online import closing, safe_points, tables
 from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED
 from scrapy_urlnorm.learning import aliases
 
@@ -19,7 +18,7 @@ OTHER_HTTPS = f"https://{SITE}/c"
 
 @pytest.fixture(autouse=True)
 def _whole_steps(monkeypatch):
-    monkeypatch.setattr(components, "STEPS", 10**6)
+    monkeypatch.setattr(safe_points, "STEPS", 10**6)
     monkeypatch.setattr(closing, "LEAST_DRAWS", 0)  # else so few are all sent
     yield
     UNREADABLE.clear()

@@ -12,10 +12,10 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
 from twisted.internet.defer import Deferred
 
-from scrapy_urlnorm.crawl import components
+from scrapy_urlnorm.crawl import miner
 from scrapy_urlnorm.crawl.components import config_of
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
-from scrapy_urlnorm.crawl.online import mining
+from scrapy_urlnorm.crawl.online import safe_points
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
@@ -33,8 +33,8 @@ HTTPS = SiteRule(site="*.shop.test", kind="force-scheme", option="https", source
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     """One call of `work` does it all, also on a machine that has no time. No process mines."""
-    monkeypatch.setattr(components, "STEPS", 10**6)
-    monkeypatch.setattr(mining, "deferred_from_coro", lambda asked: asked.close() or Deferred())
+    monkeypatch.setattr(safe_points, "STEPS", 10**6)
+    monkeypatch.setattr(miner, "deferred_from_coro", lambda asked: asked.close() or Deferred())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from loopback import Site, crawl, page
 from scrapy.settings import Settings
 
 from scrapy_urlnorm.crawl import settings as module
-from scrapy_urlnorm.crawl.online.frontier import STATISTICS
+from scrapy_urlnorm.crawl.frontier import STATISTICS
 from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer

@@ -37,7 +37,7 @@ from scrapy.exceptions import DontCloseSpider
 
 from scrapy_urlnorm.crawl.components import TWIN_META, components_of, in_progress
 from scrapy_urlnorm.crawl.merges import stock_key
-from scrapy_urlnorm.crawl.purposes import purpose_of
+from scrapy_urlnorm.crawl.requests import purpose_of
 from scrapy_urlnorm.stores.memory import MemorySeen
 from scrapy_urlnorm.stores.seen import Awaited
 

@@ -17,9 +17,7 @@ from scrapy.utils.defer import deferred_from_coro
 from w3lib.url import safe_url_string
 
 from scrapy_urlnorm.crawl.settings import PREFIX, Config
-from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.stores import Database
-from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,13 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: So much learning is done before the event loop has its turn: about ten milliseconds. Steps and no
-#: seconds, because what a crawl sends must not depend on how fast the machine is.
-STEPS = 50
 ERROR_REASON = "urlnorm_store_error"  #: why a crawl ended: its keys or requests cannot be stored
 #: In the folder of Scrapy's queues: the priorities that it has queues for.
 SAVED_QUEUE = "active.json"
-PERMANENT = frozenset((301, 308))
 REDIRECTS = frozenset((301, 302, 303, 307, 308))  #: RFC 9110, section 15.4, as Scrapy follows them
 PAIR_META = "urlnorm_pair"  #: key of the meta of a second fetch: what the crawl log says of it
 #: Key of the meta of a request that was sent although another spelling of its key had been sent.
@@ -180,21 +174,3 @@ def target_of(response: Response, url: str) -> str | None:
         return urljoin(url, safe_url_string(location))
     except ValueError:
         return None
-
-
-def site_of(url: str) -> str:
-    """Return the registrable domain of a URL; where there is none, its host.
-
-    What is learned holds within one site and reaches no other.
-    """
-    return domain_of(split(url).host or "")
-
-
-def domain_of(site: str) -> str:
-    return domain_or_host(site.removeprefix("*.").lower())
-
-
-def new_slice() -> Callable[[], bool]:
-    """Return what says, asked after each step, whether `STEPS` steps are done."""
-    left = iter(range(STEPS - 1))
-    return lambda: next(left, None) is None

@@ -22,7 +22,7 @@ from scrapy_urlnorm.crawl.components import (
 )
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redirect_hop
 from scrapy_urlnorm.crawl.merges import Merges, in_words, stock_key
-from scrapy_urlnorm.crawl.purposes import purpose_of
+from scrapy_urlnorm.crawl.requests import purpose_of
 from scrapy_urlnorm.crawl.settings import STORE
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.text import logger_of

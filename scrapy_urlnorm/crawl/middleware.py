@@ -105,10 +105,12 @@ class UrlNormDownloaderMiddleware:
             return
         if learns and config.held == "last":
             _refuse_foreign_scheduler(crawler.settings)
-        from scrapy_urlnorm.crawl.online.learner import Learner  # a crawl may learn nothing
+        from scrapy_urlnorm.crawl.frontier import CrawlFrontier  # a crawl may learn nothing
+        from scrapy_urlnorm.crawl.online.learner import Learner
 
         try:
-            learner = Learner(crawler, config, fingerprinter, dupefilter, database_of(crawler))
+            database, frontier = database_of(crawler), CrawlFrontier(crawler, dupefilter)
+            learner = Learner(frontier, config, fingerprinter, dupefilter.store, database)
         except StoreError as error:
             logger.error(f"{_NOT_LEARNED}: %(error)s", {"error": error})
             return

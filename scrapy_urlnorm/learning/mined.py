@@ -26,7 +26,7 @@ from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import support_needed
 from scrapy_urlnorm.learning.rules import joined, reaches, settle
 from scrapy_urlnorm.learning.strata import shown
-from scrapy_urlnorm.learning.worker import Job, Mined, receive, send
+from scrapy_urlnorm.learning.worker import PERMANENT, Job, Mined, receive, send
 from scrapy_urlnorm.logs.observation import Observation
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules.data import index_names
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _PLAIN = Normalizer("default")
 #: A content has the vote of two at most, see `trials`.
 _MOST = 2
-PERMANENT = frozenset((301, 308))
 #: Redirects that vote about a rule (a choice, for time).
 _MOST_REDIRECTS = 2_000
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.site_rules import SiteRule
 
 
+#: Statuses of redirects that are kept.
+PERMANENT = frozenset((301, 308))
+
+
 class Job(NamedTuple):
     """The rows of one site, its rules in force, and what robots.txt proposes.
 

@@ -29,9 +29,9 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from scrapy_urlnorm import Addon, normalize
+from scrapy_urlnorm.crawl import frontier, miner
 from scrapy_urlnorm.crawl.components import components_of, unopened_database
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware, UrlNormSpiderMiddleware
-from scrapy_urlnorm.crawl.online import frontier, mining, safe_points, sharing
 from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.mined import mined
@@ -385,10 +385,9 @@ class Crawl:
             self.folder = None
             if self.plan.on_disk:
                 self.folder = stack.enter_context(tempfile.TemporaryDirectory())
-            stack.enter_context(put(mining, "_in_thread", lambda _, job: self.mine(job)))
+            stack.enter_context(put(miner, "_in_thread", lambda _, job: self.mine(job)))
             stack.enter_context(put(frontier, "deferred_from_coro", ensureDeferred))
-            for module in (safe_points, sharing):
-                stack.enter_context(put(module, "monotonic", lambda: self.now))
+            stack.enter_context(put(frontier, "monotonic", lambda: self.now))
             if self.plan.crawlers > 1:
                 stack.enter_context(put(Config, "new_store", lambda *_, **__: self.store))
             before = logging.root.manager.disable

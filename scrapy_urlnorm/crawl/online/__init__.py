@@ -5,8 +5,8 @@ after the learned rules of its site (`keys`). The first page that arrives for a 
 *representative*; requests with that key are *suppressed* behind it, or sent as *audits*. Whatever
 fails in here ends in a request being sent.
 
-`learner` is what Scrapy's components tell and ask. `frontier` is the queue, and says which requests
-may be touched. What arrives goes one way: `names` and `pairs` settle how a page is called,
+`learner` is what Scrapy's components tell and ask, and `crawl.frontier` does what it wants done: no
+module here knows an engine, an event loop or a clock. What arrives goes one way: `names` and `pairs` settle how a page is called,
 `evidence` has it for the miner, `mining` has it mined, and `rules` is the registry of what came of
 it: a rule is proposed, active, or retracted; `sharing` is its file, and other crawlers. `keys` are
 made with the rules, `tables` has the pages that arrived and the requests that are held.

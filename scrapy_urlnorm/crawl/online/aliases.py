@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.tables import Reason
+from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.aliases import Link, SiteAliases, permalink, shortlink
 from scrapy_urlnorm.logs.page_identity import MAX_BYTES, canonical_of
 from scrapy_urlnorm.logs.self_links import names_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.crawl.online.tables import Page, Pages
     from scrapy_urlnorm.learning.aliases import Alias, Doubt, Pattern

@@ -23,9 +23,9 @@ from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
+from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.report.filtered import rule_in_words

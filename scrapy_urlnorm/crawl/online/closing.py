@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.summary import Bound
+from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.risk import at_most, draws_for
 from scrapy_urlnorm.report.filtered import LAST, SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
@@ -36,7 +36,7 @@ from scrapy_urlnorm.stores.sqlite import from_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.suppression import Suppression
     from scrapy_urlnorm.crawl.online.tables import Held, HeldRequests, Pages
@@ -114,7 +114,7 @@ class Closing:
                 self._has_rechecked = True
                 for pages in self.pages.shared(_SEVERAL)[:_MAX_RECHECKED]:
                     site = site_of(pages[0].url)
-                    self.frontier.begin("verdict", site, self.verdicts.recheck(pages))
+                    self.frontier.fetch("verdict", site, self.verdicts.recheck(pages))
                     yield True
             if not self._has_put_back and held > len(self.pages) > 0:
                 yield from self._put_back()

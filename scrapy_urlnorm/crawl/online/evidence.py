@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from scrapy_urlnorm.crawl.components import PERMANENT
 from scrapy_urlnorm.learning.media import OF_FILE, OF_WALL, looks_like_an_act
+from scrapy_urlnorm.learning.worker import PERMANENT
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.page_identity import FILE, WALL
 from scrapy_urlnorm.url import split

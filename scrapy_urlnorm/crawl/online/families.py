@@ -21,9 +21,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.evidence import named
 from scrapy_urlnorm.crawl.online.tables import Page
+from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.crawl.settings import FAMILY_LIMIT
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
@@ -34,8 +34,8 @@ from scrapy_urlnorm.text import logger_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.evidence import Evidence
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.pairs import Arrival
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.stores.sqlite import Database

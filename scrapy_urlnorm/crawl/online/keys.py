@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy import Request
 
 from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.crawl.components import site_of
+from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.url import get_fingerprint
 

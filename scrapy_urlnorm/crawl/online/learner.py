@@ -13,31 +13,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.components import ask_again, new_slice, site_of
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
 from scrapy_urlnorm.crawl.online.audits import Audits
 from scrapy_urlnorm.crawl.online.closing import Closing
 from scrapy_urlnorm.crawl.online.evidence import Evidence
 from scrapy_urlnorm.crawl.online.families import Families
-from scrapy_urlnorm.crawl.online.frontier import (
-    CrawlFrontier,
-    is_evidence,
-    is_suppressible,
-    may_represent,
-    shown_in_crawl,
-)
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.mining import Mining
 from scrapy_urlnorm.crawl.online.names import Names, steps_of
 from scrapy_urlnorm.crawl.online.pairs import Arrival, Arrivals, Pairs
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
-from scrapy_urlnorm.crawl.online.safe_points import SafePoints
+from scrapy_urlnorm.crawl.online.safe_points import SafePoints, new_slice
 from scrapy_urlnorm.crawl.online.suppression import Suppression
 from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
 from scrapy_urlnorm.crawl.online.verdicts import Verdicts, is_comparable
-from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages
+from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages, shown_in_crawl
 from scrapy_urlnorm.crawl.online.yields import Yields
-from scrapy_urlnorm.crawl.purposes import noted_purpose
+from scrapy_urlnorm.crawl.requests import (
+    is_evidence,
+    is_suppressible,
+    may_represent,
+    noted_purpose,
+    site_of,
+)
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL, is_whole
@@ -49,17 +47,17 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.summary import Bound
     from scrapy_urlnorm.crawl.online.tables import Match
     from scrapy_urlnorm.crawl.online.yields import Got
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule
+    from scrapy_urlnorm.stores import Seen
     from scrapy_urlnorm.stores.sqlite import Database
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -89,10 +87,10 @@ class Learner:
 
     def __init__(
         self,
-        crawler: Crawler,
+        frontier: CrawlFrontier,
         config: Config,
         fingerprinter: UrlNormRequestFingerprinter,
-        dupefilter: UrlNormDupeFilter,
+        store: Seen,
         database: Database,
     ) -> None:
         self._database = database
@@ -101,9 +99,9 @@ class Learner:
         self._contents = contents = config.learn == "content"
         # Each part is built of those before it. What one has to tell an earlier one, it says where
         # it begins: `Suppression` and `Verdicts` follow the registry.
-        self._frontier = frontier = CrawlFrontier(crawler, dupefilter)
+        self._frontier = frontier
         self._keys = keys = ClusterKeys(fingerprinter)
-        self._pages = pages = Pages(database, keys, dupefilter.store)
+        self._pages = pages = Pages(database, keys, store)
         self._audits = audits = Audits(database, keys.normalized)
         held = HeldRequests(database, frontier)
         if held.damaged:
@@ -122,7 +120,7 @@ class Learner:
         self._arrivals = Arrivals(names, self._settled)
         self._registry = registry = RuleRegistry(
             *(database, keys, pages, audits, evidence, aliases, names, frontier),
-            *(dupefilter.store, config),
+            *(store, config),
         )
         proposed = [rule for rule in config.normalizer.site_rules if rule.status == "proposed"]
         self._mining = Mining(evidence, registry, safe_points, frontier, contents, proposed)
@@ -181,7 +179,7 @@ class Learner:
         try:
             self._suppression.expire_in_flight()
             if self._safe_points.work():
-                ask_again(self._frontier.crawler)  # the event loop has its turn before
+                self._frontier.ask_again()  # the event loop has its turn before
             self._settle()
             self._mining.work()
         except Exception as error:  # noqa: BLE001 - as in `fail_open`
@@ -219,7 +217,7 @@ class Learner:
                 return True
             is_over = new_slice()
             if self._suppression.idle(is_over) or self._closing.idle(is_over):
-                ask_again(self._frontier.crawler)  # the event loop has its turn before
+                self._frontier.ask_again()  # the event loop has its turn before
                 return True
         except Exception as error:  # noqa: BLE001 - as in `fail_open`
             self._give_up("idle", error)
@@ -326,7 +324,7 @@ class Learner:
                 asked = self._families.arrived(arrival, is_new=not is_duplicate)
                 if asked is not None:
                     answer = self._verdicts.answer(asked)
-                    self._frontier.begin("verdict", site_of(url), answer)
+                    self._frontier.fetch("verdict", site_of(url), answer)
         doubts = self._aliases.arrived(arrival.said, content, arrival.page)
         examined = () if audit is None else audit.match.rules
         self._verdicts.doubted(doubts, content, keys=arrival.said.keys, examined=examined)

@@ -18,9 +18,9 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.evidence import named
 from scrapy_urlnorm.crawl.online.safe_points import Work
+from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.logs.blocks import digest_of, packed, unpacked
 from scrapy_urlnorm.logs.differences import family_of, place_of
 from scrapy_urlnorm.logs.page_identity import Identity
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.evidence import Evidence
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.safe_points import SafePoints
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.logs.blocks import Block

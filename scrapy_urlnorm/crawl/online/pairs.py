@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import STEPS, site_of
-from scrapy_urlnorm.crawl.online.frontier import shown_in_crawl
-from scrapy_urlnorm.crawl.online.safe_points import Work
-from scrapy_urlnorm.crawl.online.whole_pages import Shown
+from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
+from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
+from scrapy_urlnorm.crawl.requests import Fetch, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier, Fetches
     from scrapy_urlnorm.crawl.online.aliases import Said
     from scrapy_urlnorm.crawl.online.audits import Audit
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.names import Arrived, Names
     from scrapy_urlnorm.crawl.online.tables import Page
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
@@ -82,7 +81,7 @@ class Pairs:
                 self._pairs[family] += 1
                 self._fetched[site] += 1
                 self._under_way[site] += 1
-                self.frontier.begin("pair", site, self._pair(request, family, shown))
+                self.frontier.fetch("pair", site, self._pair(request, family, shown))
             return
         is_still = not self.names.units(site).different
         farther = _FARTHER_STILL if is_still else _FARTHER
@@ -92,7 +91,7 @@ class Pairs:
                 page = self.names.nth(site, share)
                 if page is not None and page.request and self._may_ask_again(page):
                     self._fetched[site] += 1
-                    self.frontier.begin("pair", site, self._late(page))
+                    self.frontier.fetch("pair", site, self._late(page))
 
     def _may_ask_again(self, page: Arrived) -> bool:
         shown = Shown(page.url, None, self.whole_pages.get(page.fingerprint))
@@ -109,25 +108,25 @@ class Pairs:
             return pages >= _ONE_IN * (total - _STILL + 1)
         return pairs < len(_OF_FAMILY) and self._families[family] >= _OF_FAMILY[pairs]
 
-    async def _pair(self, request: Request, family: str, first: Shown) -> None:
+    def _pair(self, request: Request, family: str, first: Shown) -> Fetches[None]:
         try:
-            await self._at_once(request, family, first)
+            yield from self._at_once(request, family, first)
         finally:
             self._under_way[site_of(request.url)] -= 1
 
-    async def _at_once(self, request: Request, family: str, first: Shown) -> None:
-        second = _shown(request, await self.frontier.fetch_again(request, at_once=True))
+    def _at_once(self, request: Request, family: str, first: Shown) -> Fetches[None]:
+        second = _shown(request, (yield Fetch(request, at_once=True)))
         if first.blocks is not None and second.blocks is not None:
             self.names.learn(site_of(request.url), family, first.blocks, second.blocks)
             self.whole_pages.learn(first, second)
 
-    async def _late(self, page: Arrived) -> None:
+    def _late(self, page: Arrived) -> Fetches[None]:
         request = self.frontier.unpack(page.request) if page.request else None
         if request is None:
             return
-        second = _shown(request, await self.frontier.fetch_again(request))
+        second = _shown(request, (yield Fetch(request)))
         if second.blocks is not None and self.names.learn_late(page, second.blocks):
-            await self._at_once(request, page.family, second)
+            yield from self._at_once(request, page.family, second)
 
 
 def _shown(request: Request, response: Response | None) -> Shown:

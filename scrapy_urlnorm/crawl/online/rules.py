@@ -21,10 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import domain_of
 from scrapy_urlnorm.crawl.online.sharing import RuleExchange, RuleFile
 from scrapy_urlnorm.crawl.online.summary import why
 from scrapy_urlnorm.crawl.online.tables import Reason
+from scrapy_urlnorm.crawl.requests import domain_of
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.media import FILES_ALONE, OnFiles
@@ -35,10 +35,10 @@ from scrapy_urlnorm.text import logger_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.audits import Audits
     from scrapy_urlnorm.crawl.online.evidence import Evidence
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.crawl.online.names import Names
     from scrapy_urlnorm.crawl.online.tables import Page, Pages
@@ -90,7 +90,7 @@ class RuleRegistry:
     config: Config
 
     def __post_init__(self) -> None:
-        self._exchange = RuleExchange(self.store)
+        self._exchange = RuleExchange(self.store, self.frontier.now)
         self._file = RuleFile(self.config.learned_path, self.database, self.frontier)
         #: Else rules that contents taught are not active.
         self._contents = self.config.learn == "content"

@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from enum import IntEnum
 from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import ask_again, new_slice
 from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
 
 logger = logger_of(__name__)
 
+#: So much learning is done before the event loop has its turn: about ten milliseconds. Steps and no
+#: seconds, because what a crawl sends must not depend on how fast the machine is.
+STEPS = 50
 #: A site of which no request has ended for so long waits no more for those that are under way: a
 #: download may hang. The engine asks every five seconds, so it waits five more at most.
 LONGEST_SECONDS = 5.0
@@ -61,7 +62,7 @@ class SafePoints:
     def put(self, site: str, kind: Work, job: Iterator[object]) -> None:
         """Have a *job* done at the next safe point of *site*, in place of another one of its kind."""
         self._jobs.setdefault(site, {})[kind] = job
-        ask_again(self._frontier.crawler)
+        self._frontier.ask_again()
 
     def drop(self, site: str, kind: Work) -> None:
         self._jobs.get(site, {}).pop(kind, None)
@@ -108,7 +109,7 @@ class SafePoints:
     def _is_safe(self, site: str) -> bool:
         if not self.can_pause or not (number := self._frontier.under_way(site)):
             return True
-        now, waiting = monotonic(), self._waiting.get(site)
+        now, waiting = self._frontier.now(), self._waiting.get(site)
         if waiting is None or waiting.number != number:
             self._waiting[site] = _Waiting(number, now)
             return False
@@ -121,3 +122,9 @@ class SafePoints:
             )
             logger.debug(message, {"site": site, "number": number}, extra=self._frontier.extra)
         return True
+
+
+def new_slice() -> Callable[[], bool]:
+    """Return what says, asked after each step, whether `STEPS` steps are done."""
+    left = iter(range(STEPS - 1))
+    return lambda: next(left, None) is None

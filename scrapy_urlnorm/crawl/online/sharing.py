@@ -7,17 +7,16 @@ import logging
 from contextlib import suppress
 from hashlib import blake2b
 from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
     from scrapy_urlnorm.stores.sqlite import Database
@@ -41,11 +40,11 @@ class RuleFile:
         database.ensure("CREATE TABLE IF NOT EXISTS exported (digest BLOB NOT NULL);")
 
     def changed(self, rules: Collection[SiteRule]) -> None:
-        if monotonic() - self._saved_at > SAVE_SECONDS:
+        if self._frontier.now() - self._saved_at > SAVE_SECONDS:
             self.save(rules)
 
     def save(self, rules: Collection[SiteRule]) -> None:
-        self._saved_at = monotonic()
+        self._saved_at = self._frontier.now()
         if self._path is None or not (rules or self._path.exists()):
             return
         from scrapy_urlnorm.site_rules import save_site_rules  # there are rules only now
@@ -83,8 +82,9 @@ class RuleExchange:
     rule cannot undo its retraction. A failure of the store is reported by the dupefilter.
     """
 
-    def __init__(self, store: Seen) -> None:
+    def __init__(self, store: Seen, now: Callable[[], float]) -> None:
         self._store = store
+        self._now = now  # seconds
         self._notes: dict[str, str] = {}
         self._untold: dict[str, str] = {}
         self._next = 0.0 if store.is_shared else inf
@@ -92,7 +92,7 @@ class RuleExchange:
 
     def news(self, *, at_once: bool = False) -> list[SiteRule]:
         """Return the rules that are new since the last look, `EXCHANGE_SECONDS` ago or *at_once*."""
-        now = monotonic()
+        now = self._now()
         if self._next == inf or (now < self._next and not at_once):
             return []
         self._next = now + EXCHANGE_SECONDS

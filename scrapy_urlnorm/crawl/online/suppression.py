@@ -28,11 +28,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.components import site_of
-from scrapy_urlnorm.crawl.online.frontier import depth_of, is_suppressible, may_represent
 from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.tables import STATES, Match, Reason
-from scrapy_urlnorm.crawl.purposes import noted_purpose
+from scrapy_urlnorm.crawl.requests import (
+    depth_of,
+    is_suppressible,
+    may_represent,
+    noted_purpose,
+    site_of,
+)
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
@@ -42,11 +46,11 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.audits import Audits
     from scrapy_urlnorm.crawl.online.evidence import Evidence
     from scrapy_urlnorm.crawl.online.families import Families
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.safe_points import SafePoints
@@ -89,7 +93,7 @@ class Suppression:
     frontier: CrawlFrontier
 
     def __post_init__(self) -> None:
-        self._depth_limit = self.frontier.crawler.settings.getint("DEPTH_LIMIT")
+        self._depth_limit = self.frontier.depth_limit
         self.registry.on_change = self.rules_changed
         self.aliases.on_dead = self._alias_is_dead
         self.aliases.on_contested = lambda keys: self._resolve_all(SUPPRESSED, keys.cluster)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.crawl.database import is_damaged
 from scrapy_urlnorm.crawl.merges import stock_key
-from scrapy_urlnorm.crawl.online.frontier import depth_of
-from scrapy_urlnorm.crawl.purposes import noted_purpose
+from scrapy_urlnorm.crawl.requests import depth_of, noted_purpose
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.media import DOOR
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen

@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.components import STEPS, site_of
 from scrapy_urlnorm.crawl.online.audits import Audit
-from scrapy_urlnorm.crawl.online.frontier import shown_in_crawl
-from scrapy_urlnorm.crawl.online.safe_points import Work
+from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.tables import TOLD_WORDS, Match, Page, Reason
-from scrapy_urlnorm.crawl.online.whole_pages import Shown
+from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
+from scrapy_urlnorm.crawl.requests import Fetch, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.observation import LEAST_FILE
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier, Fetches
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.audits import Audits
     from scrapy_urlnorm.crawl.online.families import Asked
-    from scrapy_urlnorm.crawl.online.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.crawl.online.names import Names
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
@@ -192,7 +191,7 @@ class Verdicts:
             waiting = self._waiting.setdefault((page.fingerprint, before.with_layout), [])
             waiting.append((audit, found))
             if len(waiting) == 1:
-                self.frontier.begin("verdict", site_of(page.url), self._fetch_again(page, before))
+                self.frontier.fetch("verdict", site_of(page.url), self._fetch_again(page, before))
 
     def _agrees(self, audit: Audit, found: Shown, before: Shown, fetches: Sequence[Shown]) -> bool:
         """Whether a page is what *fetches* of its representative showed, but for what changes there.
@@ -213,12 +212,12 @@ class Verdicts:
             return True
         return is_proved
 
-    async def _fetch_again(self, page: Page, before: Shown) -> None:
+    def _fetch_again(self, page: Page, before: Shown) -> Fetches[None]:
         """Decide about all audits that wait for *page*, with as few fetches as that takes."""
         key, fetches = (page.fingerprint, before.with_layout), list[Shown]()
         waiting = self._waiting[key]
         try:
-            now = await self._shown(page, with_layout=before.with_layout)
+            now = yield from self._shown(page, with_layout=before.with_layout)
         finally:
             del self._waiting[key]
         if now is not None:
@@ -226,7 +225,7 @@ class Verdicts:
         for audit, found in waiting:
             said = Verdict.UNSTABLE
             if fetches:
-                said = await self._in_turns(page, audit, found, before, fetches)
+                said = yield from self._in_turns(page, audit, found, before, fetches)
             # That it is what the representative has become, and was not before, proves nothing.
             if said is Verdict.AGREES and before.content and not self._has_stayed(before, *fetches):
                 said = Verdict.UNSTABLE
@@ -235,9 +234,9 @@ class Verdicts:
                 self.suppression.representative_changed(page)
         self._learn(page, fetches)
 
-    async def _in_turns(
+    def _in_turns(
         self, page: Page, audit: Audit, found: Shown, before: Shown, fetches: list[Shown]
-    ) -> Verdict:
+    ) -> Fetches[Verdict]:
         """Decide about a page: it and its representative are fetched in turns, as long as it pays."""
         is_act = looks_like_an_act(found.url) or found.has_expiring_links  # not asked for again
         asked = found.response.request if found.response is not None else None
@@ -247,13 +246,13 @@ class Verdicts:
             beside: Shown | None = found
             if not is_act:
                 again = asked or Request(found.url)
-                beside = await self._shown_at(again, with_layout=before.with_layout)
+                beside = yield from self._shown_at(again, with_layout=before.with_layout)
             if beside is None:
                 break
             if not is_act and self._agrees(audit, beside, before, fetches):
                 return Verdict.AGREES
             if turn or len(fetches) == 1:
-                after = await self._shown(page, at_once=is_act, with_layout=before.with_layout)
+                after = yield from self._shown(page, at_once=is_act, with_layout=before.with_layout)
                 if after is None:
                     return Verdict.UNSTABLE
                 fetches.append(after)
@@ -376,16 +375,16 @@ class Verdicts:
         blocks = shown.blocks if shown else None
         return Shown(url or page.url, page.content, response, blocks, with_layout)
 
-    async def _shown(self, page: Page, **how: bool) -> Shown | None:
+    def _shown(self, page: Page, **how: bool) -> Fetches[Shown | None]:
         """Return what the URL of a page shows now: its request is sent again as it was."""
         known = self.names.page(page.fingerprint)
         request = self.frontier.unpack(known.request) if known and known.request else None
-        return await self._shown_at(request or Request(page.url), **how)
+        return (yield from self._shown_at(request or Request(page.url), **how))
 
-    async def _shown_at(
+    def _shown_at(
         self, request: Request, *, at_once: bool = False, with_layout: bool = False
-    ) -> Shown | None:
-        response = await self.frontier.fetch_again(request, at_once=at_once)
+    ) -> Fetches[Shown | None]:
+        response = yield Fetch(request, at_once)
         if response is None:
             return None
         content, blocks = shown_in_crawl(response)
@@ -409,25 +408,25 @@ class Verdicts:
                     return True
         return False
 
-    async def _unchanged(self, page: Page) -> Shown | None:
-        now = await self._shown(page)
+    def _unchanged(self, page: Page) -> Fetches[Shown | None]:
+        now = yield from self._shown(page)
         return now if now is not None and self._has_stayed(self._stored(page), now) else None
 
-    async def recheck(self, pages: Sequence[Page]) -> None:
+    def recheck(self, pages: Sequence[Page]) -> Fetches[None]:
         """Fetch one of some representatives with one content again: it may have been an outage."""
-        if await self._unchanged(pages[0]) is None:
+        if (yield from self._unchanged(pages[0])) is None:
             for page in pages:
                 self.suppression.representative_changed(page)
 
-    async def answer(self, asked: Asked) -> None:
+    def answer(self, asked: Asked) -> Fetches[None]:
         """Find out what `Families` wants to know, and answer it."""
         is_endless = False
-        if (now := await self._unchanged(asked.page)) is not None:
+        if (now := (yield from self._unchanged(asked.page))) is not None:
             if asked.other is None:
                 is_endless = True
             else:
                 other = Page(self.keys.fingerprint(Request(asked.other)), asked.other, None, 0)
-                beside = await self._shown(other)
+                beside = yield from self._shown(other)
                 is_endless = beside is not None and not self._has_stayed(beside, now)
         asked.answer(is_endless)
 

@@ -15,11 +15,11 @@ from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.crawl.components import site_of
-from scrapy_urlnorm.crawl.online.frontier import LARGEST_READ
+from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.media import may_expire
 from scrapy_urlnorm.logs.comparison import Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
+from scrapy_urlnorm.logs.page_identity import shown_by
 from scrapy_urlnorm.logs.whole import Node, Whole, whole_of
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ CREATE TABLE IF NOT EXISTS body (
   url TEXT NOT NULL, encoding TEXT NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS body_of_site ON body (site, id);
 """
+#: Bytes of a page whose text is read while the event loop waits. A larger page is known by its
+#: bytes: that its text equals another is not noticed, so it is fetched.
+LARGEST_READ = 300_000
 #: So many pages, those that came last, are kept; how many more there may be for a while.
 MAX_BODIES, _FORGOTTEN = 20_000, 500
 _MAX_FAMILIES = 2_000
@@ -50,6 +53,10 @@ _LONG = 32 * 1024
 #: A page of which so large a share stands not on another one is none that is nearly the same.
 _FAR = 0.2
 _MAX_PAIRS = 8  #: of long pages that wait until somebody asks what changes
+
+
+def shown_in_crawl(response: Response) -> tuple[Identity | None, list[Block] | None]:
+    return shown_by(response, LARGEST_READ)
 
 
 @dataclass(eq=False)

@@ -31,9 +31,8 @@ from itemadapter import ItemAdapter, is_item
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.components import site_of
 from scrapy_urlnorm.crawl.online.evidence import LONGEST_URL
-from scrapy_urlnorm.crawl.purposes import in_words, noted_purpose, purpose_of
+from scrapy_urlnorm.crawl.requests import in_words, noted_purpose, purpose_of, site_of
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:

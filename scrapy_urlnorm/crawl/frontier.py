@@ -1,31 +1,40 @@
-"""CrawlFrontier: the queue of a Scrapy crawl as learning sees it, and which requests it may touch."""
+"""CrawlFrontier: a Scrapy crawl as learning sees it. What learning asks for is done here.
+
+Learning itself (`scrapy_urlnorm.crawl.online`) knows no engine, no event loop and no clock.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections import Counter
 from collections.abc import Sized
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.request import request_from_dict
 
-from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, count, in_progress, site_of
+from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, count, in_progress
+from scrapy_urlnorm.crawl.miner import Miner
+from scrapy_urlnorm.crawl.requests import Fetch, site_of
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.logs.page_identity import shown_by
 from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine, Generator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
-    from scrapy_urlnorm.logs.blocks import Block
-    from scrapy_urlnorm.logs.page_identity import Identity
+
+    T = TypeVar("T")
+    #: What asks for pages again, one after the other. It is sent each as it is now, or ``None`` if
+    #: that is not the page of its URL, and returns what it found out.
+    Fetches = Generator[Fetch, Response | None, T]
 
 logger = logger_of(__name__)
 
@@ -37,10 +46,6 @@ STATISTICS = frozenset(
         *("learned/second_fetches", "learned/barren_families", "learned/dropped", "errors"),
     )
 )
-#: Bytes of a page whose text is read while the event loop waits. A larger page is known by its
-#: bytes: that its text equals another is not noticed, so it is fetched.
-LARGEST_READ = 300_000
-
 #: What of a request tells how it came to be, and what a second fetch must not take along.
 _META = ("redirect_urls", "redirect_times", "redirect_reasons", "redirect_ttl", "retry_times")
 
@@ -59,6 +64,14 @@ class CrawlFrontier:
         self.has_own_queue = False
         self._fetching: Counter[str] = Counter()  # pages that are fetched again, by site
         self.on_fetched: Callable[[], None] = lambda: None  #: told when a page was fetched again
+        self.depth_limit = crawler.settings.getint("DEPTH_LIMIT")
+        self.miner = Miner(self.ask_again)
+        self.now = monotonic
+        self.run: Callable[[Coroutine[Any, Any, None]], object] = deferred_from_coro
+
+    def ask_again(self) -> None:
+        """Have the engine ask for a request, once the event loop has had its turn."""
+        ask_again(self.crawler)
 
     def in_progress(self) -> Collection[Request]:
         return in_progress(self.crawler)
@@ -135,26 +148,28 @@ class CrawlFrontier:
     def is_fetching(self) -> bool:
         return any(self._fetching.values())
 
-    def begin(self, what: str, site: str, job: Coroutine[Any, Any, None]) -> None:
+    def fetch(self, what: str, site: str, job: Fetches[None]) -> None:
         """Run a *job* that fetches pages of *site* again.
 
         No error leaves it: Twisted would only log it.
         """
-
-        async def run() -> None:
-            try:
-                await job
-                self.on_fetched()
-            except Exception as error:  # noqa: BLE001
-                self.failed(what, error)
-            finally:
-                self._fetching[site] -= 1
-            ask_again(self.crawler)  # the engine asked before anybody knew of the end
-
         self._fetching[site] += 1
-        deferred_from_coro(run())
+        self.run(self._fetch_all(what, site, job))
 
-    async def fetch_again(self, request: Request, *, at_once: bool = False) -> Response | None:
+    async def _fetch_all(self, what: str, site: str, job: Fetches[None]) -> None:
+        try:
+            with suppress(StopIteration):
+                fetch = next(job)
+                while True:
+                    fetch = job.send(await self._fetch(*fetch))
+            self.on_fetched()
+        except Exception as error:  # noqa: BLE001
+            self.failed(what, error)
+        finally:
+            self._fetching[site] -= 1
+        self.ask_again()  # the engine asked before anybody knew of the end
+
+    async def _fetch(self, request: Request, at_once: bool) -> Response | None:
         """Return the page of *request* as it is now; ``None`` if that is not the page of its URL.
 
         What is asked for is a copy that reaches the site, and no callback: not Scrapy's HTTP cache,
@@ -178,41 +193,3 @@ class CrawlFrontier:
             return None
         urls = {url.partition("#")[0] for url in (response.url, request.url)}
         return response if response.status == 200 and len(urls) == 1 else None
-
-
-def shown_in_crawl(response: Response) -> tuple[Identity | None, list[Block] | None]:
-    return shown_by(response, LARGEST_READ)
-
-
-# --- what learning may use, and hold; everything else is sent, and teaches nothing --------------
-
-
-def is_evidence(request: Request) -> bool:
-    """Return whether *request* asks for its URL and nothing else.
-
-    Not so with a body, another method than GET, cookies or a session of its own, or its own say on
-    normalization. Requests that never reach the spider (robots.txt, images) do not count either.
-    """
-    own = ("cookiejar", "urlnorm", "urlnorm_key", "verbatim_url")
-    is_plain = request.method == "GET" and not request.body and not request.cookies
-    return is_plain and request.callback is not NO_CALLBACK and not request.meta.keys() & own
-
-
-def may_represent(request: Request) -> bool:
-    """Return whether the page of *request* may stand for others: it may have come by a redirect."""
-    meta, again = request.meta, ("retry_times", "is_start_request")
-    return is_evidence(request) and not request.dont_filter and not any(map(meta.get, again))
-
-
-def is_suppressible(request: Request) -> bool:
-    """Return whether *request* is evidence and asks for the first time.
-
-    A request with ``dont_filter``, a retry and a start request are always sent. A redirect in
-    progress is neither deferred nor coalesced.
-    """
-    return may_represent(request) and not request.meta.get("redirect_urls")
-
-
-def depth_of(request: Request) -> int:
-    depth = request.meta.get("depth", 0)
-    return depth if isinstance(depth, int) else 0

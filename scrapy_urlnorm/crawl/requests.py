@@ -1,4 +1,4 @@
-"""What a request is for, besides its URL: two pages are one for a spider only if that is equal."""
+"""What learning reads of a request: its site, what it is for, and what may be done with it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import pickle
 import re
 from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
+
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_urlnorm.domains import domain_or_host
+from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +32,28 @@ _PREFIXES = (
 # fmt: on
 _ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 _PURPOSES: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+
+
+class Fetch(NamedTuple):
+    """A page that learning asks for again; *at_once*: right after another fetch of it."""
+
+    request: Request
+    at_once: bool = False
+
+
+def site_of(url: str) -> str:
+    """Return the registrable domain of a URL; where there is none, its host.
+
+    What is learned holds within one site and reaches no other.
+    """
+    return domain_of(split(url).host or "")
+
+
+def domain_of(site: str) -> str:
+    return domain_or_host(site.removeprefix("*.").lower())
+
+
+# --- what it is for: two pages are one for a spider only if that is equal -----------------------
 
 
 def purpose_of(request: Request) -> str:
@@ -76,3 +103,37 @@ def note_purpose(request: Request) -> None:
 def noted_purpose(request: Request) -> str:
     found = _PURPOSES.get(request)
     return purpose_of(request) if found is None else found
+
+
+# --- what learning may use, and hold; everything else is sent, and teaches nothing --------------
+
+
+def is_evidence(request: Request) -> bool:
+    """Return whether *request* asks for its URL and nothing else.
+
+    Not so with a body, another method than GET, cookies or a session of its own, or its own say on
+    normalization. Requests that never reach the spider (robots.txt, images) do not count either.
+    """
+    own = ("cookiejar", "urlnorm", "urlnorm_key", "verbatim_url")
+    is_plain = request.method == "GET" and not request.body and not request.cookies
+    return is_plain and request.callback is not NO_CALLBACK and not request.meta.keys() & own
+
+
+def may_represent(request: Request) -> bool:
+    """Return whether the page of *request* may stand for others: it may have come by a redirect."""
+    meta, again = request.meta, ("retry_times", "is_start_request")
+    return is_evidence(request) and not request.dont_filter and not any(map(meta.get, again))
+
+
+def is_suppressible(request: Request) -> bool:
+    """Return whether *request* is evidence and asks for the first time.
+
+    A request with ``dont_filter``, a retry and a start request are always sent. A redirect in
+    progress is neither deferred nor coalesced.
+    """
+    return may_represent(request) and not request.meta.get("redirect_urls")
+
+
+def depth_of(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0

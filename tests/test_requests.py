@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.purposes import note_purpose, noted_purpose, purpose_of
+from scrapy_urlnorm.crawl.requests import note_purpose, noted_purpose, purpose_of
 
 URL = "http://shop.test/"
 
