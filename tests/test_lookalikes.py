@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from lookalike_sites import CASES, Copies, Loop, SeeAlso, Site
+from lookalike_sites import CASES, Copies, Link, Loop, SeeAlso, Site
 from lookalikes import Visit, missed, stock
 from loopback import mostly_long
+from moving_sites import HOST
 
 from scrapy_urlnorm.crawl.online import pairs, whole_pages
 
@@ -86,6 +87,24 @@ def test_long_pages_are_compared_in_steps(monkeypatch):
         visit = Visit(site).crawl()
         assert not visit.lost
         assert visit.figure("saved") > 0
+
+
+class Broad(Plain):
+    """The pages of thirty sites."""
+
+    items = 360
+
+    def link(self, n, url, view):
+        return Link(url.replace(HOST, f"http://site{n % 30}.test"))
+
+    def __call__(self, url):
+        return super().__call__(HOST + url.partition(".test")[2])
+
+
+def test_many_sites_share_the_fetches_that_begin():
+    visit = Visit(Broad("moving")).crawl()
+    assert not visit.lost
+    assert 0 < visit.counts["learned/pairs"] <= 8 + 0.03 * len(visit.sent)
 
 
 class Endless(Visit):

@@ -3,7 +3,8 @@
 At once: the 2nd, 6th and 20th page of a family, right after it came. Late: pages that arrived long
 ago, at 40, 64, 102, ... pages. What a late fetch finds to be new is fetched once more, at once.
 On a site that holds still there are few of them. The share of pages that are fetched twice has a
-limit; small sites are left alone.
+limit; small sites are left alone, and the many sites of a broad crawl share what is fetched at the
+start.
 
 On a site whose pages change by themselves, two fetches of one page have two names until pairs have
 shown what changes there. Such a page would contradict rules that are right. So it waits (`Arrivals`)
@@ -66,6 +67,7 @@ class Pairs:
         self._pairs: Counter[str] = Counter()  # that were asked for, by family
         self._under_way: Counter[str] = Counter()  # of these, by site
         self._fetched: Counter[str] = Counter()  # by site
+        self._pages = self._all_fetched = 0  # of all sites
         self._late_at: dict[str, int] = {}
 
     def arrived(self, request: Request, shown: Shown) -> None:
@@ -74,14 +76,14 @@ class Pairs:
         if len(self._families) < _MAX_FAMILIES:
             self._families[family] += 1
         pages = self.names.count(site)
-        if not self.share or pages < LEAST_PAGES:
+        self._pages += 1
+        if not self.share or pages < LEAST_PAGES or not self._others_leave_room(site, pages):
             return
         if self._may_fetch(site, pages) and self._is_wanted(site, family, pages):
             if not looks_like_an_act(request.url) and not shown.has_expiring_links:
                 self._pairs[family] += 1
-                self._fetched[site] += 1
                 self._under_way[site] += 1
-                self.frontier.fetch("pair", site, self._pair(request, family, shown))
+                self._fetch(site, self._pair(request, family, shown))
             return
         is_still = not self.names.units(site).different
         farther = _FARTHER_STILL if is_still else _FARTHER
@@ -90,8 +92,12 @@ class Pairs:
             for share in (0.3,) if is_still else (0.0, 0.3):
                 page = self.names.nth(site, share)
                 if page is not None and page.request and self._may_ask_again(page):
-                    self._fetched[site] += 1
-                    self.frontier.fetch("pair", site, self._late(page))
+                    self._fetch(site, self._late(page))
+
+    def _fetch(self, site: str, job: Fetches[None]) -> None:
+        self._fetched[site] += 1
+        self._all_fetched += 1
+        self.frontier.fetch("pair", site, job)
 
     def _may_ask_again(self, page: Arrived) -> bool:
         shown = Shown(page.url, None, self.whole_pages.get(page.fingerprint))
@@ -100,6 +106,10 @@ class Pairs:
     def _may_fetch(self, site: str, pages: int) -> bool:
         advance = min(ADVANCE, 1 + (pages - LEAST_PAGES) // _PAGES_OF_ADVANCE)
         return self._fetched[site] < advance + self.share * pages
+
+    def _others_leave_room(self, site: str, pages: int) -> bool:
+        others = self._all_fetched - self._fetched[site]
+        return others <= ADVANCE + self.share * (self._pages - pages)
 
     def _is_wanted(self, site: str, family: str, pages: int) -> bool:
         units, pairs = self.names.units(site), self._pairs[family]
