@@ -63,8 +63,7 @@ class _Shows(dict["Node", _Shown]):
     def __init__(self, urls: set[str], key_of: KeyOf) -> None:
         self._key_of, self._keys = key_of, dict[str, object]()
         self._said = _own(urls)
-        self._own = _pattern(self._said)
-        self._found: list[str] = []  # what may be found of these, in the page that is read
+        self._found: list[str] = []  # what is found of these, in the page that is read
 
     def __missing__(self, node: Node) -> _Shown:
         place, value, fragment = node
@@ -82,6 +81,7 @@ class _Shows(dict["Node", _Shown]):
     def of(self, page: Whole) -> list[_Shown]:
         text = "\n".join(node.value for node in page.nodes if node.fragment is None)
         self._found = [said for said in self._said if said in text]
+        self._own = _pattern(self._found)
         return list(map(self.__getitem__, page.nodes))
 
 
@@ -112,7 +112,7 @@ def _own(urls: set[str]) -> set[str]:
     return said | {each.replace("/", "\\/") for each in said}
 
 
-def _pattern(said: set[str]) -> re.Pattern[str]:
+def _pattern(said: Collection[str]) -> re.Pattern[str]:
     longest_first = sorted(said, key=lambda each: (-len(each), each)) or ["\0"]  # no text has it
     return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\\w)")
 
