@@ -84,6 +84,26 @@ def listed(size: int = 24) -> Site:
     return site
 
 
+def timetable(lines: int) -> Site:
+    """Most lines go on Fridays as on all other days, and all as on Mondays from Tuesday on."""
+    days = {"": "Mo", "mo": "Mo", "tu": "Mo", "we": "Mo", "th": "Mo", "sa": "Su", "su": "Su"}
+    return [
+        (f"/line/{n}{day and '?day='}{day}", f"line {n} {shown}")
+        for n in range(lines)
+        for day, shown in {**days, "fr": "Fr" if n % 8 == 3 else "Mo"}.items()
+    ]
+
+
+def test_values_that_never_differ_are_told_from_one_that_seldom_does() -> None:
+    """Only where each was seen so often that it is no luck."""
+    rules = learned(timetable(60), wary=True)
+    assert merged(rules, "/line/9", *(f"/line/9?day={day}" for day in ("mo", "tu", "we", "th")))
+    assert merged(rules, "/line/9?day=sa", "/line/9?day=su")
+    for few in (rules, learned(timetable(16), wary=True)):
+        assert not merged(few, "/line/9", "/line/9?day=fr")
+        assert not merged(few, "/line/9", "/line/9?day=sa")
+
+
 def test_constants_beside_free_parameters() -> None:
     """All of them together are none of them; another constant, or one missing, is another page."""
     rules = learned(listed())

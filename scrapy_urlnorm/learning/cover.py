@@ -178,7 +178,9 @@ def record_of(trials: Sequence[Trial]) -> Record:
     return len(trials), sum(t.bad > 0 for t in trials), sum(t.compared for t in trials)
 
 
-def stands(support: float, family: Sequence[Record], limits: Limits) -> bool:
+def stands(
+    support: float, family: Sequence[Record], limits: Limits, own: Record | None = None
+) -> bool:
     """Whether a clean record is more than luck, seeing how the siblings fail.
 
     ``page=1`` is the default on seven pages and the first of several on one: the seven are luck.
@@ -187,11 +189,20 @@ def stands(support: float, family: Sequence[Record], limits: Limits) -> bool:
     the logs gain without it is luck: folders whose order by name is that by date,
     `comment-page-2` where there are two pages of comments, a branch that is HEAD for now. The same
     rules are wrong elsewhere.
+
+    In a crawl, which audits its rules: if its *own* record has no conflict, siblings that have one
+    tell how easily; and of several as clean and as long, so many at a time may be found by chance
+    (Benjamini and Hochberg 1995). A bus goes as on Mondays from Tuesday to Thursday, whatever some do
+    on Fridays.
     """
     trials, failed, compared = (sum(column) for column in zip(*family, strict=True))
+    alike = 1
+    if limits.wary and own is not None and not own[1]:
+        trials = own[0] + sum(record[0] for record in family if record[1])
+        alike = sum(record[0] >= own[0] and not record[1] for record in family) or 1
     if failed <= expected_noise(3 * limits.noise, compared):
         return True
-    return len(family) * by_chance(trials, failed, int(support)) <= _SIGNIFICANT
+    return len(family) * by_chance(trials, failed, int(support)) <= alike * _SIGNIFICANT
 
 
 def apart(

@@ -166,7 +166,8 @@ class Miner:
             if any(failed for _, failed, _ in family):
                 self.open.pop(op, None)
             for result in found:
-                if stands(result.evidence.support, family, self.limits):
+                own = record_of(trials)
+                if stands(result.evidence.support, family, self.limits, own):
                     inside = [t for t in trials if all_hold(result.context, t.slots)]
                     context = self._placed(op, result.context, inside)
                     is_new |= self._accept(op, result._replace(context=context))
