@@ -46,8 +46,8 @@ def yields(tmp_path):
     database.close()
 
 
-def add(yields, url, *things, links=(), referer="http://shop.test/"):
-    request = Request(url, headers={"Referer": referer})
+def add(yields, url, *things, links=(), referer="http://shop.test/", depth=1):
+    request = Request(url, headers={"Referer": referer}, meta={"depth": depth})
     body = "".join(f'<a href="{link}">.</a>' for link in links).encode()
     response = HtmlResponse(url, body=b"<p>x</p>" + body)
     got = yields.begin(request, response)
@@ -79,7 +79,8 @@ CASES = [
     ([{"url": ONE}], [{"url": ONE}], ""),  # what both say
     ([{"home": f"{A}/1"}], [{"home": f"{A}/2"}], "another home"),  # no URL of the page
     ([{"next": f"{A}?view=1"}], [{"next": f"{A}?view=2"}], ""),  # one page by the rules
-    ([{"depth": 1}], [{"depth": 2}], ""),
+    ([{"crawl_depth": 1}], [{"crawl_depth": 2}], ""),  # that of the request
+    ([{"tread_depth": 8}], [{"tread_depth": 9}], "another tread_depth"),
     ([Request(A)], [Request(A)], ""),
     ([Request(A)], [Request(A + "?view=2")], ""),
     ([], [Request(ONE), Request(OTHER)], ""),  # the page itself
@@ -94,7 +95,7 @@ CASES = [
 @pytest.mark.parametrize(("one", "other", "said"), CASES)
 def test_what_counts(yields, one, other, said):
     add(yields, ONE, *one)
-    add(yields, OTHER, *other, referer=A)
+    add(yields, OTHER, *other, referer=A, depth=2)
     found = yields.differ(OTHER.encode(), ONE.encode())
     assert (said in found.words) if said else found is None
 

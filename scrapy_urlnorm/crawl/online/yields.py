@@ -65,7 +65,7 @@ _LONGEST, _SHOWN, _MOST_SAID = 60, 24, 120
 _SAMPLE, _LEAST = 200, 8
 #: A value so long that it comes twice by no accident: a number of a time, or at random.
 _NUMBER = re.compile(r"[0-9a-fA-F.:TZ+-]{12,}")
-#: Fields that say how the spider came to a page.
+#: Fields and meta that say how the spider came to a page.
 _WAY = re.compile("depth|redirect|referr?er|latency", re.IGNORECASE)
 _NO_WORD = re.compile(r"\W+|_+")
 #: Between a value and what it is without URLs of its page: one of them has to be equal.
@@ -125,6 +125,11 @@ class Got:
         said = "|".join(map(re.escape, sorted(urls, key=len, reverse=True))) or "(?!)"
         return re.compile(rf"(?:{said})(?![^\s\"'<>,)\]}}])")
 
+    @cached_property
+    def _way(self) -> set[str]:
+        """What the meta of the request says of how the spider came to the page."""
+        return {self._value(said) for name, said in self.request.meta.items() if _WAY.search(name)}
+
     def add(self, each: object) -> None:
         """Take note of an item or a request. No error of an object of the spider's own leaves it."""
         try:
@@ -140,7 +145,8 @@ class Got:
         elif is_item(each) and len(self.items) < _MOST_ITEMS:
             fields = list(ItemAdapter(each).items())[:_MOST_FIELDS]
             item = {str(name): self._value(value) for name, value in fields}
-            kept = {name: value for name, value in item.items() if not _WAY.search(name)}
+            way = {name for name in item if _WAY.search(name) and item[name] in self._way}
+            kept = {name: value for name, value in item.items() if name not in way}
             self.items.append({_TYPE: type(each).__name__, **kept})
 
     def _value(self, value: object) -> str:
