@@ -185,8 +185,8 @@ class Verdicts:
         elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
             self._say(audit, Verdict.DIFFERS)  # to ask for it again might do something
         elif looks_like_an_act(page.url):
-            is_of_time = self.whole_pages.explains_by_time(before, found)
-            self._say(audit, Verdict.AGREES if is_of_time else Verdict.UNSTABLE)
+            other = Verdict.UNSTABLE if self._is_restless(page.url) else Verdict.DIFFERS
+            self._say(audit, Verdict.AGREES if self._is_of_time(before, found) else other)
         else:
             waiting = self._waiting.setdefault((page.fingerprint, before.with_layout), [])
             waiting.append((audit, found))
@@ -204,9 +204,7 @@ class Verdicts:
             return True
         is_proved = self.audits.is_proved(audit)
         if not any(self.whole_pages.explains(each, found) for each in fetches):
-            return (
-                is_proved and before in fetches and self.whole_pages.explains_by_time(before, found)
-            )
+            return is_proved and before in fetches and self._is_of_time(before, found)
         if not is_proved and self.whole_pages.same(found, (before, *fetches)):
             self.audits.proved(audit)
             return True
@@ -395,6 +393,11 @@ class Verdicts:
 
     def _is_restless(self, url: str) -> bool:
         return bool(self.names.units(site_of(url)).different)
+
+    def _is_of_time(self, before: Shown, found: Shown) -> bool:
+        """Whether two pages differ by what changes with time, on a site where anything does."""
+        is_restless = self._is_restless(found.url)
+        return is_restless and self.whole_pages.explains_by_time(before, found)
 
     def _has_stayed(self, before: Shown, *fetches: Shown) -> bool:
         """Whether a page still has the name that it had, without what changes by itself."""
