@@ -7,7 +7,7 @@ differ from one another. A place is a node, not a path, and of a text that chang
 these words.
 
 A page that declares itself to be a copy of the other may say some words of that in another place
-(whom one would answer there), and other numbers in a text that changes by itself.
+(whom one would answer there).
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ _TIMES, _MORE = 2, 4
 #: Pairs that show that something changes at each fetch.
 _OFTEN = 2
 #: Places in which a copy may say something else, and the nodes and words that it may say there.
-_ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 12
-_NUMBER = re.compile(r"\d+")
+_ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 24
+_WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*(?!\w)|\w+|\W").findall
+_NUMBER = re.compile(r"\d")
 #: How many times each node of two pages may be looked at, to find where they differ.
 _LOOKS = 20
 
@@ -54,7 +55,8 @@ class _Shown(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        return self.value.split(" ") if isinstance(self.value, str) else []
+        """The words of a text, and the signs between them; none of a link."""
+        return _WORDS(self.value) if isinstance(self.value, str) else []
 
 
 class _Shows(dict["Node", _Shown]):
@@ -124,6 +126,7 @@ class _Hole:
     """What of a node changes: some of its words, or all of it."""
 
     def __init__(self) -> None:
+        self.is_whole = False
         self._places: set[int] | None = set()  # numbers of words; None: not word by word
         self._first = self._last = sys.maxsize  # words at either end that always stay
         self._longest = 0  # words between these
@@ -131,42 +134,41 @@ class _Hole:
     def see(self, one: _Shown, two: _Shown | None) -> None:
         """Take note of two fetches; ``None`` where the node is not in one of them.
 
-        Words that stay are chance where half of the text, or more, changes.
+        Words that stay are chance where more than half of the text changes.
         """
         words, others = one.words, two.words if two else []
         first, last = common_ends(words, others) if two and one.place == two.place else (0, 0)
-        most = max(len(words), len(others))
-        places = _other(words, others) if len(words) == len(others) else None
-        if 2 * (most - first - last if places is None else len(places)) >= most:
-            first = last = 0
+        longer = max(words, others, key=len)
+        if len(words) == len(others):
+            places = _other(words, others)
+            changed = [longer[place] for place in places]
+            self._places = None if self._places is None else self._places | places
+        else:
+            changed, self._places = longer[first : len(longer) - last], None
+        if not longer or 2 * _count(changed) > _count(longer):
+            self.is_whole = True
         self._first, self._last = min(self._first, first), min(self._last, last)
-        self._longest = max(self._longest, most - self._first - self._last)
-        if self._places is not None:
-            self._places = None if places is None else self._places | places
+        self._longest = max(self._longest, len(longer) - self._first - self._last)
 
-    @property
-    def is_whole(self) -> bool:
-        return not self._first and not self._last
-
-    def allows(self, one: _Shown, two: _Shown, *, is_copy: bool) -> bool:
-        """Return whether two nodes that stand at one place differ no more than what was seen.
-
-        That of a copy may have other numbers.
-        """
+    def allows(self, one: _Shown, two: _Shown) -> bool:
+        """Return whether two nodes that stand at one place differ no more than what was seen."""
         if one == two or one.place != two.place:
             return one == two
-        if is_copy and _NUMBER.sub("0", str(one.value)) == _NUMBER.sub("0", str(two.value)):
-            return True
         words, others = one.words, two.words
-        if not words or not others:
+        if self.is_whole or not words or not others:
             return self.is_whole
-        if self._places is not None and len(words) == len(others):
-            return self.is_whole or self._places >= _other(words, others)
+        if self._places is not None:
+            return len(words) == len(others) and self._places >= _other(words, others)
         first, last = common_ends(words, others)
-        if first < self._first or last < self._last or not (self._places is None or self.is_whole):
+        if first < self._first or last < self._last:
             return False
         most = max(len(words), len(others)) - self._first - self._last
         return most <= _TIMES * self._longest + _MORE
+
+
+def _count(words: Iterable[str]) -> int:
+    """Return how many of *words* are no signs."""
+    return sum(word[0].isalnum() for word in words)
 
 
 def _other(words: list[str], others: list[str]) -> set[int]:
@@ -272,7 +274,7 @@ class Movement:
             def allows(i: int, j: int) -> bool:
                 hole = self._hole(one.shapes[part.start + i])
                 return part.one[i] == part.two[j] or (
-                    hole is not None and hole.allows(part.one[i], part.two[j], is_copy=is_copy)
+                    hole is not None and hole.allows(part.one[i], part.two[j])
                 )
 
             left = part.without(allows)
@@ -325,23 +327,33 @@ def _without_own(url: str, original: str, key_of: KeyOf) -> KeyOf:
 def _are_asides(parts: Iterable[_Part], base: list[_Shown], url: str) -> bool:
     """Return whether all that a copy under *url* says elsewhere is a few words in a few places.
 
-    The other page has these words and addresses, too. Numbers are those of its own URL.
+    These begin as there, and the other page has all words and links, too; of attributes, only
+    numbers of its own URL differ. The same words in another order say something else.
     """
-    known: set[object] = {value for _, value in parse_qsl(urlsplit(url).query)}
+    own = {value for _, value in parse_qsl(urlsplit(url).query)}
+    known: set[object] = own | {" "}
     for node in base:
         known.update(word for word in node.words if not _NUMBER.search(word))
         known.update(node.value[:1] if isinstance(node.value, tuple) else ())
+    here, there = Counter[object](), Counter[object]()
     for number, part in enumerate(parts):
-        said = [word for node in part.two for word in node.words]
-        keys = [node.value[0] for node in part.two if isinstance(node.value, tuple)]
+        texts = [[node.words for node in nodes if "@" not in node.place] for nodes in part[:2]]
+        said = [*chain.from_iterable(texts[1])]
+        begins = {words[0] for words in texts[0]}
+        attributes = [node.value for node in part.two if "@" in node.place]
+        keys = [value[0] for value in attributes if isinstance(value, tuple)]
         if (
             number == _ASIDES
             or max(len(part.one), len(part.two)) > _ASIDE_NODES
             or len(said) > _ASIDE_WORDS
             or not known.issuperset((*said, *keys))
+            or not own.issuperset(value for value in attributes if isinstance(value, str))
+            or (said and begins.isdisjoint(words[0] for words in texts[1]))
         ):
             return False
-    return True
+        there.update(chain.from_iterable(texts[0]))
+        here.update(said)
+    return not here or here != there
 
 
 class _Holes:
@@ -371,17 +383,15 @@ class _Holes:
 
         *own* is the URL of the page, if that is a copy.
         """
-        parts = (
-            self._without(part, is_copy=own is not None) for part in _changes(self._base, found)
-        )
+        parts = map(self._without, _changes(self._base, found))
         left = (part for part in parts if not self._explains(part))
         return not any(left) if own is None else _are_asides(left, self._base, own)
 
-    def _without(self, part: _Part, *, is_copy: bool) -> _Part:
+    def _without(self, part: _Part) -> _Part:
         def allows(i: int, j: int) -> bool:
             hole = self._holes.get(part.start + i)
             return part.one[i] == part.two[j] or (
-                hole is not None and hole.allows(part.one[i], part.two[j], is_copy=is_copy)
+                hole is not None and hole.allows(part.one[i], part.two[j])
             )
 
         return part.without(allows)

@@ -9,6 +9,7 @@ robots may index it. If not, and if it names another page as the canonical one, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 #: Attributes that lay a page out. Pages that are one differ in them: an entry of a menu is active.
 _LAYOUT = frozenset(("class", "id", "style", "nonce"))
 # fmt: off
-_ADDRESSES = frozenset((
-    "href", "src", "action", "formaction", "poster", "cite", "data", "background", "longdesc",
-))
+_ADDRESSES = frozenset(("src", "poster", "data", "background"))
+_LINKS = frozenset(("href", "action", "formaction", "cite", "longdesc"))
 # fmt: on
 _OWN_LINKS, _OWN_URLS = frozenset(("canonical", "shortlink")), frozenset(("og:url", "twitter:url"))
 _ROBOTS = frozenset(("robots", "googlebot"))
@@ -40,14 +40,16 @@ _HOST = re.compile(r"https?://[\w.:-]+(?=/)", re.ASCII)
 _PLAIN = re.compile(r"/(?:[\w.~%-][\w/.~%-]*)?(?:\?[\w=&.~%+:-]+)?", re.ASCII)
 _STEPS = 3  # elements of a path, as in `blocks`
 _LONGEST_STEP = 60  # characters
+_VERBATIM = frozenset(("pre", "textarea"))
+_TOLD_APART = 8  # elements of one tag beside one another
 
 
 class Node(NamedTuple):
     """A text, an attribute, or a comment."""
 
     place: str  #: the innermost elements around it, and the attribute
-    value: str  #: of an address: the absolute URL, without its fragment
-    fragment: str | None = None  #: of an address; ``None`` where it is none
+    value: str  #: of a link: the absolute URL, without its fragment
+    fragment: str | None = None  #: of a link; ``None`` where it is none
 
 
 class Whole(NamedTuple):
@@ -55,7 +57,8 @@ class Whole(NamedTuple):
 
     url: str
     nodes: list[Node]
-    shapes: list[str]  #: for each node: its place with ids and classes, for other pages alike
+    #: For each node its place with ids, classes, and which of its kind it is, for other pages alike.
+    shapes: list[str]
     copy_of: str | None = None  #: the absolute URL of which the page declares to be a copy
 
 
@@ -75,17 +78,17 @@ class _Place:
 
     def __init__(self, path: tuple[str, ...] = (), shape: tuple[str, ...] = ()) -> None:
         self._path, self._shape = path, shape
-        self._inner: dict[tuple[str, str, str], _Place] = {}
+        self._inner: dict[tuple[str, str, str, int], _Place] = {}
         self._inner_of: dict[str, _Place] = {}  # by step
         self._names: dict[str, tuple[str, str]] = {}
         self.text = self._in_words(path)
 
-    def inner(self, tag: str, number: str, classes: str) -> _Place:
-        """Return the place in an element here."""
-        key = tag, number, classes
+    def inner(self, tag: str, number: str, classes: str, at: int) -> _Place:
+        """Return the place in an element here, with so many of its tag before it."""
+        key = tag, number, classes, at
         found = self._inner.get(key)
         if found is None:
-            step = f"{tag}{without_digits(f'{number} {classes}')}"[:_LONGEST_STEP]
+            step = f"{tag}{at}{without_digits(f'{number} {classes}')}"[:_LONGEST_STEP]
             found = self._inner_of.get(step)
             if found is None or found._path[-1] != tag:
                 path, shape = (*self._path[1 - _STEPS :], tag), (*self._shape[1 - _STEPS :], step)
@@ -126,15 +129,21 @@ class _Reader:
     def read(self, root: html.HtmlElement) -> None:
         nodes, shapes, place = self.nodes, self.shapes, _Place()
         around: list[_Place] = []
+        beside: list[Counter[str]] = [Counter()]  # elements by tag, in each that is open
+        verbatim = 0  # elements that are open in which white space counts
         for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
             if event == "start":
                 attributes, tag = element.items(), element.tag
                 around.append(place)
+                verbatim += tag in _VERBATIM
+                at = min(beside[-1][tag], _TOLD_APART)
+                beside[-1][tag] += 1
+                beside.append(Counter())
                 if not attributes:
-                    place = place.inner(tag, "", "")
+                    place = place.inner(tag, "", "", at)
                 else:
                     known = dict(attributes)
-                    place = place.inner(tag, known.get("id", ""), known.get("class", ""))
+                    place = place.inner(tag, known.get("id", ""), known.get("class", ""), at)
                     if not self._declares(tag, known):
                         for name, value in sorted(attributes):
                             self._attribute(place, name, value)
@@ -142,11 +151,13 @@ class _Reader:
             else:
                 if event == "end":
                     place = around.pop()
+                    beside.pop()
+                    verbatim -= element.tag in _VERBATIM
                 else:
                     self._text(place.comment, element.text)
                 text = element.tail if around else None  # what stands behind the page is none of it
             if text and (said := " ".join(text.split())):
-                nodes.append(Node(place.text[0], said))
+                nodes.append(Node(place.text[0], text if verbatim else said))
                 shapes.append(place.text[1])
 
     def _text(self, where: tuple[str, str], text: str | None) -> None:
@@ -160,6 +171,8 @@ class _Reader:
                 self._address(place.of(name), url)
         if name in self._left_out:
             pass
+        elif name in _LINKS:
+            self._address(place.of(name), value, is_link=True)
         elif name in _ADDRESSES or (value[:1] in "/h" and _ADDRESS.fullmatch(value)):
             self._address(place.of(name), value)
         elif name.endswith("srcset"):
@@ -168,11 +181,11 @@ class _Reader:
         else:
             self._text(place.of(name), value or name)
 
-    def _address(self, where: tuple[str, str], url: str) -> None:
+    def _address(self, where: tuple[str, str], url: str, *, is_link: bool = False) -> None:
         known = self._absolute.get(url)
         if known is None:
             known = self._absolute[url] = self._join(url)
-        self.nodes.append(Node(where[0], *known))
+        self.nodes.append(Node(where[0], *known) if is_link else Node(where[0], "#".join(known)))
         self.shapes.append(where[1])
 
     def _join(self, url: str) -> tuple[str, str]:
