@@ -11,12 +11,16 @@ import sys
 from collections import deque
 from time import perf_counter
 
-from lookalike_sites import CASES, Link, Rare, Shown, Site
+import lookalike_nodes
+import lookalike_sites
+from lookalike_sites import Link, Rare, Shown, Site
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.utils.request import RequestFingerprinter
 from simulation.crawl import Crawl
 from simulation.plan import Plan
+
+CASES = {**lookalike_sites.CASES, **lookalike_nodes.CASES}
 
 
 class Reader(Spider):

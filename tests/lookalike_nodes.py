@@ -1,0 +1,149 @@
+"""Sites of lookalikes in which what differs stands beside what moves, or on a page that is a copy."""
+
+from __future__ import annotations
+
+import random
+from typing import ClassVar
+from zlib import crc32
+
+from lookalike_sites import Link, Site
+from moving_sites import HOST, words
+
+
+class Node(Site):
+    """What tells a view stands in one text, attribute or script with what is new at each fetch."""
+
+    variants: ClassVar = ("late",)
+    place = ""
+
+    def shows(self, n, value):
+        token = f"{self.draw.getrandbits(40):010x}"
+        return self.place.format(words((n, value), 1), token, 1_700_000_000 + 7 * self.fetch)
+
+
+NODES = {
+    "Script": '<script>window.__STATE__={{"sku":"{0}","served":{2}}}</script>',
+    "Call": '<script>boot({{user:null,page:"{0}",nonce:"{1}"}})</script>',
+    "Props": '<div data-props=\'{{"sku":"{0}","csrf":"{1}"}}\'></div>',
+    "Remark": "<!-- sku:{0};served:{2} -->",
+    "Lazy": '<img src="/blank.gif" data-original="/photos/{0}.jpg?t={1}">',
+    "Video": '<video src="https://cdn.test/v/{0}.mp4?Policy={1}"></video>',
+    "Field": '<input type=hidden name=product value="{0}.{1}">',
+}
+#: It stands in another node beside that, of the same kind.
+BESIDE = {
+    "Fields": '<input type=hidden name=product value="{0}"><input type=hidden name=t value="{1}">',
+    "Leaflet": '<a href="/out?{1}">partner</a><a rel=nofollow href="/files/{0}.pdf">leaflet</a>',
+}
+
+
+class Few(Node):
+    """One item in sixteen is an exception, and its views are the last links."""
+
+    variants: ClassVar = ("few",)
+    items = 200
+
+    def is_other(self, n):
+        return n % 16 == 5
+
+    def links(self):
+        for is_late, link in super().links():
+            n = int(link.url.partition("?")[0].rpartition("/")[2])
+            yield is_late or ("view" in link.url and self.is_other(n)), link
+
+
+class StatusLine(Node):
+    """How many look at an item; or that it is sold out in a size."""
+
+    def value(self, n, query):
+        return "Sold out" if query.get("view") and self.is_other(n) else ""
+
+    def shows(self, n, value):
+        return f"<p>{value or f'{self.draw.randrange(5, 900)} viewing'}</p>"
+
+
+class Ascii(Node):
+    """A board, in which the place of a sign matters."""
+
+    def shows(self, n, value):
+        draw = random.Random(f"{n} {value}")
+        return "<pre>" + "\n".join(" " * draw.randrange(9) + "x" for _ in range(5)) + "</pre>"
+
+
+class Tread(Node):
+    """A class says how deep a tread is; so does a field of an item, and no crawler's depth."""
+
+    def depth(self, n, value):
+        return 3 + crc32(f"{n} {value}".encode()) % 50
+
+    def shows(self, n, value):
+        return f'<i class="depth-{self.depth(n, value)}"></i>'
+
+    def got(self, n, url, query):
+        return [{"tread_depth": self.depth(n, self.value(n, query)), "name": words(n, 3)}], []
+
+
+class Report(Node):
+    """The address of a report looks like an act, so no page of it is fetched again."""
+
+    place = '<i data-total="{0}"></i>'
+
+    def link(self, n, url, view):
+        return Link(f"{HOST}/report/{url.rpartition('/')[2]}")
+
+
+class Copy(Node):
+    """Views that declare themselves copies say the words of their item, and mean another thing."""
+
+    def says(self, n, value):
+        """Return what a page shows: *value* is 0 on the item, and 2 or 3 in a view."""
+        raise NotImplementedError
+
+    def shows(self, n, value):
+        return self.says(n, int(value or 0))
+
+    def page(self, where, n, query):
+        name, body, links = super().page(where, n, query)
+        if "view" in query:
+            body += (
+                f'<meta name="robots" content="noindex"><link rel="canonical" href="/{where}/{n}">'
+            )
+        return name, body, links
+
+
+class WayBack(Copy):
+    def says(self, n, value):
+        ways = words((n, "way"), 3).title().split()
+        return "<p>{} to {} by {}</p>".format(*(ways[value:] + ways[:value]))
+
+
+class Ranking(Copy):
+    def says(self, n, value):
+        names = words((n, "rank"), 6).title().split()
+        return "".join(f"<li>{name}</li>" for name in names[value:] + names[:value])
+
+
+class Legend(Copy):
+    def says(self, n, value):
+        lights = [f'<img src="/icons/{colour}.png">' for colour in ("green", "", "red", "yellow")]
+        return f"<p>Available: {lights[value]}</p><p>Legend: {''.join(lights)}</p>"
+
+
+class Fits(Copy):
+    def says(self, n, value):
+        said = ("maybe", "", "no", "yes")[value]
+        return f"<p><b>{said}</b></p><p>Does it fit, yes or no, or maybe? Ask us.</p>"
+
+
+class Left(Copy):
+    """How many are left stands in a text with a counter."""
+
+    def says(self, n, value):
+        looking = self.draw.randrange(5, 900)
+        return f"<p>Only {40 - 9 * value} left at {10 + value} EUR, {looking} people look</p>"
+
+
+KINDS = [StatusLine, Ascii, Tread, Report, WayBack, Ranking, Legend, Fits, Left]
+KINDS += [type(name, (Node,), {"place": place}) for name, place in NODES.items()]
+KINDS += [type(name, (Few,), {"place": place}) for name, place in BESIDE.items()]
+CASES = {f"{kind.__name__}-{each}": (kind, each) for kind in KINDS for each in kind.variants}
