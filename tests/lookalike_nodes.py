@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import ClassVar
 from zlib import crc32
 
@@ -92,6 +93,29 @@ class Report(Node):
         return Link(f"{HOST}/report/{url.rpartition('/')[2]}")
 
 
+class Stub(Few):
+    """Whoever asks again for a page is told to slow down, under its title, every other time."""
+
+    variants: ClassVar = ("few", "moving")
+
+    def __init__(self, variant):
+        super().__init__(variant)
+        self.asked = Counter()
+
+    def page(self, where, n, query):
+        name, _, links = super().page(where, n, query)
+        other = self.value(int(n), query)
+        return name, f"<h1>{words(n, 3)}</h1><p>{words((n, other), 50)}</p>", links
+
+    def __call__(self, url):
+        found = super().__call__(url)
+        self.asked[url] += 1
+        if self.asked[url] % 2 or "/item/" not in url:
+            return found
+        stub = f"<h1>{words(url.partition('?')[0].rpartition('/')[2], 3)}</h1><p>Too many requests.</p>"
+        return found._replace(body=stub.encode(), content="", links=[], items=[])
+
+
 class Copy(Node):
     """Views that declare themselves copies say the words of their item, and mean another thing."""
 
@@ -143,7 +167,7 @@ class Left(Copy):
         return f"<p>Only {40 - 9 * value} left at {10 + value} EUR, {looking} people look</p>"
 
 
-KINDS = [StatusLine, Ascii, Tread, Report, WayBack, Ranking, Legend, Fits, Left]
+KINDS = [StatusLine, Ascii, Tread, Report, Stub, WayBack, Ranking, Legend, Fits, Left]
 KINDS += [type(name, (Node,), {"place": place}) for name, place in NODES.items()]
 KINDS += [type(name, (Few,), {"place": place}) for name, place in BESIDE.items()]
 CASES = {f"{kind.__name__}-{each}": (kind, each) for kind in KINDS for each in kind.variants}

@@ -11,6 +11,7 @@ from scrapy import Request
 
 from scrapy_urlnorm.crawl.online import names as module
 from scrapy_urlnorm.crawl.online.names import Names
+from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.logs.blocks import Block
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.page_identity import Identity
@@ -68,8 +69,9 @@ def test_only_pages_that_may_have_another_name_are_named_anew(names):
         if at % 8 == 0:
             arrive(names, "again", at, first)
         if at % 30 == 29 or at in (45, 60, 180):
-            family = family_of(f"http://{SITE}/{folder}/{at}")
-            names.learn(SITE, family, first, shown(folder, at, at, rng))
+            url = f"http://{SITE}/{folder}/{at}"
+            pair = (Shown(url, None, None, each) for each in (first, shown(folder, at, at, rng)))
+            assert names.learn(family_of(url), *pair)
         if at % 50 == 49:
             page = names.page(f"http://{SITE}/b/{at % 3 + 1 + 3 * (at // 50)}".encode())
             if page is not None:

@@ -160,12 +160,9 @@ class Units:
     # --- learning -----------------------------------------------------------------------------
 
     def learn(self, family: str, first: list[Block], second: list[Block]) -> bool:
-        """Learn from a second fetch right after the first; return whether they differ.
-
-        Two fetches without a common line that few pages have are no pair: one was no page.
-        """
+        """Learn from a second fetch right after the first; return whether they differ."""
         one, two = Fetch(first), Fetch(second)
-        if not self._is_pair(first, second):
+        if not self.is_pair(first, second):
             return False
         self.pairs[family] += 1
         for path in {*one.at, *two.at}:
@@ -197,10 +194,20 @@ class Units:
         before, self._left_out = self._left_out, {}
         self.version += any(self.left_out(family) != out for family, out in before.items())
 
-    def _is_pair(self, first: list[Block], second: list[Block]) -> bool:
-        return first == second or any(
-            block.is_text and not self.is_common(block) for block in set(first) & set(second)
-        )
+    def is_pair(self, first: list[Block], second: list[Block]) -> bool:
+        """Return whether two fetches show one page: most words of its own stay.
+
+        Else one of them is a page that a site shows in place of others for a while.
+        """
+        if first == second:
+            return True
+        one, two = map(self._own_words, (first, second))
+        stays = (one & two).total()
+        return stays > 0 and 2 * stays >= max(one.total(), two.total()) - stays
+
+    def _own_words(self, blocks: list[Block]) -> Counter[str]:
+        own = (block.line for block in blocks if block.is_text and not self.is_common(block))
+        return Counter(word for line in own for word in line.split(" "))
 
     def learn_late(
         self,
@@ -214,7 +221,7 @@ class Units:
         *tells_time* says whether pages that arrived beside the second one show this value too.
         """
         one, two = Fetch(first), Fetch(second)
-        if not self._is_pair(first, second):
+        if not self.is_pair(first, second):
             return False
         self.late += 1
         if first == second:

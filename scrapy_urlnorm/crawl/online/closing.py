@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.verdicts import Verdicts
     from scrapy_urlnorm.crawl.online.yields import Yields
 
-#: Of the samples: a crawl of a site that answers alike draws the same ones.
-SEED = 0
 #: How likely the bound of one crawl is wrong. Each sample spends so much of what is left.
 ERROR, SPENT = 0.05, 0.8
 #: The bound is to be below this share of the pages that were found; of few pages, so many requests.
@@ -97,7 +95,9 @@ class Closing:
         self._drawn, self._error = 0, ERROR  # draws of all samples, and the error that is left
         self._looked_at: set[_Kind] = set()  # crowded kinds
         self._has_put_back = self._has_rechecked = False
-        self._random = random.Random(SEED)
+        self._random = (
+            random.Random()
+        )  # seeded by the site: one that answers alike is crawled alike
 
     def idle(self, is_over: Callable[[], bool]) -> bool:
         self._job = self._job or chain(self._steps(), self._send_last())
@@ -189,6 +189,8 @@ class Closing:
         number, error = len(self._samples) + 1, SPENT * self._error
         self._error -= error
         self.held.note(number)
+        if not self._samples:
+            self._random.seed(next((site_of(each.url) for each in self.held.find(SUPPRESSED)), ""))
         wanted, last_page = draws_for(held, self._wrong_allowed, error), self.pages.last
         size = max(LEAST_DRAWS, min(wanted, self._draws_left))
         kinds, crowds = dict[int, _Kind](), defaultdict[_Kind, list[int]](list)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.evidence import Evidence
     from scrapy_urlnorm.crawl.online.safe_points import SafePoints
     from scrapy_urlnorm.crawl.online.tables import Pages
+    from scrapy_urlnorm.crawl.online.whole_pages import Shown
     from scrapy_urlnorm.logs.blocks import Block
     from scrapy_urlnorm.logs.differences import Unit
     from scrapy_urlnorm.stores.sqlite import Database
@@ -292,10 +293,19 @@ class Names:
 
     # --- other names ------------------------------------------------------------------------
 
-    def learn(self, site: str, family: str, first: list[Block], second: list[Block]) -> None:
-        """Learn from two fetches of one page, one right after the other."""
-        with self._learning(site) as units:
-            units.learn(family, first, second)
+    def are_one(self, first: Shown, second: Shown) -> bool:
+        """Whether two fetches of a URL show one page, and not a page in its place."""
+        if first.blocks is None or second.blocks is None:
+            return False
+        return self.units(site_of(first.url)).is_pair(first.blocks, second.blocks)
+
+    def learn(self, family: str, first: Shown, second: Shown) -> bool:
+        """Learn from two fetches of a URL, one right after the other; return whether they are one page."""
+        if not self.are_one(first, second):
+            return False
+        with self._learning(site_of(first.url)) as units:
+            units.learn(family, first.blocks or [], second.blocks or [])
+        return True
 
     def learn_late(self, page: Arrived, second: list[Block]) -> bool:
         """Learn from a page that was fetched long after it arrived; return whether it is new."""

@@ -126,8 +126,7 @@ class Pairs:
 
     def _at_once(self, request: Request, family: str, first: Shown) -> Fetches[None]:
         second = _shown(request, (yield Fetch(request, at_once=True)))
-        if first.blocks is not None and second.blocks is not None:
-            self.names.learn(site_of(request.url), family, first.blocks, second.blocks)
+        if self.names.learn(family, first, second):
             self.whole_pages.learn(first, second)
 
     def _late(self, page: Arrived) -> Fetches[None]:

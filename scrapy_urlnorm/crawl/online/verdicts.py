@@ -251,7 +251,7 @@ class Verdicts:
                 return Verdict.AGREES
             if turn or len(fetches) == 1:
                 after = yield from self._shown(page, at_once=is_act, with_layout=before.with_layout)
-                if after is None:
+                if after is None or not self.names.are_one(fetches[-1], after):
                     return Verdict.UNSTABLE
                 fetches.append(after)
                 if self._agrees(audit, beside, before, fetches):
@@ -285,8 +285,7 @@ class Verdicts:
         if known is None:
             return
         for now, after in pairwise(fetches):
-            if now.blocks and after.blocks:
-                self.names.learn(site_of(page.url), known.family, now.blocks, after.blocks)
+            if self.names.learn(known.family, now, after):
                 self.whole_pages.learn(now, after)
         if fetches and fetches[0].blocks:
             self.names.learn_late(known, fetches[0].blocks)
