@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.logs.blocks import Block, without_digits
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _PARAM = re.compile(r"[^&;]+")
 _DEEP = 4  #: paths that are deeper are of one family
 _SHOWN = 40  #: characters of a line that messages show
+#: A longer word is an address, or data: its own words end at signs.
+_LONGEST_WORD = 16
+_WORDS = re.compile(r"\w+\W?|\W")
 #: To match more lines takes seconds, by the square of their number: they are compared in order.
 _MOST_LINES = 500
 
@@ -77,9 +80,11 @@ def changes_in_lines(path: str, before: list[str], after: list[str]) -> set[Unit
     for one, two in _changed(before, after):
         if one is None or two is None:
             return None
-        if without_digits(one) == without_digits(two):
-            found.add(Unit("shape", path, without_digits(one)))
-        elif (span := _span(one, two)) is None:
+        span, shape = _span(one, two), without_digits(one)
+        is_shape = shape == without_digits(two)
+        if is_shape and (span is None or not _has_long_words(one)):
+            found.add(Unit("shape", path, shape))
+        elif span is None:
             return None
         else:
             found.add(Unit("span", path, *span))
@@ -98,12 +103,24 @@ def _changed(before: list[str], after: list[str]) -> Iterator[tuple[str | None, 
 
 def _span(one: str, two: str) -> tuple[str, str] | None:
     """Return the words between which a line changed; ``None`` if nothing holds the change."""
-    before, after = one.split(), two.split()
+    before, after = words_of(one), words_of(two)
     first, last = common_ends(before, after)
     common = first + last
     if not common or (common < 2 and common < 0.34 * min(len(before), len(after))):
         return None  # a word in common by chance
     return before[first - 1] if first else "^", before[-last] if last else "$"
+
+
+def words_of(line: str) -> list[str]:
+    words = line.split()
+    if not _has_long_words(line):
+        return words
+    parts = ([w] if len(w) <= _LONGEST_WORD else _WORDS.findall(w) for w in words)
+    return list(chain.from_iterable(parts))
+
+
+def _has_long_words(line: str) -> bool:
+    return len(line) > _LONGEST_WORD and max(map(len, line.split())) > _LONGEST_WORD
 
 
 def common_ends(one: list[str], two: list[str]) -> tuple[int, int]:
@@ -119,7 +136,7 @@ def common_ends(one: list[str], two: list[str]) -> tuple[int, int]:
 
 def without_span(line: str, unit: Unit, longest: int) -> tuple[str, str] | None:
     """Return a line without a span, and what stood there; ``None`` if it has no such span."""
-    words = line.split()
+    words = words_of(line)
     starts = [0] if unit.start == "^" else [n + 1 for n, w in enumerate(words) if w == unit.start]
     for start in starts:
         end = len(words)
