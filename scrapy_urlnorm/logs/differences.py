@@ -112,6 +112,7 @@ def _span(one: str, two: str) -> tuple[str, str] | None:
 
 
 def words_of(line: str) -> list[str]:
+    """Return the words of a line, and of its long ones the parts that end at signs."""
     words = line.split()
     if not _has_long_words(line):
         return words
@@ -120,7 +121,7 @@ def words_of(line: str) -> list[str]:
 
 
 def _has_long_words(line: str) -> bool:
-    return len(line) > _LONGEST_WORD and max(map(len, line.split())) > _LONGEST_WORD
+    return len(line) > _LONGEST_WORD and max(map(len, line.split()), default=0) > _LONGEST_WORD
 
 
 def common_ends(one: list[str], two: list[str]) -> tuple[int, int]:

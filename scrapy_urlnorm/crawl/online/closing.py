@@ -95,9 +95,8 @@ class Closing:
         self._drawn, self._error = 0, ERROR  # draws of all samples, and the error that is left
         self._looked_at: set[_Kind] = set()  # crowded kinds
         self._has_put_back = self._has_rechecked = False
-        self._random = (
-            random.Random()
-        )  # seeded by the site: one that answers alike is crawled alike
+        #: Of the samples. The site is its seed, so one that answers alike is crawled alike.
+        self._random = random.Random()
 
     def idle(self, is_over: Callable[[], bool]) -> bool:
         self._job = self._job or chain(self._steps(), self._send_last())
