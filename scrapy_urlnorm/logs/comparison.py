@@ -16,107 +16,29 @@ import re
 import sys
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from contextlib import suppress
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from scrapy_urlnorm.logs.differences import common_ends
+from scrapy_urlnorm.logs.nodes import Compared, as_compared, without_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from scrapy_urlnorm.logs.nodes import KeyOf
     from scrapy_urlnorm.logs.whole import Node, Whole
 
-    KeyOf = Callable[[str], object]
 
-_OWN = "\x01"  # stands for the URL of the page in a text
-#: A path and query that are shorter may stand in a text by chance.
-_LEAST_OWN = 6
-#: Characters. A page does not say a longer URL, and to look for it takes long.
-_LONGEST_OWN = 2_000
 #: How many nodes, or words, may come where others came and went: so many times as many, and some.
 _TIMES, _MORE = 2, 4
 #: Pairs that show that something changes at each fetch.
 _OFTEN = 2
 #: Places in which a copy may say something else, and the nodes and words that it may say there.
 _ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 24
-_WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*(?!\w)|\w+|\W").findall
 _NUMBER = re.compile(r"\d")
 #: How many times each node of two pages may be looked at, to find where they differ.
 _LOOKS = 20
-
-
-class _Shown(NamedTuple):
-    """A node as it is compared."""
-
-    place: str
-    value: object
-
-    @property
-    def words(self) -> list[str]:
-        """The words of a text, and the signs between them; none of a link."""
-        return _WORDS(self.value) if isinstance(self.value, str) else []
-
-
-class _Shows(dict["Node", _Shown]):
-    """Nodes as they are compared: with cluster keys for addresses, and without the URLs of the pages."""
-
-    def __init__(self, urls: set[str], key_of: KeyOf) -> None:
-        self._key_of, self._keys = key_of, dict[str, object]()
-        self._said = _own(urls)
-        self._found: list[str] = []  # what is found of these, in the page that is read
-
-    def __missing__(self, node: Node) -> _Shown:
-        place, value, fragment = node
-        if fragment is not None:
-            if value not in self._keys:
-                self._keys[value] = _key(value, self._key_of)
-            shown = _Shown(place, (self._keys[value], fragment))
-        elif any(said in value for said in self._found):
-            shown = _Shown(place, self._own.sub(_OWN, value))
-        else:
-            shown = _Shown(place, value)
-        self[node] = shown
-        return shown
-
-    def of(self, page: Whole) -> list[_Shown]:
-        text = "\n".join(node.value for node in page.nodes if node.fragment is None)
-        self._found = [said for said in self._said if said in text]
-        self._own = _pattern(self._found)
-        return list(map(self.__getitem__, page.nodes))
-
-
-def _compared(pages: Iterable[Whole], urls: set[str], key_of: KeyOf) -> list[list[_Shown]]:
-    shows = _Shows(urls, key_of)
-    return [shows.of(page) for page in pages]
-
-
-def _key(url: str, key_of: KeyOf) -> object:
-    if url.startswith(("http://", "https://")):
-        with suppress(ValueError):  # a bad host
-            return key_of(url) or url
-    return url
-
-
-def _own(urls: set[str]) -> set[str]:
-    """Return all ways in which a page may say its own URL."""
-    said = set()
-    for url in urls:
-        if len(url) > _LONGEST_OWN:
-            continue
-        parts = urlsplit(url)
-        local = parts.path + (f"?{parts.query}" if parts.query else "")
-        said |= {url, url.partition("://")[2]}
-        ways = (local, local[1:] if re.search("[/?]", local[1:]) else "")  # no word of a text
-        said |= {each for each in ways if len(each) >= _LEAST_OWN}
-    said |= {quote(each, safe=safe) for each in said for safe in ("", "/", "/?=&")}
-    return said | {each.replace("/", "\\/") for each in said}
-
-
-def _pattern(said: Collection[str]) -> re.Pattern[str]:
-    longest_first = sorted(said, key=lambda each: (-len(each), each)) or ["\0"]  # no text has it
-    return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\\w)")
 
 
 # --- what changes by itself -----------------------------------------------------------------------
@@ -131,7 +53,7 @@ class _Hole:
         self._first = self._last = sys.maxsize  # words at either end that always stay
         self._longest = 0  # words between these
 
-    def see(self, one: _Shown, two: _Shown | None) -> None:
+    def see(self, one: Compared, two: Compared | None) -> None:
         """Take note of two fetches; ``None`` where the node is not in one of them.
 
         Words that stay are chance where more than half of the text changes.
@@ -150,7 +72,7 @@ class _Hole:
         self._first, self._last = min(self._first, first), min(self._last, last)
         self._longest = max(self._longest, len(longer) - self._first - self._last)
 
-    def allows(self, one: _Shown, two: _Shown) -> bool:
+    def allows(self, one: Compared, two: Compared) -> bool:
         """Return whether two nodes that stand at one place differ no more than what was seen."""
         if one == two or one.place != two.place:
             return one == two
@@ -179,8 +101,8 @@ def _other(words: list[str], others: list[str]) -> set[int]:
 class _Part(NamedTuple):
     """A part in which two lists of nodes differ: one stands where the other does."""
 
-    one: list[_Shown]
-    two: list[_Shown]
+    one: list[Compared]
+    two: list[Compared]
     start: int  #: where the first begins in its list
     second: int  #: where the other does
 
@@ -217,7 +139,7 @@ class Movement:
 
     def learn(self, first: Whole, second: Whole, key_of: KeyOf) -> None:
         """Learn from two fetches of one page, one right after the other."""
-        one, two = _compared((first, second), {first.url}, key_of)
+        one, two = as_compared((first, second), {first.url}, key_of)
         changed = set()
         for part in _changes(one, two):
             here = first.shapes[part.start : part.start + len(part.one)]
@@ -263,8 +185,8 @@ class Movement:
         *is_copy* says that the second declares itself to be a copy of the first.
         """
         if is_copy:
-            key_of = _without_own(two.url, one.url, key_of)
-        shown = _compared((one, two), {one.url, two.url}, key_of)
+            key_of = without_own(two.url, one.url, key_of)
+        shown = as_compared((one, two), {one.url, two.url}, key_of)
 
         def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
             hole = self._hole(page.shapes[n])
@@ -300,8 +222,8 @@ def is_same(page: Whole, fetches: Sequence[Whole], key_of: KeyOf, *, is_copy: bo
         return True
     urls = {page.url, *(each.url for each in fetches)}
     if is_copy:
-        key_of = _without_own(page.url, fetches[0].url, key_of)
-    found, *shown = _compared((page, *reversed(fetches)), urls, key_of)
+        key_of = without_own(page.url, fetches[0].url, key_of)
+    found, *shown = as_compared((page, *reversed(fetches)), urls, key_of)
     if found in shown or (len(shown) == 1 and not is_copy):
         return found in shown
     holes = (_Holes(each, [other for other in shown if other is not each]) for each in shown)
@@ -309,22 +231,7 @@ def is_same(page: Whole, fetches: Sequence[Whole], key_of: KeyOf, *, is_copy: bo
     return any(each.explain(found, own) for each in holes)
 
 
-def _without_own(url: str, original: str, key_of: KeyOf) -> KeyOf:
-    """Return *key_of* for addresses without the parameters that *url* has and *original* has not.
-
-    A copy puts these into its links.
-    """
-    own = {*urlsplit(url).query.split("&")} - {*urlsplit(original).query.split("&")}
-
-    def key_without_own(address: str) -> object:
-        path, _, query = address.partition("?")
-        left = "&".join(each for each in query.split("&") if each not in own)
-        return key_of(f"{path}?{left}" if left else path)
-
-    return key_without_own
-
-
-def _are_asides(parts: Iterable[_Part], base: list[_Shown], url: str) -> bool:
+def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
     """Return whether all that a copy under *url* says elsewhere is a few words in a few places.
 
     These begin as there, and the other page has all words and links, too; of attributes, only
@@ -359,7 +266,7 @@ def _are_asides(parts: Iterable[_Part], base: list[_Shown], url: str) -> bool:
 class _Holes:
     """The nodes of a fetch in which other fetches of the same page differ from it."""
 
-    def __init__(self, base: list[_Shown], others: Iterable[list[_Shown]]) -> None:
+    def __init__(self, base: list[Compared], others: Iterable[list[Compared]]) -> None:
         self._base = base
         self._holes: defaultdict[int, _Hole] = defaultdict(_Hole)
         self._gaps: set[int] = set()  # nodes before which others come and go
@@ -378,7 +285,7 @@ class _Holes:
             for n, node in enumerate(part.one, part.start):
                 self._holes[n].see(node, None)
 
-    def explain(self, found: list[_Shown], own: str | None = None) -> bool:
+    def explain(self, found: list[Compared], own: str | None = None) -> bool:
         """Return whether a page differs from the fetch only where the others do.
 
         *own* is the URL of the page, if that is a copy.
@@ -408,7 +315,7 @@ class _Holes:
         )
 
 
-def _changes(one: list[_Shown], two: list[_Shown]) -> Iterator[_Part]:
+def _changes(one: list[Compared], two: list[Compared]) -> Iterator[_Part]:
     """Yield the parts in which two lists differ.
 
     They lie between nodes that both lists have once, in one order (a patience diff). Each node is
@@ -435,7 +342,7 @@ def _changes(one: list[_Shown], two: list[_Shown]) -> Iterator[_Part]:
 
 
 def _anchors(
-    one: list[_Shown], two: list[_Shown], first: range, second: range
+    one: list[Compared], two: list[Compared], first: range, second: range
 ) -> list[tuple[int, int]]:
     """Return the longest rising run of nodes that stand once in both parts."""
     often = Counter(one[first.start : first.stop])

@@ -1,25 +1,20 @@
-"""Kinds of rules about the path: its beginning, segments in it, its end, a parameter in it."""
+"""Kinds of rules about the path: its beginning, segments in it, its end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.context import Path
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
-    REPEAT,
     Slots,
-    decode,
-    encode_segment,
-    is_param,
     path_text,
     segments,
     segments_of,
     with_segments,
-    without,
 )
 from scrapy_urlnorm.site_rules.operands import SHAPES, check_path, folder, refuse
 from scrapy_urlnorm.site_rules.operations.base import (
@@ -36,13 +31,6 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.site_rules.context import Context, Pair
     from scrapy_urlnorm.site_rules.operations.base import Twins
-
-#: Learning looks for these separators of segments (what applications use): inside a segment, and
-#: inside the value of a parameter.
-_LEARNED_SPLITS = ":;,|"
-_LEARNED_PARAM_SPLITS = (":", "/")
-#: A parameter that comes into the path takes at most two others with it (a choice).
-_MAX_MOVED = 3
 
 
 def _folder(name: str, value: object) -> tuple[str, ...]:
@@ -269,223 +257,3 @@ class StripTail(Operation):
         return (
             super().sentence() if self.by else f"“{self.tail}” at the end of a path means nothing"
         )
-
-
-class _Target(NamedTuple):
-    """The path of a page: segments before and after its name, and the text around the name."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    left: str
-    right: str
-    slash: bool
-
-    @classmethod
-    def of(cls, path: str) -> _Target:
-        raw = path.removesuffix("/").split("/")[1:]
-        hole = next(at for at, segment in enumerate(raw) if "{}" in segment)
-        before, after = (tuple(map(decode, each)) for each in (raw[:hole], raw[hole + 1 :]))
-        left, right = map(decode, raw[hole].split("{}"))
-        return cls(before, after, left, right, path[-1] == "/")
-
-    def text(self) -> str:
-        hole = f"{encode_segment(self.left)}{{}}{encode_segment(self.right)}"
-        parts = [*map(encode_segment, self.before), hole, *map(encode_segment, self.after)]
-        return "/" + "/".join(parts) + ("/" if self.slash else "")
-
-
-def _by(name: str, value: object) -> str:
-    if not isinstance(value, str) or not value.startswith("/") or value.count("{}") != 1:
-        raise refuse(name, value, "a path with one {}, like '/wiki/{}'")
-    return _Target.of(value).text()
-
-
-def _base(name: str, value: object) -> str:
-    path = check_path(name, value)
-    if "*" in path or "#" in path:
-        raise refuse(name, path, "the one path that has the parameter, without wildcards")
-    return _base_text(*segments_of(path))
-
-
-def _base_text(path: tuple[str, ...], slash: bool) -> str:
-    return path_text(path, slash=slash).replace("*", "%2A")
-
-
-@dataclass(frozen=True)
-class ParamToPath(Operation):
-    """The value of a parameter at ``path`` is the ``{}`` in the path ``by``.
-
-    A ``separator`` cuts the value into several segments. The parameters of ``default`` stand at
-    these values beside it, and go with it. Without a parameter, the separator inside a segment
-    below ``prefix`` is the same as a slash.
-    """
-
-    words = (
-        Word(
-            "param-to-path",
-            "the parameter {param} of {path} is the same as {{}} in {by}",
-            *("param path by", "separator default"),
-        ),
-        Word(
-            "split-segment",
-            "“{separator}” is the same as a slash in the path",
-            *("separator", "prefix"),
-        ),
-    )
-    readers: ClassVar = {"path": _base, "by": _by}
-    answers = ("by",)
-
-    param: tuple[str, ...] = ()
-    path: str = ""
-    by: str = ""
-    separator: str = ""
-    default: tuple[Pair, ...] = ()
-    prefix: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if not self.param and "/" in self.separator:
-            raise refuse("separator", self.separator, "a text without '/'")
-
-    @classmethod
-    def read(cls, word: str, operands: dict[str, Any]) -> ParamToPath:
-        if word == "split-segment":
-            return cls(**{"prefix": (), **operands})
-        (param, *others), beside = operands["param"], operands.pop("default", {})
-        if others:
-            raise refuse("param", [param, *others], "one parameter")
-        for name, value in beside.items():
-            if name == param or not isinstance(value, str):
-                raise refuse(f"default.{name}", value, f"one text, of another one than {param!r}")
-        return cls(**operands, default=tuple(sorted(beside.items())))
-
-    @property
-    def word(self) -> str:
-        return self.words[not self.param].word
-
-    @cached_property
-    def _base(self) -> tuple[tuple[str, ...], bool]:
-        path, slash = segments_of(self.path)
-        return path, slash and bool(path)
-
-    @cached_property
-    def _target(self) -> _Target:
-        return _Target.of(self.by)
-
-    @cached_property
-    def _pairs(self) -> list[Pair]:
-        return numbered(self.prefix or ()) + [(f"q:{name}", value) for name, value in self.default]
-
-    @cached_property
-    def slots(self) -> frozenset[str]:
-        return frozenset(f"q:{name}" for name in (*self.param, *dict(self.default)))
-
-    def pairs(self) -> list[Pair]:
-        return self._pairs
-
-    def any_of(self) -> tuple[str, ...]:
-        return tuple(f"q:{name}" for name in self.param)
-
-    def image(self, slots: Slots) -> Slots | None:
-        if not begins(slots, self._pairs):
-            return None
-        return self._moved(slots) if self.param else self._split(slots)
-
-    def _moved(self, slots: Slots) -> Slots | None:
-        value = slots.get(f"q:{self.param[0]}")
-        if not value or REPEAT in value or (tuple(segments(slots)), "slash" in slots) != self._base:
-            return None
-        tokens = value.split(self.separator) if self.separator else [value]
-        # The value may not vanish into its surroundings: "" and ".." are no page.
-        if any(token in DOT_SEGMENTS for token in tokens):
-            return None
-        target = self._target
-        tokens[0] = target.left + tokens[0]
-        tokens[-1] += target.right
-        path = [*target.before, *tokens, *target.after]
-        return with_segments(without(slots, self.slots), path, slash=target.slash)
-
-    def _split(self, slots: Slots) -> Slots | None:
-        path, at = segments(slots), len(self.prefix or ())
-        new = path[:at]
-        for segment in path[at:]:
-            tokens = segment.split(self.separator)
-            new += [segment] if any(token in DOT_SEGMENTS for token in tokens) else tokens
-        return None if new == path else with_segments(slots, new, slash="slash" in slots)
-
-    def example(self, slots: Slots) -> Slots:
-        if self.param:
-            path, slash = self._base
-            return (
-                with_segments(slots, path, slash=slash)
-                | dict.fromkeys(self.slots, "x")
-                | dict(self._pairs)
-            )
-        path = (*(self.prefix or ()), f"x{self.separator}x")
-        return with_segments(slots, path, slash="slash" in slots)
-
-    @classmethod
-    def between(cls, twins: Twins) -> Iterator[ParamToPath]:
-        names = {name for name in twins.names if is_param(name)}
-        if not names:
-            yield from cls._splits(twins)
-        if not 0 < len(names) <= _MAX_MOVED or "?" in names or len(names) == len(twins.names):
-            return
-        given, other = twins.one, twins.other
-        if not names <= given.keys():
-            given, other = other, given
-        if names <= given.keys() and not names & other.keys():
-            for name in sorted(names):
-                yield from cls._moves(name, names - {name}, given, other)
-
-    @classmethod
-    def _moves(
-        cls, name: str, beside: set[str], given: Slots, other: Slots
-    ) -> Iterator[ParamToPath]:
-        """Yield how the value of a parameter comes into the path, and the others go."""
-        value, base, path = given[name], segments(given), segments(other)
-        default = tuple(sorted((each[2:], given[each]) for each in beside))
-        if not value or any(REPEAT in text for text in (value, *dict(default).values())):
-            return
-        if not path or path == base or len(base) > LEARNED_PREFIX:
-            return
-        where = _base_text(tuple(base), "slash" in given)
-        for separator in ("", *_LEARNED_PARAM_SPLITS):
-            tokens = value.split(separator) if separator else [value]
-            if (separator and len(tokens) == 1) or any(t in DOT_SEGMENTS for t in tokens):
-                continue
-            for by in _targets(path, tokens, slash="slash" in other):
-                # Without a separator here, values may hold one elsewhere.
-                for each in (separator,) if separator else ("", *_LEARNED_PARAM_SPLITS):
-                    yield cls((name[2:],), where, by, each, default)
-
-    @classmethod
-    def _splits(cls, twins: Twins) -> Iterator[ParamToPath]:
-        long, short = twins.long, twins.short
-        if not (twins.by_path and twins.same_slash and len(long) > len(short)):
-            return
-        for separator in _LEARNED_SPLITS:
-            if [token for segment in short for token in segment.split(separator)] == long:
-                at = next(i for i, segment in enumerate(short) if separator in segment)
-                for size in range(min(at, LEARNED_PREFIX) + 1):
-                    yield cls(separator=separator, prefix=tuple(short[:size]))
-
-
-def _targets(path: list[str], tokens: list[str], *, slash: bool) -> Iterator[str]:
-    """Yield where *tokens* stand in *path*."""
-    for start in range(min(len(path) - len(tokens), LEARNED_PREFIX) + 1):
-        end = start + len(tokens)
-        hole = _hole(path[start:end], tokens)
-        if hole is not None and len(path) - end <= 1:
-            yield _Target(tuple(path[:start]), tuple(path[end:]), *hole, slash).text()
-
-
-def _hole(found: list[str], tokens: list[str]) -> tuple[str, str] | None:
-    """Return the text around *tokens* in *found*: ``story_12`` for ``12`` is ("story_", "")."""
-    if len(tokens) == 1:
-        left, held, right = found[0].partition(tokens[0])
-        return (left, right) if held else None
-    first, last = found[0], found[-1]
-    if found[1:-1] != tokens[1:-1] or not first.endswith(tokens[0]):
-        return None
-    left = first.removesuffix(tokens[0])
-    return (left, last[len(tokens[-1]) :]) if last.startswith(tokens[-1]) else None

@@ -1,0 +1,110 @@
+"""Nodes of pages as they are compared: links by cluster keys, and without the URLs of the pages."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from scrapy_urlnorm.logs.whole import Node, Whole
+
+    KeyOf = Callable[[str], object]
+
+_OWN = "\x01"  # stands for the URL of the page in a text
+#: A path and query that are shorter may stand in a text by chance.
+_LEAST_OWN = 6
+#: Characters. A page does not say a longer URL, and to look for it takes long.
+_LONGEST_OWN = 2_000
+#: Words of a text, and the signs between them: a time or a date is one.
+_WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*(?!\w)|\w+|\W").findall
+
+
+class Compared(NamedTuple):
+    """A node as it is compared."""
+
+    place: str
+    value: object
+
+    @property
+    def words(self) -> list[str]:
+        """The words of a text, and the signs between them; none of a link."""
+        return _WORDS(self.value) if isinstance(self.value, str) else []
+
+
+class _Shows(dict["Node", Compared]):
+    """Nodes as they are compared: with cluster keys for addresses, and without the URLs of the pages."""
+
+    def __init__(self, urls: set[str], key_of: KeyOf) -> None:
+        self._key_of, self._keys = key_of, dict[str, object]()
+        self._said = _own(urls)
+        self._found: list[str] = []  # what is found of these, in the page that is read
+
+    def __missing__(self, node: Node) -> Compared:
+        place, value, fragment = node
+        if fragment is not None:
+            if value not in self._keys:
+                self._keys[value] = _key(value, self._key_of)
+            shown = Compared(place, (self._keys[value], fragment))
+        elif any(said in value for said in self._found):
+            shown = Compared(place, self._own.sub(_OWN, value))
+        else:
+            shown = Compared(place, value)
+        self[node] = shown
+        return shown
+
+    def of(self, page: Whole) -> list[Compared]:
+        text = "\n".join(node.value for node in page.nodes if node.fragment is None)
+        self._found = [said for said in self._said if said in text]
+        self._own = _pattern(self._found)
+        return list(map(self.__getitem__, page.nodes))
+
+
+def as_compared(pages: Iterable[Whole], urls: set[str], key_of: KeyOf) -> list[list[Compared]]:
+    shows = _Shows(urls, key_of)
+    return [shows.of(page) for page in pages]
+
+
+def _key(url: str, key_of: KeyOf) -> object:
+    if url.startswith(("http://", "https://")):
+        with suppress(ValueError):  # a bad host
+            return key_of(url) or url
+    return url
+
+
+def _own(urls: set[str]) -> set[str]:
+    """Return all ways in which a page may say its own URL."""
+    said = set()
+    for url in urls:
+        if len(url) > _LONGEST_OWN:
+            continue
+        parts = urlsplit(url)
+        local = parts.path + (f"?{parts.query}" if parts.query else "")
+        said |= {url, url.partition("://")[2]}
+        ways = (local, local[1:] if re.search("[/?]", local[1:]) else "")  # no word of a text
+        said |= {each for each in ways if len(each) >= _LEAST_OWN}
+    said |= {quote(each, safe=safe) for each in said for safe in ("", "/", "/?=&")}
+    return said | {each.replace("/", "\\/") for each in said}
+
+
+def _pattern(said: Collection[str]) -> re.Pattern[str]:
+    longest_first = sorted(said, key=lambda each: (-len(each), each)) or ["\0"]  # no text has it
+    return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\\w)")
+
+
+def without_own(url: str, original: str, key_of: KeyOf) -> KeyOf:
+    """Return *key_of* for addresses without the parameters that *url* has and *original* has not.
+
+    A copy puts these into its links.
+    """
+    own = {*urlsplit(url).query.split("&")} - {*urlsplit(original).query.split("&")}
+
+    def key_without_own(address: str) -> object:
+        path, _, query = address.partition("?")
+        left = "&".join(each for each in query.split("&") if each not in own)
+        return key_of(f"{path}?{left}" if left else path)
+
+    return key_without_own
