@@ -116,6 +116,41 @@ class Stub(Few):
         return found._replace(body=stub.encode(), content="", links=[], items=[])
 
 
+class Copies(Site):
+    """Replies say that they are copies of their item; on some, another thing is said *besides*.
+
+    So does WordPress: ``?replytocom=7`` names whom one would answer, and is not to be indexed.
+    """
+
+    views = ("reply=2", "reply=3")
+    besides = ""
+
+    def links(self):
+        """Yield the links, those of replies last: they are on the page of an item."""
+        for is_late, link in super().links():
+            yield ("reply" in link.url, is_late), link
+
+    def page(self, where, n, query):
+        name, body, links = super().page(where, n, {})
+        to, author = query.get("reply"), words((n, "author"), 1)
+        head = f"Leave a Reply to <a href='?#c'>{author}</a>" if to else "Leave a comment"
+        more = self.value(int(n), {"view": to or ""})
+        body += f'<p>{author} says to all: the price is 12 or 13</p><a href="?#a">Reply</a><h2>{head}</h2>'
+        body += f"<input type=hidden value={to or 0}>{self.besides.format(more) if more else ''}"
+        if to:
+            body += f'<meta name="robots" content="noindex, follow"><link rel="canonical" href="/{where}/{n}">'
+        return f"{name} {more}".strip(), body, links
+
+
+BESIDES = {
+    "CopiesByWord": "<p>red{}</p>",
+    "CopiesByNumber": "<p>the price is 1{}</p>",
+    "CopiesByData": '<p data-price="1{}">to all</p>',
+    "CopiesByPicture": '<img src="/stars/{}.png">',
+    "CopiesByText": f"<p>{words(7, 20)} {{}}</p>",
+}
+
+
 class Copy(Node):
     """Views that declare themselves copies say the words of their item, and mean another thing."""
 
@@ -170,4 +205,5 @@ class Left(Copy):
 KINDS = [StatusLine, Ascii, Tread, Report, Stub, WayBack, Ranking, Legend, Fits, Left]
 KINDS += [type(name, (Node,), {"place": place}) for name, place in NODES.items()]
 KINDS += [type(name, (Few,), {"place": place}) for name, place in BESIDE.items()]
+KINDS += [type(name, (Copies,), {"besides": besides}) for name, besides in BESIDES.items()]
 CASES = {f"{kind.__name__}-{each}": (kind, each) for kind in KINDS for each in kind.variants}

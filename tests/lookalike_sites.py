@@ -395,41 +395,6 @@ class SeeAlso(Site):
         return [Link(f"{HOST}/photo/{self.fetch}")]
 
 
-class Copies(Site):
-    """Replies say that they are copies of their item; on some, another thing is said *besides*.
-
-    So does WordPress: ``?replytocom=7`` names whom one would answer, and is not to be indexed.
-    """
-
-    views = ("reply=2", "reply=3")
-    besides = ""
-
-    def links(self):
-        """Yield the links, those of replies last: they are on the page of an item."""
-        for is_late, link in super().links():
-            yield ("reply" in link.url, is_late), link
-
-    def page(self, where, n, query):
-        name, body, links = super().page(where, n, {})
-        to, author = query.get("reply"), words((n, "author"), 1)
-        head = f"Leave a Reply to <a href='?#c'>{author}</a>" if to else "Leave a comment"
-        more = self.value(int(n), {"view": to or ""})
-        body += f'<p>{author} says to all: the price is 12 or 13</p><a href="?#a">Reply</a><h2>{head}</h2>'
-        body += f"<input type=hidden value={to or 0}>{self.besides.format(more) if more else ''}"
-        if to:
-            body += f'<meta name="robots" content="noindex, follow"><link rel="canonical" href="/{where}/{n}">'
-        return f"{name} {more}".strip(), body, links
-
-
-BESIDES = {
-    "CopiesByWord": "<p>red{}</p>",
-    "CopiesByNumber": "<p>the price is 1{}</p>",
-    "CopiesByData": '<p data-price="1{}">to all</p>',
-    "CopiesByPicture": '<img src="/stars/{}.png">',
-    "CopiesByText": f"<p>{words(7, 20)} {{}}</p>",
-}
-
-
 class Loop(Site):
     """A tree in which the folder ``/infra/www/`` is the root again, as a symbolic link makes it."""
 
@@ -471,7 +436,6 @@ _TABLES = (
     (Site, "place", PLACES),
     (Order, "place", ORDERS),
     (Tabs, "asked", TABS),
-    (Copies, "besides", BESIDES),
 )
 for _base, _name, _values in _TABLES:
     SITES += [type(each, (_base,), {_name: value}) for each, value in _values.items()]

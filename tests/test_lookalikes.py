@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lookalike_sites import Copies, Link, Loop, SeeAlso, Site
+from lookalike_nodes import Copies
+from lookalike_sites import Link, Loop, SeeAlso, Site
 from lookalikes import CASES, Visit, missed, stock
 from loopback import mostly_long
 from moving_sites import HOST
