@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import ClassVar
 from zlib import crc32
 
@@ -94,13 +93,13 @@ class Report(Node):
 
 
 class Stub(Few):
-    """Whoever asks again for a page is told to slow down, under its title, every other time."""
+    """Whoever asks again for pages is told to slow down, under their title, every other time."""
 
     variants: ClassVar = ("few", "moving")
 
     def __init__(self, variant):
         super().__init__(variant)
-        self.asked = Counter()
+        self.asked, self.again = set(), 0
 
     def page(self, where, n, query):
         name, _, links = super().page(where, n, query)
@@ -109,8 +108,11 @@ class Stub(Few):
 
     def __call__(self, url):
         found = super().__call__(url)
-        self.asked[url] += 1
-        if self.asked[url] % 2 or "/item/" not in url:
+        if "/item/" not in url or url not in self.asked:
+            self.asked.add(url)
+            return found
+        self.again += 1
+        if self.again % 2:
             return found
         stub = f"<h1>{words(url.partition('?')[0].rpartition('/')[2], 3)}</h1><p>Too many requests.</p>"
         return found._replace(body=stub.encode(), content="", links=[], items=[])

@@ -294,17 +294,17 @@ class Names:
     # --- other names ------------------------------------------------------------------------
 
     def are_one(self, first: Shown, second: Shown) -> bool:
-        """Whether two fetches of a URL show one page, and not a page in its place."""
+        """Whether two fetches of a URL show one page or file, and not a page in its place."""
         if first.blocks is None or second.blocks is None:
-            return False
+            return first.blocks is second.blocks
         return self.units(site_of(first.url)).is_pair(first.blocks, second.blocks)
 
     def learn(self, family: str, first: Shown, second: Shown) -> bool:
         """Learn from two fetches of a URL, one right after the other; return whether they are one page."""
-        if not self.are_one(first, second):
+        if first.blocks is None or second.blocks is None or not self.are_one(first, second):
             return False
         with self._learning(site_of(first.url)) as units:
-            units.learn(family, first.blocks or [], second.blocks or [])
+            units.learn(family, first.blocks, second.blocks)
         return True
 
     def learn_late(self, page: Arrived, second: list[Block]) -> bool:
