@@ -155,7 +155,8 @@ class Movement:
         self._changed.update(changed)
         self._pairs.update({*first.shapes, *second.shapes})
 
-    def _hole(self, shape: str) -> _Hole | None:
+    def hole(self, shape: str) -> _Hole | None:
+        """Return what changes in the nodes of a *shape*; ``None`` if they hold still, or nobody knows."""
         changed, pairs = self._changed[shape], self._pairs[shape]
         if changed >= _OFTEN and 3 * changed >= pairs:
             return self._holes[shape]
@@ -189,12 +190,12 @@ class Movement:
         shown = as_compared((one, two), {one.url, two.url}, key_of)
 
         def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
-            hole = self._hole(page.shapes[n])
+            hole = self.hole(page.shapes[n])
             return page.nodes[n] in of_time or (hole is not None and hole.is_whole)
 
         def left_of(part: _Part) -> _Part | None:
             def allows(i: int, j: int) -> bool:
-                hole = self._hole(one.shapes[part.start + i])
+                hole = self.hole(one.shapes[part.start + i])
                 return part.one[i] == part.two[j] or (
                     hole is not None and hole.allows(part.one[i], part.two[j])
                 )
@@ -212,10 +213,18 @@ class Movement:
         return _are_asides(left, shown[0], two.url) if is_copy else not any(left)
 
 
-def is_same(page: Whole, fetches: Sequence[Whole], key_of: KeyOf, *, is_copy: bool = False) -> bool:
+def is_same(
+    page: Whole,
+    fetches: Sequence[Whole],
+    key_of: KeyOf,
+    family: Movement | None = None,
+    *,
+    is_copy: bool = False,
+) -> bool:
     """Return whether *page* is what *fetches* of another URL showed, but for what changes in these.
 
-    It is compared with each of them, the last one first, which is the nearest in time. *is_copy*
+    It is compared with each of them, the last one first, which is the nearest in time. In a text
+    that changes in these, the words count as well that change on pages of its *family*. *is_copy*
     says that the page declares itself to be a copy of that URL.
     """
     if any(page.nodes == each.nodes for each in fetches):
@@ -226,7 +235,11 @@ def is_same(page: Whole, fetches: Sequence[Whole], key_of: KeyOf, *, is_copy: bo
     found, *shown = as_compared((page, *reversed(fetches)), urls, key_of)
     if found in shown or (len(shown) == 1 and not is_copy):
         return found in shown
-    holes = (_Holes(each, [other for other in shown if other is not each]) for each in shown)
+    family = family or Movement()
+    holes = (
+        _Holes(each, [other for other in shown if other is not each], fetch.shapes, family)
+        for each, fetch in zip(shown, reversed(fetches), strict=True)
+    )
     own = page.url if is_copy else None
     return any(each.explain(found, own) for each in holes)
 
@@ -266,8 +279,14 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
 class _Holes:
     """The nodes of a fetch in which other fetches of the same page differ from it."""
 
-    def __init__(self, base: list[Compared], others: Iterable[list[Compared]]) -> None:
-        self._base = base
+    def __init__(
+        self,
+        base: list[Compared],
+        others: Iterable[list[Compared]],
+        shapes: list[str],
+        family: Movement,
+    ) -> None:
+        self._base, self._shapes, self._family = base, shapes, family
         self._holes: defaultdict[int, _Hole] = defaultdict(_Hole)
         self._gaps: set[int] = set()  # nodes before which others come and go
         self._places: set[str] = set()  # where nodes come and go
@@ -296,10 +315,11 @@ class _Holes:
 
     def _without(self, part: _Part) -> _Part:
         def allows(i: int, j: int) -> bool:
-            hole = self._holes.get(part.start + i)
-            return part.one[i] == part.two[j] or (
-                hole is not None and hole.allows(part.one[i], part.two[j])
-            )
+            one, two = part.one[i], part.two[j]
+            if one == two or (hole := self._holes.get(part.start + i)) is None:
+                return one == two
+            known = self._family.hole(self._shapes[part.start + i])
+            return hole.allows(one, two) or (known is not None and known.allows(one, two))
 
         return part.without(allows)
 

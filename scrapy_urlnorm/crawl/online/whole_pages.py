@@ -141,8 +141,9 @@ class WholePages:
         if page.whole is not None:
             wholes = [each.whole for each in fetches if each.whole is not None]
             is_copy = self._is_copy(page, fetches[0])
+            family = self._movement(fetches[0].url)
             return bool(wholes) and is_same(
-                page.whole, wholes, self.keys.cluster_of, is_copy=is_copy
+                page.whole, wholes, self.keys.cluster_of, family, is_copy=is_copy
             )
         contents = [each.content for each in fetches]
         digest = None if page.content is None else page.content.digest
