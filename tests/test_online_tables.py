@@ -113,6 +113,19 @@ def test_cluster_keys_are_made_anew_a_page_at_a_step(pages):
     assert representative(pages, b"007", b"x").url == "http://shop.test/007"
 
 
+def test_a_page_is_new_by_its_cluster_key_and_not_by_its_url(pages, held):
+    """What was held is sent where a sample leads to new pages: another URL of an old one is none."""
+    add(pages, page())
+    hold(held, "http://shop.test/drawn", keys=KEYS._replace(fingerprint=b"drawn"))
+    held.note(1)
+    last = pages.last
+    add(pages, page(fingerprint=b"again"))
+    add(pages, page(fingerprint=b"drawn"), cluster=b"of the sample")
+    assert pages.clusters_since(last) == set()
+    add(pages, page(fingerprint=b"other"), cluster=b"new")
+    assert pages.clusters_since(last) == {b"new"}
+
+
 def test_requests_are_found_by_state_site_and_cluster_key_in_order(held):
     """A search goes on while others change what it has not come to."""
     for number in range(450):

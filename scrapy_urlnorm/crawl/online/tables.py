@@ -229,10 +229,11 @@ class Pages:
         return int(self._database.read("SELECT ifnull(max(id), 0) FROM page")[0][0])
 
     def clusters_since(self, number: int) -> set[bytes]:
-        """Return the cluster keys of pages that came after one, and that no sample was drawn from."""
+        """Return the cluster keys that no page had before, of those that no sample was drawn from."""
         new = "id > ? AND cluster NOT NULL AND fingerprint NOT IN (SELECT fingerprint FROM sampled)"
-        rows = self._database.read(f"SELECT DISTINCT cluster FROM page WHERE {new}", number)
-        return {cluster for (cluster,) in rows}
+        old = "SELECT cluster FROM page WHERE id <= ? AND cluster NOT NULL"
+        select = f"SELECT cluster FROM page WHERE {new} EXCEPT {old}"
+        return {cluster for (cluster,) in self._database.read(select, number, number)}
 
     def get(self, fingerprint: bytes) -> Page | None:
         return self._first("fingerprint = ?", fingerprint)
