@@ -179,7 +179,7 @@ def main() -> None:
     elif shutil.which("redis-server") and importlib.util.find_spec("scrapy_redis"):
         crawls = CRAWLS | IN_REDIS
     best: dict[str, tuple[float, float]] = {}
-    answers: dict[str, int] = {}
+    answers: dict[str, list[int]] = {name: [] for name in crawls}
     site = [str(args.pages), *(["--shop"] if args.shop else [])]
     with subprocess.Popen([*me, "--serve", *site], **pipes) as server:
         url = f"http://127.0.0.1:{server.stdout.readline().strip()}/"
@@ -188,14 +188,16 @@ def main() -> None:
                 print(f"round {number + 1} of {ROUNDS}: {name}", file=sys.stderr, flush=True)
                 responses, cpu, wall = run(name, settings, url)
                 before = best.get(name, (1e9, 1e9))
-                answers[name] = responses
+                answers[name].append(responses)
                 best[name] = (min(before[0], cpu / responses), min(before[1], wall / responses))
         server.stdin.close()
     print("| crawl | responses | CPU a response | | time a response | |\n|---|---|---|---|---|---|")
     for name, (cpu, wall) in best.items():
         base = best[next((base for word, base in BASES.items() if word in name), "stock Scrapy")]
         cells = f"{cpu * 1000:.2f} ms | {cpu / base[0]:.2f} | {wall * 1000:.2f} ms"
-        print(f"| {name} | {answers[name]:,} | {cells} | {wall / base[1]:.2f} |")
+        least, most = min(answers[name]), max(answers[name])
+        told = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        print(f"| {name} | {told} | {cells} | {wall / base[1]:.2f} |")
 
 
 if __name__ == "__main__":
