@@ -6,6 +6,7 @@ import pytest
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.logs.comparison import Movement, is_same
+from scrapy_urlnorm.logs.nodes import without_carried
 from scrapy_urlnorm.logs.whole import whole_of
 
 ONE, TWO = "http://shop.test/list?sort=up", "http://shop.test/list?sort=down"
@@ -99,6 +100,25 @@ def test_relative_links_depend_on_the_url(base, said):
         page(f'{base}<a href="part">go</a>', f"http://shop.test{path}") for path in ("/a", "/a/")
     )
     assert is_same(two, [one], lambda url: url) is said
+
+
+CARRIED = {
+    "to the page itself": (("?n=2&page=2", "?page=2"), ("?n=2", ""), True),
+    "to the page itself, of two values": (("?n=2&page=2", "?n=9&page=2"), ("?n=2", "?n=9"), True),
+    "to another page": (("/item?n=2", "/item"), ("?n=2", ""), False),
+    "to the next page": (("?page=3", "?page=4"), ("?page=2", "?page=3"), False),
+}
+
+
+@pytest.mark.parametrize(("links", "queries", "said"), CARRIED.values(), ids=CARRIED)
+def test_what_a_list_carries_on(links, queries, said):
+    """It refutes the rule that was tested, but it is no evidence that the two are other pages."""
+    one, two = (
+        page(f'<a href="{link.replace("&", "&amp;")}">go</a>', f"http://shop.test/list{query}")
+        for link, query in zip(links, queries, strict=True)
+    )
+    assert not is_same(one, [two], lambda url: url)
+    assert is_same(one, [two], without_carried(one.url, two.url, lambda url: url)) is said
 
 
 def test_a_word_that_stands_in_its_path_is_a_word():

@@ -95,16 +95,24 @@ def _pattern(said: Collection[str]) -> re.Pattern[str]:
     return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\\w)")
 
 
-def without_own(url: str, original: str, key_of: KeyOf) -> KeyOf:
+def without_own(url: str, original: str, key_of: KeyOf, paths: Collection[str] = ()) -> KeyOf:
     """Return *key_of* for addresses without the parameters that *url* has and *original* has not.
 
-    A copy puts these into its links.
+    A copy puts these into its links. With *paths*, only addresses with one of these change.
     """
     own = {*urlsplit(url).query.split("&")} - {*urlsplit(original).query.split("&")}
 
     def key_without_own(address: str) -> object:
         path, _, query = address.partition("?")
+        if paths and path not in paths:
+            return key_of(address)
         left = "&".join(each for each in query.split("&") if each not in own)
         return key_of(f"{path}?{left}" if left else path)
 
     return key_without_own
+
+
+def without_carried(one: str, two: str, key_of: KeyOf) -> KeyOf:
+    """Return *key_of* without what links of a page to its own path carry on, and the other has not."""
+    paths = {url.partition("?")[0] for url in (one, two)}
+    return without_own(one, two, without_own(two, one, key_of, paths), paths)

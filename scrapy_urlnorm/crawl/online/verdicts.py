@@ -276,8 +276,9 @@ class Verdicts:
             }
             if len(clusters) >= _OUTAGE:
                 return Verdict.UNSTABLE
-        fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint(Request(found.url))
-        self.names.set_apart(fingerprint)
+        if not self.whole_pages.same_but_for_links(found, [before, *fetches]):
+            fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint(Request(found.url))
+            self.names.set_apart(fingerprint)
         return Verdict.DIFFERS
 
     def _learn(self, page: Page, fetches: Sequence[Shown]) -> None:

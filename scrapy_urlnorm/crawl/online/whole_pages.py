@@ -19,6 +19,7 @@ from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.media import may_expire
 from scrapy_urlnorm.logs.comparison import Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
+from scrapy_urlnorm.logs.nodes import without_carried
 from scrapy_urlnorm.logs.page_identity import shown_by
 from scrapy_urlnorm.logs.whole import Node, Whole, whole_of
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.logs.blocks import Block
+    from scrapy_urlnorm.logs.nodes import KeyOf
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.stores.sqlite import Database
 
@@ -139,15 +141,27 @@ class WholePages:
         What cannot be read whole has to have the same bytes as one of them.
         """
         if page.whole is not None:
-            wholes = [each.whole for each in fetches if each.whole is not None]
-            is_copy = self._is_copy(page, fetches[0])
-            family = self._movement(fetches[0].url)
-            return bool(wholes) and is_same(
-                page.whole, wholes, self.keys.cluster_of, family, is_copy=is_copy
-            )
+            return self._same(page, fetches, self.keys.cluster_of)
         contents = [each.content for each in fetches]
         digest = None if page.content is None else page.content.digest
         return any(content is not None and content.digest == digest for content in contents)
+
+    def same_but_for_links(self, page: Shown, fetches: Sequence[Shown]) -> bool:
+        """Return the same without what links of a page to its own path carry on of its URL.
+
+        A rule about a part of a list may be refuted by what no other rule drops yet.
+        """
+        cluster_of = self.keys.cluster_of
+        return self._same(page, fetches, without_carried(page.url, fetches[0].url, cluster_of))
+
+    def _same(self, page: Shown, fetches: Sequence[Shown], key_of: KeyOf) -> bool:
+        wholes = [each.whole for each in fetches if each.whole is not None]
+        is_copy, family = self._is_copy(page, fetches[0]), self._movement(fetches[0].url)
+        return (
+            page.whole is not None
+            and bool(wholes)
+            and is_same(page.whole, wholes, key_of, family, is_copy=is_copy)
+        )
 
     def _is_copy(self, page: Shown, other: Shown) -> bool:
         """Whether a page declares itself to be a copy of another, or of that of which it is one.
