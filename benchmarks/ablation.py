@@ -71,7 +71,6 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "forms": {f"{MINER}._forms": answer(())},
     "symbols": {f"{LEARNING}.candidates._symbolic": answer(())},
     "pools": {f"{MINER}._pools": answer(())},
-    "constants": {f"{LEARNING}.candidates.Candidates.constants": ()},
     "tables": {f"{MINER}._try_tables": answer(False)},
     "closed world": {f"{LEARNING}.coverage.covered": lambda op, context, *_, **__: context},
     "enough values of an edit": {f"{LEARNING}.coverage.enough_values": answer(True)},

@@ -290,7 +290,7 @@ def board(rng: random.Random, host: str = "board.example") -> list[Page]:
 
 
 def timeline(rng: random.Random, host: str = "log.example") -> list[Page]:
-    """A log read by the day, an archive by the instant, and lists that say what is so anyway."""
+    """A log read by the day, an archive by the instant, and reports that have one view."""
     pages = []
     for day in range(1, 29):
         for month in (3, 4, 5):
@@ -310,15 +310,6 @@ def timeline(rng: random.Random, host: str = "log.example") -> list[Page]:
         for view in range(rng.randint(1, 3)):
             shown = "" if name == "Report" else f" {view}"
             pages.append(Page(f"{url}&view={view}", f"show {number}{shown}"))
-        url = f"http://{host}/list/{number}"
-        pages.append(Page(url, f"list {number}"))
-        for limit in (50, 100):
-            query = f"limit={limit}&since=&until={rng.randint(1, 9999)}&tag=t{rng.randint(1, 99)}"
-            pages.append(
-                Page(
-                    f"{url}?{query}", f"list {number}" if limit == 50 else f"list {number} {query}"
-                )
-            )
     return _unique(pages)
 
 

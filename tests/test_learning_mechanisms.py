@@ -71,19 +71,6 @@ def test_an_edit_may_be_for_values_with_a_head() -> None:
     assert not merged(rules, "/w?title=Page:Bob", "/w?title=Page:bOB")
 
 
-def listed(size: int = 24) -> Site:
-    """Lists with constants beside free parameters, which say together what is so anyway."""
-    site = []
-    for n in range(size):
-        site.append((f"/list/{n}", f"list {n}"))
-        usual = f"&offset=&until={n * 37}&tag=t{n * 11}"
-        site.append((f"/list/{n}?limit=50{usual}", f"list {n}"))
-        site.append((f"/list/{n}?limit=100{usual}", f"long list {n}"))
-        site.append((f"/list/{n}?tag=t{n * 11}", f"list {n}, tag"))
-        site.append((f"/list/{n}?until={n * 37}", f"list {n}, until"))
-    return site
-
-
 def timetable(lines: int) -> Site:
     """Most lines go on Fridays as on all other days, and all as on Mondays from Tuesday on."""
     days = {"": "Mo", "mo": "Mo", "tu": "Mo", "we": "Mo", "th": "Mo", "sa": "Su", "su": "Su"}
@@ -102,23 +89,6 @@ def test_values_that_never_differ_are_told_from_one_that_seldom_does() -> None:
     for few in (rules, learned(timetable(16), wary=True)):
         assert not merged(few, "/line/9", "/line/9?day=fr")
         assert not merged(few, "/line/9", "/line/9?day=sa")
-
-
-def test_constants_beside_free_parameters() -> None:
-    """All of them together are none of them; another constant, or one missing, is another page."""
-    rules = learned(listed())
-    assert merged(rules, "/list/new", "/list/new?limit=50&offset=&until=5&tag=x")
-    for other in ("limit=100&offset=&until=5&tag=x", "limit=50&offset=", "until=5&tag=x", "tag=x"):
-        assert not merged(rules, "/list/new", f"/list/new?{other}")
-
-
-def test_constants_tolerate_no_conflict() -> None:
-    """One list of 120 that is another page with them refutes them, although it may be noise."""
-    site = [
-        (url, "another" if url.startswith("/list/7?limit=50") else content)
-        for url, content in listed(120)
-    ]
-    assert not merged(learned(site), "/list/new", "/list/new?limit=50&offset=&until=5&tag=x")
 
 
 def test_a_move_takes_constants_along_and_meets_an_edit() -> None:
@@ -274,9 +244,7 @@ def test_parameters_that_only_repeat() -> None:
     assert not merged(rules, "/find/x?q=c", "/find/x?q=c&q=d")
 
 
-@pytest.mark.parametrize(
-    "site", [headed, listed, repositories, looped, asked_again, lambda: pooled(WORDS)]
-)
+@pytest.mark.parametrize("site", [headed, repositories, looped, asked_again, lambda: pooled(WORDS)])
 def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
     """Wary mining finds no rule of these sites that plain mining does not."""
     rules = {rule.identity for rule in learned(site(), wary=True)}  # type: ignore[operator]

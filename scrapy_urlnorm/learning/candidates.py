@@ -6,11 +6,6 @@ the calendars are.
 *Symbols*: ``idx=a:b`` on ``/doku.php/a/b/page`` is ``{namespace}``. With a symbol in place of text of
 the path, an exchange that differs from page to page becomes one and the same for all. Needed by
 app_doku (0.972 with this, 0.951 without).
-
-*Constants*: ``limit=50&start=0&from=X`` is none of them. No single parameter means nothing here, and
-no exchange of values says it, as one of them has another value each time. Where some parameters
-have the same values in many pairs of URLs of one content, and the others stand beside them, all of
-them together are "as usual".
 """
 
 from __future__ import annotations
@@ -22,7 +17,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.learning.corpus import OTHER, equals, has
+from scrapy_urlnorm.learning.corpus import OTHER
 from scrapy_urlnorm.learning.media import voices
 from scrapy_urlnorm.site_rules.context import SYMBOLS, PathText
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_path, is_segment, segments
@@ -33,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary
-    from scrapy_urlnorm.site_rules.context import Context, Pair
+    from scrapy_urlnorm.site_rules.context import Pair
 
     Pairs = tuple[Pair, ...]
     #: Old pairs, new pairs, and what symbols among them stand for: the fields of `Replace`.
@@ -49,8 +44,8 @@ _MAX_SLOTS, _MAX_SIDE = 5, 3
 _MAX_NAMED = 2
 #: Candidates tried in a round, those that most contents support (a choice, for the time it takes).
 _CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "named": 12}
-#: Segments before the text of a symbol, and constants tried in a round, at most (choices).
-_MAX_PREFIX, _MAX_CONSTANTS = 2, 60
+#: Segments before the text of a symbol, at most (a choice).
+_MAX_PREFIX = 2
 #: A content with so many URLs is evidence alone, if so many pairs of them differ in a set.
 _BIG, _BIG_PAIRS = 20, 5
 _NEVER = {"port", "userinfo", OTHER}
@@ -138,34 +133,6 @@ class Candidates:
             if len(names) <= _MAX_NAMED and all(map(has_values, names)):
                 found[tuple(sorted(names))].add(content)
         return _best(found, _CAPS["named"])
-
-    @property
-    def constants(self) -> list[tuple[DropParam, Context]]:
-        """Drops of parameters where some have one value and the others have any."""
-        #: By parameters, URLs that have them where another URL of their content has none.
-        together: defaultdict[tuple[str, ...], list[tuple[int, Slots]]] = defaultdict(list)
-        for content, one, other, names in self._pairs:
-            if 2 <= len(names) <= _MAX_SLOTS and all(name[:2] == "q:" for name in names):
-                for full, bare in ((one, other), (other, one)):
-                    if names <= full.keys() and names.isdisjoint(bare):
-                        together[tuple(sorted(names))].append((content, full))
-        found: defaultdict[tuple[DropParam, Context], set[int]] = defaultdict(set)
-        for params, rows in together.items():
-            if len({content for content, _ in rows}) < 2:
-                continue
-            values = {name: Counter(slots[name] for _, slots in rows) for name in params}
-            varying = sorted(params, key=lambda name: (len(values[name]), name))
-            for size in range(1, len(varying)):
-                fixed, free = sorted(varying[:size]), sorted(varying[size:])
-                if any(len(values[name]) < 2 for name in free):
-                    continue
-                for content, slots in rows:
-                    if not any(REPEAT in slots[name] for name in fixed):
-                        is_fixed = (equals(name, slots[name]) for name in fixed)
-                        found[DropParam(params), (*is_fixed, *map(has, free))].add(content)
-        kept = [each for each, contents in found.items() if len(contents) >= 2]
-        kept.sort(key=lambda each: (-len(each[1]), -len(found[each]), repr(each)))
-        return kept[:_MAX_CONSTANTS]
 
 
 def _structural(one: Slots, other: Slots, names: set[str]) -> Iterable[Operation]:

@@ -104,7 +104,6 @@ class Miner:
             or self._try_postponed()
             or self._try_siblings(found.structure)
             or self._try_siblings([op for op in found.exchanges if not of_server(op)])
-            or self._try_found(((op, self._proven(op, c)) for op, c in found.constants), guard=True)
             or self._try_found(self._pools(found), guard=True)
             or self._try_sets(found.wilds)
             or self._try_found(self._forms(), guard=False)
@@ -202,12 +201,12 @@ class Miner:
 
     # --- what brings its context along ------------------------------------------------------
 
-    def _try_found(self, given: Iterable[tuple[Operation, Found | None]], *, guard: bool) -> bool:
+    def _try_found(self, given: Iterable[tuple[Operation, Found]], *, guard: bool) -> bool:
         """Accept what has no conflict: where one seems to be noise, a narrower one is clean."""
         is_new = False
         for op, there in given:
-            trials = self._trials(op, there.context) if there is not None else []
-            if there is not None and trials and not any(trial.bad for trial in trials):
+            trials = self._trials(op, there.context)
+            if trials and not any(trial.bad for trial in trials):
                 if guard:
                     touched = self._touched(op, there.context)
                     where = guarded(op, trials, there.context, self.vocabulary, touched)

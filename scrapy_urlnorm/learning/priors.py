@@ -19,7 +19,6 @@ from urllib.parse import quote_plus
 
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules.data import session_params
-from scrapy_urlnorm.site_rules.context import Has, Is
 from scrapy_urlnorm.site_rules.form import is_param, is_segment
 from scrapy_urlnorm.site_rules.operations import (
     CatalogueRule,
@@ -81,7 +80,7 @@ _SELECTS, _OTHER, _LISTED, _DRESSED = 0.15, 0.4, 0.95, 0.6
 _SEGMENT = 0.08
 _OF_EDITS = {"lowercase-first": 0.5}
 _PATH_KINDS = (StripSegment, ParamToPath, PrefixAlias)
-_OF_OTHERS = _OF_CONSTANTS = 0.3
+_OF_OTHERS = 0.3
 _OF_SLOTS = {"scheme": 0.8, "host": 0.7, "slash": 0.5, "?": _OTHER, "sep": _OTHER}
 #: Of parameters that, by their names or their values, say where to go after a form.
 RETURNS = _DRESSED
@@ -108,14 +107,8 @@ def selects(name: str) -> bool:
 
 
 def prior(op: Operation, context: Context = ()) -> float:
-    """Return the probability that *op* is right on a site, in this context.
-
-    What a context says of the slots that are dropped is no condition chosen to fit, but part of
-    what the operation says: these values, as usual, beside any of those.
-    """
-    own = sum(isinstance(c, (Has, Is)) and c.slot in op.slots for c in context)
-    likely = _OF_CONSTANTS if own else _of_operation(op)
-    return likely / (1 + 0.5 * (len(context) - own))
+    """Return the probability that *op* is right on a site, in this context."""
+    return _of_operation(op) / (1 + 0.5 * len(context))
 
 
 @lru_cache(maxsize=65_536)
