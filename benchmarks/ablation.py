@@ -81,7 +81,6 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     },
     "apart": {f"{MINER}._apart": lambda self, op, context: context},
     "exceptions to the catalogue": {f"{LEARNING}.catalogue.exceptions": answer([])},
-    "values ignored": {f"{LEARNING}.candidates.Candidates.wilds": ()},
     "audit": {f"{LEARNING}.mining.audited": everything_kept},
 }
 

@@ -21,7 +21,7 @@ from scrapy_urlnorm.learning.corpus import OTHER
 from scrapy_urlnorm.learning.media import voices
 from scrapy_urlnorm.site_rules.context import SYMBOLS, PathText
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_path, is_segment, segments
-from scrapy_urlnorm.site_rules.operations import KINDS, DropParam, IgnoreValue, Operation, Replace
+from scrapy_urlnorm.site_rules.operations import KINDS, DropParam, Operation, Replace
 from scrapy_urlnorm.site_rules.operations.base import Twins
 
 if TYPE_CHECKING:
@@ -88,11 +88,6 @@ class Candidates:
         return [
             DropParam(n) for n in self.sets if not any(map(is_segment, n)) and not _SERVER & {*n}
         ]
-
-    @property
-    def wilds(self) -> list[IgnoreValue]:
-        """What ignores the value of a slot. Those of several together only `forms` ignores."""
-        return [IgnoreValue(names) for names in self.sets if len(names) == 1 and has_values(*names)]
 
     @property
     def servers(self) -> list[Replace]:

@@ -46,7 +46,7 @@ from scrapy_urlnorm.learning.cover import proven
 from scrapy_urlnorm.learning.priors import exchanges_values, is_listed, selects
 from scrapy_urlnorm.learning.trials import count, made_one
 from scrapy_urlnorm.site_rules.context import Among, Is, Path, Rest, all_hold
-from scrapy_urlnorm.site_rules.form import is_param, is_segment, place
+from scrapy_urlnorm.site_rules.form import is_param, place
 from scrapy_urlnorm.site_rules.operations import (
     ANY,
     EDITS,
@@ -74,9 +74,8 @@ if TYPE_CHECKING:
     First = str | None
 
 #: Different values that must have been tried before all values are taken as meaningless: of
-#: a parameter that is dropped, of one whose value is ignored, of a segment, of what an edit cuts
-#: (choices: of a segment the most, since version numbers stand there).
-_DROP_VALUES, _WILD_VALUES, _SEGMENT_VALUES, _EDITED_VALUES = 3, 4, 8, 6
+#: a parameter that is dropped, of one whose value is ignored, of what an edit cuts (choices).
+_DROP_VALUES, _WILD_VALUES, _EDITED_VALUES = 3, 4, 6
 #: Where so many values, and this share of those known, were tried, the rest may be like them;
 #: with more values than _MANY no list of them is complete (choices).
 _OPEN_VALUES, _OPEN_SHARE, _MANY = 8, 0.8, 40
@@ -125,8 +124,7 @@ def covered(
         for item in items
         if not op.slots.isdisjoint(item.slots)
     }
-    wanted = _WILD_VALUES if isinstance(op, IgnoreValue) else _DROP_VALUES
-    if len(seen) < (_SEGMENT_VALUES if any(map(is_segment, names)) else wanted):
+    if len(seen) < (_WILD_VALUES if isinstance(op, IgnoreValue) else _DROP_VALUES):
         return None
     for at, name in enumerate(names):
         tried = {value for values in seen if (value := values[at]) is not None}

@@ -105,7 +105,6 @@ class Miner:
             or self._try_siblings(found.structure)
             or self._try_siblings([op for op in found.exchanges if not of_server(op)])
             or self._try_found(self._pools(found), guard=True)
-            or self._try_sets(found.wilds)
             or self._try_found(self._forms(), guard=False)
             or self._try_tables(found)
         )
