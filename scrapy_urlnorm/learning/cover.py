@@ -89,7 +89,8 @@ def earned(op: DropParam | IgnoreValue, trials: Sequence[Trial], limits: Limits)
     """Return the names of a joint set that have evidence of their own.
 
     A name that hardly ever varies between URLs that agree rides on the evidence of the others.
-    What it has to have is half of the support that it would need alone.
+    What it has to have is half of the support that it would need alone. Three contents, as
+    `coverage.alone` asks for besides in a crawl, are too few (measured: 5 contents more are lost).
     """
     if len(op.names) == 1:
         return op.names
@@ -145,7 +146,7 @@ def guarded(
 
     The kind is the path template, the value of a parameter such as ``route``, and what a value
     begins with (``Special:``). Needed by
-    opencart_aliado (a false merge without).
+    test_what_a_value_begins_with_keeps_a_rule_from_reaching_far.
     """
     if not touched or not trials or any(isinstance(condition, Path) for condition in base):
         return base
@@ -312,7 +313,8 @@ def _pooled(scores: _Scores) -> Iterator[tuple[Is, float, int, int]]:
 
     It pays for all sets of so many values of the slots. Values are words, which name kinds of
     pages; of numbers, also in names (d1, d2), one would learn the sections where everything fits
-    one page so far.
+    one page so far. Needed by app_cgit (0.62 of the whole log with this, 0.59 without; of an unseen
+    half the same).
     """
     by_slot: defaultdict[str, list[Is]] = defaultdict(list)
     for condition in scores:

@@ -247,7 +247,8 @@ def _telling(pairs: Collection[_Evidence], named: set[str]) -> tuple[str, set[st
     """Return a slot that says which kind of page it is, and those of its kinds that tell.
 
     A revision may leave a folder as it was, and never its own page: pairs that agree on pages of
-    a kind that tells agree on all others.
+    a kind that tells agree on all others. Needed by
+    test_half_of_a_simulated_site_teaches_nothing_wrong.
     """
     good: defaultdict[str, Counter[str]] = defaultdict(Counter)
     failing: set[tuple[str, str]] = set()
