@@ -8,15 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-from itertools import accumulate
 
 import pytest
 import scrapy
 from loopback import HERE, Site, crawl, page
 from lxml.html import document_fromstring
-
-from scrapy_urlnorm.report.figures import STOCK, from_crawl, rows_of
-from scrapy_urlnorm.report.filtered import open_job
 
 HOST = "http://shop.test"
 HOME = f"{HOST}/"
@@ -83,42 +79,6 @@ def test_a_resumed_crawl_counts_all_of_its_runs(run, tmp_path, logs):
     done = run("report", "-o", report, tmp_path / "job", *(tmp_path / log for log in {*logs}))
     assert "wrote " in done.err
     assert answers(report)[0] == seen
-
-
-def catalogue(url):
-    """A page with links to 30 others under three spellings each, and a chain of 20."""
-    path = url.removeprefix(HOST).partition("?")[0]
-    if path == "/":
-        return page(
-            "home",
-            *(f"/a{n}{q}" for n in range(30) for q in ("", "?utm_source=a", "?gclid=b")),
-            "/1",
-        )
-    return shop(url) if path[1:].isdigit() else page(f"article {path[2:]}", "/")
-
-
-def test_the_estimate_of_stock_scrapy_is_near_to_it(tmp_path):
-    """It ends where stock Scrapy ends, never falls, and is seldom far from it before."""
-    settings = {**ADDON, "JOBDIR": str(tmp_path)}
-    with Site(catalogue) as stock:
-        crawl(stock, [HOME], {"CONCURRENT_REQUESTS": 1})
-    with Site(catalogue) as site:
-        crawl(site, [HOME], settings)
-    with open_job(tmp_path) as job:
-        course = from_crawl(rows_of(job), job, title="").course
-    points = course[STOCK]
-    assert points == sorted(points)
-    assert [number for _, number in points] == sorted(number for _, number in points)
-    pages = list(accumulate(map(first_time(), stock.requests)))
-    assert points[-1] == pytest.approx((len(pages), pages[-1]), abs=8)
-    known = dict(points)
-    off = [abs(known[at] - number) for at, number in enumerate(pages, 1) if at in known]
-    assert sum(off) / len(off) < pages[-1] / 6
-
-
-def first_time():
-    seen = set()
-    return lambda url: not (url.partition("?")[0] in seen or seen.add(url.partition("?")[0]))
 
 
 def with_tests():

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 #: What is kept at most, of each kind. Counts go on beyond.
 MAX_PATTERNS, MAX_SUSPICIOUS, MAX_GROUPS, MAX_HOSTS = 20_000, 1_000, 200, 5_000
-MAX_POINTS = 400
 EXAMPLES = 5
 OTHER_PATTERNS = "(other pages)"
 #: To find the rules between two URLs takes longer than all else. So of each host a few spared
@@ -37,8 +36,6 @@ SAMPLE, LEAST_SAMPLE = 1_024, 4
 DOUBTFUL = 0.02
 _LONGEST_NOTE = 300
 
-AS_LOGGED, WITH_RULES = "as logged", "with these rules"
-THIS_CRAWL, STOCK = "this crawl", "stock Scrapy (estimate)"
 _SPARED = "Spared are requests that stock Scrapy would have sent and this crawl did not."
 _FORECAST = (
     "A log has only what was fetched. So this is what a crawl with these rules would not have "
@@ -125,7 +122,6 @@ def from_logs(
         found.notes.append(_NO_SITE_RULES)
     if found.requests and not found.pages:
         found.notes.append(_NO_CONTENTS)
-    found.course[WITH_RULES] = [point[2:] for point in found.points]
     tested = [(rule, None) for rule in normalizer.site_rules]
     found.rules = _rule_figures(tested, found.credit, found.examples)
     return found
@@ -145,12 +141,6 @@ def from_crawl(rows: Iterable[Observation], job: Job, *, title: str) -> Figures:
         found.notes.append(f"{said} suppressed because of what was learned.")
     if not found.distinct:
         found.notes.append(_NO_CONTENTS)
-    if found.spared > 0 and found.requests:
-        # Stock Scrapy needs more requests for the same pages. When it would have sent what was
-        # spared nobody knows, so that is spread evenly: next to crawls of stock Scrapy this was
-        # nearer than the moments at which the links were met, a queue earlier.
-        more = 1 + found.spared / found.requests
-        found.course[STOCK] = [(round(at * more), pages) for at, pages in found.course[THIS_CRAWL]]
     found.rules = _rule_figures(job.rules(), found.credit, job.examples())
     found.about = _about(job.runs())
     return found
@@ -236,7 +226,7 @@ class Figures:
         self._names = {str(rule): rule_in_words(rule) for rule in rules}
         self._sentences = {rule_in_words(rule): sentence_of(rule) for rule in rules}
         self.requests = self.pages = self.spared = self.left = self._doubts = 0
-        self._kept = self._kept_distinct = 0  # of a crawl that fetches no spared row
+        self.kept = 0  #: distinct pages of a crawl that fetches no spared row
         self.by_host: dict[str, Host] = {}
         self._firsts: dict[int, tuple[str, int | None]] = {}  # by key: URL and content
         self._contents: dict[int, list[str] | str] = {}
@@ -247,15 +237,8 @@ class Figures:
         self.credit: Counter[str] = Counter()  #: by rule in words, what it spared, about
         self.examples: dict[str, tuple[str, str]] = {}  #: by rule: two URLs that it makes one
         self._suspicious: list[Suspicion] = []
-        #: Requests and distinct pages; the same of a crawl that fetches no spared row.
-        self.points = [(0, 0, 0, 0)]
-        self._step = 1
         for row in rows:
             self._add(row)
-        self._point()
-        #: By line of the plot: distinct pages after so many requests.
-        name = AS_LOGGED if self.is_forecast else THIS_CRAWL
-        self.course = {name: [point[:2] for point in self.points]}
 
     def _add(self, row: Observation) -> None:
         self.requests += 1
@@ -270,16 +253,6 @@ class Figures:
             first = self._first_with(content, row.url, host)
             if not is_spared:
                 self._fetch(row.url, content, first, host)
-        self._kept += not is_spared
-        if self.requests % self._step == 0:
-            self._point()
-            if len(self.points) - 1 > MAX_POINTS:
-                self.points[1:] = self.points[2::2]
-                self._step *= 2
-
-    def _point(self) -> None:
-        distinct = len(self._contents), self._kept, self._kept_distinct
-        self.points.append((self.requests, *distinct))
 
     def _first_with(self, content: int, url: str, host: Host) -> str | None:
         """Take note of a page; return the first URL that had its content, if one had."""
@@ -303,7 +276,7 @@ class Figures:
         pattern.pages += 1
         if content not in self._fetched:
             self._fetched.add(content)
-            self._kept_distinct += 1
+            self.kept += 1
         elif first is not None and url != first:
             self.left += 1
             host.left += 1
