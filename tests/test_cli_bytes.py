@@ -14,7 +14,6 @@ from scrapy_urlnorm.logs import read_log
 
 RAW = b"http://a.example/\xe9?q=\xfc"
 SENT = "http://a.example/%E9?q=%FC"
-ACCESS = b'10.0.0.1 - - [01/Jan/2024:00:00:00 +0000] "GET %b HTTP/1.1" 200 5\n'
 # Bytes of a line, and what a client sends for them; w3lib says the same of the bytes.
 SPELLINGS = [
     (b"http://a.example/\xe9?q=\xfc", "http://a.example/%E9?q=%FC"),
@@ -84,10 +83,7 @@ LOGS = [
     ("urls", RAW + b"\n"),
     ("jsonl", b'{"url": "' + RAW + b'"}\n'),
     ("jsonl", b'{"url": "http://a.example/\\udce9?q=\\udcfc"}\n'),
-    ("csv", b"url,status\n" + RAW + b",200\n"),
     ("cdx", b" ".join([b"a,example)/", b"20200101000000", RAW, b"text/html 200 AAAA 12"]) + b"\n"),
-    ("access", ACCESS % RAW),
-    ("access", ACCESS % rb"http://a.example/\xe9?q=\xFC"),  # as Apache and nginx write the bytes
 ]
 
 
@@ -101,11 +97,6 @@ def test_links_in_logs_are_read_as_clients_send_them(file):
     [found] = read_log(str(file(row)), format="jsonl")
     assert found.location == "http://a.example/%E9"
     assert found.canonical == "http://a.example/%FC"
-
-
-def test_an_access_log_unescapes_quotes_and_backslashes(file):
-    log = read_log(str(file(ACCESS % rb"http://a.example/?q=\"a\\b")), format="access")
-    assert [row.url for row in log] == ['http://a.example/?q="a\\b']
 
 
 def test_mine_writes_rules_of_any_encoding(run, file, tmp_path):

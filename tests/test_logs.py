@@ -29,9 +29,6 @@ JSONL = "\n".join(
         {"url": MOVED, "status": 301, "mime": "text/html", "location": "/a?b=1"},
     )
 )
-CSV = (
-    f"url,status,mime,digest,location\n{PAGE},200,text/html,{SHA},\n{MOVED},301,text/html,,{PAGE}\n"
-)
 CDX11 = (
     " CDX N b a m s k r M S V g\n"
     f"example,shop)/a?b=1 20140101000000 {PAGE} text/html 200 {SHA} - - 1043 333 x.warc.gz\n"
@@ -66,15 +63,12 @@ def log(tmp_path, text, name="log"):
     [
         (JSONL, "jsonl"),
         ("[\n" + JSONL.replace("}\n{", "},\n{") + "\n]\n", "jsonl"),
-        (CSV, "csv"),
-        (CSV.replace(",", "\t"), "csv"),
-        (CSV.replace(",", ";"), "csv"),
-        ("\ufeff" + CSV, "csv"),
+        ("\ufeff" + JSONL, "jsonl"),
         (CDX11, "cdx"),
         (CDX9, "cdx"),
         (CDXJ, "cdx"),
     ],
-    ids=["jsonl", "json feed", "csv", "tsv", "semicolons", "bom", "cdx 11", "cdx 9", "cdxj"],
+    ids=["jsonl", "json feed", "bom", "cdx 11", "cdx 9", "cdxj"],
 )
 def test_formats_with_contents_give_the_same_rows(tmp_path, text, format):
     """Every format that knows contents is recognized and reads to the same observations."""
@@ -83,61 +77,12 @@ def test_formats_with_contents_give_the_same_rows(tmp_path, text, format):
     assert reader.format == format
 
 
-@pytest.mark.parametrize(
-    ("line", "row"),
-    [
-        (
-            '1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b=1 HTTP/1.1" 200 2326 "-" "Moz \\"x"',
-            Observation(PAGE, 200),
-        ),
-        (
-            '1.2.3.4 - John Smith [10/Oct/2000:13:55:36 -0700] "GET /old HTTP/1.0" 301 -',
-            Observation(MOVED, 301),
-        ),
-        (
-            'shop.example:8080 ::1 - - [10/Oct/2000:13:55:36 -0700] "HEAD /x HTTP/1.1" 404 0',
-            Observation("https://shop.example/x", 404),
-        ),
-        (
-            '1.2.3.4 - - [1/Oct/2000:13:55:36 -0700] "GET http://b.example/y HTTP/1.1" 200 1 "-" "-"',
-            Observation("http://b.example/y", 200),
-        ),
-        ('1.2.3.4 - - [1/Oct/2000:13:55:36 -0700] "POST /a HTTP/1.1" 200 1 "-" "-"', None),
-        ('1.2.3.4 - - [1/Oct/2000:13:55:36 -0700] "-" 408 0 "-" "-"', None),
-        ('1.2.3.4 - - [1/Oct/2000:13:55:36 -0700] "\\x16\\x03\\x01" 400 226 "-" "-"', None),
-    ],
-)
-def test_access_logs_give_urls_without_contents(tmp_path, line, row):
-    """Each GET or HEAD is a URL of the site given; other requests have no page."""
-    reader = read_log(log(tmp_path, line), site="https://shop.example/")
-    assert list(reader) == ([row] if row else [])
-    assert reader.format == "access"
-
-
-def test_an_access_log_with_virtual_hosts_needs_no_site(tmp_path):
-    """A line that begins with its virtual host names its own site."""
-    line = '{} 1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1 "-" "-"\n'
-    hosts = "shop.example", "shop.example:80", "shop.example:443", "shop.example:8080"
-    rows = read_log(log(tmp_path, "".join(map(line.format, hosts))))
-    assert [row.url for row in rows] == [
-        *["http://shop.example/x"] * 2,
-        *("https://shop.example/x", "http://shop.example:8080/x"),
-    ]
-
-
-def test_an_access_log_without_a_site_says_what_is_missing(tmp_path):
-    """Paths alone belong to no site, and inventing one would make rules for nobody."""
-    line = '1.2.3.4 - John Smith [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.1" 200 1'
-    with pytest.raises(LogFormatError, match=r"line 1: .*site.*https://HOST"):
-        list(read_log(log(tmp_path, line)))
-
-
 def test_a_url_list_is_read_as_it_is(tmp_path):
     """Comments and empty lines are passed over, and odd bytes are percent-encoded."""
-    text = b"# crawled\n\nhttp://a.example/caf\xe9\r\n/b\nhttp://a.example/?x=#y\n"
-    reader = read_log(log(tmp_path, text), site="http://a.example")
+    text = b"# crawled\n\nhttp://a.example/caf\xe9\r\nhttp://a.example/?x=#y\n"
+    reader = read_log(log(tmp_path, text))
     paths = [row.url.removeprefix("http://a.example") for row in reader]
-    assert paths == ["/caf%E9", "/b", "/?x=#y"]
+    assert paths == ["/caf%E9", "/?x=#y"]
     assert reader.format == "urls"
 
 
@@ -244,14 +189,10 @@ BAD = [
     ("jsonl", '{"url": "http://a.example/", "location": 3}', 1, "must be text"),
     ("jsonl", '{"url": "http://a.example/", "status": Infinity}', 1, "'status' must be a number"),
     ("jsonl", "[" * 100_000, 1, "nested too deeply"),
-    ("csv", "url,status\nhttp://a.example/,200,3", 2, "3 cells under 2 columns"),
-    ("csv", 'url,status\nhttp://a.example/,"200', 2, "unexpected end"),
-    ("csv", "uri,status\nhttp://a.example/,200", 1, "column 'url'"),
     ("cdx", CDX11 + "a b c", 4, "3 fields where the header names 11"),
     ("cdx", CDX9 + "a b c", 3, "3 fields; without a header"),
     ("cdx", CDX9 + 'a 2014 {"url"', 3, "delimiter"),
     ("cdx", CDX9 + 'a 2014 {"status": "200"}', 3, "absolute 'url'"),
-    ("access", '1.2.3.4 - - [x] "GET /', 1, "no access log line"),
     ("urls", "http://a.example/\nfoo bar", 2, "not an absolute URL: 'foo bar'"),
 ]
 
@@ -273,16 +214,12 @@ def test_rows_after_a_bad_one_are_read(tmp_path):
     """A bad row in the middle costs that row only, in every format."""
     texts = {
         "jsonl": JSONL.replace("\n", "\n{\n"),
-        "csv": CSV.replace("200", "OK", 1),
         "cdx": CDX9.replace("200", "OK", 1),
-        "access": 'x\n1.2.3.4 - - [10/Oct/2000] "GET /old HTTP/1.1" 301 1',
         "urls": "x\n" + MOVED,
     }
     assert texts.keys() == FORMATS.keys()
     for format, text in texts.items():
-        reader = read_log(
-            log(tmp_path, text), format=format, skip_bad=True, site="https://shop.example"
-        )
+        reader = read_log(log(tmp_path, text), format=format, skip_bad=True)
         assert list(reader)[-1].url == MOVED, format
         assert reader.skipped == 1, format
 
@@ -379,20 +316,20 @@ def test_whole_lines_do_not_wait_for_the_rest_of_another():
 
 def test_an_unknown_format_names_the_known_ones(tmp_path):
     """Neither a wrong name nor a file of another kind is guessed at."""
-    with pytest.raises(ConfigError, match="'arc'; known are jsonl, csv"):
+    with pytest.raises(ConfigError, match="'arc'; known are jsonl, cdx"):
         read_log("x", format="arc")
     with pytest.raises(LogFormatError, match=r"line 1: no known format .*'hello'.*jsonl"):
         list(read_log(log(tmp_path, "hello\n")))
 
 
-@pytest.mark.parametrize("site", ["shop.example", "https://shop.example/path", "https://", ""])
-def test_a_site_is_scheme_and_host(site):
-    """URLs made of anything else would be nobody's."""
-    with pytest.raises(ConfigError, match=r"scheme and host, as https://shop\.example"):
-        read_log("x", site=site)
-
-
-PIECES = ["\n", " ", "\t", "\x00", " - ", "CDX N b a", "GET / HTTP/1.1", "url,status"]
+PIECES = [
+    "\n",
+    " ",
+    "\t",
+    "\x00",
+    " - ",
+    "CDX N b a",
+]
 PIECES += [
     "{",
     "}",
@@ -418,7 +355,7 @@ PIECES += [
 def test_any_bytes_are_rows_or_bad_rows(tmp_path, format, data):
     """Whatever a file holds, it is read, counted or refused by name: nothing else is raised."""
     path = log(tmp_path, data)
-    reader = read_log(path, format=format, skip_bad=True, site="http://a.example")
+    reader = read_log(path, format=format, skip_bad=True)
     with contextlib.suppress(LogFormatError, MissingExtraError):
         assert all(row.url for row in reader)
 

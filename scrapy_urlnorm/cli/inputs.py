@@ -82,7 +82,7 @@ class Logs:
 
     def __iter__(self) -> Iterator[Observation]:
         args = self._args
-        options = {"format": args.format, "skip_bad": args.skip_bad, "site": args.site}
+        options = {"format": args.format, "skip_bad": args.skip_bad}
         for path in self._paths:
             log = read_log(path, crawl=self._crawl, **options)
             for row in progress(log, "rows"):

@@ -84,7 +84,6 @@ _NORMALIZER = (
 )
 _LOG_OPTIONS = (
     _option("--format NAME", "of all logs, such as jsonl (default: found out)"),
-    _option("--site URL", "scheme and host of logs that name none (access logs)"),
     _option("--skip-bad", "count rows that cannot be read instead of stopping"),
 )
 _LOGS = (
@@ -134,7 +133,7 @@ VERBS = (
         "mine",
         "learn.mine",
         "Learn rules from crawl logs. Logs that name contents or redirects show which URLs of a "
-        "site count as one; access logs and lists of URLs give proposals only. In a rule file that "
+        "site count as one; lists of URLs give proposals only. In a rule file that "
         "is there already, hand-written and rejected rules stay.",
         "crawl.jsonl.gz -o rules.toml",
         *_LOGS,

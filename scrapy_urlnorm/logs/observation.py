@@ -80,7 +80,7 @@ class Observation(NamedTuple):
 def from_row(row: Mapping[str, Any]) -> Observation:
     """Read a row with the keys that docs/reference/log-format.md lists; other keys are ignored.
 
-    Values may be text, as in CSV. A row with content and no status comes from a spider that
+    Values may be text, as in CDX. A row with content and no status comes from a spider that
     scraped the page, so its status was 200. Raises ValueError with the reason.
     """
     url = row.get("url")

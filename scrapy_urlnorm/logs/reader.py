@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.logs.observation import Observation
 
-_SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+/?")
-
 
 class LogReader(Log):
     """An iterator over the rows of one log, in its order.
@@ -32,11 +29,10 @@ class LogReader(Log):
     ----------
     path: of a file, plain or gzipped, or of a folder for some of `ARCHIVES`; ``-`` is standard input.
     format: a name of `ARCHIVES` or `FORMATS`; with None the path and the first lines decide.
-    site: scheme and host for rows that name none (access logs, lists of paths).
     crawl: read only the rows that this crawl wrote (the key ``crawl`` of JSON lines).
     skip_bad: count a row that cannot be read in `skipped` instead of raising an error.
 
-    Raises ConfigError for an unknown format or a bad site; while reading LogFormatError, naming
+    Raises ConfigError for an unknown format; while reading LogFormatError, naming
     file, line and reason, and OSError.
     """
 
@@ -46,15 +42,12 @@ class LogReader(Log):
         *,
         format: str | None = None,
         skip_bad: bool = False,
-        site: str | None = None,
         crawl: str | None = None,
     ) -> None:
         known = (*FORMATS, *ARCHIVES)
         if format is not None and format not in known:
             raise ConfigError(f"unknown log format {format!r}; known are {', '.join(known)}")
-        if site is not None and not _SITE.fullmatch(site):
-            raise ConfigError(f"site {site!r} must be scheme and host, as https://shop.example")
-        super().__init__(os.fspath(path), site, crawl)
+        super().__init__(os.fspath(path), crawl)
         self.format = format
         self.skip_bad = skip_bad
         self.skipped = 0

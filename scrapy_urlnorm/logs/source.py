@@ -26,11 +26,8 @@ class Log:
     #: Whether the same lines can be read a second time from ``path``.
     can_be_reopened = False
 
-    def __init__(self, path: str = "-", site: str | None = None, crawl: str | None = None) -> None:
+    def __init__(self, path: str = "-", crawl: str | None = None) -> None:
         self.path = path  #: ``-`` is standard input
-        self.site = (
-            site  #: scheme and host for rows that name none, such as ``https://shop.example``
-        )
         self.crawl = crawl  #: the crawl whose lines are wanted, of a log that several wrote
 
     def bad(self, line: int, reason: str) -> None:
