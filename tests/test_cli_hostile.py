@@ -54,7 +54,7 @@ LOGS = {
     "a deep URL": b'{"url": %b}' % (b"[" * 980 + b"]" * 980),
     "a deep status": b'{"url": "http://a.example/", "status": %b}' % (b"[" * 985 + b"]" * 985),
     "digits": b'{"url": "http://a.example/", "status": %b}' % (b"9" * 100_000),
-    "deep lines": b'{"url": "http://a.example/", "lines": %b}' % (b"[" * 900 + b"]" * 900),
+    "deep blocks": b'{"url": "http://a.example/", "blocks": %b}' % (b"[" * 900 + b"]" * 900),
     "a CDXJ row": b"a 20200101000000 {" + b'"a":{' * 100_000,
     "NUL": b"\0" * 1000,
 }

@@ -10,7 +10,6 @@ change by themselves, as the second fetches in the log show: see `units`.
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from contextlib import contextmanager, nullcontext, suppress
@@ -20,7 +19,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_urlnorm.domains import domain_or_host
-from scrapy_urlnorm.logs.blocks import Block, from_hashed
+from scrapy_urlnorm.logs.blocks import from_hashed
 from scrapy_urlnorm.logs.differences import family_of, place_of
 from scrapy_urlnorm.logs.source import Log, numbered_lines, open_log
 from scrapy_urlnorm.logs.units import LEAST_BESIDE, Units, count_beside, tells_time
@@ -30,13 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from io import BufferedReader
 
+    from scrapy_urlnorm.logs.blocks import Block
     from scrapy_urlnorm.logs.differences import Unit
 
 
 #: What the key ``pair`` says: right after the fetch of this URL before, or long after it.
 AT_ONCE, LATE = "at once", "late"
-_OLD_LINE = re.compile(".{8}")  # the key ``lines`` has six bytes a line, as base64
-_OLD_LINES = re.compile("(?:[A-Za-z0-9+/]{8})*")
 #: So many different pages of a site decide what its common lines are; with fewer than `_FEW` there
 #: are none, for chance would decide.
 PAGES, _FEW = 300, 10
@@ -136,17 +134,10 @@ def _site_of(row: Mapping[str, Any]) -> str:
 
 
 def _blocks(row: Mapping[str, Any]) -> list[Block] | None:
-    """Return the blocks of a row; of an older one its lines, of which it is not known where."""
-    blocks, lines = row.get("blocks"), row.get("lines")
-    if isinstance(blocks, str):
-        return from_hashed(blocks)
-    if blocks is not None:
+    blocks = row.get("blocks")
+    if blocks is not None and not isinstance(blocks, str):
         raise ValueError(f"'blocks' must be text, not {blocks!r:.60}")
-    if lines is None:
-        return None
-    if not isinstance(lines, str) or not _OLD_LINES.fullmatch(lines):
-        raise ValueError("'lines' must be 8 characters of base64 a line")
-    return [Block("", line) for line in _OLD_LINE.findall(lines)]
+    return None if blocks is None else from_hashed(blocks)
 
 
 class _CommonLines:

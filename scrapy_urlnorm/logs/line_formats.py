@@ -41,7 +41,7 @@ def read_json_lines(lines: Lines, log: Log) -> Iterator[Observation]:
     """
     rest = iter(lines)
     head = list(islice(rest, SAMPLE))
-    if any('"blocks":' in line or '"lines":' in line for _, line in head):
+    if any('"blocks":' in line for _, line in head):
         with contents_of(head, rest, log) as (contents, again):
             yield from _observations(again, log, contents)
     else:

@@ -31,7 +31,6 @@ COLUMNS = {
     "bag_digest": "a digest of the sorted words of that",
     "blocks": "what the page shows, hashed word by word, each line with a hash of the elements that it "
     "stands in; null where there is nothing to show, or too much",
-    "lines": "in older logs, hashes of the lines of the visible text",
     "pair": "`at once` or `late` in a row for a second fetch, which tells only what changes by itself",
     "kind": "`wall` for a short page that asks for a login, `missing` for one that says that it is not "
     "there; else null",
