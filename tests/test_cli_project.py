@@ -108,7 +108,6 @@ def test_wrong_usage_of_the_scrapy_command(command):
         command("-s", "URLNORM_PROFILE", "explain", WWW)
     with pytest.raises(SystemExit, match="2"):
         command("explained")
-    assert command("compare", WWW, WWW)[0] == 2
 
 
 def test_the_scrapy_command_describes_itself():

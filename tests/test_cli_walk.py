@@ -205,13 +205,6 @@ KNOWN = "Known rules: decode-html-amp, "
     [
         ("zzz http://a.example", "invalid choice: 'zzz' (choose from"),
         ("rules chek rules.toml", "invalid choice: 'chek' (choose from"),
-        (
-            "normalize -",
-            "scrapy-urlnorm: normalize is gone: use scrapy-urlnorm explain --brief FILE",
-        ),
-        ("compare a b", "compare is gone: use scrapy-urlnorm explain URL URL"),
-        ("check-rules --json a", "check-rules is gone: use scrapy-urlnorm rules check FILE"),
-        ("import-rules a", "import-rules is gone: use scrapy-urlnorm rules import FILE"),
         ("explain --profil safe a", "--profil; did you mean '--profile'?"),
         ("explain", "give one URL, two URLs, or a file of URLs: --brief FILE"),
         ("explain a b c", "give one URL, two URLs, or a file of URLs: --brief FILE"),

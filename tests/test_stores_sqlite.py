@@ -85,17 +85,6 @@ def test_another_version_and_a_damaged_identity_are_refused(path, spec, change, 
         opened(spec)
 
 
-@pytest.mark.parametrize("name", ["urlnorm.seen", "urlnorm.lmdb", "urlnorm.pending"])
-def test_a_folder_of_an_older_version_is_refused(path, spec, name):
-    path.parent.mkdir()
-    path.with_name(name).touch()
-    with pytest.raises(
-        StoreMismatchError, match=f"{name}.*the version that began it.*another JOBDIR"
-    ):
-        opened(spec)
-    assert not path.exists()
-
-
 def test_a_place_that_cannot_be_opened_is_named(path, tmp_path):
     path.parent.mkdir()
     path.touch()

@@ -49,15 +49,6 @@ class Project(NamedTuple):
     fingerprinter: str = STOCK_FINGERPRINTER
 
 
-#: What says now what verbs of earlier versions said.
-_FORMER = {
-    "normalize": "explain --brief FILE",
-    "compare": "explain URL URL",
-    "check-rules": "rules check FILE",
-    "import-rules": "rules import FILE",
-}
-
-
 def main(
     argv: Sequence[str] | None = None,
     *,
@@ -74,8 +65,6 @@ def main(
         try:
             if sys.stdout is None:  # the calling program closed it
                 raise UsageError(f"{STANDARD_OUTPUT}: it is closed")
-            if argv and argv[0] in _FORMER:
-                raise UsageError(f"{argv[0]} is gone: use {prog} {_FORMER[argv[0]]}")
             args = parse(argv, prog)
             args.project = project or Project()
             name = args.parser.prog

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 DATABASE_NAME = "urlnorm.sqlite"  #: in JOBDIR
-#: Files of versions that had several. A folder that has one of them is refused.
-_OLDER_NAMES = ("urlnorm.pending", "urlnorm.lmdb", "urlnorm.seen")
 _MAGIC = b"SQLite format 3\0"
 _APPLICATION, _VERSION = 0x75726C6E, 13  # "urln": other programs can tell the file from others
 _SETTINGS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000;"
@@ -115,13 +113,6 @@ class Database:
 
     def _at(self, path: Path) -> sqlite3.Connection:
         """Open and lock the file. Mark it if it is new, else see that it is ours."""
-        older = [name for name in _OLDER_NAMES if path.with_name(name).exists()]
-        if older:
-            raise StoreMismatchError(
-                f"{str(path.parent)!r} was begun with an older version of scrapy-urlnorm (it has "
-                f"{', '.join(older)}): end that crawl with the version that began it, or name "
-                "another JOBDIR"
-            )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
