@@ -120,10 +120,16 @@ def remote(
     count: int,
     add: Callable[[bytes], object],
     check: Callable[[bytes], object],
-    fill: Callable[[Iterable[bytes]], object],
+    fill: Callable[[Iterable[bytes]], object] | None = None,
 ) -> dict[str, float]:
-    """Measure a store in Redis: filled through pipelines, then a sample key by key."""
+    """Measure a store in Redis: filled key by key or by *fill*, then a sample key by key."""
     import redis
+
+    def fill_by_key(chunk: Iterable[bytes]) -> None:
+        for key in chunk:
+            add(key)
+
+    fill = fill or fill_by_key
 
     server = redis.Redis.from_url(url)
     fill(keys(-1, 0))  # what connections and scripts need is there now
@@ -154,7 +160,7 @@ def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
     with redis_server(folder) as url:
         if kind == "redis":
             with open_store(url, digest=DIGEST, spider="spider") as store:
-                return remote(url, count, store.add, store.__contains__, store.add_many)
+                return remote(url, count, store.add, store.__contains__)
         if kind == "redis pages":
             with open_store(url, digest=DIGEST, spider="spider") as store:
                 return pages(url, count, store)
@@ -167,11 +173,7 @@ def pages(url: str, count: int, table: Any) -> dict[str, float]:
     def put(key: bytes) -> None:
         table.put_page(key, key + key + key[:8])
 
-    def fill(chunk: Iterable[bytes]) -> None:
-        for key in chunk:
-            put(key)
-
-    return remote(url, count, put, table.page, fill)
+    return remote(url, count, put, table.page)
 
 
 def scrapy_redis(url: str, count: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ import sys
 from unittest import mock
 
 import pytest
-from store_contract import DIGEST, SeenStoreContract, fingerprint
+from store_contract import DIGEST, SeenStoreContract, add_all
 
 from scrapy_urlnorm.exceptions import ConfigError, MissingExtraError
 from scrapy_urlnorm.stores import MemorySeen, memory, open_store
@@ -35,11 +35,11 @@ class TestMemoryWithoutPythonsHash(TestMemory):
 @pytest.mark.parametrize("count", [1_000, 30_000, 400_000])
 def test_memory_takes_few_bytes_a_key(count):
     store = MemorySeen()
-    store.add_many(map(fingerprint, range(count)))
+    add_all(store, range(count))
     size = sum(map(sys.getsizeof, store._buckets)) + sys.getsizeof(store._buckets)
     assert size / count < 20 + 40_000 / count
     assert len(store) == count
-    assert store.add_many(map(fingerprint, range(count))) == 0
+    assert add_all(store, range(count)) == 0
 
 
 @pytest.mark.parametrize(("seed", "is_fixed"), [("random", False), ("0", True), ("7", True)])

@@ -7,7 +7,14 @@ import time
 
 import pytest
 from redis_server import RedisServer
-from store_contract import DIGEST, SeenStoreContract, fingerprint, opened
+from store_contract import (
+    DIGEST,
+    SeenStoreContract,
+    add_all,
+    claim_all,
+    fingerprint,
+    opened,
+)
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores import open_store
@@ -64,9 +71,9 @@ def client(redis_server):
 def test_a_key_takes_few_bytes(redis_server, client, count):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
-        assert store.add_many(map(fingerprint, range(count))) == count
+        assert add_all(store, range(count)) == count
         assert len(store) == count
-        assert store.add_many(map(fingerprint, range(count))) == 0
+        assert add_all(store, range(count)) == 0
     names = list(client.scan_iter(f"{prefix}:*", count=1000))
     buckets = [name for name in names if name.count(b":") == 2]
     in_dictionary = 40  # the entry of Redis' own table for a name, and its share of that table
@@ -81,7 +88,7 @@ def test_a_key_takes_few_bytes(redis_server, client, count):
 def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
-        store.add_many(map(fingerprint, range(20_000)))
+        add_all(store, range(20_000))
     groups = {}
     for name in client.scan_iter(f"{prefix}:{{*", count=1000):
         tag = name.partition(b"{")[2].partition(b"}")[0]
@@ -107,7 +114,7 @@ def test_the_script_is_loaded_again(redis_server, client):
         client.script_flush()
         assert store.add(fingerprint(0)) is True
         client.script_flush()
-        assert store.add_many(map(fingerprint, range(100))) == 99
+        assert claim_all(store, range(100)) == 99
 
 
 def test_a_key_is_forgotten_after_its_time(redis_server, client):
@@ -171,7 +178,7 @@ def caching(redis_server, monkeypatch):
 def test_a_key_is_asked_for_once(caching, client):
     seen, other, _ = caching
     assert fingerprint(1) not in seen
-    assert other.add_many(map(fingerprint, (1, 2, 3))) == 3
+    assert add_all(other, (1, 2, 3)) == 3
     assert fingerprint(3) in seen
     assert [seen.add(fingerprint(number)) for number in (0, 1)] == [True, False]
     client.config_resetstat()

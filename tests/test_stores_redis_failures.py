@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from redis_server import RedisServer
-from store_contract import DIGEST, fingerprint, opened
+from store_contract import DIGEST, add_all, claim_all, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import StoreError, StoreUnavailableError
 from scrapy_urlnorm.stores import open_store
@@ -28,7 +28,7 @@ def test_redis_gone_and_back():
             with pytest.raises(StoreUnavailableError, match="does not answer"):
                 ask(fingerprint(1))
         with pytest.raises(StoreUnavailableError, match=r"does not answer.*Resume the crawl"):
-            store.add_many([fingerprint(1)])
+            claim_all(store, [1])
         server.start()
         # The first one may find a connection that is dead: that is tried again.
         assert fingerprint(1) in store
@@ -54,13 +54,13 @@ def test_a_short_absence_is_waited_for():
 def test_redis_out_of_memory():
     with RedisServer() as server, redis.Redis.from_url(server.url) as client:
         store = opened(server.url)
-        store.add_many(map(fingerprint, range(5000)))
+        add_all(store, range(5000))
         client.config_set("maxmemory", "1")
         for _ in range(2):
             with pytest.raises(StoreError, match="out of memory"):
                 store.add(fingerprint(5000))
         with pytest.raises(StoreError, match="out of memory"):
-            store.add_many([fingerprint(5000)])
+            claim_all(store, [5000])
         assert fingerprint(5000) not in store
         assert fingerprint(4999) in store
         client.config_set("maxmemory", "0")
@@ -135,7 +135,12 @@ def test_a_redis_that_throws_keys_away_is_warned_of(caplog, policy, options, war
 
 def test_a_store_that_is_not_open_says_so():
     store = open_store("redis://127.0.0.1?prefix=p", digest=DIGEST)
-    for ask in (store.add, store.forget, store.__contains__, lambda key: store.add_many([key])):
+    for ask in (
+        store.add,
+        store.forget,
+        store.__contains__,
+        lambda key: store.claim_many([(key, "", "")]),
+    ):
         with pytest.raises(StoreError, match="not open"):
             ask(b"x")
 
@@ -304,7 +309,7 @@ def test_a_server_that_is_no_redis_is_an_error(answer):
             store.connection._place = elsewhere
             store.connection._client = None
             for ask in (
-                lambda: store.add_many(map(fingerprint, range(50))),
+                lambda: claim_all(store, range(50)),
                 lambda: store.add(fingerprint(1)) or pytest.fail("it was taken for seen"),
                 lambda: fingerprint(1) in store,
                 lambda: store.forget(fingerprint(1)),

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 from redis_server import RedisServer
-from store_contract import DIGEST, fingerprint, opened
+from store_contract import DIGEST, add_all, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores import Identity, open_store
@@ -45,7 +45,7 @@ def assert_all_are_lost(store):
         store.add,
         store.__contains__,
         store.forget,
-        lambda key: store.add_many([key, fingerprint(-2)]),
+        lambda key: store.claim_many([(key, "", ""), (fingerprint(-2), "", "")]),
         store.page,
         lambda key: store.put_page(key, b"value"),
     ):
@@ -74,7 +74,7 @@ def test_a_second_crawler_after_a_flush_does_not_hide_it(ttl):
     with RedisServer() as server, redis.Redis.from_url(server.url) as client:
         url = f"{server.url}?prefix=p{ttl}"
         with opened(url) as first:
-            first.add_many(map(fingerprint, range(100)))
+            add_all(first, range(100))
             client.flushall()
             with opened(url) as second:
                 assert second.add(fingerprint(1)) is True
@@ -86,7 +86,7 @@ def test_a_second_crawler_after_a_flush_does_not_hide_it(ttl):
 def test_lost_buckets_are_noticed(place, client):
     prefix, url = place
     with opened(url) as store:
-        assert store.add_many(map(fingerprint, range(KEYS))) == KEYS
+        assert add_all(store, range(KEYS)) == KEYS
         buckets = [name for name in client.scan_iter(f"{prefix}:*") if client.type(name) == b"set"]
         random.Random(3).shuffle(buckets)
         client.delete(*buckets[::2])
@@ -106,7 +106,7 @@ def test_lost_buckets_are_noticed(place, client):
 def test_a_lost_bucket_is_not_made_again_by_a_split(redis_server, client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
-        store.add_many(map(fingerprint, range(KEYS)))
+        add_all(store, range(KEYS))
         sizes = [int(client.hget(f"{prefix}:{{{n:02x}}}", "buckets")) for n in range(32)]
         for number, size in enumerate(sizes):
             client.delete(f"{prefix}:{{{number:02x}}}:{size - 2 ** (size.bit_length() - 1)}")
@@ -122,7 +122,7 @@ def test_a_lost_group_is_noticed(place, client):
         lambda: client.copy(f"{prefix}:{{05}}", f"{prefix}:{{04}}", replace=True),
     ):
         with opened(url) as store:
-            store.add_many(map(fingerprint, range(KEYS)))
+            add_all(store, range(KEYS))
             lose()
             said = answers(store, range(KEYS))
             assert "new" not in said
@@ -136,7 +136,7 @@ def test_a_lost_group_is_noticed(place, client):
 def test_a_lost_table_of_a_period_is_noticed(redis_server, client, which):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
-        store.add_many(map(fingerprint, range(1000)))
+        add_all(store, range(1000))
         if which == "before":
             make_a_period_older(client, prefix)
         assert "lost" not in answers(store, range(1000))
@@ -158,10 +158,10 @@ def make_a_period_older(client, prefix):
 def test_keys_of_the_period_before_are_seen(redis_server, client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
-        store.add_many(map(fingerprint, range(10)))
+        add_all(store, range(10))
         make_a_period_older(client, prefix)
         assert len(store) == 10
-        assert store.add_many(map(fingerprint, range(10))) == 0
+        assert add_all(store, range(10)) == 0
         assert fingerprint(3) in store
         assert store.forget(fingerprint(3)) is True
         assert len(store) == 9
@@ -195,8 +195,8 @@ def test_a_store_is_whole_although_its_maker_was_killed(redis_server, ttl):
             except _Killed:
                 unmade += 1
         with opened(url) as one, opened(url) as two:
-            assert one.add_many(map(fingerprint, range(100))) == 100
-            assert two.add_many(map(fingerprint, range(100))) == 0
+            assert add_all(one, range(100)) == 100
+            assert add_all(two, range(100)) == 0
     assert 3 < unmade < 12
 
 

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 from redis_server import RedisServer, free_port
-from store_contract import DIGEST, fingerprint, opened
+from store_contract import DIGEST, add_all, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import ConfigError, StoreUnavailableError
 from scrapy_urlnorm.stores import open_store
@@ -96,7 +96,7 @@ def test_a_cluster_shares_the_keys():
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with opened(f"redis+cluster://127.0.0.1:{nodes[0].port}") as store:
-            assert store.add_many(map(fingerprint, range(10_000))) == 10_000
+            assert add_all(store, range(10_000)) == 10_000
             assert store.add(fingerprint(1)) is False
             assert store.forget(fingerprint(1)) is True
             assert len(store) == 9_999

@@ -12,7 +12,7 @@ import sys
 from contextlib import closing
 
 import pytest
-from store_contract import DIGEST, SeenStoreContract, fingerprint, opened
+from store_contract import DIGEST, SeenStoreContract, add_all, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores import Database, open_store, sqlite
@@ -44,7 +44,7 @@ class TestSqlite(SeenStoreContract):
 @pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}])
 def test_other_rules_or_versions_are_refused(path, spec, other):
     with opened(spec) as store:
-        store.add_many(map(fingerprint, range(10)))
+        add_all(store, range(10))
     with pytest.raises(StoreMismatchError) as error:
         opened(spec, **other)
     message = str(error.value)
@@ -95,7 +95,7 @@ def test_a_place_that_cannot_be_opened_is_named(path, tmp_path):
 
 def test_a_key_takes_few_bytes(path, spec):
     with opened(spec) as store:
-        store.add_many(map(fingerprint, range(200_000)))
+        add_all(store, range(200_000))
     assert path.stat().st_size < 20 * 200_000
 
 

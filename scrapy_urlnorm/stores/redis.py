@@ -13,7 +13,7 @@ from scrapy_urlnorm.stores.seen import MAX_VALUE, Awaited, Identity, Seen, key_b
 from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.stores.redis_connection import Place
 
@@ -195,9 +195,6 @@ class RedisSeen(Seen):
         self._known.add(key)
         return is_new
 
-    def add_many(self, keys: Iterable[bytes]) -> int:
-        return self._number_new(self._call("add", key) for key in keys)
-
     def claim(self, key: bytes, url: str, callback: str = "") -> bool:
         if self._remembers(key):
             return False
@@ -208,12 +205,10 @@ class RedisSeen(Seen):
         return is_new
 
     def claim_many(self, claims: Iterable[tuple[bytes, str, str]]) -> int:
-        return self._number_new(
+        calls = (
             self._call("claim", key, _packed(Awaited(url, callback)))
             for key, url, callback in claims
         )
-
-    def _number_new(self, calls: Iterator[tuple[Any, ...]]) -> int:
         new = 0
         while some := list(islice(calls, _PIPELINED)):
             new += sum(_is_new(*answer) for answer in self._ask_many(some))

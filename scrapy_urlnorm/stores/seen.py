@@ -56,10 +56,6 @@ class Seen(ABC):
         Atomic: when several crawlers add a key at once, one of them is told that it is new.
         """
 
-    def add_many(self, keys: Iterable[bytes]) -> int:
-        """Add *keys*, as fast as the store can; return how many were new."""
-        return sum(map(self.add, keys))
-
     @abstractmethod
     def claim(self, key: bytes, url: str, callback: str = "") -> bool:
         """Add *key*; return whether it was new. Then its page is awaited: see `Awaited`."""

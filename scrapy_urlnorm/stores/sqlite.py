@@ -14,7 +14,6 @@ import os
 import sqlite3
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from struct import Struct
 from time import monotonic
@@ -268,7 +267,6 @@ _EXPECT = "INSERT OR REPLACE INTO awaited VALUES (?, ?, ?, ?)"
 _AWAITED = "SELECT url, callback, under_way FROM awaited WHERE key = ?"
 _CHANGE = "UPDATE awaited SET under_way = max(0, under_way + ?2) WHERE key = ?1"
 _ARRIVED = "DELETE FROM awaited WHERE key = ?"
-_ADDED_AT_ONCE = 50_000
 _unpack = Struct("<q").unpack
 
 
@@ -355,13 +353,6 @@ class SqliteSeen(Seen):
 
     def arrived(self, key: bytes) -> None:
         self._change(_ARRIVED, key)
-
-    def add_many(self, keys: Iterable[bytes]) -> int:
-        entries = map(self._entry, keys)
-        new = 0
-        while some := sorted(islice(entries, _ADDED_AT_ONCE)):  # in order they go in faster
-            new += self.database.write_many(_ADD, some)
-        return new
 
     def __contains__(self, key: object) -> bool:
         try:
