@@ -5,7 +5,7 @@
 Pages are HTML files below DIRECTORY: the documentation of Python or Django, for example, as
 Debian's packages python3.11-doc and python-django-doc hold it (``apt-get download``, ``dpkg -x``).
 For each page: Scrapy's parsing and one CSS selection of all links, as most spiders do; what a
-crawl that learns reads (`identity_of`, `names_of`), and what the crawl log reads (`row_of`), all of
+crawl that learns reads (`shown_by`, `names_of`), and what the crawl log reads (`row_of`), all of
 the tree that the spider uses. Processor time, each work on a response of its
 own that is parsed already, medians of the rounds, all work in turn.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.logs.page_identity import identity_of, row_of
+from scrapy_urlnorm.logs.page_identity import row_of, shown_by
 from scrapy_urlnorm.logs.self_links import names_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SCRAPY = ("parse", "links")
 WORK: dict[str, Callable[[HtmlResponse], object]] = {
     "parse": lambda response: response.selector,
     "links": lambda response: response.css("a::attr(href)").getall(),
-    "identity_of": identity_of,
+    "shown_by": shown_by,
     "names_of": names_of,
     "crawl log: row_of": lambda response: row_of(response, response.url),
 }

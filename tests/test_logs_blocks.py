@@ -26,7 +26,7 @@ from scrapy_urlnorm.logs.differences import (
     place_of,
     without_span,
 )
-from scrapy_urlnorm.logs.page_identity import identity_of
+from scrapy_urlnorm.logs.page_identity import shown_by
 from scrapy_urlnorm.logs.units import Units
 
 URL = "http://shop.test/item/7"
@@ -225,7 +225,7 @@ def test_a_page_with_one_of_our_marks_is_not_read(mark):
     response = HtmlResponse(URL, body=f"<p>a{mark}b".encode(), encoding="utf-8")
     with pytest.raises(ValueError, match="no text has"):
         blocks_of(response.selector.root, URL, None, response.text)
-    assert identity_of(response).bag_digest is None
+    assert shown_by(response)[1] is None
     assert lines("<p>a\ufdd4b fdd0 64976") == ["a\ufdd4b fdd0 64976"]
 
 

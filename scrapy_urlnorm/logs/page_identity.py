@@ -101,27 +101,14 @@ def _digests(blocks: list[Block]) -> dict[str, str]:
     return {"text_digest": digest_of(lines), "bag_digest": digest_of(words)}
 
 
-def identity_of(response: Response, most: int = MAX_BYTES) -> Identity | None:
-    """Name the content of a response; None when it has none or did not arrive whole.
-
-    Every body is named by its bytes, HTML of at most *most* bytes by what it shows as well. The
-    tree that is parsed for this is the one that the spider uses. Nothing is raised.
-
-    Two pages without a word may be two pictures. So the bytes of such a page name it alone.
-    """
-    identity, blocks = shown_by(response, most)
-    if identity is None or not blocks or not any(block.is_text for block in blocks):
-        return identity
-    return identity._replace(**_digests(blocks))
-
-
 def shown_by(
     response: Response, most: int = MAX_BYTES
 ) -> tuple[Identity | None, list[Block] | None]:
     """Return the identity of a response by its bytes, and of HTML the blocks of the page.
 
-    The identity is ``None``, as from `identity_of`, for what did not arrive whole. The blocks are
-    ``None`` for what is no HTML, longer than *most* bytes, or cannot be parsed.
+    The identity is ``None`` for what has no content or did not arrive whole. The blocks are ``None``
+    for what is no HTML, longer than *most* bytes, or cannot be parsed. The tree that is parsed for
+    them is the one that the spider uses. Nothing is raised.
     """
     digest = _body_digest(response)
     if digest is None or not response.body:
