@@ -24,7 +24,7 @@ READERS = [
     (("explain", "--brief", "{}"), 0),
     (("explain", "--site-rules", "{}", "http://a.example"), 0),
     (("dedupe", "{}"), 0),
-    (("why", "http://a.example", "--log", "{}"), 1),
+    (("why", "http://a.example", "--site-rules", "{}", "--job", "job"), 2),
     (("report", "{}", "-o", "report.html"), 0),
     (("mine", "{}"), 0),
     (("evaluate", "--rules", "rules.toml", "{}"), 2),
@@ -37,7 +37,6 @@ READERS = [
 WRITERS = [
     ("explain", "http://a.example"),
     ("dedupe", "urls"),
-    ("why", "http://a.example", "--log", "log.jsonl"),
     ("mine", "log.jsonl", "--json", "--processes", "1"),
     ("evaluate", "--rules", "rules.toml", "log.jsonl"),
     ("rules", "list"),
@@ -45,7 +44,7 @@ WRITERS = [
     ("rules", "import", "dud.json"),
     ("rules", "merge", "rules.toml"),
 ]
-SILENT = {"forget", "report"}  # they change a store, or write a page
+SILENT = {"forget", "report", "why"}  # they change a store, write a page, or want one of a crawl
 
 
 def verb_of(argv):

@@ -196,7 +196,7 @@ def test_what_cannot_be_asked_is_named(run, whole_job, tmp_path):
     (tmp_path / "urlnorm.sqlite").write_text("no database, and long enough to be read as one" * 99)
     other = ("--job", whole_job, "--profile", "aggressive")
     for options, said in (
-        ((), "name the job directory of the crawl with --job, or its log with --log"),
+        ((), "name the job directory of the crawl with --job"),
         (("--job", "nowhere"), "nowhere: there is no urlnorm.sqlite in it, so it is no job direc"),
         (("--job", tmp_path), "urlnorm.sqlite: file is not a database"),
         (other, "its keys mean nothing under other rules"),
@@ -268,18 +268,3 @@ def test_a_page_that_names_itself(run, tmp_path):
         assert answer["held"]["is_alias"]
         topic = answer["url"].split("/")[4]
         assert answer["behind"] == topic_url(topic)
-
-
-def test_the_log_of_a_crawl_without_jobdir(run, tmp_path):
-    with Site(shop) as site:
-        crawl(site, [HOME], {**SETTINGS, "URLNORM_CRAWL_LOG": str(tmp_path / "log")})
-    unknown = "no URL with its key was fetched; whether it was suppressed is not in a log"
-    for url, code, said in (
-        ("https://shop.test/a/0", 0, "it was fetched, with status 200"),
-        ("http://shop.test/a/0", 0, "it was fetched, with status 301"),
-        ("https://shop.test/a/0?utm_source=x", 0, "behind https://shop.test/a/0\n"),
-        ("https://shop.test/nowhere", 1, unknown),
-    ):
-        done = run("why", url, "--log", tmp_path / "log")
-        assert (done.code, done.err) == (code, "")
-        assert said in done.out

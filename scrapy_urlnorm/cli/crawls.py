@@ -85,10 +85,6 @@ ASKED = (
     "failed, or is none"
 )
 UNKNOWN = "the crawl has not met it"
-NOT_LOGGED = (
-    "no URL with its key was fetched; whether it was suppressed is not in a log, but in the job "
-    "directory of the crawl: name it with --job"
-)
 NO_STORE = (
     "its page has not arrived, and it is not suppressed; whether it was asked for is not known, "
     "because the store of the crawl is not here: name it with --store"
@@ -109,7 +105,7 @@ def why(args: argparse.Namespace) -> int:
         "held": None,
         "learned": [],  # what was learned and holds it
         "filtered": None,  # requests with its key
-        **(_in_log(args, normalizer, trace) if args.log else _in_job(args, normalizer, trace)),
+        **_in_job(args, normalizer, trace),
     }
     if args.json:
         out_json(answer, indent=2)
@@ -117,18 +113,7 @@ def why(args: argparse.Namespace) -> int:
         out(str(trace))
         for line in _in_words(answer):
             out(line)
-    return NO if answer["state"] in (UNKNOWN, NOT_LOGGED, NO_STORE) else YES
-
-
-def _in_log(args: argparse.Namespace, normalizer: Normalizer, trace: Trace) -> dict[str, Any]:
-    """Look for an answer to the URL in the log of a crawl, or to another one with its key."""
-    same = None
-    for row in inputs.Logs(args, [args.log]):
-        if row.url == trace.url:
-            return {"state": f"it was fetched, with status {row.status}", "behind": row.url}
-        if same is None and normalizer.normalize(row.url) == trace.normalized:
-            same = row.url
-    return {"state": NOT_LOGGED if same is None else SAME_KEY, "behind": same}
+    return NO if answer["state"] in (UNKNOWN, NO_STORE) else YES
 
 
 def _in_job(args: argparse.Namespace, normalizer: Normalizer, trace: Trace) -> dict[str, Any]:
@@ -136,7 +121,7 @@ def _in_job(args: argparse.Namespace, normalizer: Normalizer, trace: Trace) -> d
     is_sqlite = project.store.startswith("sqlite:")
     place = args.job or (project.store.removeprefix("sqlite:") if is_sqlite else project.jobdir)
     if not place:
-        raise UsageError("name the job directory of the crawl with --job, or its log with --log")
+        raise UsageError("name the job directory of the crawl with --job")
     [key] = _keys_of(args, normalizer, [trace.url])
     with open_job(Path(place)) as job:
         filtered = job.filtered(key)

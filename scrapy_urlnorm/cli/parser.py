@@ -178,8 +178,6 @@ VERBS = (
         "'http://shop.example/list?sort=price' --job crawls/shop",
         _option("url URL", "the URL that you miss"),
         *_CRAWL,
-        _option("--log LOG", "the log of a crawl that has no job directory (mine --help)"),
-        *_LOG_OPTIONS,
         _JSON,
         *_NORMALIZER,
     ),
