@@ -189,6 +189,8 @@ CASES: list[tuple[str, object, str, str]] = [
     ("remove-session-ids", True, f"http://h/(S({ASPNET}))/a.aspx", "http://h/a.aspx"),
     ("remove-session-ids", True, f"http://h/app/(X(1)S({ASPNET}))/", "http://h/app/"),
     ("remove-session-ids", True, "http://h/(S(other))/a.aspx", "http://h/(S(other))/a.aspx"),
+    ("remove-session-ids", True, "http://h/a;sessionid=g0q1vnu8m6d0rsjbped1svk8e7",
+     "http://h/a;sessionid=g0q1vnu8m6d0rsjbped1svk8e7"),
     ("remove-session-ids", True, f"http://h/?PHPSESSID={JSESSION.lower()}&a=1", "http://h/?a=1"),
     ("remove-session-ids", True, f"http://h/?sid={JSESSION.lower()}", f"http://h/?sid={JSESSION.lower()}"),
     ("remove-session-ids", "sure", f"http://h/?s={JSESSION}", f"http://h/?s={JSESSION}"),
