@@ -4,8 +4,8 @@
 
 Each store is measured in a process of its own, with the same keys: SHA-1 digests, as Scrapy's
 fingerprints are. Making them is not timed. "add" puts in keys that are new, "check" asks for keys
-that are there, both one at a time. Redis is filled through pipelines, then measured by
-`SAMPLE` keys one at a time, one round trip each, as a crawl does. It is started here, on a socket
+that are there, both one at a time, in Redis one round trip each, as a crawl does: it is measured by
+`SAMPLE` keys once it is full. It is started here, on a socket
 file and without persistence; a store whose package or program is missing is passed over. "redis
 pages" are cluster keys, each with a value of 48 bytes, put in and asked for one at a time.
 
