@@ -254,7 +254,7 @@ ConfigError` for an unknown profile, rule or option.
             return text
         result = join(url)
         # To look through a long text once more takes longer than it saves.
-        fast_key = self._fast_key if len(text) <= 2 * LONGEST_QUERY else _no_key
+        fast_key = self._fast_key if len(text) <= 2 * LONGEST_QUERY else lambda url: None
         if result != text:
             if record is not None:
                 record("parse", split(text), url, _PARSE_REASON)
@@ -332,10 +332,6 @@ ConfigError` for an unknown profile, rule or option.
             return None
         url = split(again)  # such as the parameters, in order again
         return again if site.apply(url, None) is url else None
-
-
-def _no_key(url: str) -> None:
-    """Stand in for the fast path."""
 
 
 def _refuse_other_than_text(url: object) -> None:
