@@ -23,7 +23,7 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 #: Keys, and each way in which Scrapy meets us.
 CRAWLS = [
     *("test_frozen", "test_stores_resume", "test_scrapy_addon", "test_scrapy_dupefilter"),
-    *("test_scrapy_fingerprinter", "test_scrapy_loopback", "test_scrapy_merges"),
+    *("test_scrapy_fingerprinter", "test_scrapy_merges"),
     *("test_scrapy_neighbours", "test_scrapy_own_keys", "test_scrapy_components"),
     *("test_scrapy_scheduler", "test_scrapy_settings", "test_scrapy_traps"),
     "test_scrapy_example",
