@@ -143,7 +143,7 @@ class LinkTargets(Site):
 class Wizard(Site):
     """The first page of an item is the same in all views; the next one has what was chosen there."""
 
-    variants = (*Site.variants, "rare")
+    variants = ("spread", "late", "moving", "rare")
 
     def page(self, where, n, query):
         step, value = query.get("step", ""), self.value(int(n), query)
