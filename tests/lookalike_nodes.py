@@ -204,7 +204,20 @@ class Left(Copy):
         return f"<p>Only {40 - 9 * value} left at {10 + value} EUR, {looking} people look</p>"
 
 
-KINDS = [StatusLine, Ascii, Tread, Report, Stub, WayBack, Ranking, Legend, Fits, Left]
+class Wizard(Site):
+    """The first page of an item is the same in all views; the next one has what was chosen there."""
+
+    variants = ("spread", "late", "moving", "rare")
+
+    def page(self, where, n, query):
+        step, value = query.get("step", ""), self.value(int(n), query)
+        name = f"item {n} {value} {step}" if step else f"item {n}"
+        chosen = "&".join(f"{key}={each}" for key, each in {**query, "step": "2"}.items())
+        links = [] if step else [Link(f"{HOST}/{where}/{n}?{chosen}")]
+        return name, f"<h1>{words(n, 3)}</h1><p>{words(name, 40)}</p>", links
+
+
+KINDS = [StatusLine, Ascii, Tread, Report, Stub, WayBack, Ranking, Legend, Fits, Left, Wizard]
 KINDS += [type(name, (Node,), {"place": place}) for name, place in NODES.items()]
 KINDS += [type(name, (Few,), {"place": place}) for name, place in BESIDE.items()]
 KINDS += [type(name, (Copies,), {"besides": besides}) for name, besides in BESIDES.items()]

@@ -140,19 +140,6 @@ class LinkTargets(Site):
         return [Link(f"{HOST}/photo/{words((n, value, at), 1)}{n}") for at in range(3)]
 
 
-class Wizard(Site):
-    """The first page of an item is the same in all views; the next one has what was chosen there."""
-
-    variants = ("spread", "late", "moving", "rare")
-
-    def page(self, where, n, query):
-        step, value = query.get("step", ""), self.value(int(n), query)
-        name = f"item {n} {value} {step}" if step else f"item {n}"
-        chosen = "&".join(f"{key}={each}" for key, each in {**query, "step": "2"}.items())
-        links = [] if step else [Link(f"{HOST}/{where}/{n}?{chosen}")]
-        return name, f"<h1>{words(n, 3)}</h1><p>{words(name, 40)}</p>", links
-
-
 #: Where no text is shown, and views differ, by the names of the sites.
 PLACES = {
     "DataOriginal": '<img src="/blank.gif" data-original="/photos/{}.jpg">',
@@ -438,7 +425,6 @@ SITES = [
     ByAnswer,
     ByRequest,
     LinkTargets,
-    Wizard,
     TrafficLights,
     PricesRise,
     ListInTheBox,

@@ -126,6 +126,27 @@ def test_audits_that_wait_for_one_page_share_its_second_fetch(crawl):
     assert verdicts(crawl) == [0, 0, 2]  # the representative has become the page
 
 
+@pytest.mark.parametrize(("path", "is_apart"), [("/p", False), ("/q", True)])
+def test_what_a_list_carries_on_refutes_a_rule_and_no_other(path, is_apart):
+    """The rule is for the first page of a list only. That page is no other one for that."""
+    narrow = {"kind": "drop-param", "param": "sid", "when": {"no": "page"}}
+    crawl = Parts(has_miner=False, URLNORM_LEARN="content")
+
+    def shown(url):
+        carried = "&amp;sid=1" if "sid" in url else ""
+        return f'the page <a href="{path}?page=2{carried}">next</a>'
+
+    crawl.download = lambda request: page_of(request, shown(request.url))
+    assert crawl.fetch(PAGE, shown(PAGE)) == "fetched"
+    crawl.found(SiteRule(site="shop.test", source="content", support=400, **narrow))
+    audit = Request(f"{PAGE}?sid=1")
+    crawl.schedule(audit)
+    crawl.arrive(crawl.leave(), shown(audit.url))
+    assert (verdicts(crawl), crawl.in_force()) == ([0, 1, 0], ())
+    assert crawl.database.read("SELECT sum(is_apart) FROM shown") == [(is_apart,)]
+    crawl.close()
+
+
 def redirect(crawl, target):
     """The audit is answered with a redirect; return the request for its target, if it is sent."""
     crawl.learner.redirect(crawl.audit, target, status=302)

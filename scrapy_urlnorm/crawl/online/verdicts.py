@@ -276,7 +276,7 @@ class Verdicts:
             }
             if len(clusters) >= _OUTAGE:
                 return Verdict.UNSTABLE
-        if not self.whole_pages.same_but_for_links(found, [before, *fetches]):
+        if not self.whole_pages.same_but_for_links(found, fetches):
             fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint(Request(found.url))
             self.names.set_apart(fingerprint)
         return Verdict.DIFFERS
