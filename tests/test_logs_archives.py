@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dbm.dumb
 import gzip
 import hashlib
 import json
+import os
+import pickle
 import shutil
 import subprocess
 from collections import Counter
@@ -64,18 +67,31 @@ def assert_teaches(rows):
 
 # --- Scrapy's HTTP cache --------------------------------------------------------------------------
 
+CACHES = {
+    "filesystem": {"HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.FilesystemCacheStorage"},
+    "gzipped": {
+        "HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.FilesystemCacheStorage",
+        "HTTPCACHE_GZIP": True,
+    },
+    "dbm": {"HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.DbmCacheStorage"},
+    "dumb": {
+        "HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.DbmCacheStorage",
+        "HTTPCACHE_DBM_MODULE": "dbm.dumb",
+    },
+}
 
-@pytest.fixture(params=[False, True], ids=["plain", "gzipped"])
+
+@pytest.fixture(params=CACHES)
 def cache(request, tmp_path):
     """Path of the cache of a real crawl, and the rows of its crawl log."""
     folder = tmp_path / "cache"
-    settings = {
-        "HTTPCACHE_ENABLED": True,
-        "HTTPCACHE_DIR": str(folder),
-        "HTTPCACHE_GZIP": request.param,
-    }
+    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(folder), **CACHES[request.param]}
     rows = crawled(tmp_path, **settings)
-    (path,) = folder.iterdir()
+    if request.param in ("filesystem", "gzipped"):
+        (path,) = folder.iterdir()
+    else:
+        path = next(iter(sorted(folder.iterdir())))
+        path = path.with_name(path.name.partition(".db")[0] + ".db")
     return str(path), rows
 
 
@@ -102,6 +118,24 @@ def test_damaged_responses_are_named_or_counted(tmp_path):
     reader = read_log(str(path), skip_bad=True)
     assert len(list(reader)) == 2 * len(TEXTS) + 3 - 2
     assert reader.skipped == 2
+
+
+class Runs:
+    """What a forged cache would like to run."""
+
+    def __reduce__(self):
+        return os.mkdir, ("forged",)
+
+
+def test_nothing_in_a_cache_runs(tmp_path, monkeypatch):
+    """A pickle in a dbm file may hold data only."""
+    monkeypatch.chdir(tmp_path)
+    with dbm.dumb.open("spider.db", "c") as database:
+        database["aa_time"] = b"1.0"
+        database["aa_data"] = pickle.dumps({"url": HOME, "status": 200, "body": Runs()})
+    with pytest.raises(LogFormatError, match=r"a response has no (posix|nt)\.mkdir"):
+        list(read_log("spider.db"))
+    assert not (tmp_path / "forged").exists()
 
 
 # --- WARC -----------------------------------------------------------------------------------------

@@ -6,7 +6,10 @@ Each becomes rows as a crawl log has them. The content of a page is found as in 
 from __future__ import annotations
 
 import ast
+import dbm
 import gzip
+import io
+import pickle
 import zlib
 from functools import cache, partial
 from itertools import chain, count
@@ -158,31 +161,39 @@ def _of_record(record: Any) -> Stored | None:
     return url.strip("<>"), int(status), record.http_headers.headers, bytes(body)
 
 
-# --- Scrapy's HTTP cache: the folder of a spider -------------------------------------------------
+# --- Scrapy's HTTP cache: the folder of a spider, or its dbm file (SPIDER.db) ---------------------
 
 #: What damaged files raise.
 _DAMAGED = (
     *(ValueError, TypeError, LookupError, SyntaxError, MemoryError, RecursionError),
-    *(EOFError, OSError, zlib.error),
+    *(EOFError, OSError, pickle.UnpicklingError, AttributeError),
 )
 
 
 def _is_cache(path: str) -> bool:
-    return next(Path(path).glob("*/*/pickled_meta"), None) is not None
+    if Path(path).is_dir():
+        return next(Path(path).glob("*/*/pickled_meta"), None) is not None
+    return path.endswith(".db") and bool(dbm.whichdb(path))
 
 
 def _rows_of_cache(path: str, log: Log) -> Rows:
     """Yield the row of each response to a GET, by the time at which it was stored."""
-    folders = [meta.parent for meta in Path(path).glob("*/*/pickled_meta")]
-    for number, folder in enumerate(sorted(folders, key=_stored_at), start=1):
+    found = _in_folder(path) if Path(path).is_dir() else _in_dbm(path)
+    for number, read in enumerate(found, start=1):
         try:
-            stored = _of_folder(folder)
+            stored = read()
             row = _row(*stored) if stored else None
         except _DAMAGED as error:
             log.bad(number, f"the response cannot be read ({error!r})")
             continue
         if row is not None:
             yield number, row
+
+
+def _in_folder(path: str) -> Iterator[Callable[[], Stored | None]]:
+    folders = [meta.parent for meta in Path(path).glob("*/*/pickled_meta")]
+    for folder in sorted(folders, key=_stored_at):
+        yield partial(_of_folder, folder)
 
 
 def _stored_at(folder: Path) -> float:
@@ -213,6 +224,32 @@ def _unzipped(path: Path) -> bytes:
     data = path.read_bytes()
     with path.with_name("response_headers").open("rb") as headers:
         return gzip.decompress(data) if headers.read(2) == GZIP_MAGIC else data
+
+
+def _in_dbm(path: str) -> Iterator[Callable[[], Stored]]:
+    """Yield a function for each response that reads it. The file does not tell the method."""
+    try:
+        with dbm.open(path, "r") as database:
+            keys: Any = database.keys()  # an older gdbm cannot be iterated
+            times = [(float(database[key]), key) for key in keys if key.endswith(b"_time")]
+            for _, key in sorted(times):
+                yield partial(_of_dbm, database, key.removesuffix(b"_time") + b"_data")
+    except (*dbm.error, ValueError) as error:
+        raise LogFormatError(f"{path}: {error}") from error
+
+
+def _of_dbm(database: Any, key: bytes) -> Stored:
+    stored = _Plain(io.BytesIO(database[key])).load()
+    return str(stored["url"]), int(stored["status"]), dict(stored["headers"]), stored["body"]
+
+
+class _Plain(pickle.Unpickler):
+    """Reads numbers, text, bytes and addresses, and nothing that could run."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in (("ipaddress", "IPv4Address"), ("ipaddress", "IPv6Address")):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"a response has no {module}.{name}")
 
 
 # --- Parquet with the columns of a crawl log: a file, a folder of them, or a pattern of names -----
