@@ -123,7 +123,6 @@ SPELLINGS = "http://a.example/?b=1&a=2", "http://a.example/?a=2&b=1"
     ("option", "expected"),
     [
         (None, "http://a.example/?b=1&a=2\nhttp://b.example/\nnot a url\n"),
-        ("--counts", "4\thttp://a.example/?b=1&a=2\n1\thttp://b.example/\n1\tnot a url\n"),
         (
             "--groups",
             "4\t{1}\n\t{0}\n\t{1}\n\t{1}#x\n".format(*SPELLINGS),

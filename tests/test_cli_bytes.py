@@ -51,8 +51,7 @@ def test_dedupe_compares_the_bytes_and_prints_the_lines(run, file):
     _, out, _ = run("dedupe", "-q", "--json", file(lines))
     rows = [strict(line) for line in out.splitlines()]
     assert [row["normalized"] for row in rows] == [SENT, "http://a.example/%E8"]
-    for what in ("--counts", "--groups"):
-        assert SENT in run("dedupe", "-q", what, "--json", file(lines)).out
+    assert SENT in run("dedupe", "-q", "--groups", "--json", file(lines)).out
 
 
 @pytest.mark.parametrize("raw", [RAW, b"caf\xe9", b"http://[::1\xff"])

@@ -132,7 +132,7 @@ def test_a_log_without_contents_gives_no_active_rule(run, tmp_path):
 
 def test_the_knobs_reach_the_learner(run, log, monkeypatch):
     seen = {}
-    options = ("--risk", "0.006", "--noise", "0.01", "--processes", "3")
+    options = ("--risk", "0.006", "--processes", "3")
 
     def survey(rows, **knobs):
         seen.update(knobs, rows=len(list(rows)))
@@ -140,7 +140,7 @@ def test_the_knobs_reach_the_learner(run, log, monkeypatch):
 
     monkeypatch.setattr("scrapy_urlnorm.cli.learn.survey", survey)
     run("mine", log(rows()), *options)
-    assert seen == {"risk": 0.006, "noise": 0.01, "processes": 3, "rows": 120}
+    assert seen == {"risk": 0.006, "processes": 3, "rows": 120}
 
 
 def test_an_interrupted_run_leaves_the_file_as_it_was(run, log, tmp_path, monkeypatch):
@@ -242,8 +242,6 @@ def test_what_is_left_out_is_said(run, log, tmp_path):
     assert err.startswith("131 rows, 121 pages measured\n")
     assert "left out: page fetched again 3, small file 2, error" in err
     assert "redirect 1, redirect without a target 1\n" in err
-    err = run("evaluate", "--rules", rules, path, "--ignore-from", "3").err
-    assert "page of a content under many URLs 120" in err
 
 
 @pytest.mark.parametrize(
@@ -284,27 +282,6 @@ def test_evaluate_names_wrong_merges(run, log, tmp_path):
     out = run("evaluate", "--rules", path, log(rows())).out
     assert "39 of 39" in out
     assert "merged wrongly: https://shop.example/item?id=0" in out
-
-
-def test_evaluate_says_what_the_log_cannot_show(run, log, tmp_path):
-    """A rule whose URLs stand alone is untested; one with three pairs is not."""
-    path = tmp_path / "rules.toml"
-    path.write_text(
-        '[[rule]]\nsite = "shop.example"\nkind = "lowercase-path"\noption = true\npath = "/b/**"\n'
-        '[[rule]]\nsite = "shop.example"\nkind = "drop-param"\nparam = "view"\n'
-    )
-    pages = [*rows(pages=3), *({**row, "url": row["url"] + "&x=y"} for row in rows(pages=1))]
-    pages.append({**pages[0], "url": "https://shop.example/item?id=99&view=z"})
-    for n in range(17):
-        url = f"https://shop.example/b/aNy{n}"
-        pages.append({"url": url, "status": 200, "mime": "text/html", "digest": f"b {n}"})
-    out = run("evaluate", "--rules", path, log(pages)).out
-    told = [line for line in out.splitlines() if line.startswith("untested")]
-    assert len(told) == 1
-    assert told[0].startswith("untested: 17 URLs that this rule changes (none could be compared): ")
-    assert "lowercase-path" in told[0]
-    found = json.loads(run("evaluate", "--json", "--rules", path, log(pages)).out)
-    assert [(each["urls"], each["tested"]) for each in found["untested"]] == [(17, 0)]
 
 
 def test_evaluate_needs_contents(run, tmp_path):

@@ -9,8 +9,6 @@ import pytest
 from scrapy_urlnorm.crawl.online.aliases import in_words
 from scrapy_urlnorm.learning import aliases
 from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases, permalink, shortlink
-from scrapy_urlnorm.learning.mining import survey
-from scrapy_urlnorm.logs import Observation
 
 HOST = "http://a.test"
 
@@ -169,27 +167,6 @@ def test_memory_is_bounded(monkeypatch):
     assert len(site._patterns) <= 10
     assert len(site._places) <= 10
     assert all(len(claims) <= aliases.MAX_CLAIMS for claims in site._claims.values())
-
-
-def rows(is_right=True):
-    for number in range(20):
-        topic, content = f"{HOST}/t/{number}", f"content {number}"
-        links = tuple(f"{topic}?post={number}{post}#{number}{post}" for post in range(3))
-        yield Observation(topic, 200, content, self_links=links)
-        for post, link in enumerate(links):
-            shown = content if is_right else f"{content} {post}"
-            yield Observation(link.partition("#")[0], 200, shown)
-
-
-def test_mining_reports_the_aliases_of_a_site():
-    (report,) = survey(rows())
-    (offer,) = report.aliases
-    assert offer.support == 20
-    assert offer.merged >= 40
-    assert offer.wrong == 0
-    assert offer.pattern == "permalinks a.test/t/#?post## of the page itself"
-    (report,) = survey(rows(is_right=False))
-    assert report.aliases == ()
 
 
 def test_the_log_shows_no_secret_of_a_name():

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer, SiteRule, normalize
 from scrapy_urlnorm.learning import evaluate, evidence, rows_by_site, survey
-from scrapy_urlnorm.learning.audit import untested
 from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:
@@ -129,10 +128,7 @@ def test_all_urls_of_a_key_are_in_one_part_of_a_log(monkeypatch: pytest.MonkeyPa
     assert places["http://b.example/7"] not in (places[urls[0]], places[urls[3]], places[urls[4]])
 
 
-@pytest.mark.parametrize("ignore_from", [None, 3])
-def test_a_log_on_disk_measures_as_one_in_memory(
-    monkeypatch: pytest.MonkeyPatch, ignore_from: int | None
-) -> None:
+def test_a_log_on_disk_measures_as_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contents that several sites have count once, and are lost only if no site keeps them."""
     rule = SiteRule(site="a.example", kind="drop-param", param=["x"])
     normalizer = Normalizer(site_rules=[rule])
@@ -141,16 +137,12 @@ def test_a_log_on_disk_measures_as_one_in_memory(
     rows += [Observation(f"http://b.example/{n}", 200, f"w{n}") for n in range(5)]
     rows += [Observation(f"http://c.example/{n}", 200, f"{n}") for n in range(2)]
     rows += [rows[0]._replace(content="later"), Observation("http://c.example/x", 404)]
-    known = evaluate(normalizer, rows, ignore_from=ignore_from)
-    silent = untested(normalizer, PLAIN, [("", rows)], [rule])
+    known = evaluate(normalizer, rows)
     assert known.false_merges == 8
-    assert known.urls == (34 if ignore_from is None else 28)
+    assert known.urls == 34
     assert known.lost == 4
     monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
-    assert evaluate(normalizer, rows, ignore_from=ignore_from) == known
-    with rows_by_site.by_key(rows, normalizer.normalize) as parts:
-        assert len(parts) == 3
-        assert untested(normalizer, PLAIN, parts, [rule]) == silent
+    assert evaluate(normalizer, rows) == known
 
 
 @pytest.mark.usefixtures("on_disk")

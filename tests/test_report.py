@@ -58,7 +58,6 @@ def test_what_a_log_says():
     ]
     (rule,) = figures.rules
     assert (rule.rule, rule.source, rule.spared) == ("drop-params", "catalogue", 1)
-    assert [group.pages for group in figures.groups] == [3, 2]
     assert figures.kept == 3
 
 
@@ -141,7 +140,7 @@ def test_of_many_spared_rows_a_sample_tells_the_rules(monkeypatch):
 
 def test_what_is_kept_is_bounded(monkeypatch):
     """However many hosts, patterns and suspicions there are; the sums stay right."""
-    for name in ("MAX_PATTERNS", "MAX_SUSPICIOUS", "MAX_GROUPS", "MAX_HOSTS"):
+    for name in ("MAX_PATTERNS", "MAX_SUSPICIOUS", "MAX_HOSTS"):
         monkeypatch.setattr(rows_module, name, 10)
     rule = SiteRule(site="*.shop.test", kind="drop-param", param="x")
     rows = []
@@ -149,7 +148,7 @@ def test_what_is_kept_is_bounded(monkeypatch):
         url = f"http://h{number}.shop.test/{number}"
         rows += [Observation(url, 200, "A"), Observation(f"{url}?x=1", 200, str(number))]
     figures = from_logs(rows, Normalizer(site_rules=[rule]), title="")
-    assert len(figures.hosts) == len(figures.suspicious) == len(figures.groups) + 9 == 10
+    assert len(figures.hosts) == len(figures.suspicious) == 10
     assert figures.suspicions == 100
     assert sum(left.redundant for left in figures.patterns) == figures.left == 99
     assert len(figures.patterns) <= 11
@@ -345,7 +344,7 @@ def test_a_hostile_text_is_text_wherever_it_comes_from(text):
     assert _Tags(html).tags.count("script") == 1
     assert set(_Tags(html).attributes) <= set(_Tags(plain).attributes) | LINKS
     shown = note.replace("\0", "?")
-    assert any(shown in group["the first of them"] for group in tables(html)["groups"])
+    assert any(shown in left["two URLs with one content"] for left in tables(html)["patterns"])
     links = document_fromstring(html).xpath("//main//a")
     assert all(link.get("href").startswith("http://shop.test/") for link in links)
     assert all(link.get("rel") == "noopener noreferrer" for link in links)
@@ -373,12 +372,12 @@ TABLE = ("caption", "thead", "tbody", "tr", "th", "td")
 )
 def test_a_url_is_a_link_if_it_is_safe_to_open(url, opens):
     html = page_of(of_urls(url, url + "#x"))
-    found = document_fromstring(html).xpath("//*[@data-table='groups']//a/@href")
+    found = document_fromstring(html).xpath("//*[@data-table='patterns']//a/@href")
     assert found == ([url, url + "#x"] if opens else [])
 
 
 def of_urls(*urls):
-    return from_logs([Observation(url, 200, "A") for url in urls], Normalizer(), title="")
+    return from_logs([Observation(url, 200, "A") for url in urls], Normalizer("safe"), title="")
 
 
 def test_of_very_many_rows_the_first_are_shown():

@@ -124,7 +124,7 @@ def test_hostile_texts_are_shown_as_they_are(browser, paths):
     assert opened.page.locator("h1").text_content() == f"Crawl log {HOSTILE[0]}"
     rules = opened.cells("rules", 1)
     assert all(any(text in rule for rule in rules) for text in HOSTILE)
-    for name in ("suspicious", "rules", "hosts", "patterns", "groups"):
+    for name in ("suspicious", "rules", "hosts", "patterns"):
         for button in opened.table(name).locator("th button").all():
             button.click()
             button.click()
@@ -199,9 +199,9 @@ def test_without_scripts_everything_is_there(browser, paths, tmp_path):
     path.write_text(text.partition("<script>")[0] + "</body></html>", encoding="utf-8")
     opened = Opened(browser, path)
     assert opened.errors == []
-    assert len(opened.cells("groups", 1)) > 25
+    assert len(opened.cells("suspicious", 1)) > 25
     assert opened.page.locator("th button, input").count() == 0
-    for name in ("suspicious", "rules", "hosts", "patterns", "groups"):
+    for name in ("suspicious", "rules", "hosts", "patterns"):
         assert opened.table(name).locator("tbody tr").first.is_visible()
     opened.page.close()
 

@@ -122,17 +122,6 @@ def test_a_wrong_password_is_said_at_once_and_not_repeated():
         opened(server.url.replace("://", "://:right@")).close()
 
 
-@pytest.mark.parametrize(
-    ("policy", "options", "warns"),
-    [("allkeys-lru", "", True), ("noeviction", "", False), ("volatile-ttl", "", False),
-     ("volatile-ttl", "&ttl=60", True)],
-)  # fmt: skip
-def test_a_redis_that_throws_keys_away_is_warned_of(caplog, policy, options, warns):
-    with RedisServer("--maxmemory", "100mb", "--maxmemory-policy", policy) as server:
-        opened(f"{server.url}?prefix=p{options}").close()
-    assert (policy in caplog.text) is warns
-
-
 def test_a_store_that_is_not_open_says_so():
     store = open_store("redis://127.0.0.1?prefix=p", digest=DIGEST)
     for ask in (

@@ -12,8 +12,6 @@ from scrapy_urlnorm.cli import YES, UsageError, inputs, out, out_json, progress,
 from scrapy_urlnorm.cli.rules import add_rules, out_rules
 from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.learning import survey
-from scrapy_urlnorm.learning.aliases import offered_by_all
-from scrapy_urlnorm.learning.audit import untested
 from scrapy_urlnorm.learning.evaluation import measured
 from scrapy_urlnorm.learning.rows_by_site import by_key
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_urlnorm.learning import Evaluation, SiteReport
-    from scrapy_urlnorm.learning.aliases import Offer
-    from scrapy_urlnorm.learning.audit import Untested
 
     Columns = dict[str, Evaluation]
 
@@ -40,7 +36,7 @@ def mine(args: argparse.Namespace) -> int:
                 load_site_rules(target)
     logs = inputs.Logs(args, args.logs)
     processes = args.processes or getattr(os, "process_cpu_count", os.cpu_count)() or 1
-    sites = survey(logs, risk=args.risk, noise=args.noise, processes=processes)
+    sites = survey(logs, risk=args.risk, processes=processes)
     reports = list(progress(sites, "sites"))
     rules = [rule for report in reports for rule in report.rules]
     if args.output:
@@ -72,7 +68,7 @@ def mine(args: argparse.Namespace) -> int:
 def _described(reports: list[SiteReport]) -> Iterator[str]:
     silent: Counter[tuple[str, ...]] = Counter()
     for report in reports:
-        if not report.rules and not report.redundant and not report.aliases:
+        if not report.rules and not report.redundant:
             silent[report.missing] += 1
             continue
         line = f"{report.site}: {counted(report.urls, 'URL')}"
@@ -91,17 +87,10 @@ def _described(reports: list[SiteReport]) -> Iterator[str]:
             if rule.note and not rule.active:
                 evidence += f"; {rule.note}"
             yield f"  {rule.status}: {rule}{evidence}"
-        for offer in report.aliases:
-            yield f"  page alias: {_as_text(offer)}"
         for missing in report.missing:
             yield f"  missing: {missing}"
     for reasons, count in silent.items():
         yield "; ".join([f"{counted(count, 'site')} without redundant URLs", *reasons])
-
-
-def _as_text(offer: Offer) -> str:
-    text = f"{offer.pattern}; support {offer.support}, {counted(offer.merged, 'URL')} merged"
-    return text + (f", {offer.wrong:,} of them wrongly" if offer.wrong else "")
 
 
 def _as_dict(report: SiteReport) -> dict[str, Any]:
@@ -110,7 +99,6 @@ def _as_dict(report: SiteReport) -> dict[str, Any]:
         **{name: getattr(report, name) for name in counts},
         "rules": [rule.masked().as_dict() for rule in report.rules],
         "missing": list(report.missing),
-        "aliases": [offer._asdict() for offer in report.aliases],
     }
 
 
@@ -124,56 +112,40 @@ def evaluate(args: argparse.Namespace) -> int:
     logs = inputs.Logs(args, args.logs)
     columns: Columns = {}
     pages = urls = 0
-    offers: list[Offer] = []
     with by_key((row for row in logs if row.is_page), normalizer.normalize) as parts:
         for name, one, shown in (("without", without, 0), ("with", normalizer, 10)):
-            columns[name] = measured(one, parts, ignore_from=args.ignore_from, examples=shown)
+            columns[name] = measured(one, parts, examples=shown)
         for _, part in parts:
             rows = list(part)
             pages += len(rows)
             urls += len({row.url for row in rows})
-            offers += offered_by_all(rows, normalizer.normalize)
-        silent = untested(normalizer, without, parts, rules)
     if not pages:
         raise UsageError(
             f"none of {logs.rows:,} rows is a page or a file (200) whose content is named: there is "
             "nothing to measure by"
         )
-    _say_pages(logs, pages, urls, columns["with"].urls)
-    (_out_json if args.json else _out_table)(columns, silent, offers)
+    _say_pages(logs, pages, urls)
+    if args.json:
+        out_json({name: column.as_dict() for name, column in columns.items()}, indent=2)
+    else:
+        _out_table(columns)
     return YES
 
 
-def _out_json(columns: Columns, silent: list[Untested], offers: list[Offer]) -> None:
-    found: dict[str, Any] = {name: column.as_dict() for name, column in columns.items()}
-    found["untested"] = [
-        {"urls": each.alone, "tested": each.tested, "rule": each.rule.masked().as_dict()}
-        for each in silent
-    ]
-    if offers:
-        found["aliases"] = [offer._asdict() for offer in offers]
-    out_json(found, indent=2)
-
-
-def _out_table(columns: Columns, silent: list[Untested], offers: list[Offer]) -> None:
+def _out_table(columns: Columns) -> None:
     out(f"{'':22}{'without the rules':>20}{'with them':>20}")
     for name, cell in _TABLE:
         out(f"{name:22}" + "".join(f"{cell(column):>20}" for column in columns.values()))
-    for each in silent:
-        out(f"untested: {each}")
-    for offer in offers:
-        out(f"page alias: {_as_text(offer)}")
     for first, second in columns["with"].examples:
         out(f"merged wrongly: {first}")
         out(f"                {second}")
 
 
-def _say_pages(logs: inputs.Logs, pages: int, urls: int, measured: int) -> None:
+def _say_pages(logs: inputs.Logs, pages: int, urls: int) -> None:
     reasons = logs.left_out.copy()
     reasons["redirect"] = logs.rows - pages - reasons.total()
     reasons["page fetched again"] = pages - urls
-    reasons["page of a content under many URLs"] = urls - measured
-    say(f"{counted(logs.rows, 'row')}, {counted(measured, 'page')} measured")
+    say(f"{counted(logs.rows, 'row')}, {counted(urls, 'page')} measured")
     inputs.say_left_out(+reasons)
 
 

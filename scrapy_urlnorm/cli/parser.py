@@ -121,9 +121,8 @@ VERBS = (
         "Keep the first spelling of each page of a URL list. Those whose normalized form was not "
         "there before are printed, as they stand and in their order. Memory grows with the number "
         "of distinct pages only.",
-        "--counts urls.txt.gz",
+        "--groups urls.txt.gz",
         _option("files FILE...", "URLs, one a line; - for standard input"),
-        _option("--counts", "print how many lines each URL stands for"),
         _option("--groups", f"print only what was merged, {SPELLINGS} spellings of a key at most"),
         _option("-q --quiet", "no summary"),
         _JSON,
@@ -139,21 +138,17 @@ VERBS = (
         *_LOGS,
         _option("-o --output RULES", "the rule file to write (default: print the rules)"),
         _option("--risk", "expected share of wrong merges of a rule", type=_share, default=0.02),
-        _option(
-            "--noise", "share of contents that change by themselves", type=_share, default=0.001
-        ),
         _option("--processes N", "work on so many sites at once (default: cores)", type=int),
     ),
     _verb(
         "evaluate",
         "learn.evaluate",
         "Measure rule files on crawl logs. The logs have to name contents, and are best others than "
-        "the rules were learned from. It prints redundant URLs found, false merges, contents that a "
-        "crawl in the order of the log would lose, and rules for which it has no pairs to compare.",
+        "the rules were learned from. It prints redundant URLs found, false merges, and contents "
+        "that a crawl in the order of the log would lose.",
         "--rules rules.toml crawl.jsonl.gz",
         *_LOGS,
         _option("--rules RULES...", "a rule file to measure; repeatable", required=True),
-        _option("--ignore-from N", "leave out contents under N or more URLs: logins", type=int),
         *_NORMALIZER,
     ),
     _verb(

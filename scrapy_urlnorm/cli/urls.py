@@ -73,11 +73,9 @@ def _out(found: dict[str, Any]) -> None:
 
 def dedupe(args: argparse.Namespace) -> int:
     inputs.require_one_standard_input(args.files)
-    if args.counts and args.groups:
-        raise UsageError("--counts or --groups, not both")
     keyed = _keyed(args.files, inputs.build_normalizer(args))
-    if args.counts or args.groups:
-        count, distinct = _grouped(keyed, args)
+    if args.groups:
+        count, distinct = _grouped(keyed, args.json)
     else:
         count, distinct = _first(keyed, args.json)
     if not args.quiet:
@@ -111,24 +109,21 @@ def _first(keyed: Keyed, as_json: bool) -> tuple[int, int]:
     return count, len(seen)
 
 
-def _grouped(keyed: Keyed, args: argparse.Namespace) -> tuple[int, int]:
+def _grouped(keyed: Keyed, as_json: bool) -> tuple[int, int]:
     counts: Counter[str] = Counter()
     groups: dict[str, list[bytes]] = {}
-    most = SPELLINGS if args.groups else 1
     for line, key in keyed:
         counts[key] += 1
         lines = groups.setdefault(key, [])
-        if len(lines) < most and line not in lines:
+        if len(lines) < SPELLINGS and line not in lines:
             lines.append(line)
     for key, lines in groups.items():
+        if len(lines) < 2:
+            continue
         count = counts[key]
-        if args.counts and args.json:
-            out_json({"url": text_of(lines[0]), "count": count})
-        elif args.counts:
-            out(b"%d\t%b" % (count, lines[0]))
-        elif len(lines) > 1 and args.json:
+        if as_json:
             out_json({"normalized": key, "count": count, "spellings": list(map(text_of, lines))})
-        elif len(lines) > 1:
+        else:
             out(f"{count}\t{key}")
             out(b"\n".join(b"\t" + line for line in lines))
     return counts.total(), len(groups)

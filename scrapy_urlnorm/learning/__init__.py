@@ -42,7 +42,7 @@ five lists ``/forum/1``, each with three more pages ``?pos=1`` to ``3`` of other
 A crawl that runs has the same miner (`mined`, in a process of its own: `worker`), more wary
 (`coverage`), with two sources of evidence more: permanent redirects, which also say which URL has the page (`mined`), and the parameters
 that robots.txt names (`robots`). What pages say of their own other names is apart from all this
-(`aliases`; `offered` replays a log for it).
+(`aliases`).
 """
 
 from __future__ import annotations

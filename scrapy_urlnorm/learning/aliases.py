@@ -12,13 +12,12 @@ An *alias* is one exact pair: the key of U, and that of the page which named it.
 pattern does and no page of other content claims the same U (then U is *contested*).
 
 Everything here is about one site and knows URLs by their keys. There is no Scrapy in it. A rule file
-cannot hold aliases, so of a log it is only said which ones its sites would offer (`offered`).
+cannot hold aliases: only a crawl has them.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -28,7 +27,6 @@ from scrapy_urlnorm.url import Url, split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from scrapy_urlnorm.logs import Observation
 
 #: Contents that have to agree before a pattern is accepted.
 VOTES = 5
@@ -375,82 +373,3 @@ class SiteAliases:
 def _vote_of(content: str) -> int:
     """Return a number for *content* that is the same in every process, and small to keep."""
     return crc32(content.encode("utf-8", "surrogatepass"))
-
-
-# --- what a log offers --------------------------------------------------------------------------
-
-
-class Offer(NamedTuple):
-    """One accepted pattern, and what a crawl in the order of the log would have had of it.
-
-    ``merged`` URLs would have been suppressed behind the page that named them. ``wrong`` of them
-    have other content than that page.
-    """
-
-    pattern: str
-    support: int
-    merged: int
-    wrong: int
-    examples: tuple[tuple[str, str], ...]
-
-
-def offered(site: str, rows: Iterable[Observation], key: Callable[[str], str]) -> tuple[Offer, ...]:
-    """Replay the rows of *site* in their order; return the patterns of which none was refuted.
-
-    *key* normalizes a URL. Pages vote as in a crawl, but all are fetched, so that what aliases
-    would have suppressed can be compared.
-    """
-    rows = list(rows)
-    if not any(row.self_links or row.shortlink for row in rows):
-        return ()
-    aliases = SiteAliases(site)
-    merged: Counter[Pattern] = Counter()
-    wrong: Counter[Pattern] = Counter()
-    contents: dict[bytes, str] = {}  # of pages, and of what redirects led to
-
-    from scrapy_urlnorm.learning.evidence import site_of  # a crawl has no need of it
-
-    def own(url: str) -> bytes:
-        return key(url).encode("utf-8", "surrogatepass")
-
-    for row in rows:
-        name = own(row.url)
-        content = row.content if row.is_page else None
-        if row.location is not None:
-            content = contents.get(own(row.location))
-            if content is None:
-                continue  # what it leads to has not arrived
-        elif content is None and not (row.status and 400 <= row.status < 500):
-            continue  # an error of the server, a file: nothing is known about the page
-        if name not in contents and (alias := aliases.alias(name)) is not None:
-            merged[alias.pattern] += 1
-            wrong[alias.pattern] += contents[alias.page] != content
-        if content is not None:
-            contents.setdefault(name, content)
-        doubts = aliases.arrives(name, content)
-        if content is not None and row.is_page:
-            links = [(own(link.url), link) for link in _links(row) if site_of(link.url) == site]
-            others = [(other, link) for other, link in links if other != name]
-            doubts += aliases.names((name, row.url), content, others, contents.get)[0]
-        for doubt in doubts:
-            aliases.kill(doubt.pattern, f"other content: {doubt.url}")
-    return tuple(
-        Offer(str(each), each.support, merged[each], wrong[each], tuple(each.examples))
-        for each in sorted(aliases.accepted(), key=lambda pattern: -merged[pattern])
-    )
-
-
-def _links(row: Observation) -> Iterator[Link]:
-    for url, _, name in (each.partition("#") for each in row.self_links):
-        yield permalink(row.url, url, name)
-    if row.shortlink is not None and (short := shortlink(row.url, row.shortlink)):
-        yield short
-
-
-def offered_by_all(rows: Iterable[Observation], key: Callable[[str], str]) -> tuple[Offer, ...]:
-    from scrapy_urlnorm.learning.evidence import site_of
-
-    by_site: defaultdict[str, list[Observation]] = defaultdict(list)
-    for row in rows:
-        by_site[site_of(row.url)].append(row)
-    return tuple(offer for site in sorted(by_site) for offer in offered(site, by_site[site], key))

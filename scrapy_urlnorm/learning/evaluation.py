@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,29 +83,21 @@ def evaluate(
     normalizer: Normalizer,
     observations: Iterable[Observation],
     *,
-    ignore_from: int | None = None,
     examples: int = 10,
 ) -> Evaluation:
     """Measure *normalizer* on the pages and files of a log (status 200, content known).
 
-    A URL that was fetched more than once counts once, with its first content. *ignore_from*
-    leaves out contents under so many URLs or more: login walls, empty results. At most
+    A URL that was fetched more than once counts once, with its first content. At most
     *examples* pairs of falsely merged URLs are kept: of a log whose rows leave memory (see
     `rows_by_site`) those of the first sites, otherwise the first in the log.
     """
     pages = (row for row in observations if row.is_page)
     with by_key(pages, normalizer.normalize) as parts:
-        return measured(normalizer, parts, ignore_from=ignore_from, examples=examples)
+        return measured(normalizer, parts, examples=examples)
 
 
-def measured(
-    normalizer: Normalizer, parts: Sites, *, ignore_from: int | None = None, examples: int = 10
-) -> Evaluation:
+def measured(normalizer: Normalizer, parts: Sites, *, examples: int = 10) -> Evaluation:
     """Measure as `evaluate` does, on a log in *parts*: no key of *normalizer* is in two of them."""
-    sizes: Counter[int] = Counter()
-    if ignore_from is not None:
-        for _, rows in parts:
-            sizes.update(map(hash, _contents(rows).values()))
     urls = key_count = 0
     # Of all contents of a log only the hashes are kept. A content may be in several parts.
     distinct: set[int] = set()
@@ -115,10 +107,9 @@ def measured(
     for _, rows in parts:
         keys: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for url, content in _contents(rows).items():
-            if ignore_from is None or sizes[hash(content)] < ignore_from:
-                keys[normalizer.normalize(url)].setdefault(content, url)
-                distinct.add(hash(content))
-                urls += 1
+            keys[normalizer.normalize(url)].setdefault(content, url)
+            distinct.add(hash(content))
+            urls += 1
         key_count += len(keys)
         for of in keys.values():
             kept.add(hash(next(iter(of))))

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_urlnorm.caches import no_collection
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.learning import catalogue, proposals
-from scrapy_urlnorm.learning.aliases import offered
 from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.candidates import of_server
 from scrapy_urlnorm.learning.corpus import Hasher, most_common
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from scrapy_urlnorm.learning.aliases import Offer
     from scrapy_urlnorm.learning.evidence import Evidence
     from scrapy_urlnorm.learning.rows_by_site import Rows
     from scrapy_urlnorm.logs import Observation
@@ -65,8 +63,7 @@ class SiteReport:
 
     ``redundant`` are its URLs beyond one for each content, ``merged`` those of them that the
     active rules (and the catalogue) find on the log itself. ``missing`` says in words what the
-    log lacks; what a proposed rule lacks, its note says. ``aliases`` are what the pages of the site
-    rightly say about their other names: a crawl uses them, a rule file cannot hold them.
+    log lacks; what a proposed rule lacks, its note says.
     """
 
     site: str
@@ -76,7 +73,6 @@ class SiteReport:
     merged: int
     rules: tuple[SiteRule, ...]
     missing: tuple[str, ...] = ()
-    aliases: tuple[Offer, ...] = ()
 
     @property
     def active(self) -> tuple[SiteRule, ...]:
@@ -219,9 +215,7 @@ class SiteJob(NamedTuple):
 
 def report_on(job: SiteJob) -> SiteReport:
     with no_collection():
-        rows = list(job.rows)
-        aliases = offered(job.site, rows, _PLAIN.normalize)
-        return replace(_report(job, rows), aliases=aliases)
+        return _report(job, list(job.rows))
 
 
 def _report(job: SiteJob, rows: Sequence[Observation]) -> SiteReport:

@@ -33,7 +33,7 @@ _URL, _LINKS = map(Observation._fields.index, ("url", "self_links"))
 
 
 class Rows(Sized, Iterable[Observation], Protocol):
-    """The rows of one site. Their order decides nothing but which page aliases are offered."""
+    """The rows of one site. Their order decides nothing."""
 
 
 class Sites(Sized, Iterable[tuple[str, Rows]], Protocol):

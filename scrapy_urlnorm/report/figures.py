@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     About = Sequence[tuple[str, str]]
 
 #: What is kept at most, of each kind. Counts go on beyond.
-MAX_PATTERNS, MAX_SUSPICIOUS, MAX_GROUPS, MAX_HOSTS = 20_000, 1_000, 200, 5_000
-EXAMPLES = 5
+MAX_PATTERNS, MAX_SUSPICIOUS, MAX_HOSTS = 20_000, 1_000, 5_000
 OTHER_PATTERNS = "(other pages)"
 #: To find the rules between two URLs takes longer than all else. So of each host a few spared
 #: requests tell: more where there are few hosts. Of twice as many every second tells, and so on.
@@ -87,14 +86,6 @@ class Suspicion(NamedTuple):
     one: str
     other: str
     rules: str  #: what they do
-
-
-class Group(NamedTuple):
-    """Pages with one content."""
-
-    pages: int
-    hosts: int
-    examples: tuple[str, ...]  #: the first of their URLs
 
 
 @dataclass(slots=True)
@@ -229,8 +220,7 @@ class Figures:
         self.kept = 0  #: distinct pages of a crawl that fetches no spared row
         self.by_host: dict[str, Host] = {}
         self._firsts: dict[int, tuple[str, int | None]] = {}  # by key: URL and content
-        self._contents: dict[int, list[str] | str] = {}
-        self._more: Counter[int] = Counter()  # by content: pages after the first
+        self._contents: dict[int, str] = {}  # the first URL of each
         self._fetched: set[int] = set()  # contents of rows that were not spared
         self._targets: set[str] = set()  # of redirects onto their own key
         self._patterns: dict[str, Left] = {}
@@ -250,23 +240,12 @@ class Figures:
         if content is not None:
             self.pages += 1
             host.pages += 1
-            first = self._first_with(content, row.url, host)
+            first = self._contents.get(content)
+            if first is None:
+                host.distinct += 1
+                self._contents[content] = row.url
             if not is_spared:
                 self._fetch(row.url, content, first, host)
-
-    def _first_with(self, content: int, url: str, host: Host) -> str | None:
-        """Take note of a page; return the first URL that had its content, if one had."""
-        seen = self._contents.get(content)
-        if seen is None:
-            host.distinct += 1
-            self._contents[content] = url  # most contents have one page: no list for them
-            return None
-        self._more[content] += 1
-        if isinstance(seen, str):
-            seen = self._contents[content] = [seen]
-        if len(seen) < EXAMPLES:
-            seen.append(url)
-        return seen[0]
 
     def _fetch(self, url: str, content: int, first: str | None, host: Host) -> None:
         name = pattern_of(url)
@@ -358,15 +337,6 @@ class Figures:
         """The hosts with most requests."""
         hosts = sorted(self.by_host.values(), key=lambda host: (-host.requests, host.host))
         return hosts[:MAX_HOSTS]
-
-    @property
-    def groups(self) -> list[Group]:
-        """The contents with most pages."""
-        found = []
-        for content, more in self._more.most_common(MAX_GROUPS):
-            urls = tuple(self._contents[content])
-            found.append(Group(more + 1, len({split(url).host for url in urls}), urls))
-        return found
 
     @property
     def patterns(self) -> list[Left]:

@@ -175,14 +175,6 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             ("two URLs with one content", "urls", "one other"),
         ),
     ),
-    "groups": (
-        "Contents, those with most URLs first",
-        (
-            ("URLs", "number", "pages"),
-            ("hosts of these", "number", "hosts"),
-            ("the first of them", "urls", "examples"),
-        ),
-    ),
 }
 
 

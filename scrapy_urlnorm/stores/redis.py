@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores.redis_connection import NO_ANSWER, RedisConnection, Script
 from scrapy_urlnorm.stores.seen import MAX_VALUE, Awaited, Identity, Seen, key_bytes
-from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.stores.redis_connection import Place
-
-logger = logger_of(__name__)
 
 GROUPS = 32  #: parts of a crawl's keys; in a cluster each has a slot of its own
 SECONDS = 6.0  #: after so long all keys that are remembered are forgotten
@@ -72,7 +69,6 @@ class RedisSeen(Seen):
         self.connection.open()
         try:
             self.connection.do(self._identify)
-            self._check_eviction()
             len(self)  # finds a group that is lost
         except BaseException:
             self.close()
@@ -126,16 +122,6 @@ class RedisSeen(Seen):
         self._groups = [
             (group, str(_signed(group.encode(), found.salt, 8)[0])) for group, _ in self._groups
         ]
-
-    def _check_eviction(self) -> None:
-        policy = self.connection.eviction()
-        if policy.startswith("allkeys") or (policy.startswith("volatile") and self._ttl):
-            logger.warning(
-                "%(store)s: Redis is set to throw away keys when memory is short "
-                "(maxmemory-policy %(policy)s); the crawl ends when it does. With noeviction "
-                "it refuses new keys instead, and none is lost",
-                {"store": self.name, "policy": policy},
-            )
 
     # --- one question, or many in one round trip ------------------------------------------------
 
