@@ -69,8 +69,8 @@ def lines_of(path: str | None) -> list[str]:
     return text.splitlines()
 
 
-def carried(lines: Iterable[str]) -> dict[str, str]:
-    """Return URLs as Scrapy requests carry them, each once, with what stood in the list."""
+def carried(lines: Iterable[str]) -> list[str]:
+    """Return URLs as Scrapy requests carry them, each once."""
     urls = {}
     for line in lines:
         try:
@@ -78,8 +78,8 @@ def carried(lines: Iterable[str]) -> dict[str, str]:
         except ValueError:
             continue
         if "://" in url:
-            urls[url] = line
-    return urls
+            urls[url] = None
+    return list(urls)
 
 
 def _discarder() -> Callable[[str], object]:
@@ -181,38 +181,6 @@ def race_first_passes(urls: Sequence[str]) -> None:
     print_table(title, [W3LIB], {name: statistics.median(t) for name, t in passes.items()})
 
 
-def class_of(line: str, url: str, key: str) -> str:
-    """Return why a URL may take longer: *line* as it stood in the list, *url* as it is carried."""
-    if not line.partition("://")[2].partition("/")[0].isascii():
-        return "international host"
-    if line != url:
-        return "illegal characters"
-    if "?" not in url:
-        return "no query, key is the URL" if key == url else "no query, changed"
-    if key == url:
-        return "query, key is the URL"
-    changed = key.partition("?")[2] != url.partition("#")[0].partition("?")[2]
-    return "query changed" if changed else "query, other parts changed"
-
-
-def print_classes(urls: dict[str, str], profile: str) -> None:
-    """Print, by class of URLs as they stand in the list, its share and its time."""
-    normalize = Normalizer(profile).normalize
-    classes: dict[str, list[str]] = {}
-    for url, line in urls.items():
-        classes.setdefault(class_of(line, url, normalize(url)), []).append(line)
-    print(f"\n{profile}, URLs as they stand in the list\n\n| class | share | µs | share of time |")
-    print("|---|---|---|---|")
-    cost = {}
-    for name, lines in classes.items():
-        times = [seconds(normalize, lines) / len(lines) * 1e6 for _ in range(ROUNDS)]
-        cost[name] = statistics.median(times)
-    total = sum(cost[name] * len(lines) for name, lines in classes.items())
-    for name, lines in sorted(classes.items(), key=lambda item: -len(item[1]) * cost[item[0]]):
-        share, spent = len(lines) / len(urls), cost[name] * len(lines) / total
-        print(f"| {name} | {share:.1%} | {cost[name]:.2f} | {spent:.0%} |")
-
-
 def race_fingerprints(urls: list[str]) -> None:
     """Print the time of a fingerprint for a fresh GET request, and for one asked for again."""
     crawler = get_crawler(settings_dict={"LOG_ENABLED": False})
@@ -259,16 +227,13 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=20_000, help="how many URLs to normalize")
     args = parser.parse_args()
     urls = carried(lines_of(args.file))
-    shuffled = list(urls)
-    random.Random(7).shuffle(shuffled)
-    taken = shuffled[: args.most]
+    random.Random(7).shuffle(urls)
+    taken = urls[: args.most]
     print(f"{len(taken):,} URLs of {args.file or 'the generator'}, Python {sys.version.split()[0]}")
     candidates = normalizers()
     print_table("Normalize", [W3LIB, RUST], race(candidates, taken))
     race_first_passes(taken)
-    for profile in PROFILES:
-        print_classes({url: urls[url] for url in taken}, profile)
-    race_fingerprints(shuffled[: 3 * REMEMBERED])
+    race_fingerprints(urls[: 3 * REMEMBERED])
 
 
 if __name__ == "__main__":

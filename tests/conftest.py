@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from cli_runner import Runner
 from hypothesis import settings
 from loopback import stop_worker
+from redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,6 +55,23 @@ def _crawling_process() -> Iterator[None]:
     loop = getattr(reactor, "_asyncioEventloop", None)
     if loop is not None:  # a test that needs a reactor installed one, and nothing closes its loop
         loop.close()
+
+
+@pytest.fixture(scope="module")
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis for the tests of one file; they are skipped where there is none."""
+    pytest.importorskip("redis", reason="the extra 'redis' is not installed")
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def redis_client(redis_server: RedisServer) -> Iterator[Any]:
+    """A client of it."""
+    import redis
+
+    with redis.Redis.from_url(redis_server.url) as client:
+        yield client
 
 
 @pytest.fixture

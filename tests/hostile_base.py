@@ -33,7 +33,6 @@ IN_ORDER = {
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
     "RETRY_TIMES": 1,
 }
-AT_ONCE = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
 
 _WORDS = """
 amber anchor apple arrow autumn barley basket beacon birch blossom bramble bridge bronze

@@ -35,29 +35,15 @@ class Doors:
 
     def kill_at(self, url: str, process: subprocess.Popen[bytes]) -> bool:
         """Kill *process* when it asks for *url*; whether it came to that, or ended before."""
-        return self._kill_at([url], process)
-
-    def kill_at_any(self, process: subprocess.Popen[bytes]) -> bool:
-        """The same where it asks for any URL that has not been let through.
-
-        With many requests at once nobody knows which of them comes first. One that stands still
-        for long fails when `DOWNLOAD_TIMEOUT` is over, in a crawl that does not learn, too.
-        """
-        return self._kill_at(
-            [url for url, opens in self.opens.items() if not opens.is_set()], process
-        )
-
-    def _kill_at(self, urls: list[str], process: subprocess.Popen[bytes]) -> bool:
         deadline = time.monotonic() + DEADLINE
-        while not (asked := [url for url in urls if self.is_asked[url].is_set()]):
+        while not self.is_asked[url].is_set():
             if process.poll() is not None:
                 return False
-            assert time.monotonic() < deadline, f"nobody asks for {' or '.join(urls)}"
+            assert time.monotonic() < deadline, f"nobody asks for {url}"
             time.sleep(0.02)
         process.kill()
         process.wait(DEADLINE)
-        for url in asked:
-            self.opens[url].set()
+        self.opens[url].set()
         return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from hostile_base import BARE, WWW, Answer, Hostile, Link, article
+from hostile_base import BARE, Answer, Hostile, Link, article
 from loopback import Reply, redirect
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -48,51 +48,7 @@ class TwinDropsConnections(Hostile):
     settings: ClassVar[dict[str, Any]] = {"RETRY_ENABLED": True}
 
     def broken(self, twin: str, page: str) -> Answer:
-        return Reply(ends="dropped")
-
-
-class TwinIsSilent(Hostile):
-    """The twin is not answered before the download times out."""
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return Reply(ends="silent")
-
-    def twin_link(self, twin: str) -> Link:
-        return twin, {"meta": {"download_timeout": 0.1}}
-
-
-class TwinIsCutShort(Hostile):
-    """The connection breaks in the middle of the twin's page."""
-
-    settings: ClassVar[dict[str, Any]] = {"DOWNLOAD_FAIL_ON_DATALOSS": True}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return Reply(200, article(page).body, HTML, ends="short")
-
-
-class TwinFailsOnce(Hostile):
-    """The twin fails at the first visit, and redirects to its page at the next."""
-
-    settings: ClassVar[dict[str, Any]] = {"RETRY_ENABLED": True}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        visits: list[str] = []
-
-        def answer(url: Any) -> Reply:
-            visits.append(url)
-            return Reply(503) if len(visits) == 1 else redirect(page)
-
-        return answer
-
-
-class SlashTwinGoesHome(Hostile):
-    """``/f/`` redirects to ``/f``, until one section's ``/f/`` goes to the home page."""
-
-    def pair(self, path: str) -> tuple[str, str]:
-        return f"{WWW}{path}/", WWW + path
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return redirect(self.home)
+        return Reply(drops=True)
 
 
 class TwinGoesOnByMeta(Hostile):
@@ -100,31 +56,6 @@ class TwinGoesOnByMeta(Hostile):
 
     def broken(self, twin: str, page: str) -> Answer:
         return article(twin, head=f'<meta http-equiv="refresh" content="0; url={self.home}">')
-
-
-class RobotsOfTheAlias(Hostile):
-    """robots.txt of the mobile host forbids a section that the other host's allows."""
-
-    alias = "http://m.shop.test"
-    settings: ClassVar[dict[str, Any]] = {"ROBOTSTXT_OBEY": True}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return redirect(page)
-
-    def other(self, url: Any) -> Reply:
-        forbidden = "/new/" if url.startswith(self.alias) else "/nothing/"
-        return Reply(200, f"User-agent: *\nDisallow: {forbidden}\n".encode())
-
-
-class AliasHasPagesOfItsOwn(Hostile):
-    """One name of a host redirects to the other, but serves other pages in one section."""
-
-    @property
-    def wanted(self) -> set[str]:
-        return {name for pair in self.victims for name in pair}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return article(twin)
 
 
 class Honest(_TwinIsFine):
@@ -180,12 +111,6 @@ class TwinIsDropped(_TwinIsFine):
     """A middleware of the project drops the twin before it comes to any other."""
 
     settings = treated_by("Drop")
-
-
-class TwinIsLostOnItsWay(TwinIsThePage):
-    """A middleware of the project drops what the twin was answered with."""
-
-    settings = treated_by("Lose")
 
 
 class SpiderMiddlewareRefusesTwin(TwinIsThePage):
@@ -263,27 +188,6 @@ class HttpCacheKeepsFailures(Hostile):
 
     def broken(self, twin: str, page: str) -> Answer:
         return Reply(404)
-
-
-class CalendarWithoutEnd(Hostile):
-    """Every day links to the next under both names; only DEPTH_LIMIT ends it."""
-
-    settings: ClassVar[dict[str, Any]] = {"DEPTH_LIMIT": 30}
-    wanted: ClassVar[set[str]] = {f"{WWW}/day/{n}" for n in range(28)}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return redirect(page)
-
-    def stages(self) -> list[list[Link]]:
-        return [[*super().stages()[0], f"{WWW}/day/0"]]
-
-    def other(self, url: Any) -> Reply:
-        host, found, day = url.partition("/day/")
-        if not found:
-            return Reply(404)
-        if host == BARE:
-            return redirect(f"{WWW}/day/{day}")
-        return article(str(url), f"{BARE}/day/{int(day) + 1}", f"{WWW}/day/{int(day) + 1}")
 
 
 class PutBackRequestsKeepAll(_TwinIsFine):

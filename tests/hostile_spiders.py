@@ -192,15 +192,6 @@ class Drop(OnTwins):
             raise IgnoreRequest("the project does not want it")
 
 
-class Lose(OnTwins):
-    """Drops what twins were answered with."""
-
-    def process_response(self, request: scrapy.Request, response: Response) -> Response:
-        if self.treats(request):
-            raise IgnoreRequest("the project does not want it")
-        return response
-
-
 class Refuse(OnTwins):
     """A spider middleware that lets no twin reach the spider."""
 

@@ -61,14 +61,13 @@ class Asked(str):
 class Reply:
     """What the site answers.
 
-    `ends` is how: "well"; "dropped" closes the connection without an answer; "silent" says nothing
-    until the crawler hangs up; "short" sends half of the body that the headers promise.
+    If it *drops* the connection, it says nothing at all.
     """
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    ends: str = "well"
+    drops: bool = False
 
 
 Answer = Callable[[str], Reply]
@@ -145,9 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not url.partition("//")[2].partition("/")[2].startswith("robots.txt"):
             site.requests.append(url)
         reply = site.answer(Asked(url, self.command, dict(self.headers)))
-        if reply.ends in ("dropped", "silent"):
-            if reply.ends == "silent":
-                self.rfile.read(1)  # nothing comes but the end of the connection
+        if reply.drops:
             self.close_connection = True
             return
         self.send_response(reply.status)
@@ -155,10 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()
-        if reply.ends == "short":
-            self.wfile.write(reply.body[: len(reply.body) // 2])
-            self.close_connection = True
-        elif self.command != "HEAD":
+        if self.command != "HEAD":
             self.wfile.write(reply.body)
 
     do_POST = do_HEAD = do_GET  # noqa: N815 - names that http.server looks for

@@ -17,7 +17,6 @@ from scrapy.http import HtmlResponse, Request, Response
 
 from scrapy_urlnorm.crawl.crawl_log import CrawlLog
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import read_log
 from scrapy_urlnorm.logs.observation import from_row
 from scrapy_urlnorm.logs.writer import BATCH, LogWriter
@@ -394,32 +393,3 @@ def test_what_was_cut_off_is_said(tmp_path):
         result = crawl(site, ["http://a.test/b?x=1"], {SETTING: str(path), **EXTENSION})
     assert "12 bytes were cut off" in result.log
     assert list(rows(path)) == ["http://a.test/1", "http://a.test/b?x=1"]
-
-
-def test_rules_can_be_learned_from_it(tmp_path):
-    fetched = iter(range(10**6))
-    log = tmp_path / "crawl.jsonl.gz"
-    menu = "<ul><li><a href=/>Home</a><li><a href=/about>About</a></ul>"
-    links = "".join(
-        f"<a href='/item?id={n}'>.</a><a href='/item?id={n}&ref=x{n}'>.</a>"
-        f"<a href='/item?id={n}&print=1'>.</a>"
-        for n in range(30)
-    )
-
-    def answer(url):
-        n = next(fetched)
-        item = url.partition("id=")[2].partition("&")[0]
-        text = menu + (url if not item else "")
-        if url == "http://a.test/":
-            text += links
-        elif item:
-            text = f"<h1>Item {item}</h1><p>It weighs {int(item) * 7} grams</p>"
-            if "print=1" not in url:
-                text = f"{menu}{text}"
-        return Reply(200, f"<title>Shop</title>{text}<!-- {n} -->".encode(), HTML)
-
-    with Site(answer) as site:
-        crawl(site, ["http://a.test/"], {SETTING: str(log), **EXTENSION})
-    dropped = {name for rule in mine(read_log(str(log))) if rule.active for name in rule.param}
-    dropped |= {name for rule in mine(read_log(str(log))) if rule.active for name in rule.default}
-    assert dropped == {"ref", "print"}

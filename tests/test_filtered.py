@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from hashlib import sha1
 
@@ -156,40 +152,6 @@ def test_a_record_that_cannot_be_written_ends(database, when, caplog):
     assert "the crawl goes on" in caplog.text
     assert len(caplog.records) == 1
     assert database.read("SELECT count(*) FROM other") == [(2,)]
-
-
-KILL = """
-import os, signal, sys
-from pathlib import Path
-from scrapy_urlnorm.report.filtered import FilteredRecord
-from scrapy_urlnorm.stores.sqlite import Database
-
-database = Database(Path(sys.argv[1]))
-database.open()
-record = FilteredRecord(database)
-record.add(b"before", "http://shop.test/?a", None, [], saves=True)
-database.commit()
-record.add(b"in memory", "http://shop.test/?b", None, [], saves=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
-def test_a_kill_leaves_what_was_committed(tmp_path):
-    """And the next run goes on with it."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILL, str(tmp_path / "urlnorm.sqlite")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL
-    with open_job(tmp_path) as job:
-        assert job.filtered(b"before") is not None
-        assert job.filtered(b"in memory") is None
-    with job_tables(tmp_path) as job:
-        job.record.add(b"before", URL, None, [], saves=True)
-    with open_job(tmp_path) as job:
-        assert job.filtered(b"before").times == 2
 
 
 # --- crawls ---------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrapy_urlnorm.learning import mine
-from scrapy_urlnorm.learning.media import doors, looks_like_an_act
+from scrapy_urlnorm.learning.media import doors
 from scrapy_urlnorm.learning.mined import mined
 from scrapy_urlnorm.learning.strata import Kinds, Place
 from scrapy_urlnorm.learning.worker import Job
@@ -50,14 +50,6 @@ def test_an_empty_search_is_no_door():
     rows += [(f"http://a.example/find?q=y{n}", f"found {n}") for n in range(10)]
     rows += [(f"http://a.example/item/{n}", f"item {n}") for n in range(200)]
     assert doors(rows) == set()
-
-
-@pytest.mark.parametrize(
-    "path", ["/a?action=edit", "/vote.php?id=1", "/cart/add/7", "/x?do=logout"]
-)
-def test_acts(path):
-    assert looks_like_an_act(WIKI + path)
-    assert not looks_like_an_act(f"{WIKI}/edition/voters?view=1")
 
 
 def _job(pages):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from log_rows import page
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import evaluate, mine
@@ -242,11 +243,6 @@ def test_the_pages_that_were_not_tried_refute_what_was_doubted():
 # --- What one section of a host shows is believed of that section, until enough others agree
 
 HOST = "http://h.example"
-
-
-def page(url: str, content: str) -> Observation:
-    """Return a row of a page."""
-    return Observation(url, 200, content, mime="text/html")
 
 
 def learned(rows: list[Observation]) -> Callable[[str], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import pytest
+from log_rows import page
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
@@ -254,11 +255,6 @@ def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
 # --- Upper and lower case: what pairs of URLs prove of the first letter, and of all the others
 
 TITLES = ("dec", "demigod", "email", "unix", "hacker", "kernel")
-
-
-def page(url: str, content: str) -> Observation:
-    """Return a row of a page."""
-    return Observation(url, 200, content, mime="text/html")
 
 
 def wiki(form: str) -> list[Observation]:

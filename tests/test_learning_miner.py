@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from log_rows import page
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
@@ -24,11 +25,6 @@ from scrapy_urlnorm.site_rules.operations import DropParam
 # --- Where a rule holds: a context is searched for, and has to pay for the search
 
 PLAIN = Normalizer("default")
-
-
-def page(url: str, content: str) -> Observation:
-    """Return a row of a page."""
-    return Observation(url, 200, content, mime="text/html")
 
 
 def corpus_of(rows: list[Observation]) -> tuple[Corpus, list[Item]]:

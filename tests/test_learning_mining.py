@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
-import simulator
+from log_rows import page
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine, survey
 from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.logs import Observation
-from scrapy_urlnorm.site_rules import load_site_rules, save_site_rules
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAIN = Normalizer("default")
-
-
-def page(url: str, content: str) -> Observation:
-    """Return a row of a page."""
-    return Observation(url, 200, content, mime="text/html")
 
 
 def twins(host: str, param: str, count: int = 30) -> list[Observation]:
@@ -122,15 +112,6 @@ def test_proposals_from_a_list_of_urls_have_examples() -> None:
     (rule,) = mine(rows)
     assert rule.status == "proposed"
     assert rule.examples[0] == ("http://www.a.example/0", "http://a.example/0")
-
-
-def test_rules_survive_their_file(tmp_path: Path) -> None:
-    """What was learned is the same after saving and loading."""
-    rules = mine(simulator.observations(simulator.site("gitweb")))
-    path = tmp_path / "rules.toml"
-    save_site_rules(path, rules)
-    loaded = load_site_rules(path)
-    assert Normalizer("default", site_rules=loaded) == Normalizer("default", site_rules=rules)
 
 
 # --- what keeps rules from going too far --------------------------------------------------------

@@ -108,15 +108,6 @@ def test_more_to_learn_from_finds_more() -> None:
     assert found[1] > 0.5
 
 
-def test_the_order_of_rows_does_not_matter() -> None:
-    """Shuffled rows give the same rules."""
-    rows = list(simulator.observations(simulator.site("news", 1)))
-    first = mine(rows)
-    random.Random(7).shuffle(rows)
-    assert mine(rows) == first
-    assert first
-
-
 def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
     """Processes with different hash seeds write the same rules."""
     script = (

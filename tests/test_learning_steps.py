@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from log_rows import page
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
@@ -15,7 +16,6 @@ from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import Limits, by_chance, support_needed
 from scrapy_urlnorm.learning.trials import count, trials_of
-from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules.context import Is
 from scrapy_urlnorm.site_rules.operations import EDITS, DropParam
 from scrapy_urlnorm.site_rules.operations.values import Edit
@@ -23,10 +23,7 @@ from scrapy_urlnorm.site_rules.operations.values import Edit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-def page(url: str, content: str) -> Observation:
-    """Return a row of a page."""
-    return Observation(url, 200, content, mime="text/html")
+    from scrapy_urlnorm.logs import Observation
 
 
 def forum() -> Iterator[Observation]:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 import simulator
+from log_rows import page
 
 from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.learning import evaluate, mine, value_tables
 from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, slots_of
 from scrapy_urlnorm.learning.rules import joined
-from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules.operations import ValueAlias
 
 
@@ -31,11 +32,6 @@ FORMS = {
     "a segment": HOST + "/{p}/{view}/{rev}",
     "a segment in front": HOST + "/{rev}/{view}?p={p}",
 }
-
-
-def page(url: str, content: str) -> Observation:
-    """Return a row of a page."""
-    return Observation(url, 200, content, mime="text/html")
 
 
 def revisions(
@@ -344,13 +340,6 @@ def test_a_refuted_table_does_not_come_back_longer() -> None:
     new = rule("/t/1?post={} -19", "/t/2?post={} -9", support=30)
     assert joined([], [new], {refuted.identity: 50}) == []
     assert joined([], [new], {refuted.identity: 30}) == [new]
-
-
-def test_a_long_table_of_pages_is_told_in_short() -> None:
-    """The reason of a merge names a rule, not a thousand topics."""
-    long = rule(*(f"/t/{t}?post={{}} -20" for t in range(1000)))
-    assert "1000 in all" in str(long)
-    assert len(str(long)) < 200
 
 
 def changing() -> list[Observation]:

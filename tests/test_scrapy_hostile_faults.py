@@ -10,11 +10,8 @@ from contextlib import closing
 import pytest
 from hostile_base import visit
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
-from hostile_sites import ContradictedLate, Honest
+from hostile_sites import ContradictedLate
 from loopback import Site, mostly_long
-from redis_server import RedisServer
-
-OFF = {"URLNORM_LEARN": "off"}
 
 
 def lines(log, *levels):
@@ -147,79 +144,3 @@ def test_a_damaged_file_ends_clearly_or_loses_nothing(killed, tmp_path, damage):
     if lost:
         assert said, f"lost without a word: {sorted(lost)[:3]}"
         assert str(runs.job) in "".join(said) or "request" in "".join(said)
-
-
-@pytest.mark.parametrize("damage", mostly_long(["cut", "empty", "flipped", "binary", "deep"], of=3))
-def test_damaged_rules_end_clearly_or_lose_nothing(killed, tmp_path, damage):
-    """The file of learned rules is torn: the run says so; without the file it has every page."""
-    runs, site, _ = killed
-    (path,) = runs.job.rglob("*.toml")
-    data = path.read_bytes()
-    path.write_bytes(
-        {
-            "cut": data[: len(data) * 2 // 3],
-            "empty": b"",
-            "flipped": data.replace(b"host", b"hos\xf4"),
-            "binary": bytes(range(256)),
-            "deep": b"a = " + b"[" * 50_000,
-        }[damage]
-    )
-    runs.log.write_text("")
-    code = runs.start(site).wait(DEADLINE)
-    said = runs.log.read_text()
-    expected = pages_without_learning(ContradictedLate(), tmp_path)
-    if expected - runs.pages:  # it did not go on without the rules
-        assert str(path) in said or code != 0
-        path.unlink()
-        runs.finish(site)
-    assert expected - runs.pages == set()
-
-
-# --- notes of others ------------------------------------------------------------------------------
-
-NOTES = {
-    "deep": (b"active x", b"[" * 100_000),
-    "deep object": (b"active x", b'{"a":' * 50_000),
-    "name not UTF-8": (b"active \xff\xfe", b"{}"),
-    "value not UTF-8": (b"active x", b'{"site": "\xff"}'),
-    "no JSON": (b"active x", b"<html>"),
-    "no object": (b"active x", b"7"),
-    "wrong types": (b"active x", b'{"site": 7, "kind": [], "source": {}}'),
-    "unknown kind": (
-        b"active x",
-        b'{"site": "shop.test", "kind": "explode", "source": "redirect"}',
-    ),
-    "huge number": (b"active x", b'{"support": ' + b"9" * 5000 + b"}"),
-    "not a number": (b"active x", b'{"site": "shop.test", "support": NaN}'),
-    "surrogate": (b"active x", b'{"site": "\\ud800.test", "kind": "www", "option": "remove"}'),
-    "another's site": (
-        b"active x",
-        (
-            b'{"site": "shop.test", "kind": "host-alias", "host": ["other.example"], "by": "shop.test",'
-            b' "source": "redirect", "status": "active", "support": 99}'
-        ),
-    ),
-}
-
-
-def test_a_good_note_is_followed_among_bad_ones(tmp_path):
-    """The rules that can be read hold, whatever stands beside them."""
-    redis = pytest.importorskip("redis")
-    with RedisServer() as server, redis.Redis.from_url(server.url) as client:
-        settings = {
-            "URLNORM_STORE": f"{server.url}?prefix=links",
-            "URLNORM_LEARN": "redirects",  # one rule, and one note
-        }
-        visit(Honest(), tmp_path, **settings)
-        notes = client.hgetall("links:notes")
-        assert len(notes) == 1
-        client.flushall()
-        for number, (name, value) in enumerate(NOTES.values()):
-            client.hset("links:notes", name + b"%d" % number, value)
-        client.hset("links:notes", mapping=notes)
-        result, _ = visit(Honest(), tmp_path, **settings)
-        assert result.counts["learned/shared"] == 1
-        assert "urlnorm/learned/rules" not in result.stats
-    expected, _ = visit(Honest(), tmp_path, **OFF)
-    assert set(expected.pages) == set(result.pages)
-    assert lines(result.log, "ERROR", "CRITICAL") == []

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hostile_base import AT_ONCE, Hostile, article, in_ranks, mixed
+from hostile_base import Hostile, article, in_ranks, mixed
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from hostile_sites import ContradictedLate, HttpStartsFailing404
 from loopback import Site
@@ -40,19 +40,6 @@ def test_what_was_suppressed_before_a_kill_comes_back(learn, tmp_path):
         runs.finish(site, URLNORM_LEARN=learn)
         assert suppressed <= set(site.requests)
     assert pages_without_learning(ContradictedLate(), tmp_path) - runs.pages == set()
-    assert runs.errors() == []
-
-
-@pytest.mark.long
-def test_a_killed_crawl_with_many_requests_under_way_loses_no_page(tmp_path):
-    """Pages are coalesced behind twins when it is killed."""
-    hostile = HttpStartsFailing404()
-    doors = Doors(hostile, hostile.victims[3][0], hostile.victims[8][1])
-    with Runs(hostile, tmp_path, **AT_ONCE) as runs, Site(doors) as site:
-        while doors.kill_at_any(runs.start(site)):
-            pass
-        runs.finish(site)
-    assert pages_without_learning(HttpStartsFailing404(), tmp_path) - runs.pages == set()
     assert runs.errors() == []
 
 

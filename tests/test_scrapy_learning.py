@@ -84,21 +84,6 @@ def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
     assert len(old) <= 2 * result.counts["learned/closing_audits"]  # and their redirects
 
 
-def test_the_file_of_one_job_teaches_another(tmp_path):
-    """The second crawl knows from the start, and keeps what a person wrote above the rules."""
-    links = [f"{host}/{n}" for n in range(COUNT) for host in (WWW, BARE)]
-    with Site(shop(links)) as site:
-        crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path / "first")})
-        (tmp_path / "second").mkdir()
-        path = tmp_path / "second" / RULES_NAME
-        path.write_text("# ours\n" + (tmp_path / "first" / RULES_NAME).read_text())
-        site.requests.clear()
-        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path / "second")})
-    assert sorted(result.pages) == expected()
-    assert len(site.requests) <= 1 + COUNT + 45  # some are sent to audit the rule
-    assert path.read_text().startswith("# ours\n")
-
-
 def test_robots_files_say_nothing_about_pages():
     """A robots.txt is served under every name of a host; it neither learns nor is dropped."""
     inner = shop()

@@ -153,15 +153,6 @@ def test_a_project_without_the_add_on_writes_its_log_and_report(tmp_path):
     assert "<html" in report.read_text(encoding="utf-8")
 
 
-def test_a_shared_scheduler_without_a_shared_store_is_refused_before_the_crawl():
-    pytest.importorskip("redis")
-    settings = {**ADDON, "SCHEDULER": "scrapy_urlnorm.SharedScheduler"}
-    with Site(PAGES) as site:
-        result = crawl(site, [HOME], settings)
-    assert "accepted: a store in Redis" in result.error
-    assert site.requests == []
-
-
 def test_a_store_that_does_not_answer_is_told_in_few_lines():
     pytest.importorskip("redis")
     with Site(PAGES) as site:

@@ -8,15 +8,12 @@ from loopback import Site, crawl, page, redirect
 redis = pytest.importorskip("redis")
 pytest.importorskip("scrapy_redis")
 
-from redis_server import RedisServer
-
 HOME = "http://shop.test/"
 
 
-@pytest.fixture(scope="module")
-def server():
-    with RedisServer() as server:
-        yield server.url
+@pytest.fixture
+def server(redis_server):
+    return redis_server.url
 
 
 def settings(url, **more):

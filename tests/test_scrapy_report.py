@@ -69,11 +69,10 @@ LINKS = [f"{WWW}/p{n}{query}" for n in range(20) for query in ("", "?ref=a", "?r
 
 
 class Shop:
-    """Pages on which ``ref`` means nothing; *lies* are those that differ by it."""
+    """Pages on which ``ref`` means nothing."""
 
-    def __init__(self, lines, lies=(), coding=None):
+    def __init__(self, lines, coding=None):
         self.robots = "".join(f"Clean-param: {line}\n" for line in lines).encode()
-        self.lies = lies
         self.coding = coding
 
     def __call__(self, url):
@@ -84,10 +83,7 @@ class Shop:
             return Reply(200, gzip.compress(self.robots), {**headers, "Content-Encoding": "gzip"})
         if url == HOME:
             return page("home", *LINKS)
-        path = url.removeprefix(WWW)
-        name = path.partition("?")[0]
-        words = f"article {name[2:]}"
-        return page(f"{words} by {path[-1]}" if name in self.lies and "?" in path else words)
+        return page(f"article {url.removeprefix(WWW).partition('?')[0][2:]}")
 
 
 OBEY = {**ADDON, "ROBOTSTXT_OBEY": True}
@@ -109,26 +105,3 @@ def test_what_robots_txt_says_is_tried_and_applied(coding, queue, tmp_path):
     assert "robots.txt says so, and 3 pages had the same content under two URLs" in result.log
     (rule,) = load_site_rules(tmp_path / RULES_NAME)
     assert (rule.source, rule.status) == ("robots", "active")
-
-
-@pytest.mark.parametrize(
-    ("shop", "settings"),
-    [
-        (Shop([]), OBEY),
-        (Shop(["ref /other"]), OBEY),
-        (Shop(["ref"]), {**OBEY, "ROBOTSTXT_OBEY": False}),
-        (Shop(["ref"]), {**OBEY, "URLNORM_LEARN": "off"}),
-        (Shop(["ref"], lies=[f"/p{n}" for n in range(20)]), OBEY),
-    ],
-)
-def test_nothing_is_learned_where_nobody_asks_or_the_site_is_wrong(shop, settings):
-    with Site(shop) as site:
-        result = crawl(site, [HOME], settings)
-    assert len(result.pages) == 1 + len(LINKS)
-
-
-def test_a_site_that_lies_in_places_loses_no_page():
-    shop = Shop(["ref"], lies=[f"/p{n}" for n in range(10)])
-    with Site(shop) as site:
-        result = crawl(site, [HOME], OBEY)
-    assert {f"article {n} by {ref}" for n in range(10) for ref in "ab"} <= set(result.pages)

@@ -115,7 +115,13 @@ def test_an_unknown_setting_is_named_with_the_nearest_known_one():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"URLNORM_PROFILE": "strict"}, {"URLNORM_NOSUCH": 1}, {"URLNORM_STORE": "tape:x"}]
+    "bad",
+    [
+        {"URLNORM_PROFILE": "strict"},
+        {"URLNORM_NOSUCH": 1},
+        {"URLNORM_STORE": "tape:x"},
+        {"URLNORM_SITE_RULES": ["no/such.toml"]},
+    ],
 )
 def test_a_bad_setting_stops_the_crawl_before_the_first_request(bad):
     with Site({HOME: page("home")}) as site:

@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing
 import pytest
 from loopback import Site, crawl, page, redirect
 from online_parts import BARE, WWW, Parts, page_of
-from redis_server import RedisServer
 from scrapy import Request
 from scrapy.settings import Settings
 
@@ -40,19 +39,13 @@ def away(*_: object) -> None:
     raise StoreUnavailableError("away")
 
 
-@pytest.fixture(scope="module")
-def redis():
-    with RedisServer() as server:
-        yield server
-
-
 @pytest.fixture
-def begin(redis, monkeypatch, request):
+def begin(redis_server, monkeypatch, request):
     monkeypatch.setattr(sharing, "EXCHANGE_SECONDS", 0.0)
     with ExitStack() as crawls:
 
         def begin(*, has_audits=False):
-            store = f"{redis.url}?prefix={request.node.name}"
+            store = f"{redis_server.url}?prefix={request.node.name}"
             parts = Parts(store, has_miner=False, has_audits=has_audits)
             return crawls.enter_context(closing(parts))
 
@@ -92,9 +85,25 @@ def test_what_an_audit_of_one_refutes_all_retract(begin):
     assert not any(map(merges, (one, other, third)))
 
 
+BAD_NOTES = [
+    *(
+        "{}",
+        "[" * 100_000,
+        '{"a":' * 50_000,
+        "<html>",
+        "7",
+        '{"site": 7, "kind": [], "source": {}}',
+    ),
+    '{"site": "shop.test", "kind": "explode", "source": "redirect"}',
+    '{"support": ' + "9" * 5000 + "}",
+    '{"site": "shop.test", "support": NaN}',
+    '{"site": "\\ud800.test", "kind": "www", "option": "remove"}',
+]
+
+
 def test_a_note_that_is_no_rule_is_left_alone(crawlers, caplog):
     one, other = crawlers
-    one.dupefilter.store.leave_notes({"a": "{}", "b": "[", "c": '{"site": 1}'})
+    one.dupefilter.store.leave_notes({f"active {n}": note for n, note in enumerate(BAD_NOTES)})
     one.found(HOSTS)
     caplog.clear()
     look(other)
@@ -129,8 +138,8 @@ def test_a_store_that_is_away_does_not_stop_learning(crawlers, monkeypatch):
     assert merges(other)
 
 
-def test_a_crawler_does_not_end_before_it_has_looked(redis):
-    store = f"{redis.url}?prefix=ends"
+def test_a_crawler_does_not_end_before_it_has_looked(redis_server):
+    store = f"{redis_server.url}?prefix=ends"
     config = Config(Settings({STORE: store}))
     links = [f"{host}/{n}" for n in range(40) for host in (BARE, WWW)]
     asked = set()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
 
-from redis_server import RedisServer
 
 from scrapy_urlnorm.crawl import shared_scheduler
 from scrapy_urlnorm.crawl.shared_scheduler import SharedQueue
@@ -32,25 +31,13 @@ def shared_queue(server, dead_seconds=LONG):
     return SharedQueue(parse_redis(f"{server.url}?prefix=p"), dead_seconds, encode, bytes.decode)
 
 
-@pytest.fixture(scope="module")
-def server():
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with redis.Redis.from_url(server.url) as client:
-        yield client
-
-
 @pytest.fixture
-def new(server, client):
-    client.flushall()
+def new(redis_server, redis_client):
+    redis_client.flushall()
     opened = []
 
     def new(dead_seconds=LONG, **callbacks):
-        queue = shared_queue(server, dead_seconds)
+        queue = shared_queue(redis_server, dead_seconds)
         vars(queue).update(callbacks)
         opened.append(queue)
         queue.open()
@@ -149,13 +136,13 @@ def test_a_lost_answer_is_asked_for_again(new):
     assert queue.held == 2
 
 
-def test_after_a_failure_redis_is_told_nothing_more(server, new):
+def test_after_a_failure_redis_is_told_nothing_more(redis_server, new):
     queue = new()
     queue._connection._place = parse_redis("unix:///nowhere?prefix=p&wait=0")
     queue._connection._client = None
     with pytest.raises(StoreUnavailableError, match="the queue at unix"):
         queue.pop()
-    queue._connection._place = parse_redis(f"{server.url}?prefix=p")
+    queue._connection._place = parse_redis(f"{redis_server.url}?prefix=p")
     with pytest.raises(StoreError):
         queue.tell()
 
@@ -176,10 +163,10 @@ class Memory:
             self._client.restore(key, 0, value)
 
 
-def test_more_is_lost_than_can_be_said_again(new, client, monkeypatch):
+def test_more_is_lost_than_can_be_said_again(new, redis_client, monkeypatch):
     monkeypatch.setattr(shared_scheduler, "JOURNAL", 4_000)
     queue = new()
-    memory = Memory(client)
+    memory = Memory(redis_client)
     for name in "abcd":
         queue.push(name * 1_000)
         queue.tell()
@@ -187,7 +174,7 @@ def test_more_is_lost_than_can_be_said_again(new, client, monkeypatch):
     for _ in range(2):
         with pytest.raises(StoreError, match="has lost requests"):
             queue.tell()
-    assert everywhere(client) == set()
+    assert everywhere(redis_client) == set()
 
 
 CRAWLERS = 3
@@ -204,10 +191,10 @@ _operations = st.lists(
 
 @settings(deadline=None, max_examples=60)
 @given(_operations)
-def test_whatever_redis_forgets_no_request_is_lost(server, operations):
-    with redis.Redis.from_url(server.url) as client:
+def test_whatever_redis_forgets_no_request_is_lost(redis_server, operations):
+    with redis.Redis.from_url(redis_server.url) as client:
         client.flushall()
-        crawlers = [shared_queue(server) for _ in range(CRAWLERS)]
+        crawlers = [shared_queue(redis_server) for _ in range(CRAWLERS)]
         for crawler in crawlers:
             crawler.open()
         open_tokens = [{} for _ in crawlers]  # of what was announced, and the requests

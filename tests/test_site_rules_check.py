@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from scrapy_urlnorm.cli.rules import _in_words, checked
-from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
 from scrapy_urlnorm.site_rules.importers import import_rules
@@ -73,14 +70,6 @@ def test_every_domain_reports_its_own_errors(tmp_path: Path) -> None:
     assert "b.example" in errors[1]
 
 
-def test_an_unreadable_file_is_one_error(tmp_path: Path) -> None:
-    """What cannot be loaded is reported and not raised."""
-    path = tmp_path / "rules.toml"
-    path.write_text("[[rule]]\nsite = 1\n", encoding="utf-8")
-    [error] = checked(str(path))["errors"]
-    assert "'kind' is missing" in error
-
-
 # --- the rules of other tools ----------------------------------------------------------------
 
 DISCARDER = [
@@ -130,12 +119,3 @@ def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
     assert normalize("http://news.example/world/a?ref=1") == "http://news.example/world/a"
     assert normalize("http://news.example/a?ref=1") == "http://news.example/a?ref=1"
     assert "12 rows, 4 not taken" in str(found)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "||a.example^", "{}", '{"a": 1}', "[1]", '[{"processor": "x"}]']
-)
-def test_another_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
-    """A file of no known tool is an error that names it."""
-    with pytest.raises(SiteRuleError, match=str(tmp_path / "list")):
-        import_rules(written(tmp_path, text))

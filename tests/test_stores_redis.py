@@ -6,7 +6,6 @@ import itertools
 import time
 
 import pytest
-from redis_server import RedisServer
 from store_contract import (
     DIGEST,
     SeenStoreContract,
@@ -25,12 +24,6 @@ module = pytest.importorskip("scrapy_urlnorm.stores.redis")
 _prefixes = map("crawl{}".format, itertools.count())
 VALUE = bytes(range(MAX_VALUE))
 YEARS = 1_000_000_000  #: seconds
-
-
-@pytest.fixture(scope="module")
-def redis_server():
-    with RedisServer() as server:
-        yield server
 
 
 class TestRedis(SeenStoreContract):
@@ -61,36 +54,30 @@ class TestRedisWithACache(TestRedis):
         return store
 
 
-@pytest.fixture
-def client(redis_server):
-    with redis.Redis.from_url(redis_server.url) as client:
-        yield client
-
-
 @pytest.mark.parametrize("count", [1_000, 10_000, 60_000])
-def test_a_key_takes_few_bytes(redis_server, client, count):
+def test_a_key_takes_few_bytes(redis_server, redis_client, count):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         assert add_all(store, range(count)) == count
         assert len(store) == count
         assert add_all(store, range(count)) == 0
-    names = list(client.scan_iter(f"{prefix}:*", count=1000))
+    names = list(redis_client.scan_iter(f"{prefix}:*", count=1000))
     buckets = [name for name in names if name.count(b":") == 2]
     in_dictionary = 40  # the entry of Redis' own table for a name, and its share of that table
-    size = sum(client.memory_usage(name) + in_dictionary for name in names)
+    size = sum(redis_client.memory_usage(name) + in_dictionary for name in names)
     assert size / count < 25
-    assert {client.object("encoding", name) for name in buckets} == {b"intset"}
-    sizes = [client.scard(name) for name in buckets]
+    assert {redis_client.object("encoding", name) for name in buckets} == {b"intset"}
+    sizes = [redis_client.scard(name) for name in buckets]
     assert sum(sizes) == count + len(buckets)  # each has a mark besides
     assert max(sizes) < 400
 
 
-def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, client):
+def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, redis_client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         add_all(store, range(20_000))
     groups = {}
-    for name in client.scan_iter(f"{prefix}:{{*", count=1000):
+    for name in redis_client.scan_iter(f"{prefix}:{{*", count=1000):
         tag = name.partition(b"{")[2].partition(b"}")[0]
         groups.setdefault(tag, set()).add(redis.crc.key_slot(name))
     assert len(groups) == 32
@@ -98,26 +85,26 @@ def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, client):
     assert len(set.union(*groups.values())) > 25
 
 
-def test_a_check_is_one_round_trip(redis_server, client):
+def test_a_check_is_one_round_trip(redis_server, redis_client):
     with opened(f"{redis_server.url}?prefix={next(_prefixes)}") as store:
         store.add(fingerprint(0))
-        client.config_resetstat()
+        redis_client.config_resetstat()
         for number in (0, 1, 2):
             store.add(fingerprint(number))
-        calls = client.info("commandstats")
+        calls = redis_client.info("commandstats")
     assert calls["cmdstat_evalsha"]["calls"] == 3
     assert "cmdstat_eval" not in calls
 
 
-def test_the_script_is_loaded_again(redis_server, client):
+def test_the_script_is_loaded_again(redis_server, redis_client):
     with opened(f"{redis_server.url}?prefix={next(_prefixes)}") as store:
-        client.script_flush()
+        redis_client.script_flush()
         assert store.add(fingerprint(0)) is True
-        client.script_flush()
+        redis_client.script_flush()
         assert claim_all(store, range(100)) == 99
 
 
-def test_a_key_is_forgotten_after_its_time(redis_server, client):
+def test_a_key_is_forgotten_after_its_time(redis_server, redis_client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}&ttl=1") as store:
         started = time.time()
@@ -131,9 +118,9 @@ def test_a_key_is_forgotten_after_its_time(redis_server, client):
             assert store.add(fingerprint(0)) is False
         lasting = {b"%b:identity" % prefix.encode()}
         lasting |= {b"%b:{%02x}" % (prefix.encode(), group) for group in range(32)}
-        for name in client.scan_iter(f"{prefix}:*"):
-            assert name in lasting or client.ttl(name) >= -2
-            assert name in lasting or client.ttl(name) != -1
+        for name in redis_client.scan_iter(f"{prefix}:*"):
+            assert name in lasting or redis_client.ttl(name) >= -2
+            assert name in lasting or redis_client.ttl(name) != -1
 
 
 @pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}, {"ttl": 60}])
@@ -152,11 +139,11 @@ def test_other_rules_or_versions_are_refused(redis_server, other):
         assert fingerprint(1) in store
 
 
-def test_keys_without_their_identity_are_refused(redis_server, client):
+def test_keys_without_their_identity_are_refused(redis_server, redis_client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         store.add(fingerprint(1))
-    client.delete(f"{prefix}:identity")
+    redis_client.delete(f"{prefix}:identity")
     for _ in range(2):
         with pytest.raises(StoreError, match="is gone"):
             opened(f"{redis_server.url}?prefix={prefix}")
@@ -175,16 +162,16 @@ def caching(redis_server, monkeypatch):
         yield seen, other, clock
 
 
-def test_a_key_is_asked_for_once(caching, client):
+def test_a_key_is_asked_for_once(caching, redis_client):
     seen, other, _ = caching
     assert fingerprint(1) not in seen
     assert add_all(other, (1, 2, 3)) == 3
     assert fingerprint(3) in seen
     assert [seen.add(fingerprint(number)) for number in (0, 1)] == [True, False]
-    client.config_resetstat()
+    redis_client.config_resetstat()
     assert not any(seen.add(fingerprint(number)) for number in (0, 1, 3))
     assert all(fingerprint(number) in seen for number in (0, 1, 3))
-    assert "cmdstat_evalsha" not in client.info("commandstats")
+    assert "cmdstat_evalsha" not in redis_client.info("commandstats")
 
 
 @pytest.mark.parametrize("steps", [[1.0], [0.1] * 11], ids=["pause", "often"])
@@ -237,7 +224,7 @@ def test_what_one_crawler_puts_the_others_get(spec):
 
 
 @pytest.mark.parametrize("ttl", ["", f"&ttl={YEARS}"])
-def test_they_are_found_however_many_there_are(redis_server, client, ttl):
+def test_they_are_found_however_many_there_are(redis_server, redis_client, ttl):
     count = 20_000
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}{ttl}") as store:
@@ -248,35 +235,35 @@ def test_they_are_found_however_many_there_are(redis_server, client, ttl):
         assert store.page(fingerprint(count)) is None
         for number in range(0, count, 2):
             store.put_page(fingerprint(number), numbered(number))
-    names = list(client.scan_iter(f"{prefix}:*:pages*", count=1000))
-    buckets = [name for name in names if b"keys" not in client.hkeys(name)]
-    assert sum(client.hlen(name) for name in buckets) == count
-    assert {client.object("encoding", name) for name in buckets} == {b"listpack"}
+    names = list(redis_client.scan_iter(f"{prefix}:*:pages*", count=1000))
+    buckets = [name for name in names if b"keys" not in redis_client.hkeys(name)]
+    assert sum(redis_client.hlen(name) for name in buckets) == count
+    assert {redis_client.object("encoding", name) for name in buckets} == {b"listpack"}
     in_dictionary = 40  # the entry of Redis' own table for a name, and its share of that table
-    size = sum(client.memory_usage(name) + in_dictionary for name in names)
+    size = sum(redis_client.memory_usage(name) + in_dictionary for name in names)
     assert size / count < 24 + MAX_VALUE
 
 
-def test_an_entry_goes_after_its_time(redis_server, client):
+def test_an_entry_goes_after_its_time(redis_server, redis_client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}&ttl=1") as store:
         started = time.time()
         store.put_page(fingerprint(0), VALUE)
-        names = list(client.scan_iter(f"{prefix}:*:pages*"))
-        assert all(client.ttl(name) != -1 for name in names)
+        names = list(redis_client.scan_iter(f"{prefix}:*:pages*"))
+        assert all(redis_client.ttl(name) != -1 for name in names)
         while store.page(fingerprint(0)) is not None:
             assert time.time() - started < 10
         assert time.time() - started >= 1
 
 
-def test_an_entry_of_the_period_before_is_found(redis_server, client):
+def test_an_entry_of_the_period_before_is_found(redis_server, redis_client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
         for number in range(10):
             store.put_page(fingerprint(number), VALUE)
         period = b":%d" % (int(time.time()) // YEARS)
-        for name in list(client.scan_iter(f"{prefix}:*:pages*")):
-            client.rename(name, name.replace(period, b":%d" % (int(period[1:]) - 1)))
+        for name in list(redis_client.scan_iter(f"{prefix}:*:pages*")):
+            redis_client.rename(name, name.replace(period, b":%d" % (int(period[1:]) - 1)))
         assert all(store.page(fingerprint(number)) == VALUE for number in range(10))
         store.put_page(fingerprint(3), b"new")
         assert store.page(fingerprint(3)) == b"new"

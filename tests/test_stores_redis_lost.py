@@ -22,18 +22,6 @@ KEYS = 6_000
 YEARS = 1_000_000_000  #: seconds
 
 
-@pytest.fixture(scope="module")
-def redis_server():
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def client(redis_server):
-    with redis.Redis.from_url(redis_server.url) as client:
-        yield client
-
-
 @pytest.fixture(params=["", f"&ttl={YEARS}"])
 def place(redis_server, request):
     prefix = next(_prefixes)
@@ -83,13 +71,17 @@ def test_a_second_crawler_after_a_flush_does_not_hide_it(ttl):
                 assert len(second) == 1
 
 
-def test_lost_buckets_are_noticed(place, client):
+def test_lost_buckets_are_noticed(place, redis_client):
     prefix, url = place
     with opened(url) as store:
         assert add_all(store, range(KEYS)) == KEYS
-        buckets = [name for name in client.scan_iter(f"{prefix}:*") if client.type(name) == b"set"]
+        buckets = [
+            name
+            for name in redis_client.scan_iter(f"{prefix}:*")
+            if redis_client.type(name) == b"set"
+        ]
         random.Random(3).shuffle(buckets)
-        client.delete(*buckets[::2])
+        redis_client.delete(*buckets[::2])
         said = answers(store, range(KEYS))
         assert said.count("new") == 0
         assert KEYS / 3 < said.count("lost") < KEYS * 2 / 3
@@ -103,23 +95,23 @@ def test_lost_buckets_are_noticed(place, client):
                     assert ask(fingerprint(number)) is True
 
 
-def test_a_lost_bucket_is_not_made_again_by_a_split(redis_server, client):
+def test_a_lost_bucket_is_not_made_again_by_a_split(redis_server, redis_client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         add_all(store, range(KEYS))
-        sizes = [int(client.hget(f"{prefix}:{{{n:02x}}}", "buckets")) for n in range(32)]
+        sizes = [int(redis_client.hget(f"{prefix}:{{{n:02x}}}", "buckets")) for n in range(32)]
         for number, size in enumerate(sizes):
-            client.delete(f"{prefix}:{{{number:02x}}}:{size - 2 ** (size.bit_length() - 1)}")
+            redis_client.delete(f"{prefix}:{{{number:02x}}}:{size - 2 ** (size.bit_length() - 1)}")
         answers(store, range(KEYS, 3 * KEYS))
         assert "new" not in answers(store, range(KEYS))
 
 
-def test_a_lost_group_is_noticed(place, client):
+def test_a_lost_group_is_noticed(place, redis_client):
     prefix, url = place
     for lose in (
-        lambda: client.delete(f"{prefix}:{{00}}"),
-        lambda: client.rename(f"{prefix}:{{01}}", f"{prefix}:{{02}}"),
-        lambda: client.copy(f"{prefix}:{{05}}", f"{prefix}:{{04}}", replace=True),
+        lambda: redis_client.delete(f"{prefix}:{{00}}"),
+        lambda: redis_client.rename(f"{prefix}:{{01}}", f"{prefix}:{{02}}"),
+        lambda: redis_client.copy(f"{prefix}:{{05}}", f"{prefix}:{{04}}", replace=True),
     ):
         with opened(url) as store:
             add_all(store, range(KEYS))
@@ -129,19 +121,19 @@ def test_a_lost_group_is_noticed(place, client):
             assert "lost" in said
             with pytest.raises(StoreError, match="lost its keys"):
                 opened(url)
-        client.delete(*client.scan_iter(f"{prefix}:*"))
+        redis_client.delete(*redis_client.scan_iter(f"{prefix}:*"))
 
 
 @pytest.mark.parametrize("which", ["current", "before"])
-def test_a_lost_table_of_a_period_is_noticed(redis_server, client, which):
+def test_a_lost_table_of_a_period_is_noticed(redis_server, redis_client, which):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
         add_all(store, range(1000))
         if which == "before":
-            make_a_period_older(client, prefix)
+            make_a_period_older(redis_client, prefix)
         assert "lost" not in answers(store, range(1000))
         period = int(time.time()) // YEARS - (which == "before")
-        client.delete(*[f"{prefix}:{{{number:02x}}}:{period}" for number in range(32)])
+        redis_client.delete(*[f"{prefix}:{{{number:02x}}}:{period}" for number in range(32)])
         assert set(answers(store, range(1000))) == {"lost"}
 
 
@@ -155,11 +147,11 @@ def make_a_period_older(client, prefix):
             client.hset(group, "last", f"{group}:{period - 1}")
 
 
-def test_keys_of_the_period_before_are_seen(redis_server, client):
+def test_keys_of_the_period_before_are_seen(redis_server, redis_client):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
         add_all(store, range(10))
-        make_a_period_older(client, prefix)
+        make_a_period_older(redis_client, prefix)
         assert len(store) == 10
         assert add_all(store, range(10)) == 0
         assert fingerprint(3) in store
@@ -232,10 +224,10 @@ MADE = "scrapy-urlnorm seen "
         f"{MADE}[]\n0",
     ],
 )
-def test_a_damaged_identity_is_refused(redis_server, client, record):
+def test_a_damaged_identity_is_refused(redis_server, redis_client, record):
     prefix = next(_prefixes)
-    client.set(f"{prefix}:identity", record)
-    before = client.get(f"{prefix}:identity")
+    redis_client.set(f"{prefix}:identity", record)
+    before = redis_client.get(f"{prefix}:identity")
     with pytest.raises(StoreMismatchError):
         opened(f"{redis_server.url}?prefix={prefix}")
-    assert client.get(f"{prefix}:identity") == before
+    assert redis_client.get(f"{prefix}:identity") == before
