@@ -73,13 +73,13 @@ def own_version() -> str:
         return "unknown"
 
 
-def counted(number: int, word: str, words: str | None = None) -> str:
-    """Return *number* with its noun: *word* of one thing, *words* (or *word* and "s") of others.
+def counted(number: int, word: str) -> str:
+    """Return *number* with its noun: *word* of one thing, *word* and "s" of others.
 
-    >>> counted(1, "error"), counted(2_000, "URL"), counted(2, "page lost", "pages lost")
-    ('1 error', '2,000 URLs', '2 pages lost')
+    >>> counted(1, "error"), counted(2_000, "URL")
+    ('1 error', '2,000 URLs')
     """
-    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:

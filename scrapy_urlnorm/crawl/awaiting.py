@@ -37,7 +37,7 @@ from scrapy.exceptions import DontCloseSpider
 
 from scrapy_urlnorm.crawl.components import TWIN_META, components_of, in_progress
 from scrapy_urlnorm.crawl.merges import stock_key
-from scrapy_urlnorm.crawl.requests import purpose_of
+from scrapy_urlnorm.crawl.requests import depth_of, purpose_of
 from scrapy_urlnorm.stores.memory import MemorySeen
 from scrapy_urlnorm.stores.seen import Awaited
 
@@ -198,7 +198,7 @@ class Awaiting:
         return True
 
     def _may_wait(self, request: Request) -> bool:
-        return not self._depth_limit or _depth_of(request) >= self._depth_limit
+        return not self._depth_limit or depth_of(request) >= self._depth_limit
 
     def _is_new_spelling(self, key: bytes, request: Request, *, is_sent: bool = True) -> bool:
         """Return whether *request* was not met yet under its URL, and remember it.
@@ -214,7 +214,7 @@ class Awaiting:
         return found
 
     def _has_near_page(self, claim: bytes, request: Request) -> bool:
-        depths = range(_depth_of(request) + 1)
+        depths = range(depth_of(request) + 1)
         known = self._store.__contains__
         return any(
             self._ask(known, _digest(b"depth %d" % each, claim), failed=False) for each in depths
@@ -268,7 +268,7 @@ class Awaiting:
             claim = self._claim_of(request)
         self._ask(self._store.arrived, claim, failed=None)
         if self._depth_limit:
-            depth = _digest(b"depth %d" % _depth_of(request), claim)
+            depth = _digest(b"depth %d" % depth_of(request), claim)
             self._ask(self._store.add, depth, failed=True)
         self._drop_twins(claim)
 
@@ -359,11 +359,6 @@ def why_none(status: int) -> str:
     if 300 <= status < 400:
         return "redirect"
     return "no_body" if 200 <= status < 300 else f"http_{status}"
-
-
-def _depth_of(request: Request) -> int:
-    depth = request.meta.get("depth", 0)
-    return depth if isinstance(depth, int) else 0
 
 
 def _own_key(key: bytes, callback: str) -> bytes:

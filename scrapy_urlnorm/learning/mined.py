@@ -23,7 +23,7 @@ from scrapy_urlnorm.learning.corpus import slots_of
 from scrapy_urlnorm.learning.media import DOOR, ENOUGH_FILES, FILES_ALONE, OF_FILE, OF_WALL, OnFiles
 from scrapy_urlnorm.learning.mining import are_proof, survey
 from scrapy_urlnorm.learning.priors import prior
-from scrapy_urlnorm.learning.risk import support_needed
+from scrapy_urlnorm.learning.risk import Limits, support_needed
 from scrapy_urlnorm.learning.rules import joined, reaches, settle
 from scrapy_urlnorm.learning.strata import shown
 from scrapy_urlnorm.learning.worker import PERMANENT, Job, Mined, receive, send
@@ -224,13 +224,8 @@ def _against(rules: Sequence[SiteRule], rows: Sequence[Observation]) -> Iterator
 # --- which pages the rules are about ----------------------------------------------------------
 
 
-def on_files(
-    rules: Iterable[SiteRule], rows: Iterable[Observation], risk: float = 0.02
-) -> dict[str, OnFiles]:
-    """Return by identity what *rows* that are files say about *rules*, which are in force together.
-
-    *risk* is that with which the rules were accepted.
-    """
+def on_files(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> dict[str, OnFiles]:
+    """Return by identity what *rows* that are files say about *rules*, which are in force together."""
     rules = tuple(rules)
     contents = {row.url: row.content for row in rows if row.is_page and row.is_file}
     if not rules or not contents:
@@ -256,7 +251,7 @@ def on_files(
             differ[number],
             is_alone=len(agree[number]) >= ENOUGH_FILES
             and (rules[number].support or 0) - _MOST * len(agree[number])
-            < support_needed(prior(rules[number].operation, rules[number].context), risk),
+            < support_needed(prior(rules[number].operation, rules[number].context), Limits().risk),
         )
         for number in agree.keys() | differ.keys()
     }

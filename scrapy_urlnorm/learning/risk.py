@@ -115,15 +115,15 @@ def draws_for(held: int, wrong: float, error: float) -> int:
     return bisect_left(range(held), True, key=lambda draws: at_most(held, draws, error) <= wrong)
 
 
-def upper_bound(failures: int, trials: int, confidence: float = 0.95) -> float:
-    """Return the one-sided Clopper-Pearson upper bound of a failure rate.
+def upper_bound(failures: int, trials: int) -> float:
+    """Return the one-sided Clopper-Pearson upper bound (95 %) of a failure rate.
 
-    The root p of P(X <= failures | trials, p) = 1 - confidence, by bisection on the binomial
+    The root p of P(X <= failures | trials, p) = 0.05, by bisection on the binomial
     tail, which needs no incomplete beta function.
     """
     if trials <= 0 or failures >= trials:
         return 1.0
-    target = 1 - confidence
+    target = 1 - 0.95
     if failures == 0:
         return float(1 - target ** (1 / trials))
     low, high = failures / trials, 1.0
