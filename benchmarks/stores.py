@@ -5,19 +5,16 @@
 Each store is measured in a process of its own, with the same keys: SHA-1 digests, as Scrapy's
 fingerprints are. Making them is not timed. "add" puts in keys that are new, "check" asks for keys
 that are there, both one at a time, in Redis one round trip each, as a crawl does: it is measured by
-`SAMPLE` keys once it is full. It is started here, on a socket
-file and without persistence; a store whose package or program is missing is passed over. "redis
-pages" are cluster keys, each with a value of 48 bytes, put in and asked for one at a time.
+`SAMPLE` keys once it is full. It is started here, on a socket file and without persistence; stores
+in it are passed over where there is no redis-server.
 
 "memory" is what the process (or Redis: ``used_memory``) grew by, "disk" the size of the file.
-"CPU" is the time that the crawler's process needs for one, on a processor of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -29,12 +26,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 DIGEST = "0" * 16
 CHUNK = 100_000
 SAMPLE = 20_000
-COLUMNS = ("store", "keys", "memory a key", "disk a key", "adds/s", "CPU", "checks/s", "CPU")
+COLUMNS = ("store", "keys", "memory a key", "disk a key", "adds/s", "checks/s")
 
 
 def keys(begin: int, end: int) -> list[bytes]:
@@ -43,20 +40,23 @@ def keys(begin: int, end: int) -> list[bytes]:
 
 
 class Clock:
-    """Seconds, of the wall and of the processor, spent in calls."""
+    """How many calls a second there are."""
 
     def __init__(self) -> None:
         self.calls = 0
-        self.wall = self.cpu = 0.0
+        self.seconds = 0.0
 
     def over(self, call: Callable[[bytes], object], items: list[bytes]) -> None:
         """Call it with each item."""
-        wall, cpu = time.perf_counter(), time.process_time()
+        begin = time.perf_counter()
         for item in items:
             call(item)
-        self.wall += time.perf_counter() - wall
-        self.cpu += time.process_time() - cpu
+        self.seconds += time.perf_counter() - begin
         self.calls += len(items)
+
+    @property
+    def rate(self) -> float:
+        return self.calls / self.seconds
 
 
 def resident() -> int:
@@ -101,49 +101,27 @@ def local(store: Any, count: int, path: Path | None) -> dict[str, float]:
     return {
         "memory": grown / count,
         "disk": path.stat().st_size / count if path else 0,
-        **rates(adds, checks),
-    }
-
-
-def rates(adds: Clock, checks: Clock) -> dict[str, float]:
-    """What both clocks say."""
-    return {
-        "adds": adds.calls / adds.wall,
-        "checks": checks.calls / checks.wall,
-        "cpu an add": adds.cpu / adds.calls,
-        "cpu a check": checks.cpu / checks.calls,
+        "adds": adds.rate,
+        "checks": checks.rate,
     }
 
 
 def remote(
-    url: str,
-    count: int,
-    add: Callable[[bytes], object],
-    check: Callable[[bytes], object],
-    fill: Callable[[Iterable[bytes]], object] | None = None,
+    url: str, count: int, add: Callable[[bytes], object], check: Callable[[bytes], object]
 ) -> dict[str, float]:
-    """Measure a store in Redis: filled key by key or by *fill*, then a sample key by key."""
+    """Measure a store in Redis: filled first, then a sample, key by key."""
     import redis
 
-    def fill_by_key(chunk: Iterable[bytes]) -> None:
-        for key in chunk:
-            add(key)
-
-    fill = fill or fill_by_key
-
     server = redis.Redis.from_url(url)
-    fill(keys(-1, 0))  # what connections and scripts need is there now
+    add(keys(-1, 0)[0])  # what connections and scripts need is there now
     before = server.info("memory")["used_memory"]
-    begin = time.perf_counter()
+    filling, adds, checks = Clock(), Clock(), Clock()
     for start in range(0, count, CHUNK):
-        fill(keys(start, min(start + CHUNK, count)))
-    seconds = time.perf_counter() - begin
+        filling.over(add, keys(start, min(start + CHUNK, count)))
     grown = server.info("memory")["used_memory"] - before
-    adds, checks = Clock(), Clock()
     adds.over(add, keys(count, count + SAMPLE))
     checks.over(check, keys(0, SAMPLE))
-    say(f"  filled at {count / seconds:,.0f} keys/s")
-    return {"memory": grown / count, "disk": 0, **rates(adds, checks)}
+    return {"memory": grown / count, "disk": 0, "adds": adds.rate, "checks": checks.rate}
 
 
 def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
@@ -161,19 +139,7 @@ def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
         if kind == "redis":
             with open_store(url, digest=DIGEST, spider="spider") as store:
                 return remote(url, count, store.add, store.__contains__)
-        if kind == "redis pages":
-            with open_store(url, digest=DIGEST, spider="spider") as store:
-                return pages(url, count, store)
         return scrapy_redis(url, count)
-
-
-def pages(url: str, count: int, table: Any) -> dict[str, float]:
-    """What a crawl puts into the table of pages that it shares."""
-
-    def put(key: bytes) -> None:
-        table.put_page(key, key + key + key[:8])
-
-    return remote(url, count, put, table.page)
 
 
 def scrapy_redis(url: str, count: int) -> dict[str, float]:
@@ -182,57 +148,26 @@ def scrapy_redis(url: str, count: int) -> dict[str, float]:
 
     server = redis.Redis.from_url(url)
 
-    def fill(chunk: Iterable[bytes]) -> None:
-        pipeline = server.pipeline(transaction=False)
-        for key in chunk:
-            pipeline.sadd("spider:dupefilter", key.hex())
-        pipeline.execute()
-
     def add(key: bytes) -> bool:
         return server.sadd("spider:dupefilter", key.hex()) == 1
 
-    return remote(url, count, add, add, fill)
+    return remote(url, count, add, add)
 
 
-KINDS = {
-    "set": "Python's set (Scrapy)",
-    "memory": "memory",
-    "sqlite": "sqlite",
-    "redis": "redis",
-    "redis pages": "redis pages",
-    "scrapy-redis": "scrapy-redis's SET",
-}
-NEEDS = {"redis": "redis", "redis pages": "redis", "scrapy-redis": "redis"}
-
-
-def is_missing(kind: str) -> str | None:
-    """What *kind* needs and is not there."""
-    package = NEEDS.get(kind)
-    if package and importlib.util.find_spec(package) is None:
-        return f"the package {package}"
-    if package == "redis" and shutil.which("redis-server") is None:
-        return "redis-server"
-    return None
+KINDS = ("set", "memory", "sqlite", "redis", "scrapy-redis")
 
 
 def row(kind: str, count: int, result: dict[str, float]) -> str:
     """One line of the table."""
     cells = (
-        KINDS[kind],
+        kind,
         f"{count:,}",
         f"{result['memory']:.1f} B",
         f"{result['disk']:.1f} B" if result["disk"] else "-",
         f"{result['adds']:,.0f}",
-        f"{result['cpu an add'] * 1e6:.2f} us",
         f"{result['checks']:,.0f}",
-        f"{result['cpu a check'] * 1e6:.2f} us",
     )
     return f"| {' | '.join(cells)} |"
-
-
-def say(text: str) -> None:
-    """Write to standard error: the table alone goes to standard output."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -252,8 +187,7 @@ def main() -> None:
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     for count in args.counts:
         for kind in chosen:
-            if missing := is_missing(kind):
-                say(f"{kind}: needs {missing}, passed over")
+            if "redis" in kind and shutil.which("redis-server") is None:
                 continue
             with tempfile.TemporaryDirectory(dir=args.folder) as folder:
                 options = ["--one", "--stores", kind, "--folder", folder, str(count)]

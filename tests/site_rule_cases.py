@@ -7,9 +7,9 @@ from scrapy_urlnorm.site_rules import SiteRule
 HTTP = "http://shop.example"
 
 
-def rule(**fields: object) -> SiteRule:
+def rule(kind: str, **fields: object) -> SiteRule:
     """Make a rule of shop.example."""
-    return SiteRule(**{"site": "shop.example", **fields})
+    return SiteRule(**{"site": "shop.example", "kind": kind, **fields})
 
 
 def path_and_query(text: str) -> str:

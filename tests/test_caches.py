@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from scrapy_urlnorm.caches import BoundedCache
+import gc
+from contextlib import suppress
+
+import pytest
+
+from scrapy_urlnorm.caches import BoundedCache, no_collection
 
 
 def test_a_function_is_asked_once_for_a_text() -> None:
@@ -43,3 +48,16 @@ def test_an_argument_may_be_something_else_than_a_text() -> None:
     cache = BoundedCache(len, most=4, longest=3, length=lambda texts: sum(map(len, texts)))
     assert (cache["a", "bb"], cache["a", "bbb"]) == (2, 2)
     assert list(cache) == [("a", "bb")]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_of_cycles_is_as_it_was(enabled: bool) -> None:
+    """It is off for a while, and as before then, after an error too."""
+    was = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    with suppress(ValueError), no_collection():
+        is_on = gc.isenabled()
+        raise ValueError
+    after = gc.isenabled()
+    (gc.enable if was else gc.disable)()
+    assert (is_on, after) == (False, enabled)

@@ -37,19 +37,10 @@ def crawled(request, tmp_path):
         spec = f"sqlite:{tmp_path / 'keys.sqlite'}"
         place, options = {"URLNORM_STORE": spec}, ("--store", spec)
     else:
-        pytest.importorskip("redis")
-        server = f"{request.getfixturevalue('redis_place')}?prefix={tmp_path.name}"
+        server = f"{request.getfixturevalue('redis_server').url}?prefix={tmp_path.name}"
         place, options = {"URLNORM_STORE": server}, ("--store", server)
     assert requests_of(place) == sorted(PAGES)
     return place, options
-
-
-@pytest.fixture
-def redis_place():
-    from redis_server import RedisServer
-
-    with RedisServer() as server:
-        yield server.url
 
 
 def test_the_next_run_fetches_it_again_and_nothing_else(run, crawled):

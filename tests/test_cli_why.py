@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from hostile_base import IN_ORDER
 from job_tables import job_tables
 from loopback import Site, crawl, page, redirect
 from test_scrapy_page_aliases import Forum, post_url, topic_url
@@ -210,13 +211,8 @@ def test_what_cannot_be_asked_is_named(run, whole_job, tmp_path):
 
 # --- crawls ---------------------------------------------------------------------------------
 
-SETTINGS = {
-    "ADDONS": {"scrapy_urlnorm.Addon": 900},
-    "URLNORM_LEARN": "redirects",  # the first rule is one from redirects, for each test
-    "CONCURRENT_REQUESTS": 1,
-    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
-    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
-}
+#: The first rule is one from redirects, for each test.
+SETTINGS = {**IN_ORDER, "URLNORM_LEARN": "redirects"}
 
 
 def shop(url):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from collections import Counter
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.domains import domain_or_host
-from scrapy_urlnorm.learning import corpus, evaluate, evidence, mine, mining
+from scrapy_urlnorm.learning import corpus, evaluate, evidence, mine
 from scrapy_urlnorm.learning.corpus import (
     MAX_PARAMS,
     MAX_SEGMENTS,
@@ -23,7 +21,6 @@ from scrapy_urlnorm.learning.corpus import (
     slots_of,
 )
 from scrapy_urlnorm.learning.evidence import gather, items_of, site_of
-from scrapy_urlnorm.learning.mining import SiteJob, report_on
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.url import split
 
@@ -93,30 +90,6 @@ def test_the_separator_is_the_sign_that_more_values_have():
     assert Vocabulary(items).separator("q:none") == ":"
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_collector_of_cycles_is_as_it_was(monkeypatch, enabled):
-    """It is off while a site is mined, and as before then, after an error too."""
-    seen = []
-
-    def broken(*_):
-        seen.append(gc.isenabled())
-        raise ValueError("a row")
-
-    rows = [Observation("http://a.example/", 200, "a")]
-    was = gc.isenabled()
-    (gc.enable if enabled else gc.disable)()
-    try:
-        report_on(SiteJob("a.example", rows))
-        assert gc.isenabled() == enabled
-        monkeypatch.setattr(mining, "_report", broken)
-        with pytest.raises(ValueError, match="a row"):
-            report_on(SiteJob("a.example", rows))
-        assert gc.isenabled() == enabled
-        assert seen == [False]
-    finally:
-        (gc.enable if was else gc.disable)()
-
-
 # --- Of a large site the learner looks at a part, and merges no more wrongly than with all
 
 
@@ -133,18 +106,14 @@ def items() -> list[Item]:
     return [*alone, *twins, *beside]
 
 
-def test_all_urls_of_a_site_that_is_not_large_are_looked_at(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_all_urls_of_a_site_that_is_not_large_are_looked_at(monkeypatch):
     """Up to the limit nothing is left out."""
     known = items()
     monkeypatch.setattr(evidence, "MOST", len(known))
     assert evidence.selected(known) is known
 
 
-def test_what_shares_a_content_is_looked_at_with_its_whole_path(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_shares_a_content_is_looked_at_with_its_whole_path(monkeypatch):
     """Of other paths a part is, all URLs of a path or none; the order decides nothing."""
     monkeypatch.setattr(evidence, "MOST", 100)
     known = items()
@@ -158,7 +127,7 @@ def test_what_shares_a_content_is_looked_at_with_its_whole_path(
     assert {each.url for each in evidence.selected(known)} == set(found)
 
 
-def test_rules_of_a_part_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_of_a_part_are_those_of_the_whole(monkeypatch):
     """What a parameter selects on pages that share nothing still refutes it there."""
     pages = {f"/thread/{n}{query}": f"{n}" for n in range(60) for query in ("", f"?s={n % 5}")}
     pages |= {f"/list/{n}?s={s}": f"list {n} {s}" for n in range(300) for s in range(3)}
@@ -173,7 +142,7 @@ def test_rules_of_a_part_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch)
     assert (result.found, result.false_merges) == (1, 0)
 
 
-def test_the_audit_looks_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_audit_looks_at_all(monkeypatch):
     """A rule that only URLs outside of the part refute is taken back."""
     pages = {f"/{a}/{n}": f"{n}" for n in range(60) for a in ("old", "new")}
     pages |= {f"/old/{n}": f"old {n}" for n in range(100, 400)}

@@ -243,22 +243,6 @@ def test_no_log_is_an_error_and_no_order_matters(
     Normalizer("default", site_rules=rules)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_sites_made_of_noise_are_no_error(seed: int) -> None:
-    """Pages under many sets of parameters that mean nothing, now and then something."""
-    rng = random.Random(seed)
-    names = "abcd"[: rng.randint(2, 4)]
-    rows = []
-    for _ in range(120):
-        query = "&".join(
-            f"{n}={rng.randint(0, rng.choice((1, 3, 8)))}" for n in names if rng.random() < 0.6
-        )
-        path = f"{rng.choice('pqr')}{rng.randint(0, 12)}"
-        content = path if rng.random() < 0.95 else f"{path} {query}"
-        rows.append(page(f"http://h.example/{path}?{query}", content))
-    Normalizer("default", site_rules=mine(rows))
-
-
 def test_many_agreeing_contents_make_one_rule() -> None:
     """Evidence without a conflict is never too much: one rule, not one for each value."""
     rows = []

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 import scrapy
+from crawl_process import start
 from loopback import HERE, Site, crawl, page
 from lxml.html import document_fromstring
 
@@ -36,9 +37,9 @@ def answers(path):
 def test_a_second_crawl_counts_its_own_rows(tmp_path, name):
     report, log = tmp_path / "report.html", tmp_path / name
     settings = {**ADDON, "URLNORM_REPORT": str(report), "URLNORM_CRAWL_LOG": str(log)}
-    for start in (HOME, f"{HOST}/11"):
+    for first in (HOME, f"{HOST}/11"):
         with Site(shop) as site:
-            crawl(site, [start], settings)
+            crawl(site, [first], settings)
         assert answers(report)[0] == len(site.requests)
     assert answers(report) == (10, 9)
 
@@ -81,12 +82,8 @@ def test_a_resumed_crawl_counts_all_of_its_runs(run, tmp_path, logs):
     assert answers(report)[0] == seen
 
 
-def with_tests():
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), *sys.path]))}
-
-
 PROCESS = """
-import json, os, signal, sys
+import json, sys
 from scrapy.crawler import AsyncCrawlerProcess
 from loopback import Follow
 
@@ -102,8 +99,9 @@ def together(site, *jobs, **settings):
     """Run spiders in one process; each of *jobs* is its name, where it starts and its settings."""
     proxy = {"LOOPBACK_PROXY": site.proxy, "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740}}
     jobs = [(name, url, {**ADDON, **proxy, **settings, **own}) for name, url, own in jobs]
+    path = os.pathsep.join(filter(None, [str(HERE), *sys.path]))
     command = [sys.executable, "-c", PROCESS, json.dumps(jobs)]
-    return subprocess.run(command, env=with_tests(), check=True)
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)
 
 
 def test_two_spiders_in_one_process_count_their_own_rows(tmp_path):
@@ -180,21 +178,17 @@ def test_a_crawl_after_one_that_was_killed(tmp_path, jobdir):
     settings = {"URLNORM_REPORT": str(report), "URLNORM_CRAWL_LOG": str(log)}
     if jobdir:
         settings["JOBDIR"] = str(tmp_path / "job")
-    killed = []
+    asked = []
 
     def answer(url):
-        killed.append(url)
-        if len(killed) == 12:
-            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        asked.append(url)
+        if len(asked) == 12:
+            killed.kill()
         return shop(url)
 
-    script = f"import os; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))" + PROCESS
     with Site(answer) as site:
-        proxy = {"LOOPBACK_PROXY": site.proxy, "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740}}
-        jobs = json.dumps([("killed", HOME, {**ADDON, **proxy, **settings})])
-        command = [sys.executable, "-c", script, jobs]
-        done = subprocess.run(command, env=with_tests(), check=False)
-    assert done.returncode == -signal.SIGKILL
+        killed = start(site, [HOME], {**ADDON, **settings}, tmp_path / "killed")
+        assert killed.wait(60) == -signal.SIGKILL
     written = len(log.read_text().splitlines())
     assert written >= 10
     with Site(shop) as site:

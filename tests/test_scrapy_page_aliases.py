@@ -9,6 +9,7 @@ import html
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from hostile_base import IN_ORDER
 from loopback import Reply, Site, crawl, redirect
 from simulation.plan import Plan
 from simulation.walk import Walk
@@ -17,11 +18,6 @@ HOST = "http://forum.test"
 HOME = f"{HOST}/"
 TOPICS = range(25)
 POSTS = range(4)
-SETTINGS = {
-    "ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900},
-    "CONCURRENT_REQUESTS": 1,
-    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
-}
 #: Without rules from equal pages, which would say of all posts what names say of each.
 NAMES_ALONE = {"URLNORM_LEARN": "redirects"}
 
@@ -195,7 +191,7 @@ def visit(forum, **settings):
 def test_posts_are_suppressed_behind_their_topics():
     """Five contents agree, and two further votes and audits: the rest is not fetched."""
     with Site(Forum()) as site:
-        result = crawl(site, [HOME], SETTINGS)
+        result = crawl(site, [HOME], IN_ORDER)
     requests = site.requests
     assert set(result.pages) == {"home", *(f"topic {number}" for number in TOPICS)}
     assert result.counts["learned/aliases"] == 1
@@ -210,8 +206,7 @@ def test_posts_are_suppressed_behind_their_topics():
 
 def test_a_resumed_crawl_knows_the_names_that_the_first_run_met(tmp_path):
     """The first run ends when the topics and some posts are there; the second needs no more votes."""
-    job = {**SETTINGS, **NAMES_ALONE, "JOBDIR": str(tmp_path / "job")}
-    job["SCHEDULER_DISK_QUEUE"] = "scrapy.squeues.PickleFifoDiskQueue"
+    job = {**IN_ORDER, **NAMES_ALONE, "JOBDIR": str(tmp_path / "job")}
     with Site(Forum()) as site:
         stopped = crawl(site, [HOME], {**job, "CLOSESPIDER_PAGECOUNT": 50})
         first = len(site.requests)

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 import pytest
+from hostile_base import IN_ORDER
 from loopback import Asked, Follow, Reply, Site, crawl, mostly_long
 from moving_sites import HOME, Advertised, AllAtOnce, Shop
 
@@ -18,11 +19,7 @@ from scrapy_urlnorm.learning import evaluate, mine
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs import read_log
 
-ADDON = {
-    "ADDONS": {"scrapy_urlnorm.Addon": 900},
-    "CONCURRENT_REQUESTS": 4,
-    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
-}
+ADDON = {**IN_ORDER, "CONCURRENT_REQUESTS": 4}
 
 
 class Seen(Follow):
@@ -124,10 +121,7 @@ def test_what_looks_like_an_act(url, is_act):
 def test_a_crawl_that_is_stopped_goes_on_with_what_it_knows(tmp_path):
     """The second run knows what moves, and loses nothing."""
     shop = AllAtOnce(120)
-    job = {
-        "JOBDIR": str(tmp_path / "job"),
-        "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
-    }
+    job = {"JOBDIR": str(tmp_path / "job")}
     first, _ = visit(shop, CLOSESPIDER_PAGECOUNT=150, **job)
     second, _ = visit(shop, **job)
     assert {*first.pages, *second.pages} == shop.contents()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from site_rule_cases import rule
+
 from scrapy_urlnorm.cli.rules import _in_words, checked
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
@@ -12,10 +14,6 @@ from scrapy_urlnorm.site_rules.importers import import_rules
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def rule(kind: str, **fields: object) -> SiteRule:
-    return SiteRule(**{"site": "shop.example", "kind": kind, **fields})
 
 
 def report_on(tmp_path: Path, *rules: SiteRule) -> tuple[list[str], list[str], str]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules import RuleSet, SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.site_rules.file import read_blocks, table_of, write_block
-from scrapy_urlnorm.site_rules.operations import WORDS as KINDS
-from scrapy_urlnorm.site_rules.rule import FIELDS, rule_from_dict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -303,29 +300,6 @@ def test_whatever_is_written_is_read_again(table: dict[str, object]) -> None:
     """A table of any texts, numbers, lists and tables survives being written as TOML."""
     blocks = list(read_blocks("\n".join(write_block(table))))
     assert blocks[0].table == table
-
-
-WORDS = st.sampled_from(
-    ["a", "/a", "/a/{}", "s0", "q:a", "digits", "before", "shop.example", "{page}", "*", "/*/b/**"]
-)
-MEANT = st.one_of(
-    WORDS,
-    st.lists(WORDS, max_size=2),
-    st.booleans(),
-    st.integers(-1, 3),
-    st.dictionaries(st.one_of(WORDS, st.sampled_from(["has", "params", "rest", "host"])), WORDS),
-)
-
-
-@settings(max_examples=400, deadline=None)
-@given(
-    st.sampled_from([*KINDS, "www", "sort-query", "x"]),
-    st.dictionaries(st.sampled_from(FIELDS), st.one_of(MEANT, VALUES), max_size=5),
-)
-def test_any_table_is_a_rule_or_a_site_rule_error(kind: str, table: dict[str, object]) -> None:
-    """Whatever a file says, it is a rule that compiles, or an error of the documented kind."""
-    with contextlib.suppress(SiteRuleError):
-        RuleSet([rule_from_dict({"site": "shop.example", "kind": kind, **table})])
 
 
 def test_a_table_has_no_defaults() -> None:

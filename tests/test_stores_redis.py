@@ -212,15 +212,14 @@ def numbered(number):
 
 def test_what_one_crawler_puts_the_others_get(spec):
     with opened(spec) as one, opened(spec) as two:
-        mine, theirs = one, two
-        assert theirs.page(fingerprint(1)) is None
-        mine.put_page(fingerprint(1), VALUE)
-        mine.put_page(fingerprint(2), b"")
-        assert theirs.page(fingerprint(1)) == VALUE
-        assert theirs.page(fingerprint(2)) == b""
-        assert theirs.page(fingerprint(3)) is None
-        theirs.put_page(fingerprint(1), b"7")
-        assert mine.page(fingerprint(1)) == b"7"
+        assert two.page(fingerprint(1)) is None
+        one.put_page(fingerprint(1), VALUE)
+        one.put_page(fingerprint(2), b"")
+        assert two.page(fingerprint(1)) == VALUE
+        assert two.page(fingerprint(2)) == b""
+        assert two.page(fingerprint(3)) is None
+        two.put_page(fingerprint(1), b"7")
+        assert one.page(fingerprint(1)) == b"7"
 
 
 @pytest.mark.parametrize("ttl", ["", f"&ttl={YEARS}"])
