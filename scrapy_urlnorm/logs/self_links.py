@@ -39,6 +39,7 @@ _BELOW = re.compile(r"/\d{1,4}/?\Z")
 #: because an expression that begins with a plain character is searched for much faster.
 _NAME = re.compile(r"""#(?<!["'= ]#)[A-Za-z0-9_:.\-]{1,60}["'\s>]""")
 _LINKS = etree.XPath("//@href[contains(., '#')][not(starts-with(., '#'))]", smart_strings=False)
+_HREFS = etree.XPath("//a/@href", smart_strings=False)
 _RELS = "concat(' ', normalize-space(translate(@rel, 'SHORTLINK', 'shortlink')), ' ')"
 _SHORTLINK = f"(/html/head//link[contains({_RELS}, ' shortlink ')]/@href)[1]"
 _IN_HEADER = re.compile(
@@ -110,17 +111,16 @@ def ways_of(response: Response) -> str:
         return ""
     path, _, query = response.url.partition("#")[0].partition("://")[2].partition("?")
     path, own = path.partition("/")[2], _pairs(query)
-    ways = set()
+    last, folder, ways = path.rpartition("/")[2], path.rstrip("/"), set()
     with suppress(ValueError, etree.LxmlError):
-        for href in response.selector.root.xpath("//a/@href")[:_MAX_WAYS]:
+        for href in _HREFS(response.selector.root)[:_MAX_WAYS]:
             below, mark, query = href.partition("#")[0].partition("?")
-            last = path.rpartition("/")[2]
             if mark and (not below or below.endswith(last)):
                 changed = {pair.partition("=")[0] for pair in _pairs(query) ^ own}
                 added = _pairs(query) - own
                 if len(changed) == 1 and added and all(pair[-1].isdecimal() for pair in added):
                     ways |= changed
-            elif _BELOW.search(below) and path.rstrip("/") in below:
+            elif folder in below and _BELOW.search(below):
                 ways.add("/")
     return ",".join(sorted(ways))
 
