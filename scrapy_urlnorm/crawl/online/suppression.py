@@ -98,6 +98,7 @@ class Suppression:
         self.aliases.on_dead = self._alias_is_dead
         self.aliases.on_contested = lambda keys: self._resolve_all(SUPPRESSED, keys.cluster)
         self._in_flight: dict[bytes, InFlight] = {}  # by cluster key
+        self._has_coalesced = True  # whether any may wait, of an earlier run too
         self._watched: dict[Request, Keys] = {}  # those the engine has, and audits
         #: What each request that was sent after all has been held for, by its fingerprint.
         self._waited: dict[bytes, int] = {}
@@ -216,6 +217,7 @@ class Suppression:
             return True
         if not self.held.hold(keys, request, COALESCED):
             return True
+        self._has_coalesced = True
         self._in_flight[keys.cluster] = known
         self.frontier.count("learned/coalesced")
         return False
@@ -413,8 +415,9 @@ class Suppression:
         self._watched.clear()
         self._waited.clear()
         self.audits.end_all()
-        for held in self.held.find(COALESCED):
-            self.send_at_last(held)
+        if self._has_coalesced:  # what this run cannot read stays, and is tried again
+            sent = [self.send_at_last(held) for held in self.held.find(COALESCED)]
+            self._has_coalesced = not all(sent)
         self._sending = self._sending or self._send_slowly()
         for has_sent in self._sending:
             if has_sent:
@@ -439,8 +442,10 @@ class Suppression:
 
     def _send_outstanding(self, site: str) -> Iterator[None]:
         """Send suppressed requests of *site*, in random order, until no audit is outstanding."""
-        audits, reasons, begun = self.audits, list(self.registry.reasons(site)), -1
-        before = audits.begun
+        audits, reasons = self.audits, list(self.registry.reasons(site))
+        if not audits.has_outstanding(site, reasons):
+            return  # so at nearly all times, and the database need not be asked
+        begun = before = audits.begun
         for held in self.held.find(SUPPRESSED, site=site, in_order=False):
             if begun != audits.begun and not audits.has_outstanding(site, reasons):
                 return
