@@ -72,6 +72,7 @@ _SUPPRESSED = f"state = {SUPPRESSED}"
 _SAVED = f"{_SUPPRESSED} AND saves = 1"
 
 
+@lru_cache(1_000)
 def rule_in_words(rule: object) -> str:
     """Return the name by which the database knows a rule, the same in every run."""
     origin = getattr(rule, "origin", None)
