@@ -138,7 +138,7 @@ class Learner:
             *(suppression, held, pages, registry, verdicts, yields, frontier),
             sends_all=config.held == "last",
         )
-        frontier.on_fetched = self._settle
+        frontier.on_fetched = self._arrivals.settle
         registry.begin(config.learned)
         aliases.begin()
         suppression.begin()
@@ -180,7 +180,7 @@ class Learner:
             self._suppression.expire_in_flight()
             if self._safe_points.work():
                 self._frontier.ask_again()  # the event loop has its turn before
-            self._settle()
+            self._arrivals.settle()
             self._mining.work()
         except Exception as error:  # noqa: BLE001 - as in `fail_open`
             self._give_up("work", error)
@@ -210,7 +210,7 @@ class Learner:
             self.work()
             if self._safe_points:
                 return True
-            self._settle(is_last=True)
+            self._arrivals.settle(is_last=True)
             if not self._suppression.is_sending:
                 self._mining.look_again()
             if self._frontier.is_fetching or self._safe_points:
@@ -285,9 +285,7 @@ class Learner:
             self._whole_pages.add(fingerprint, response)
         shown = Shown(request.url, content, response, blocks)
         original = None if blocks is None else self._original_of(shown, noted_purpose(request))
-        audit = None
-        if self._keys.has_keys(site):
-            audit = self._audits.get(fingerprint)
+        audit = self._audits.get(fingerprint) if self._keys.has_keys(site) else None
         if audit is not None:
             self._audits.answered(audit)
             self._verdicts.page(audit, shown)
@@ -305,12 +303,9 @@ class Learner:
             original,
         )
         self._arrivals.add(site, arrival)
-        self._settle()
+        self._arrivals.settle()
         if learns and blocks is not None:
             self._pairs.arrived(request, shown)
-
-    def _settle(self, *, is_last: bool = False) -> None:
-        self._arrivals.settle(is_last=is_last)
 
     def _settled(self, arrival: Arrival) -> None:
         """Have a page speak for rules and page aliases: its name is settled."""
@@ -357,11 +352,8 @@ class Learner:
     @fail_open(None)
     def got_of(self, request: Request, response: Response) -> Got | None:
         """Return what takes note of what the spider gets out of a page, if that counts."""
-        return (
-            self._yields.begin(request, response)
-            if self._contents and is_evidence(request)
-            else None
-        )
+        counts = self._contents and is_evidence(request)
+        return self._yields.begin(request, response) if counts else None
 
     @fail_open(None)
     def got(self, got: Got) -> None:
