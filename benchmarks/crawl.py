@@ -50,7 +50,8 @@ BASES = {"JOBDIR": "stock Scrapy, JOBDIR", "edis": "scrapy-redis's dupefilter"}
 
 def page(number: int, pages: int) -> bytes:
     """A page of the site."""
-    targets = (f"/p{(number * 7 + step) % pages}?c=1&v={step % 2}" for step in range(LINKS))
+    others = ((number * 7 + step) % pages for step in range(LINKS))
+    targets = (f"/p{other}?c=1&v={other % 2}" for other in others)
     links = "".join(f'<li><a href="{target}">a page of the shop</a></li>\n' for target in targets)
     return f"<html><body><h1>{number}</h1><ul>{links}</ul></body></html>".encode()
 
