@@ -74,12 +74,12 @@ class Site:
         number = int(request.url.partition("id=")[2].partition("&")[0])
         draw, pages = random.Random(number), self._pages
         body = [f"<html><head><title>{said(draw, 4)}</title></head><body><h1>{said(draw, 3)}</h1>"]
-        body.append(self._moving())
+        body.append(moving := self._moving())
         for step in range(1, 6):
             for more in SPELLINGS:
                 target = f"/item?id={(5 * number + step) % pages}{more.replace('&', '&amp;')}"
                 body.append(f'<p><a href="{target}">{said(draw, 2)}</a></p>')
-        size = sum(map(len, body))
+        size = sum(map(len, body)) - len(moving)  # so that no post comes and goes with it
         while size < self._size:
             body.append(
                 f'<div class="post odd" id="p{len(body)}"><h3>{link(number, draw)}</h3>'

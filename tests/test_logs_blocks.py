@@ -365,12 +365,12 @@ def page(number, ad="", views=0):
     return [*own, Block("body/div.ad", ad), Block("body/div.foot", f"Seen {views} times")]
 
 
-def learned(*pairs):
+def learned(*pairs, units=None, family="family"):
     """What a site teaches in pairs of fetches of its pages."""
-    units = Units()
+    units = units or Units()
     for number, (one, two) in enumerate(pairs, 1):
         units.saw(page(number, **one), f"http://h.test/item/{number}")
-        units.learn("family", page(number, **one), page(number, **two))
+        units.learn(family, page(number, **one), page(number, **two))
     return units
 
 
@@ -397,9 +397,30 @@ def test_a_counter_is_a_shape():
     assert name(units, 3, views=1) == name(units, 3, views=2)
 
 
+ITEM, SORTED, LIST = (
+    family_of(f"http://h.test/{each}") for each in ("item?n=1", "item?s=1", "a/b")
+)
+
+
 def test_another_family_is_as_strict_as_before():
-    units = learned(({"views": 4}, {"views": 17}))
-    assert not units.left_out("another")
+    units = learned(({"views": 4}, {"views": 17}), family=ITEM)
+    assert not units.left_out(LIST)
+
+
+def test_siblings_leave_out_the_same():
+    """Else no page of one of them bears the name of a page of the other."""
+    units = learned(({"views": 4}, {"views": 17}), ({}, {}), family=ITEM)
+    assert units.left_out(SORTED) == units.left_out(ITEM)
+    learned(({}, {}), ({}, {}), ({}, {}), units=units, family=SORTED)
+    assert units.left_out(SORTED) == units.left_out(ITEM) == frozenset()  # one of five
+
+
+def test_a_family_that_is_clear_asks_no_siblings():
+    changes = [({"views": n}, {"views": n + 1}) for n in range(9)]
+    units = learned(*changes, family=ITEM)
+    learned(*4 * [({}, {})], units=units, family=SORTED)
+    assert units.left_out(ITEM)
+    assert not units.left_out(SORTED)
 
 
 def test_two_pages_are_the_same_up_to_what_changes():

@@ -61,6 +61,11 @@ def family_of(url: str) -> str:
     return f"{parts.scheme}://{parts.host}/{first} {depth} {'&'.join(sorted(names))}"
 
 
+def are_siblings(family: str, other: str) -> bool:
+    """Whether two families differ in nothing but the names of their parameters."""
+    return family.rpartition(" ")[0] == other.rpartition(" ")[0]
+
+
 def place_of(blocks: Iterable[Block]) -> str:
     """Return what tells the pages of a site apart at a glance: title and first heading."""
     title = heading = ""

@@ -12,8 +12,10 @@ part    what stands at a path below a line that   paragraphs below "See also", w
         many pages have                           holds content elsewhere on the page
 ======  ========================================  ==============================================
 
-A unit is left out of the pages of a *family* of URLs in which pairs have shown it to change. One
-that changed in three families, and hardly ever held still, is left out everywhere. Of two fetches
+A unit is left out of the pages of a *family* of URLs in which pairs have shown it to change. Siblings
+are families that differ in the names of their parameters alone: their pairs count together, unless
+those of one all agree, since pages that leave out other units never have one name. What changed in
+three families, and hardly ever held still, is left out everywhere. Of two fetches
 far apart, what differs changed *with time*: it is left out where pages that arrived beside one show
 the same there (the latest news), or else of names alone (view counts of the page's own).
 """
@@ -25,7 +27,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.logs.blocks import SHOWN, Block, digest_of, without_digits
-from scrapy_urlnorm.logs.differences import Unit, changes_in_lines, place_of, without_span
+from scrapy_urlnorm.logs.differences import (
+    Unit,
+    are_siblings,
+    changes_in_lines,
+    place_of,
+    without_span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -37,6 +45,8 @@ _MAX_PLACES = 2_000
 #: A line that so many places show, and so large a share of them, is common.
 _LEAST_COMMON, _COMMON = 5, 0.1
 _MAX_UNITS = 300
+#: Pairs of a family that all agree on a unit, and need not ask those of its siblings.
+_CLEAR = 4
 #: A name needs words that are left: a share of those that are not on many pages.
 _LEAST_KEPT = 0.1
 #: Pages around one that are asked whether a unit tells the time, and how many have to agree.
@@ -50,6 +60,16 @@ class _Tally:
     changed: int = 0
     held: int = 0
     kept: list[Collection[str]] = field(default_factory=list)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it says enough to say another thing than those of other families."""
+        return self.changed + self.held >= _CLEAR and not (self.changed and self.held)
+
+
+def _total(tallies: Iterable[_Tally]) -> tuple[int, int]:
+    tallies = list(tallies)
+    return sum(each.changed for each in tallies), sum(each.held for each in tallies)
 
 
 class Fetch:
@@ -295,12 +315,15 @@ class Units:
 
     def _is_left_out(self, unit: Unit, family: str) -> bool:
         tallies = self._tallies[unit]
-        tally = tallies.get(family)
-        if tally is not None:
-            is_often = tally.changed >= 1 and 3 * tally.changed >= tally.held
-            return is_often and not self._holds_content(unit, [tally])
-        changed = sum(each.changed for each in tallies.values())
-        held = sum(each.held for each in tallies.values())
+        own = tallies.get(family)
+        if own is not None and own.is_clear:
+            near = [own]
+        else:
+            near = [each for other, each in tallies.items() if are_siblings(family, other)]
+        if near:
+            changed, held = _total(near)
+            return 0 < changed >= held / 3 and not self._holds_content(unit, near)
+        changed, held = _total(tallies.values())
         return (
             sum(each.changed > 0 for each in tallies.values()) >= 3
             and changed >= 4
@@ -330,7 +353,15 @@ class Units:
 
     def aged(self, family: str) -> set[Unit]:
         """Return the units that change with time on pages of a family: names leave them out."""
-        return {unit for unit, of in self._aged.items() if family in of or len(of) >= 3}
+        return {
+            unit
+            for unit, of in self._aged.items()
+            if len(of) >= 3 or any(are_siblings(family, other) for other in of)
+        }
+
+    def knows(self, family: str) -> bool:
+        """Whether a page of a family, or of a sibling, was fetched twice, one right after the other."""
+        return any(number and are_siblings(family, other) for other, number in self.pairs.items())
 
     def name(
         self, blocks: list[Block], out: Collection[Unit], common: Collection[str] = ()

@@ -402,7 +402,7 @@ class Names:
             return False
         if units.late < _LATE or not self.is_named(site):
             return False
-        return len(units.pairs) >= _FAMILIES or units.pairs[family_of(url)] > 0
+        return len(units.pairs) >= _FAMILIES or units.knows(family_of(url))
 
 
 def steps_of(blocks: list[Block] | None) -> int:
