@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from lookalike_nodes import Copies
 from lookalike_sites import Link, Loop, SeeAlso, Site
 from lookalikes import CASES, Visit, missed, stock
 from loopback import mostly_long
-from moving_sites import HOST
+from moving_sites import HOST, words
 
 from scrapy_urlnorm.crawl.online import pairs, whole_pages
 
@@ -61,6 +63,32 @@ def test_pages_that_declare_themselves_to_be_copies_are_saved(variant):
 class Plain(Site):
     def is_other(self, n):
         return False
+
+
+class Commented(Plain):
+    """Three posts get a comment right after their first fetch."""
+
+    items, views = 100, ()
+    refs = tuple(f"replytocom={n}" for n in range(3))
+
+    def __init__(self, variant):
+        super().__init__(variant)
+        self.asked = Counter()
+
+    def home(self):
+        return [link for _, link in self.links()]
+
+    def page(self, where, n, query):
+        name, body, links = super().page(where, n, query)
+        self.asked[n] += 1
+        is_commented = int(n) < 3 and self.asked[n] > 1
+        return name, body + is_commented * f"<h3>Ada says:</h3><p>{words(n, 22)}</p>", links
+
+
+def test_pages_that_changed_do_not_keep_a_rule_from_being_learned():
+    visit = Visit(Commented("moving")).crawl()
+    assert not visit.lost
+    assert visit.figure("saved") > 30
 
 
 class Staging(Plain):

@@ -55,7 +55,7 @@ def mined(job: Job) -> Mined:
     start = process_time()
     try:
         rows = [_observation(*row) for row in job.rows if row[3] is None or row[1] in PERMANENT]
-        rules = _mine(job, rows)
+        rules, in_doubt = _mine(job, rows)
         files = on_files(rules, rows)
         alone = {identity for identity, found in files.items() if found.is_alone}
         rules = (_noted(rule, FILES_ALONE, rule.identity in alone) for rule in rules)
@@ -63,7 +63,8 @@ def mined(job: Job) -> Mined:
         pairs = shown(rules, rows, without={rule.identity for rule in job.accepted})
     except Exception as error:  # noqa: BLE001 - whatever it is, the crawl has to go on
         return Mined(job.site, (), process_time() - start, repr(error))
-    return Mined(job.site, rules, process_time() - start, on_files=files, shown=pairs)
+    seconds = process_time() - start
+    return Mined(job.site, rules, seconds, on_files=files, shown=pairs, in_doubt=in_doubt)
 
 
 def _observation(url: str, status: int, content: str | None, target: str | None) -> Observation:
@@ -71,13 +72,15 @@ def _observation(url: str, status: int, content: str | None, target: str | None)
     return Observation(url, status, content, location=target, mime=mime)
 
 
-def _mine(job: Job, rows: Sequence[Observation]) -> Iterable[SiteRule]:
+def _mine(
+    job: Job, rows: Sequence[Observation]
+) -> tuple[Iterable[SiteRule], Sequence[tuple[str, str]]]:
     declared = [rule for rule in job.accepted if rule.source == "robots"]
     others = tuple(rule for rule in job.accepted if rule.source != "robots")
     evidence = rows if job.contents else list(map(_by_its_url, rows))
-    rules, against = _found(job, others, evidence)
+    rules, against, in_doubt = _found(job, others, evidence)
     if against:
-        rules, _ = _found(job, others, [*evidence, *against])
+        rules, _, in_doubt = _found(job, others, [*evidence, *against])
     if not job.contents or not any(row.is_page for row in rows):
         known = {rule.identity for rule in others}
         rules = [
@@ -85,7 +88,7 @@ def _mine(job: Job, rows: Sequence[Observation]) -> Iterable[SiteRule]:
             for rule in rules
             if rule.identity in known or (rule.source == "redirect" and are_proof(rule))
         ]
-    return joined(robots.proven([*declared, *job.candidates], rows), rules, job.banned)
+    return joined(robots.proven([*declared, *job.candidates], rows), rules, job.banned), in_doubt
 
 
 def _by_its_url(row: Observation) -> Observation:
@@ -97,14 +100,15 @@ def _by_its_url(row: Observation) -> Observation:
 
 def _found(
     job: Job, accepted: tuple[SiteRule, ...], rows: Sequence[Observation]
-) -> tuple[Sequence[SiteRule], list[Observation]]:
+) -> tuple[Sequence[SiteRule], list[Observation], Sequence[tuple[str, str]]]:
     noise = 0.001 if job.contents else 0.0
-    reports = survey(
-        single_steps(rows), accepted=accepted, banned=job.banned, wary=True, noise=noise
+    reports = list(
+        survey(single_steps(rows), accepted=accepted, banned=job.banned, wary=True, noise=noise)
     )
     found = (rule for report in reports for rule in report.active)
     # Pages that the catalogue takes for one are fetched once: too late to tell them apart.
-    return judged([rule for rule in found if not catalogue.is_exception(rule)], rows)
+    rules, against = judged([rule for rule in found if not catalogue.is_exception(rule)], rows)
+    return rules, against, [pair for report in reports for pair in report.in_doubt]
 
 
 # --- what redirects say ------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Miner:
         self._shared: coverage.Shared | None = None
         #: Operations without a conflict whose evidence is too small, and that evidence.
         self.open: dict[Operation, Count] = {}
-        #: Drops that hold in a context alone, or nowhere, because of a few conflicts.
+        #: Operations that hold in a context alone, or nowhere, because of a few conflicts.
         self.fenced: dict[Operation, Count] = {}
 
     def run(self) -> list[SiteRule]:
@@ -307,7 +307,7 @@ class Miner:
         found = cover(op, trials, self.vocabulary, self.limits, touched)
         total = count(trials)
         few = 0 < total.conflicts <= _FEW * total.support
-        if few and isinstance(op, DropParam) and all(each.context for each in found):
+        if few and isinstance(op, (DropParam, Replace)) and all(each.context for each in found):
             self.fenced[op] = total
         if not found:
             if total.support >= 2 and not total.conflicts:

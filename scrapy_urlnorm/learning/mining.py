@@ -63,7 +63,8 @@ class SiteReport:
 
     ``redundant`` are its URLs beyond one for each content, ``merged`` those of them that the
     active rules (and the catalogue) find on the log itself. ``missing`` says in words what the
-    log lacks; what a proposed rule lacks, its note says.
+    log lacks; what a proposed rule lacks, its note says. ``in_doubt`` are pairs of URLs to fetch
+    again: rules would be accepted without their difference.
     """
 
     site: str
@@ -73,6 +74,7 @@ class SiteReport:
     merged: int
     rules: tuple[SiteRule, ...]
     missing: tuple[str, ...] = ()
+    in_doubt: tuple[tuple[str, str], ...] = ()
 
     @property
     def active(self) -> tuple[SiteRule, ...]:
@@ -291,6 +293,7 @@ def _learn(
         redundant=len(contents) - len(set(contents)),
         merged=len(contents) - keys,
         rules=(*exceptions, *kept, *proposed),
+        in_doubt=tuple(proposals.in_doubt(miner)),
     )
 
 

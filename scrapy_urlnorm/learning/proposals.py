@@ -14,9 +14,9 @@ from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, slots_of
 from scrapy_urlnorm.learning.cover import risk_of
 from scrapy_urlnorm.learning.media import ENOUGH_FILES
 from scrapy_urlnorm.learning.priors import prior
-from scrapy_urlnorm.learning.risk import support_needed
+from scrapy_urlnorm.learning.risk import accepted, support_needed
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said
-from scrapy_urlnorm.learning.trials import Count, sources, trials_of
+from scrapy_urlnorm.learning.trials import Count, made_one, sources, trials_of
 from scrapy_urlnorm.site_rules.operations import DropParam, Operation, Replace, StripTail
 
 if TYPE_CHECKING:
@@ -55,13 +55,31 @@ def unproven(miner: Miner) -> list[SiteRule]:
         else:
             continue  # hardly begun; or refused for another reason: siblings, too few values
         rules += _proposal(miner, op, counted, note)
-    for op, counted in _ranked(miner.fenced)[: _MAX - len(rules)]:
+    fenced: dict[Operation, Count] = {
+        op: seen for op, seen in miner.fenced.items() if isinstance(op, DropParam)
+    }
+    for op, counted in _ranked(fenced)[: _MAX - len(rules)]:
         note = (
             f"{int(counted.support)} contents agree and {counted.conflicts} differ; if these are "
             "pages that change, the rule holds"
         )
         rules += _proposal(miner, op, counted, note)
     return rules
+
+
+def in_doubt(miner: Miner) -> list[tuple[str, str]]:
+    """Return pairs of URLs whose contents differ, and that alone keep rules from being accepted.
+
+    One of the two may be a page that has changed: to fetch both again would tell. The first pairs
+    are those of the rule that the most contents support.
+    """
+    found = []
+    for op, counted in _ranked(miner.fenced):
+        if accepted(counted.support, 0, prior(op), miner.limits.risk):
+            for items in made_one(op, miner.corpus, ()):
+                known = [item for item in items if item.content >= 0]
+                found += [(known[0].url, o.url) for o in known if o.content != known[0].content]
+    return found[:_MAX]
 
 
 def _ranked(counts: Mapping[Operation, Count]) -> list[tuple[Operation, Count]]:

@@ -47,6 +47,7 @@ class Mined(NamedTuple):
     error: str | None = None
     on_files: Mapping[str, OnFiles] = {}  #: by identity: what files say about the rules
     shown: Mapping[str, tuple[Pair, ...]] = {}  #: by identity: equal pages of each kind
+    in_doubt: Sequence[tuple[str, str]] = ()  #: pairs of URLs whose difference keeps rules out
 
 
 def send(pipe: IO[bytes], message: object) -> None:

@@ -98,6 +98,8 @@ class RuleRegistry:
         #: rule and change by themselves.
         self.on_change: Callable[[str], None] = lambda _: None
         self.on_doubted: Callable[[str], None] = lambda _: None
+        #: Told of pairs of URLs whose difference alone keeps a rule of a site from being learned.
+        self.on_undecided: Callable[[str, Sequence[tuple[str, str]]], None] = lambda *_: None
         #: All rules by site and identity. Their status says what they are.
         self._known: defaultdict[str, dict[str, SiteRule]] = defaultdict(dict)
         self._contradictions: Counter[str] = Counter()  # by identity; rules that are retracted
@@ -235,8 +237,10 @@ class RuleRegistry:
         for rule in self.keys.rules(site):
             reason = self._reason(rule, is_binary=False)
             self.audits.covered(reason, found.shown.get(rule.identity, ()))
-        if is_doubted:
-            self.on_doubted(site)
+        if self.names.units(site).different:
+            if is_doubted:
+                self.on_doubted(site)
+            self.on_undecided(site, found.in_doubt)
         return bool(came)
 
     def _settle(

@@ -14,6 +14,7 @@ audit has proved so much for pages of a family, the latter is enough for others 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -53,8 +54,9 @@ if TYPE_CHECKING:
 #: Bytes of what is no HTML whose digest is made while the event loop waits. What is larger is
 #: always fetched.
 LARGEST_FILE = 16 * 1024 * 1024
-#: Pairs of pages that are fetched again where mining finds that rules are contradicted.
-_MOST_CONTRADICTIONS = 2
+#: Pairs of pages that are fetched again where mining finds that rules are contradicted; and of a
+#: site, that keep rules from being learned, beyond those that agreed.
+_MOST_CONTRADICTIONS, _MOST_UNDECIDED = 2, 2
 #: How many times a page and its representative are fetched in turns.
 _TURNS = 2
 #: Steps that end a turn.
@@ -109,12 +111,14 @@ class Verdicts:
         self._waiting: dict[tuple[bytes, bool], list[tuple[Audit, Shown]]] = {}
         self._long: dict[str, list[tuple[Audit, Shown]]] = {}  # by site: they wait for a safe point
         self._asked: set[tuple[str, str]] = set()  # pairs of URLs that seemed to contradict rules
+        self._undecided_of: Counter[str] = Counter()  # of these, for rules not in force, by site
         #: Pairs of pages that gave the spider other things, and that were fetched again for that.
         self._compared: set[bytes] = set()
         #: Fingerprints of audits that agreed, and whether one differed, since somebody cleared them.
         self.agreed: set[bytes] = set()
         self.has_differed = False
         self.registry.on_doubted = self._contradicted
+        self.registry.on_undecided = self._undecided
         self.suppression.on_keyed = self._keyed
 
     # --- audits -----------------------------------------------------------------------------
@@ -224,8 +228,10 @@ class Verdicts:
             said = Verdict.UNSTABLE
             if fetches:
                 said = yield from self._in_turns(page, audit, found, before, fetches)
-            # That it is what the representative has become, and was not before, proves nothing.
-            if said is Verdict.AGREES and before.content and not self._has_stayed(before, *fetches):
+            # That it is what the representative has become, and was not before, proves no rule.
+            proves = not audit.match.rules and self.names.are_one(before, now or before)
+            has_changed = before.content and not self._has_stayed(before, *fetches)
+            if said is Verdict.AGREES and has_changed and not proves:
                 said = Verdict.UNSTABLE
             self._say(audit, said)
             if said is Verdict.UNSTABLE and fetches and not self._has_stayed(before, *fetches):
@@ -276,7 +282,7 @@ class Verdicts:
             }
             if len(clusters) >= _OUTAGE:
                 return Verdict.UNSTABLE
-        if not self.whole_pages.same_but_for_links(found, fetches):
+        if audit.match.rules and not self.whole_pages.same_but_for_links(found, fetches):
             fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint(Request(found.url))
             self.names.set_apart(fingerprint)
         return Verdict.DIFFERS
@@ -292,6 +298,10 @@ class Verdicts:
             self.names.learn_late(known, fetches[0].blocks)
 
     def _say(self, audit: Audit, said: Verdict, note: str = "") -> None:
+        if not audit.match.rules:
+            if said is Verdict.AGREES:
+                self._have_one_name(audit)
+            return
         if said is Verdict.AGREES:
             self.agreed.add(audit.match.keys.fingerprint)
             self.frontier.count("learned/audits_agreed")
@@ -322,6 +332,28 @@ class Verdicts:
             asked += 1
             if asked == _MOST_CONTRADICTIONS:
                 return
+
+    def _undecided(self, site: str, pairs: Sequence[tuple[str, str]]) -> None:
+        """Fetch pages again that keep a rule from being learned: one of two may have changed."""
+        for urls in pairs[: _MOST_UNDECIDED - self._undecided_of[site]]:
+            known = [self.names.page(self.keys.fingerprint(Request(url))) for url in urls]
+            rows = sorted(filter(None, known))
+            pages = [page for row in rows if (page := self.pages.get(row.fingerprint)) is not None]
+            if len(pages) < 2 or urls in self._asked:
+                continue
+            self._asked.add(urls)
+            self._undecided_of[site] += 1
+            page, other = pages
+            keys = self.keys.plain_keys(Request(other.url))._replace(fingerprint=b"")
+            audit = Audit(Match(keys, page, ()), other.url, needs_proof=True)
+            self.page(audit, self._stored(other))
+
+    def _have_one_name(self, audit: Audit) -> None:
+        """Have a page count as the other one: they were fetched one after the other, and agree."""
+        site, fingerprint = site_of(audit.url), self.keys.fingerprint(Request(audit.url))
+        self._undecided_of[site] -= 1
+        self.names.copies(fingerprint, audit.match.page.fingerprint)
+        self.registry.evidence.mine_again(site)
 
     # --- what the spider got ----------------------------------------------------------------
 
