@@ -10,6 +10,7 @@ from lookalike_sites import Link, Loop, SeeAlso, Site
 from lookalikes import CASES, Visit, missed, stock
 from loopback import mostly_long
 from moving_sites import HOST, words
+from simulation.crawl import CallbackError
 
 from scrapy_urlnorm.crawl.online import pairs, whole_pages
 
@@ -89,6 +90,26 @@ def test_pages_that_changed_do_not_keep_a_rule_from_being_learned():
     visit = Visit(Commented("moving")).crawl()
     assert not visit.lost
     assert visit.figure("saved") > 30
+
+
+class Unread(Plain):
+    """The spider reads the view out of the URL, and its callback fails where there is none."""
+
+    items = 100
+
+
+class Strict(Visit):
+    def parse(self, request, answer):
+        if "/item/" in request.url and "view=" not in request.url:
+            raise CallbackError
+        yield from super().parse(request, answer)
+
+
+def test_a_page_whose_callback_failed_stands_for_none():
+    visit = Strict(Unread()).crawl()
+    read = {url.partition("?")[0] for url in visit.sent if "view=" in url}
+    assert len(read) == Unread.items
+    assert visit.figure("saved") > 0
 
 
 class Staging(Plain):

@@ -5,6 +5,7 @@ They also begin and end what is learned, and say where a part of ours is missing
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -298,21 +299,37 @@ class UrlNormSpiderMiddleware:
         self, response: Response, result: Iterable[object]
     ) -> Iterator[object]:
         got = self._got(response)
-        for each in result:
-            if got is not None:
-                got.add(each)
-            yield each
+        with self._telling(response):
+            for each in result:
+                if got is not None:
+                    got.add(each)
+                yield each
         self._tell(got)
 
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[object]
     ) -> AsyncIterator[object]:
         got = self._got(response)
-        async for each in result:
-            if got is not None:
-                got.add(each)
-            yield each
+        with self._telling(response):
+            async for each in result:
+                if got is not None:
+                    got.add(each)
+                yield each
         self._tell(got)
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+        learner, request = self._components.learner, response.request
+        if learner is not None and request is not None:
+            learner.raised(request)
+
+    @contextmanager
+    def _telling(self, response: Response) -> Iterator[None]:
+        """Tell of what a callback raises in the middle of its results."""
+        try:
+            yield
+        except Exception as error:
+            self.process_spider_exception(response, error)
+            raise
 
     def _got(self, response: Response) -> Got | None:
         learner, request = self._components.learner, response.request

@@ -366,6 +366,14 @@ class Learner:
             self._verdicts.compare_yields(match, got.request.url)
 
     @fail_open(None)
+    def raised(self, request: Request) -> None:
+        """Have a page represent nothing: its callback raised, so the spider did not get all of it."""
+        page = self._pages.get(self._keys.fingerprint(request))
+        if page is not None:
+            self._suppression.representative_changed(page)
+            self._pages.remove(page.fingerprint)
+
+    @fail_open(None)
     def missing(self, request: Request) -> None:
         """Learn that a site answered *request* with a status that says that there is no page."""
         self._suppression.expired(request)

@@ -299,6 +299,10 @@ class Pages:
         self._database.write("UPDATE page SET cluster = NULL WHERE fingerprint = ?", fingerprint)
         return rows[0][0] if rows else None
 
+    def remove(self, fingerprint: bytes) -> None:
+        """Have a page represent nothing, whatever the rules are."""
+        self._database.write("DELETE FROM page WHERE fingerprint = ?", fingerprint)
+
     def rekey(self, site: str) -> Iterator[None]:
         """Make the cluster keys of *site* anew, a page at each step."""
         select = "SELECT id, url FROM page WHERE site = ? AND"
