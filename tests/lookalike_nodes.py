@@ -204,6 +204,40 @@ class Left(Copy):
         return f"<p>Only {40 - 9 * value} left at {10 + value} EUR, {looking} people look</p>"
 
 
+class Column(Node):
+    """When a room is free stands in the column of a table that has an x."""
+
+    items = 100
+    variants: ClassVar = ("spread", "late")
+
+    def shows(self, n, value):
+        draw, rows = random.Random(f"{n} {value}"), ""
+        for day in ("Mon", "Tue", "Wed"):
+            at = draw.randrange(8)
+            rows += f"<tr><th>{day}{at * '<td></td>'}<td>x</td>{(7 - at) * '<td></td>'}"
+        return f"<table>{rows}</table>"
+
+
+class Stars(Node):
+    """There are as many stars as elements without a text."""
+
+    def shows(self, n, value):
+        return (
+            f"<div>{(1 + (n + len(value) + sum(map(ord, value))) % 5) * '<i class=star></i>'}</div>"
+        )
+
+
+class Threads(Node):
+    """Who answers whom is how deep an answer is nested."""
+
+    def shows(self, n, value):
+        draw, said = random.Random(f"{n} {value}"), ""
+        for at in range(6):
+            deep = draw.randint(3, 8)
+            said += f"{deep * '<blockquote>'}<p>{words((n, at), 8)}</p>{deep * '</blockquote>'}"
+        return said
+
+
 class Wizard(Site):
     """The first page of an item is the same in all views; the next one has what was chosen there."""
 
@@ -217,7 +251,20 @@ class Wizard(Site):
         return name, f"<h1>{words(n, 3)}</h1><p>{words(name, 40)}</p>", links
 
 
-KINDS = [StatusLine, Ascii, Tread, Report, Stub, WayBack, Ranking, Legend, Fits, Left, Wizard]
+KINDS = [
+    StatusLine,
+    Ascii,
+    Tread,
+    Report,
+    Stub,
+    WayBack,
+    Ranking,
+    Legend,
+    Fits,
+    Left,
+    Wizard,
+]
+KINDS += [Column, Stars, Threads]
 KINDS += [type(name, (Node,), {"place": place}) for name, place in NODES.items()]
 KINDS += [type(name, (Few,), {"place": place}) for name, place in BESIDE.items()]
 KINDS += [type(name, (Copies,), {"besides": besides}) for name, besides in BESIDES.items()]

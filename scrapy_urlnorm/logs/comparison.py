@@ -259,7 +259,7 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
     for number, part in enumerate(parts):
         texts = [[node.words for node in nodes if "@" not in node.place] for nodes in part[:2]]
         said = [*chain.from_iterable(texts[1])]
-        begins = {words[0] for words in texts[0]}
+        begins = {words[0] for words in texts[0] if words}
         attributes = [node.value for node in part.two if "@" in node.place]
         keys = [value[0] for value in attributes if isinstance(value, tuple)]
         if (
@@ -268,6 +268,7 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
             or len(said) > _ASIDE_WORDS
             or not known.issuperset((*said, *keys))
             or not own.issuperset(value for value in attributes if isinstance(value, str))
+            or not all(texts[1])  # an element with nothing in it
             or (said and begins.isdisjoint(words[0] for words in texts[1]))
         ):
             return False

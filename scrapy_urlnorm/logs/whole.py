@@ -45,9 +45,9 @@ _TOLD_APART = 8  # elements of one tag beside one another
 
 
 class Node(NamedTuple):
-    """A text, an attribute, or a comment."""
+    """A text, an attribute, a comment, or an element with nothing in it."""
 
-    place: str  #: the innermost elements around it, and the attribute
+    place: str  #: how deep it stands, the innermost elements around it, and the attribute
     value: str  #: of a link: the absolute URL, without its fragment
     fragment: str | None = None  #: of a link; ``None`` where it is none
 
@@ -76,8 +76,10 @@ def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
 class _Place:
     """The innermost elements around a node, of which there are few on a page of many nodes."""
 
-    def __init__(self, path: tuple[str, ...] = (), shape: tuple[str, ...] = ()) -> None:
-        self._path, self._shape = path, shape
+    def __init__(
+        self, path: tuple[str, ...] = (), shape: tuple[str, ...] = (), depth: int = 0
+    ) -> None:
+        self._path, self._shape, self._depth = path, shape, depth
         self._inner: dict[tuple[str, str, str, int], _Place] = {}
         self._inner_of: dict[str, _Place] = {}  # by step
         self._names: dict[str, tuple[str, str]] = {}
@@ -92,7 +94,7 @@ class _Place:
             found = self._inner_of.get(step)
             if found is None or found._path[-1] != tag:
                 path, shape = (*self._path[1 - _STEPS :], tag), (*self._shape[1 - _STEPS :], step)
-                found = self._inner_of[step] = _Place(path, shape)
+                found = self._inner_of[step] = _Place(path, shape, self._depth + 1)
             self._inner[key] = found
         return found
 
@@ -110,7 +112,7 @@ class _Place:
 
     def _in_words(self, path: tuple[str, ...]) -> tuple[str, str]:
         place = "/".join(path)
-        return place, "/".join((*self._shape, place.rpartition("@")[2]))
+        return f"{self._depth} {place}", "/".join((*self._shape, place.rpartition("@")[2]))
 
 
 class _Reader:
@@ -148,6 +150,9 @@ class _Reader:
                         for name, value in sorted(attributes):
                             self._attribute(place, name, value)
                 text = element.text
+                if not text and not len(element):
+                    nodes.append(Node(place.text[0], ""))
+                    shapes.append(place.text[1])
             else:
                 if event == "end":
                     place = around.pop()
