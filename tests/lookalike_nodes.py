@@ -196,6 +196,14 @@ class Fits(Copy):
         return f"<p><b>{said}</b></p><p>Does it fit, yes or no, or maybe? Ask us.</p>"
 
 
+class Suits(Copy):
+    """A word stands in place of another one, which the page has elsewhere."""
+
+    def says(self, n, value):
+        said = ("maybe", "", "no", "yes")[value]
+        return f"<p>Fits your car: {said}</p><p>Say maybe, yes or no.</p>"
+
+
 class Left(Copy):
     """How many are left stands in a text with a counter."""
 
@@ -238,6 +246,18 @@ class Threads(Node):
         return said
 
 
+class Features(Few):
+    """In a table of yes and no, one cell is another one: both are what most pages say."""
+
+    def shows(self, n, value):
+        draw = random.Random(n)
+        cells = [draw.choice(("yes", "no")) for _ in range(8)]
+        if value:
+            cells[int(value)] = {"yes": "no", "no": "yes"}[cells[int(value)]]
+        table = "".join(f"<tr><th>{at}<td>{cell}" for at, cell in enumerate(cells))
+        return f"<p>Visitor number {self.fetch}</p><table>{table}</table>"
+
+
 class Wizard(Site):
     """The first page of an item is the same in all views; the next one has what was chosen there."""
 
@@ -261,10 +281,11 @@ KINDS = [
     Ranking,
     Legend,
     Fits,
+    Suits,
     Left,
     Wizard,
 ]
-KINDS += [Column, Stars, Threads]
+KINDS += [Column, Stars, Threads, Features]
 KINDS += [type(name, (Node,), {"place": place}) for name, place in NODES.items()]
 KINDS += [type(name, (Few,), {"place": place}) for name, place in BESIDE.items()]
 KINDS += [type(name, (Copies,), {"besides": besides}) for name, besides in BESIDES.items()]

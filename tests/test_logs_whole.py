@@ -213,6 +213,8 @@ def test_what_the_pages_beside_show_may_differ():
     one, two = page("<p>news of May</p><p>text"), page("<p>news of June</p><p>text", TWO)
     movement, of_time = Movement(), [{each.nodes[0]} for each in (one, two)]
     assert not movement.explains(one, two, key_of)
+    assert not movement.explains(one, two, key_of, of_time), "it has never changed by itself"
+    movement.learn_late(one, two, key_of)
     assert movement.explains(one, two, key_of, of_time)
     assert not movement.explains(one, page("<p>news of June</p><p>other", TWO), key_of, of_time)
 

@@ -49,7 +49,8 @@ class _Hole:
 
     def __init__(self) -> None:
         self.is_whole = False
-        self._places: set[int] | None = set()  # numbers of words; None: not word by word
+        self._places: Counter[int] | None = Counter()  # numbers of words; None: not word by word
+        self._seen = 0  # times
         self._first = self._last = sys.maxsize  # words at either end that always stay
         self._longest = 0  # words between these
 
@@ -61,10 +62,12 @@ class _Hole:
         words, others = one.words, two.words if two else []
         first, last = common_ends(words, others) if two and one.place == two.place else (0, 0)
         longer = max(words, others, key=len)
+        self._seen += 1
         if len(words) == len(others):
             places = _other(words, others)
             changed = [longer[place] for place in places]
-            self._places = None if self._places is None else self._places | places
+            if self._places is not None:
+                self._places.update(places)
         else:
             changed, self._places = longer[first : len(longer) - last], None
         if not longer or 2 * _count(changed) > _count(longer):
@@ -72,15 +75,20 @@ class _Hole:
         self._first, self._last = min(self._first, first), min(self._last, last)
         self._longest = max(self._longest, len(longer) - self._first - self._last)
 
-    def allows(self, one: Compared, two: Compared) -> bool:
-        """Return whether two nodes that stand at one place differ no more than what was seen."""
+    def allows(self, one: Compared, two: Compared, least: int = 1) -> bool:
+        """Return whether two nodes that stand at one place differ no more than what was seen.
+
+        A word counts that changed so many times at *least*, and a third of the times.
+        """
         if one == two or one.place != two.place:
             return one == two
         words, others = one.words, two.words
         if self.is_whole or not words or not others:
             return self.is_whole
         if self._places is not None:
-            return len(words) == len(others) and self._places >= _other(words, others)
+            return len(words) == len(others) and all(
+                self._places[place] >= max(least, self._seen / 3) for place in _other(words, others)
+            )
         first, last = common_ends(words, others)
         if first < self._first or last < self._last:
             return False
@@ -136,6 +144,7 @@ class Movement:
         self._holes: defaultdict[str, _Hole] = defaultdict(_Hole)  # by the shape of a node
         self._changed = Counter[str]()  # pairs in which it changed
         self._pairs = Counter[str]()  # and that have it
+        self._late = set[str]()  # what changed with time
 
     def learn(self, first: Whole, second: Whole, key_of: KeyOf) -> None:
         """Learn from two fetches of one page, one right after the other."""
@@ -155,6 +164,18 @@ class Movement:
         self._changed.update(changed)
         self._pairs.update({*first.shapes, *second.shapes})
 
+    def learn_late(self, first: Whole, second: Whole, key_of: KeyOf) -> None:
+        """Learn from two fetches of one page, far apart."""
+        for part in _changes(*as_compared((first, second), {first.url}, key_of)):
+            self._late.update(first.shapes[part.start : part.start + len(part.one)])
+            self._late.update(second.shapes[part.second : part.second + len(part.two)])
+
+    def _has_changed(self, shape: str) -> bool:
+        """Whether it ever changed by itself, on any page of the site."""
+        return any(
+            shape in each._changed or shape in each._late for each in (self, self._site) if each
+        )
+
     def hole(self, shape: str) -> _Hole | None:
         """Return what changes in the nodes of a *shape*; ``None`` if they hold still, or nobody knows."""
         changed, pairs = self._changed[shape], self._pairs[shape]
@@ -166,10 +187,8 @@ class Movement:
         return None
 
     def is_everywhere(self, shape: str) -> bool:
-        return (
-            self._changed[shape] >= 2 * _OFTEN
-            and 5 * self._changed[shape] >= 4 * self._pairs[shape]
-        )
+        changed = self._changed[shape]
+        return changed >= 2 * _OFTEN and 5 * changed >= 4 * self._pairs[shape]
 
     def explains(
         self,
@@ -182,7 +201,8 @@ class Movement:
     ) -> bool:
         """Return whether two pages differ only where pages of their family change at each fetch.
 
-        *of_time* are nodes that each of the two shared with the pages that arrived beside it.
+        *of_time* are nodes that each of the two shared with the pages that arrived beside it: they
+        count where something has ever changed. "No" is what most pages say of anything.
         *is_copy* says that the second declares itself to be a copy of the first.
         """
         if is_copy:
@@ -191,13 +211,14 @@ class Movement:
 
         def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
             hole = self.hole(page.shapes[n])
-            return page.nodes[n] in of_time or (hole is not None and hole.is_whole)
+            is_of_time = page.nodes[n] in of_time and self._has_changed(page.shapes[n])
+            return is_of_time or (hole is not None and hole.is_whole)
 
         def left_of(part: _Part) -> _Part | None:
             def allows(i: int, j: int) -> bool:
                 hole = self.hole(one.shapes[part.start + i])
                 return part.one[i] == part.two[j] or (
-                    hole is not None and hole.allows(part.one[i], part.two[j])
+                    hole is not None and hole.allows(part.one[i], part.two[j], _OFTEN)
                 )
 
             left = part.without(allows)
@@ -248,7 +269,8 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
     """Return whether all that a copy under *url* says elsewhere is a few words in a few places.
 
     These begin as there, and the other page has all words and links, too; of attributes, only
-    numbers of its own URL differ. The same words in another order say something else.
+    numbers of its own URL differ. The same words in another order say something else, and so do as
+    many words in the place of others: "Fits: no" for "Fits: yes".
     """
     own = {value for _, value in parse_qsl(urlsplit(url).query)}
     known: set[object] = own | {" "}
@@ -270,6 +292,7 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
             or not own.issuperset(value for value in attributes if isinstance(value, str))
             or not all(texts[1])  # an element with nothing in it
             or (said and begins.isdisjoint(words[0] for words in texts[1]))
+            or any(len(one) == len(two) for one, two in zip(*texts, strict=False) if one != two)
         ):
             return False
         there.update(chain.from_iterable(texts[0]))
@@ -320,7 +343,7 @@ class _Holes:
             if one == two or (hole := self._holes.get(part.start + i)) is None:
                 return one == two
             known = self._family.hole(self._shapes[part.start + i])
-            return hole.allows(one, two) or (known is not None and known.allows(one, two))
+            return hole.allows(one, two) or (known is not None and known.allows(one, two, _OFTEN))
 
         return part.without(allows)
 

@@ -134,6 +134,7 @@ class Pairs:
         if request is None:
             return
         second = _shown(request, (yield Fetch(request)))
+        self.whole_pages.learn(self.whole_pages.shown(page.fingerprint), second, is_late=True)
         if second.blocks is not None and self.names.learn_late(page, second.blocks):
             yield from self._at_once(request, page.family, second)
 

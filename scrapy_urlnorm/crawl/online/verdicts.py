@@ -296,6 +296,9 @@ class Verdicts:
                 self.whole_pages.learn(now, after)
         if fetches and fetches[0].blocks:
             self.names.learn_late(known, fetches[0].blocks)
+            self.whole_pages.learn(
+                self.whole_pages.shown(page.fingerprint), fetches[0], is_late=True
+            )
 
     def _say(self, audit: Audit, said: Verdict, note: str = "") -> None:
         if not audit.match.rules:

@@ -108,7 +108,8 @@ class WholePages:
         self.database.ensure(_TABLES)
         self._added = 0
         self._movements: dict[str, Movement] = {}  # of families, and of sites
-        self._pairs: list[tuple[Shown, Shown]] = []  # of which nothing was learned yet
+        #: Pairs of which nothing was learned yet, and whether their fetches are far apart.
+        self._pairs: list[tuple[Shown, Shown, bool]] = []
         self._nodes = BoundedCache(self._nodes_of, most=_MAX_READ, longest=0, length=lambda _: 0)
 
     def add(self, fingerprint: bytes, response: Response) -> None:
@@ -198,9 +199,12 @@ class WholePages:
         nodes = {*two.whole.nodes}
         return len(nodes - {*one.whole.nodes}) <= _FAR * len(nodes)
 
-    def learn(self, first: Shown, second: Shown) -> None:
-        """Learn what changes on pages of a family from two fetches, one right after the other."""
-        self._pairs.append((first, second))
+    def learn(self, first: Shown, second: Shown, *, is_late: bool = False) -> None:
+        """Learn what changes on pages of a family from two fetches, one right after the other.
+
+        Or what ever changes on pages of the site, where the second *is_late*.
+        """
+        self._pairs.append((first, second, is_late))
         is_long = first.is_long or second.is_long
         for _ in self.catch_up(_MAX_PAIRS if is_long else 0):
             pass
@@ -208,14 +212,19 @@ class WholePages:
     def catch_up(self, left: int = 0) -> Iterator[None]:
         """Learn from the pairs that wait, in their order and in steps, until so many are *left*."""
         while len(self._pairs) > left:
-            for shown in self._pairs[0]:
+            for shown in self._pairs[0][:2]:
                 _ = shown.whole
                 yield
             self._learn(*self._pairs.pop(0))
             yield
 
-    def _learn(self, first: Shown, second: Shown) -> None:
-        if first.whole and second.whole:
+    def _learn(self, first: Shown, second: Shown, is_late: bool) -> None:
+        if not first.whole or not second.whole:
+            return
+        if is_late:
+            of_site = self._movement_of_site(first.url)
+            of_site.learn_late(first.whole, second.whole, self.keys.cluster_of)
+        else:
             for movement in (self._movement(first.url), self._movement_of_site(first.url)):
                 movement.learn(first.whole, second.whole, self.keys.cluster_of)
 
