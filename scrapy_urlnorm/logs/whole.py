@@ -136,6 +136,7 @@ class _Reader:
         for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
             if event == "start":
                 attributes, tag = element.items(), element.tag
+                counts, before = True, len(nodes)
                 around.append(place)
                 verbatim += tag in _VERBATIM
                 at = min(beside[-1][tag], _TOLD_APART)
@@ -146,11 +147,12 @@ class _Reader:
                 else:
                     known = dict(attributes)
                     place = place.inner(tag, known.get("id", ""), known.get("class", ""), at)
-                    if not self._declares(tag, known):
+                    counts = not self._declares(tag, known)
+                    if counts:
                         for name, value in sorted(attributes):
                             self._attribute(place, name, value)
                 text = element.text
-                if not text and not len(element):
+                if counts and len(nodes) == before and not text and not len(element):
                     nodes.append(Node(place.text[0], ""))
                     shapes.append(place.text[1])
             else:
