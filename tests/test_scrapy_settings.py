@@ -97,6 +97,18 @@ def test_learning_is_a_word_or_a_dict(settings, learning):
     assert (config.learn, config.pairs, config.defers_duplicates) == learning
 
 
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [("ENABLED", "out of ADDONS"), ("LEARNED_PATH", "in JOBDIR"), ("DEFER_DUPLICATES", "URLNORM_LEARN = "),
+     ("PAIRS", "URLNORM_LEARN = "), ("STORE_OPTIONS", "URLNORM_STORE = "), ("MEDIA", "keys of stock Scrapy")],
+)  # fmt: skip
+def test_a_setting_of_an_earlier_version_is_refused_with_what_is_done_now(name, now):
+    with pytest.raises(
+        ConfigError, match=f"^URLNORM_{name} is no setting any more: .*{now}[^\n]*$"
+    ):
+        read(**{name: 1})
+
+
 def test_an_unknown_setting_is_named_with_the_nearest_known_one():
     with pytest.raises(ConfigError, match="URLNORM_PROFIL; did you mean 'URLNORM_PROFILE'"):
         read(PROFIL="safe")

@@ -161,6 +161,16 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 
+#: Settings of earlier versions, and what is done instead.
+_GONE = {
+    "URLNORM_ENABLED": "leave scrapy_urlnorm.Addon out of ADDONS",
+    "URLNORM_LEARNED_PATH": f"learned rules are written to {RULES_NAME} in JOBDIR",
+    "URLNORM_DEFER_DUPLICATES": f'{LEARN} = {{"mode": "content", "defer": False}}',
+    "URLNORM_PAIRS": f'{LEARN} = {{"mode": "content", "pairs": 0}}',
+    "URLNORM_STORE_OPTIONS": f'write them into the URL, {STORE} = "redis://HOST?ttl=86400"',
+    "URLNORM_MEDIA": "files and images always keep the keys of stock Scrapy",
+}
+
 
 def read_setting(settings: BaseSettings, name: str) -> Any:
     """Return the checked value of one setting.
@@ -187,6 +197,8 @@ class Config:
     def __init__(self, settings: BaseSettings) -> None:
         for name in map(str, settings):
             if name.startswith(PREFIX) and name not in SETTINGS:
+                if name in _GONE:
+                    raise ConfigError(f"{name} is no setting any more: {_GONE[name]}")
                 hint = did_you_mean(name, SETTINGS)
                 raise ConfigError(f"unknown setting {name}{hint} Known: {', '.join(SETTINGS)}")
         read: dict[str, Any] = {name: read_setting(settings, name) for name in SETTINGS}
