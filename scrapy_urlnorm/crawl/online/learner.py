@@ -16,6 +16,7 @@ from scrapy.http import HtmlResponse
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
 from scrapy_urlnorm.crawl.online.audits import Audits
 from scrapy_urlnorm.crawl.online.closing import Closing
+from scrapy_urlnorm.crawl.online.contradictions import Contradictions
 from scrapy_urlnorm.crawl.online.evidence import Evidence
 from scrapy_urlnorm.crawl.online.families import Families
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
@@ -131,8 +132,11 @@ class Learner:
         )
         self._yields = yields = Yields(database, keys, whole_pages)
         self._verdicts = verdicts = Verdicts(
-            *(keys, pages, audits, aliases, names, whole_pages, yields),
+            *(keys, pages, audits, aliases, names, whole_pages),
             *(registry, suppression, frontier),
+        )
+        self._contradictions = Contradictions(
+            *(keys, pages, names, whole_pages, yields, registry, suppression, verdicts)
         )
         self._closing = Closing(
             *(suppression, held, pages, registry, verdicts, yields, frontier),
@@ -363,7 +367,7 @@ class Learner:
         fingerprint = self._keys.fingerprint(got.request)
         self._yields.add(fingerprint, got)
         if (match := self._suppression.match(got.request)) is not None:
-            self._verdicts.compare_yields(match, got.request.url)
+            self._contradictions.compare_yields(match, got.request.url)
 
     @fail_open(None)
     def raised(self, request: Request) -> None:

@@ -47,16 +47,12 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.suppression import Suppression
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
-    from scrapy_urlnorm.crawl.online.yields import Yields
     from scrapy_urlnorm.learning.aliases import Doubt
     from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Bytes of what is no HTML whose digest is made while the event loop waits. What is larger is
 #: always fetched.
 LARGEST_FILE = 16 * 1024 * 1024
-#: Pairs of pages that are fetched again where mining finds that rules are contradicted; and of a
-#: site, that keep rules from being learned, beyond those that agreed.
-_MOST_CONTRADICTIONS, _MOST_UNDECIDED = 2, 2
 #: How many times a page and its representative are fetched in turns.
 _TURNS = 2
 #: Steps that end a turn.
@@ -100,7 +96,6 @@ class Verdicts:
     aliases: PageAliases
     names: Names
     whole_pages: WholePages
-    yields: Yields
     registry: RuleRegistry
     suppression: Suppression
     frontier: CrawlFrontier
@@ -110,16 +105,11 @@ class Verdicts:
         #: whether layout counts.
         self._waiting: dict[tuple[bytes, bool], list[tuple[Audit, Shown]]] = {}
         self._long: dict[str, list[tuple[Audit, Shown]]] = {}  # by site: they wait for a safe point
-        self._asked: set[tuple[str, str]] = set()  # pairs of URLs that seemed to contradict rules
-        self._undecided_of: Counter[str] = Counter()  # of these, for rules not in force, by site
-        #: Pairs of pages that gave the spider other things, and that were fetched again for that.
-        self._compared: set[bytes] = set()
+        #: How many pairs of pages that no rule makes one were found to be one, by site.
+        self.paired: Counter[str] = Counter()
         #: Fingerprints of audits that agreed, and whether one differed, since somebody cleared them.
         self.agreed: set[bytes] = set()
         self.has_differed = False
-        self.registry.on_doubted = self._contradicted
-        self.registry.on_undecided = self._undecided
-        self.suppression.on_keyed = self._keyed
 
     # --- audits -----------------------------------------------------------------------------
 
@@ -133,17 +123,17 @@ class Verdicts:
         match, fingerprint = audit.match, self.keys.fingerprint(onto)
         cluster_of = self.keys.cluster_of
         if fingerprint == match.page.fingerprint:
-            self._say(audit, Verdict.AGREES)
+            self.say(audit, Verdict.AGREES)
         elif not match.is_alias and cluster_of(onto.url) != cluster_of(audit.url):
-            self._say(audit, Verdict.DIFFERS, f"redirects elsewhere: {onto.url}")
+            self.say(audit, Verdict.DIFFERS, f"redirects elsewhere: {onto.url}")
         elif is_known and (page := self.pages.get(fingerprint)) is not None:
-            self.page(audit, self._stored(page, onto.url))
+            self.page(audit, self.stored(page, onto.url))
         elif not self.audits.move(audit, fingerprint):
             self.audits.ended(audit)
 
     def page(self, audit: Audit, found: Shown) -> None:
         page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
-        before = self._stored(page, with_layout=bool(audit.veto))
+        before = self.stored(page, with_layout=bool(audit.veto))
         if not found.is_long and not before.is_long:
             self._decide(audit, found, page, before)
             return
@@ -159,7 +149,7 @@ class Verdicts:
         """
         for audit, found in iter(lambda: self._next_long(site), None):
             page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
-            before = self._stored(page, with_layout=bool(audit.veto))
+            before = self.stored(page, with_layout=bool(audit.veto))
             for each in (found, before):
                 _ = each.whole
                 yield from _TURN
@@ -183,14 +173,14 @@ class Verdicts:
             is_moving = not page.url and self._is_restless(found.url)
             other = Verdict.UNSTABLE if is_moving else Verdict.DIFFERS
             is_same = same_content(before.content, found.content)
-            self._say(audit, Verdict.AGREES if is_same else other)
+            self.say(audit, Verdict.AGREES if is_same else other)
         elif self._agrees(audit, found, before, [before]):
-            self._say(audit, Verdict.AGREES)
+            self.say(audit, Verdict.AGREES)
         elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
-            self._say(audit, Verdict.DIFFERS)  # to ask for it again might do something
+            self.say(audit, Verdict.DIFFERS)  # to ask for it again might do something
         elif looks_like_an_act(page.url):
             other = Verdict.UNSTABLE if self._is_restless(page.url) else Verdict.DIFFERS
-            self._say(audit, Verdict.AGREES if self._is_of_time(before, found) else other)
+            self.say(audit, Verdict.AGREES if self._is_of_time(before, found) else other)
         else:
             waiting = self._waiting.setdefault((page.fingerprint, before.with_layout), [])
             waiting.append((audit, found))
@@ -233,7 +223,7 @@ class Verdicts:
             has_changed = before.content and not self._has_stayed(before, *fetches)
             if said is Verdict.AGREES and has_changed and not proves:
                 said = Verdict.UNSTABLE
-            self._say(audit, said)
+            self.say(audit, said)
             if said is Verdict.UNSTABLE and fetches and not self._has_stayed(before, *fetches):
                 self.suppression.representative_changed(page)
         self._learn(page, fetches)
@@ -300,7 +290,7 @@ class Verdicts:
                 self.whole_pages.shown(page.fingerprint), fetches[0], is_late=True
             )
 
-    def _say(self, audit: Audit, said: Verdict, note: str = "") -> None:
+    def say(self, audit: Audit, said: Verdict, note: str = "") -> None:
         if not audit.match.rules:
             if said is Verdict.AGREES:
                 self._have_one_name(audit)
@@ -321,89 +311,16 @@ class Verdicts:
         # Last: a full disk refuses it, and the rule has to go all the same.
         self.audits.ended(audit)
 
-    def _contradicted(self, site: str) -> None:
-        """Fetch pages again that rules make one and that have two names: a name may be wrong."""
-        asked = 0
-        for page, found in self.pages.contradictions(site):
-            one, other = page.url, found.url
-            names, reasons = self.keys.keys_of(other), self.registry.between(other, page)
-            if names is None or not reasons or (one, other) in self._asked:
-                continue
-            self._asked.add((one, other))
-            match = Match(names._replace(fingerprint=b""), page, reasons)
-            self.page(Audit(match, other), self._stored(found))
-            asked += 1
-            if asked == _MOST_CONTRADICTIONS:
-                return
-
-    def _undecided(self, site: str, pairs: Sequence[tuple[str, str]]) -> None:
-        """Fetch pages again that keep a rule from being learned: one of two may have changed."""
-        for urls in pairs[: _MOST_UNDECIDED - self._undecided_of[site]]:
-            known = [self.names.page(self.keys.fingerprint(Request(url))) for url in urls]
-            rows = sorted(filter(None, known))
-            pages = [page for row in rows if (page := self.pages.get(row.fingerprint)) is not None]
-            if len(pages) < 2 or urls in self._asked:
-                continue
-            self._asked.add(urls)
-            self._undecided_of[site] += 1
-            page, other = pages
-            keys = self.keys.plain_keys(Request(other.url))._replace(fingerprint=b"")
-            audit = Audit(Match(keys, page, ()), other.url, needs_proof=True)
-            self.page(audit, self._stored(other))
-
     def _have_one_name(self, audit: Audit) -> None:
         """Have a page count as the other one: they were fetched one after the other, and agree."""
         site, fingerprint = site_of(audit.url), self.keys.fingerprint(Request(audit.url))
-        self._undecided_of[site] -= 1
+        self.paired[site] += 1
         self.names.copies(fingerprint, audit.match.page.fingerprint)
         self.registry.evidence.mine_again(site)
 
-    # --- what the spider got ----------------------------------------------------------------
-
-    def compare_yields(self, match: Match, url: str) -> bool:
-        """Find out whether the spider got the same things out of a page and its representative.
-
-        If not, and no difference of the pages is where that comes from, it comes of what is no part
-        of them: they are no duplicates. Else fetches one after the other decide, with their layout.
-        Return whether these are under way.
-        """
-        pair = match.page.fingerprint[:8] + match.keys.fingerprint[:8]
-        other = self.yields.differ(match.page.fingerprint, match.keys.fingerprint)
-        if other is None or pair in self._compared:
-            return False
-        here = self.pages.get(match.keys.fingerprint) or Page(match.keys.fingerprint, url, None, 0)
-        shown = {
-            each.fingerprint: self._stored(each, with_layout=True) for each in (here, match.page)
-        }
-        later, earlier = shown[other.later], shown[other.earlier]
-        if later.whole is None or earlier.whole is None:
-            is_of_page = not self.whole_pages.same(later, [earlier])
-        else:
-            is_of_page = other.may_come_of(later.whole, earlier.whole)
-        names = match.keys._replace(fingerprint=b"")  # it is no request in flight
-        audit = Audit(match._replace(keys=names), url, needs_proof=True, veto=other.words)
-        if is_of_page:
-            self._compared.add(pair)
-            self.page(audit, shown[here.fingerprint])
-            return True
-        self.names.set_apart(here.fingerprint)
-        self.agreed.discard(here.fingerprint)
-        self._say(audit, Verdict.DIFFERS)
-        return False
-
-    def _keyed(self, site: str) -> Iterator[None]:
-        """Compare what the spider got out of pages that arrived before rules made them one."""
-        left = _MOST_CONTRADICTIONS
-        for page, found in self.pages.together(site):
-            yield
-            if left and self.yields.may_differ(page.fingerprint, found.fingerprint):
-                keys, reasons = self.keys.keys_of(found.url), self.registry.between(found.url, page)
-                if keys is not None and reasons:
-                    left -= self.compare_yields(Match(keys, page, reasons), found.url)
-
     # --- pages that are fetched again -------------------------------------------------------
 
-    def _stored(self, page: Page, url: str = "", *, with_layout: bool = False) -> Shown:
+    def stored(self, page: Page, url: str = "", *, with_layout: bool = False) -> Shown:
         shown, response = self.names.page(page.fingerprint), self.whole_pages.get(page.fingerprint)
         blocks = shown.blocks if shown else None
         return Shown(url or page.url, page.content, response, blocks, with_layout)
@@ -448,7 +365,7 @@ class Verdicts:
 
     def _unchanged(self, page: Page) -> Fetches[Shown | None]:
         now = yield from self._shown(page)
-        return now if now is not None and self._has_stayed(self._stored(page), now) else None
+        return now if now is not None and self._has_stayed(self.stored(page), now) else None
 
     def recheck(self, pages: Sequence[Page]) -> Fetches[None]:
         """Fetch one of some representatives with one content again: it may have been an outage."""
@@ -494,7 +411,7 @@ class Verdicts:
                 continue
             found = Shown(doubt.url, content if keys is None or doubt.key in keys else None)
             if (arrived := self.pages.get(doubt.key)) is not None:
-                found = self._stored(arrived, doubt.url)
+                found = self.stored(arrived, doubt.url)
             names = names._replace(fingerprint=b"")  # it is no request in flight
             match = Match(names, page, (Reason(doubt.pattern, doubt.pattern.support),))
             self.page(Audit(match, doubt.url), found)

@@ -1,0 +1,129 @@
+"""Contradictions: pages that arrived, that rules make one, and that seem to be two; or the reverse.
+
+Mining compares the names of pages, and the spider gets things out of them. Neither is a verdict: the
+pages are fetched again, a few of a site, and `Verdicts` decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+
+from scrapy_urlnorm.crawl.online.audits import Audit
+from scrapy_urlnorm.crawl.online.tables import Match, Page
+from scrapy_urlnorm.crawl.online.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from scrapy_urlnorm.crawl.online.keys import ClusterKeys
+    from scrapy_urlnorm.crawl.online.names import Names
+    from scrapy_urlnorm.crawl.online.rules import RuleRegistry
+    from scrapy_urlnorm.crawl.online.suppression import Suppression
+    from scrapy_urlnorm.crawl.online.tables import Pages
+    from scrapy_urlnorm.crawl.online.verdicts import Verdicts
+    from scrapy_urlnorm.crawl.online.whole_pages import WholePages
+    from scrapy_urlnorm.crawl.online.yields import Yields
+
+#: Pairs of pages that are fetched again where mining finds that rules are contradicted; and of a
+#: site, that keep rules from being learned, beyond those that agreed.
+_MOST_CONTRADICTIONS, _MOST_UNDECIDED = 2, 2
+
+
+@dataclass(eq=False)
+class Contradictions:
+    """Has pages fetched again where what is known of them contradicts rules, or keeps them out."""
+
+    keys: ClusterKeys
+    pages: Pages
+    names: Names
+    whole_pages: WholePages
+    yields: Yields
+    registry: RuleRegistry
+    suppression: Suppression
+    verdicts: Verdicts
+
+    def __post_init__(self) -> None:
+        self._asked: set[tuple[str, str]] = set()  # pairs of URLs
+        self._undecided_of: Counter[str] = Counter()  # of these, for rules not in force, by site
+        #: Pairs of pages that gave the spider other things, and that were fetched again for that.
+        self._compared: set[bytes] = set()
+        self.registry.on_doubted = self._contradicted
+        self.registry.on_undecided = self._undecided
+        self.suppression.on_keyed = self._keyed
+
+    def _contradicted(self, site: str) -> None:
+        """Fetch pages again that rules make one and that have two names: a name may be wrong."""
+        asked = 0
+        for page, found in self.pages.contradictions(site):
+            one, other = page.url, found.url
+            names, reasons = self.keys.keys_of(other), self.registry.between(other, page)
+            if names is None or not reasons or (one, other) in self._asked:
+                continue
+            self._asked.add((one, other))
+            match = Match(names._replace(fingerprint=b""), page, reasons)
+            self.verdicts.page(Audit(match, other), self.verdicts.stored(found))
+            asked += 1
+            if asked == _MOST_CONTRADICTIONS:
+                return
+
+    def _undecided(self, site: str, pairs: Sequence[tuple[str, str]]) -> None:
+        """Fetch pages again that keep a rule from being learned: one of two may have changed."""
+        left = _MOST_UNDECIDED + self.verdicts.paired[site] - self._undecided_of[site]
+        for urls in pairs[:left]:
+            known = [self.names.page(self.keys.fingerprint(Request(url))) for url in urls]
+            rows = sorted(filter(None, known))
+            pages = [page for row in rows if (page := self.pages.get(row.fingerprint)) is not None]
+            if len(pages) < 2 or urls in self._asked:
+                continue
+            self._asked.add(urls)
+            self._undecided_of[site] += 1
+            page, other = pages
+            keys = self.keys.plain_keys(Request(other.url))._replace(fingerprint=b"")
+            audit = Audit(Match(keys, page, ()), other.url, needs_proof=True)
+            self.verdicts.page(audit, self.verdicts.stored(other))
+
+    def compare_yields(self, match: Match, url: str) -> bool:
+        """Find out whether the spider got the same things out of a page and its representative.
+
+        If not, and no difference of the pages is where that comes from, it comes of what is no part
+        of them: they are no duplicates. Else fetches one after the other decide, with their layout.
+        Return whether these are under way.
+        """
+        pair = match.page.fingerprint[:8] + match.keys.fingerprint[:8]
+        other = self.yields.differ(match.page.fingerprint, match.keys.fingerprint)
+        if other is None or pair in self._compared:
+            return False
+        here = self.pages.get(match.keys.fingerprint) or Page(match.keys.fingerprint, url, None, 0)
+        shown = {
+            each.fingerprint: self.verdicts.stored(each, with_layout=True)
+            for each in (here, match.page)
+        }
+        later, earlier = shown[other.later], shown[other.earlier]
+        if later.whole is None or earlier.whole is None:
+            is_of_page = not self.whole_pages.same(later, [earlier])
+        else:
+            is_of_page = other.may_come_of(later.whole, earlier.whole)
+        names = match.keys._replace(fingerprint=b"")  # it is no request in flight
+        audit = Audit(match._replace(keys=names), url, needs_proof=True, veto=other.words)
+        if is_of_page:
+            self._compared.add(pair)
+            self.verdicts.page(audit, shown[here.fingerprint])
+            return True
+        self.names.set_apart(here.fingerprint)
+        self.verdicts.agreed.discard(here.fingerprint)
+        self.verdicts.say(audit, Verdict.DIFFERS)
+        return False
+
+    def _keyed(self, site: str) -> Iterator[None]:
+        """Compare what the spider got out of pages that arrived before rules made them one."""
+        left = _MOST_CONTRADICTIONS
+        for page, found in self.pages.together(site):
+            yield
+            if left and self.yields.may_differ(page.fingerprint, found.fingerprint):
+                keys, reasons = self.keys.keys_of(found.url), self.registry.between(found.url, page)
+                if keys is not None and reasons:
+                    left -= self.compare_yields(Match(keys, page, reasons), found.url)
