@@ -60,7 +60,7 @@ def oldest(session: nox.Session) -> None:
     session.install(f"{ROOT}[test]", *OLDEST)
     session.chdir(ROOT)
     rules = ["test_rules", "test_normalizer", "test_site_rules"]
-    run(session, [*rules, *CRAWLS], "-W", "default")
+    run(session, [*rules, *CRAWLS], "-n", "3", "-W", "default")
 
 
 @nox.session(python=PYTHONS)
