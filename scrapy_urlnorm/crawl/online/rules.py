@@ -252,11 +252,13 @@ class RuleRegistry:
         """
         from scrapy_urlnorm.learning.rules import has_longer_table
 
+        grown: list[SiteRule] = []
         refused = self._apply(site)
         self.on_change(site)
         for rule in gone:
             if longer := next((each for each in came if has_longer_table(each, rule)), None):
                 self.audits.pass_on(rule, longer)
+                grown += (rule, longer)
             for is_binary in (False, True):
                 self.audits.forget(Reason(rule, 0, is_binary).key)
             if rule.identity not in self._of(rule):
@@ -264,12 +266,14 @@ class RuleRegistry:
         kept = [rule for rule in gone if rule.identity in self._of(rule)]
         self._write([*self.active(site), *kept])
         for rule in gone:
-            if rule.note == _SUBSUMED:
+            if rule in grown:
+                self.frontier.count("learned/grown")  # it is still there, for more values
+            elif rule.note == _SUBSUMED:
                 self._say("Subsumed", rule, "learned/subsumed")
             else:
                 self._say(f"Retracted{by}", rule, "learned/retracted")
         for rule in came:
-            if rule not in refused:
+            if rule not in refused and rule not in grown:
                 self._say(f"Learned{by}", rule, "learned/shared" if by else "learned/rules")
         self._exchange.tell([*came, *kept])
         self._file.changed(self.rules)
