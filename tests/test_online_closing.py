@@ -101,7 +101,9 @@ def test_the_summary_says_the_bound():
     assert set(result.pages) == Shop(300).contents()
     held = result.stats[f"{LEARNED}held_at_end"]
     wrong = result.stats[f"{LEARNED}wrong_at_most"]
-    (tested,) = map(int, re.findall(r"\(95 %; (\d+) more were tested and agreed\)", result.log))
+    (tested,) = map(
+        int, re.findall(r"\(with 95 % confidence; (\d+) more were tested and agreed\)", result.log)
+    )
     assert tested >= 10
     assert wrong <= held
     assert at_most(held + tested, tested, ERROR * SPENT) <= wrong <= SHARE_OF_PAGES * 301

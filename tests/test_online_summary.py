@@ -29,7 +29,7 @@ EVIDENCE = [
     ({"source": "redirect", "support": 3}, "3 permanent redirects say so"),
     (
         {"source": "content", "support": 1_200, "false_merge_upper": 0.0127},
-        "1,200 pages had the same content under two URLs; 1.3% of what it merges may be wrong",
+        "1,200 pages had the same content under two URLs; at most 1.3% of what it merges may be wrong",
     ),
     (
         {**CONTENT, "examples": [PAIR]},
@@ -83,7 +83,7 @@ BARREN = {"http://shop.test/calendar/": 1_146, "http://shop.test/a/": 100}
         ),
         (
             {"saved": 0, "sent": 1}, {}, Bound(1_614, 119, 49), {},
-            [("Of 1,614 requests that were held and not sent, at most 119 may have been other pages, not counting what only they lead to (95 %; 49 more were "
+            [("Of 1,614 requests that were held and not sent, at most 119 may have been other pages, not counting what only they lead to (with 95 % confidence; 49 more were "
              "tested and agreed). To look: scrapy urlnorm why URL, or URLNORM_REPORT.")],
         ),
         (
@@ -93,7 +93,7 @@ BARREN = {"http://shop.test/calendar/": 1_146, "http://shop.test/a/": 100}
         ),
         (
             {"saved": 0, "sent": 1}, {}, None, {"http://shop.test/a/": 100},
-            ["100 pages below http://shop.test/a/ brought nothing new; URLNORM_FAMILY_LIMIT drops such."],
+            ["100 pages below http://shop.test/a/ brought nothing new; set URLNORM_FAMILY_LIMIT to drop such pages."],
         ),
     ],
 )  # fmt: skip

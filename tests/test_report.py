@@ -103,7 +103,7 @@ def test_rules_with_evidence_against_them_come_first():
     reasons = {each.rules: each.reason for each in figures.suspicious}
     assert reasons == {
         "The parameter a means nothing.": "retracted: it lies",
-        "The parameter b means nothing.": "10.0% of what it merges may be wrong",
+        "The parameter b means nothing.": "at most 10.0% of what it merges may be wrong",
         "The parameter c means nothing.": "1 observation against it",
     }
 

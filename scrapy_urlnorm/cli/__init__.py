@@ -55,7 +55,7 @@ def main(
     prog: str = "scrapy-urlnorm",
     project: Project | None = None,
 ) -> int:
-    """Run one verb and return the exit code; raises nothing but SystemExit for bad usage.
+    """Run one verb and return the exit code; raises nothing but the SystemExit of argparse.
 
     Without a *project* the defaults of its settings hold.
     """

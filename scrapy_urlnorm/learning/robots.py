@@ -6,8 +6,8 @@ The syntax is that of Yandex (https://yandex.com/support/webmaster/robot-working
 
 The parameters are joined by ``&``. The prefix of a path may follow, in which ``*`` is any text and
 ``$`` the end. The line holds for the whole file, in whatever group of a User-agent it stands. A
-site may say what is wrong, so each parameter is only a candidate for a rule: a few contents must
-agree (`proven`). So must they with a rule that a person, or a log, proposes.
+site may be mistaken, so each parameter is only a candidate for a rule: a few contents must agree
+(`proven`). A rule that a person, or a log, proposes needs that as well.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _Page = tuple["Slots", str, str]
 def proven(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> list[SiteRule]:
     """Return those of *rules* that are active, or that the contents of pages in *rows* prove.
 
-    Without those which any two pages refute. A page is compared with the first one that all rules
+    A rule that any two pages refute is left out. A page is compared with the first one that all rules
     together make the same URL.
     """
     found = {rule.identity: rule for rule in rules}

@@ -184,7 +184,7 @@ def _doubtful(rules: Iterable[RuleFigures]) -> Iterator[Suspicion]:
         if rule.status == "rejected":
             reason = f"retracted: {rule.note}" if rule.note else "retracted"
         elif rule.status == "active" and rule.upper is not None and rule.upper > DOUBTFUL:
-            reason = f"{percent(rule.upper)} of what it merges may be wrong"
+            reason = f"at most {percent(rule.upper)} of what it merges may be wrong"
         elif rule.status == "active" and rule.conflicts:
             reason = f"{counted(rule.conflicts, 'observation')} against it"
         else:

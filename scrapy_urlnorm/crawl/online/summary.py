@@ -35,7 +35,7 @@ def why(rule: SiteRule) -> str:
         words += f", such as {one} and {other}"
     if rule.false_merge_upper:
         share = max(rule.false_merge_upper, _LEAST_SHARE)
-        words += f"; {share:.1%} of what it merges may be wrong"
+        words += f"; at most {share:.1%} of what it merges may be wrong"
     return words
 
 
@@ -71,7 +71,7 @@ def summary(
     if bound is not None:
         yield (
             f"Of {counted(bound.held, 'request')} that {_were(bound.held)} held and not sent, at most "
-            f"{bound.wrong:,} may have been other pages, not counting what only they lead to (95 %; "
+            f"{bound.wrong:,} may have been other pages, not counting what only they lead to (with 95 % confidence; "
             f"{bound.tested:,} more {_were(bound.tested)} tested and agreed). To look: scrapy urlnorm why URL, or {REPORT}."
         )
     if barren:
@@ -81,7 +81,7 @@ def summary(
         what = (
             f"{dropped:,} like them {_were(dropped)} dropped"
             if dropped
-            else f"{FAMILY_LIMIT} drops such"
+            else f"set {FAMILY_LIMIT} to drop such pages"
         )
         yield f"{counted(most, 'page')} below {place} brought nothing new{more}; {what}."
 
@@ -97,7 +97,7 @@ def _tests(stats: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]
         return
     found = f"{differed:,} of them found" if differed else "none of them found"
     after = [f"{counted(gone, 'rule')} {_were(gone)} retracted"] if gone else []
-    if gone and requeued:  # else audits of the end, and what waited for a page
+    if gone and requeued:  # without one, it is what was sent to test rules
         after.append(f"{counted(requeued, 'request')} that had been held {_were(requeued)} sent")
     followed = f"; {' and '.join(after)}" if after else ""
     yield (
