@@ -28,10 +28,11 @@ from twisted.internet.defer import Deferred
 from scrapy_urlnorm.crawl.database import RequestQueue
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
-from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED, Page, SharedPages
+from scrapy_urlnorm.crawl.online.tables import Page, SharedPages
 from scrapy_urlnorm.crawl.online.whole_pages import shown_in_crawl
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.units import Units
+from scrapy_urlnorm.report.filtered import COALESCED, SUPPRESSED
 from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.stores import RULES_NAME, MemorySeen
 from scrapy_urlnorm.stores.sqlite import Database

@@ -22,8 +22,8 @@ from online_sites import SITES, key_of
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.online import families, safe_points
-from scrapy_urlnorm.crawl.online.tables import SUPPRESSED
 from scrapy_urlnorm.learning import aliases
+from scrapy_urlnorm.report.filtered import SUPPRESSED
 
 #: Few, so that they meet: spellings of two pages, two pages with one number each, another site.
 URLS = [

@@ -8,8 +8,8 @@ from online_sites import SITES
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.online import closing, safe_points, tables
-from scrapy_urlnorm.crawl.online.tables import COALESCED, SUPPRESSED
 from scrapy_urlnorm.learning import aliases
+from scrapy_urlnorm.report.filtered import COALESCED, SUPPRESSED
 
 SITE = SITES[0]
 HTTP, HTTPS = f"http://{SITE}/a", f"https://{SITE}/a"

@@ -8,19 +8,12 @@ from types import SimpleNamespace
 import pytest
 from scrapy import Request
 
+from scrapy_urlnorm.crawl.online.held import HeldRequests
 from scrapy_urlnorm.crawl.online.keys import Keys
-from scrapy_urlnorm.crawl.online.tables import (
-    COALESCED,
-    DEFERRED,
-    SUPPRESSED,
-    HeldRequests,
-    Match,
-    Page,
-    Pages,
-    Reason,
-)
+from scrapy_urlnorm.crawl.online.tables import Match, Page, Pages, Reason
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.page_identity import Identity
+from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, SUPPRESSED
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.stores.sqlite import Database
 

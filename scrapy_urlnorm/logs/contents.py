@@ -20,9 +20,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.logs.blocks import from_hashed
-from scrapy_urlnorm.logs.differences import family_of, place_of
+from scrapy_urlnorm.logs.differences import (
+    LEAST_BESIDE,
+    count_beside,
+    family_of,
+    place_of,
+    tells_time,
+)
 from scrapy_urlnorm.logs.source import Log, numbered_lines, open_log
-from scrapy_urlnorm.logs.units import LEAST_BESIDE, Units, count_beside, tells_time
+from scrapy_urlnorm.logs.units import Units
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:

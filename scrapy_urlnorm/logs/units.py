@@ -49,8 +49,6 @@ _MAX_UNITS = 300
 _CLEAR = 4
 #: A name needs words that are left: a share of those that are not on many pages.
 _LEAST_KEPT = 0.1
-#: Pages around one that are asked whether a unit tells the time, and how many have to agree.
-AROUND, LEAST_BESIDE = 12, 2
 
 
 @dataclass(slots=True)
@@ -462,28 +460,3 @@ class Units:
         self.pairs.update(state["pairs"])
         self.different, self.late = state["different"], state["late"]
         return self
-
-
-def count_beside(
-    value: object, shown: Iterable[tuple[object, str]], place: str = ""
-) -> tuple[int, int]:
-    """Return how many of the nearest pages show *value*, and how many another one.
-
-    *shown* are the values and places of pages, the nearest first; each place counts once, and that
-    of the page itself, *place*, does not.
-    """
-    seen, same, other = {place}, 0, 0
-    for found, where in shown:
-        if found and where not in seen:
-            seen.add(where)
-            same += found == value
-            other += found != value
-        if same + other >= AROUND:
-            break
-    return same, other
-
-
-def tells_time(value: object, shown: Iterable[tuple[object, str]]) -> bool:
-    """Whether nearly all of the pages that arrived last show *value*; see `count_beside`."""
-    same, other = count_beside(value, shown)
-    return same >= 3 and same >= 0.8 * (same + other)

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.online.held import Held, HeldRequests
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.suppression import Suppression
-    from scrapy_urlnorm.crawl.online.tables import Held, HeldRequests, Pages
+    from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.crawl.online.verdicts import Verdicts
     from scrapy_urlnorm.crawl.online.yields import Yields
 

@@ -19,6 +19,7 @@ from scrapy_urlnorm.crawl.online.closing import Closing
 from scrapy_urlnorm.crawl.online.contradictions import Contradictions
 from scrapy_urlnorm.crawl.online.evidence import Evidence
 from scrapy_urlnorm.crawl.online.families import Families
+from scrapy_urlnorm.crawl.online.held import HeldRequests
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.mining import Mining
 from scrapy_urlnorm.crawl.online.names import Names, steps_of
@@ -26,7 +27,7 @@ from scrapy_urlnorm.crawl.online.pairs import Arrival, Arrivals, Pairs
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
 from scrapy_urlnorm.crawl.online.safe_points import SafePoints, new_slice
 from scrapy_urlnorm.crawl.online.suppression import Suppression
-from scrapy_urlnorm.crawl.online.tables import HeldRequests, Pages
+from scrapy_urlnorm.crawl.online.tables import Pages
 from scrapy_urlnorm.crawl.online.verdicts import Verdicts, is_comparable
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages, shown_in_crawl
 from scrapy_urlnorm.crawl.online.yields import Yields

@@ -22,9 +22,16 @@ from scrapy_urlnorm.crawl.online.evidence import named
 from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.logs.blocks import digest_of, packed, unpacked
-from scrapy_urlnorm.logs.differences import family_of, place_of
+from scrapy_urlnorm.logs.differences import (
+    AROUND,
+    LEAST_BESIDE,
+    count_beside,
+    family_of,
+    place_of,
+    tells_time,
+)
 from scrapy_urlnorm.logs.page_identity import Identity
-from scrapy_urlnorm.logs.units import AROUND, LEAST_BESIDE, Fetch, Units, count_beside, tells_time
+from scrapy_urlnorm.logs.units import Fetch, Units
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:

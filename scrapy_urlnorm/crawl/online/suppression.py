@@ -28,8 +28,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_urlnorm.crawl.online.held import STATES
 from scrapy_urlnorm.crawl.online.safe_points import Work
-from scrapy_urlnorm.crawl.online.tables import STATES, Match, Reason
+from scrapy_urlnorm.crawl.online.tables import Match, Reason
 from scrapy_urlnorm.crawl.requests import (
     depth_of,
     is_suppressible,
@@ -51,10 +52,11 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.audits import Audits
     from scrapy_urlnorm.crawl.online.evidence import Evidence
     from scrapy_urlnorm.crawl.online.families import Families
+    from scrapy_urlnorm.crawl.online.held import Held, HeldRequests
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.safe_points import SafePoints
-    from scrapy_urlnorm.crawl.online.tables import Held, HeldRequests, Page, Pages
+    from scrapy_urlnorm.crawl.online.tables import Page, Pages
     from scrapy_urlnorm.learning.aliases import Pattern
     from scrapy_urlnorm.logs.page_identity import Identity
 

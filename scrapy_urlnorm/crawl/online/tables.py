@@ -1,36 +1,29 @@
-"""What a crawl remembers for suppression: pages that arrived, and requests that are held.
+"""The pages that arrived, and what makes a request repeat one of them.
 
-Both are tables in the database of the crawl, so memory does not grow with them. With JOBDIR one
-transaction takes a request out of the queue and puts it here, so a kill finds it in one place.
-Raises `StoreError` for everything that the database cannot do.
+They are a table in the database of the crawl, so memory does not grow with them. Raises `StoreError`
+for everything that the database cannot do.
 """
 
 from __future__ import annotations
 
 import json
-import time
-import zlib
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.crawl.database import is_damaged
-from scrapy_urlnorm.crawl.merges import stock_key
 from scrapy_urlnorm.crawl.requests import depth_of, noted_purpose
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import FILE, WALL, Identity
-from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED, rule_in_words
+from scrapy_urlnorm.report.filtered import SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from scrapy import Request
 
-    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
@@ -43,24 +36,10 @@ CREATE TABLE IF NOT EXISTS page (
   ways TEXT NOT NULL DEFAULT '', purpose TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS page_of_site ON page (site);
 CREATE INDEX IF NOT EXISTS page_of_cluster ON page (cluster) WHERE cluster IS NOT NULL;
-CREATE TABLE IF NOT EXISTS held (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB NOT NULL,
-  fingerprint BLOB NOT NULL, state INTEGER NOT NULL, request BLOB NOT NULL,
-  checksum INTEGER NOT NULL, url TEXT NOT NULL, behind TEXT, rules TEXT NOT NULL DEFAULT '[]',
-  is_alias INTEGER NOT NULL DEFAULT 0, saves INTEGER NOT NULL DEFAULT 0,
-  since REAL NOT NULL DEFAULT 0);
-CREATE INDEX IF NOT EXISTS held_of_site ON held (site, fingerprint);
-CREATE INDEX IF NOT EXISTS held_of_cluster ON held (cluster);
-CREATE INDEX IF NOT EXISTS held_of_rules ON held (rules) WHERE state = 0 AND saves = 1;
-CREATE TABLE IF NOT EXISTS sampled (
-  sample INTEGER, fingerprint BLOB, PRIMARY KEY (sample, fingerprint)) WITHOUT ROWID;
 """
-#: What a request is held for: a page that arrived, one that is in flight, the time when the crawl is
-#: idle, and when it has nothing else to do at all.
-STATES = {SUPPRESSED: "suppressed", COALESCED: "coalesced", DEFERRED: "deferred", LAST: "put last"}
 #: So many pages, those that came last, are remembered; how many more there may be for a while.
 MAX_PAGES, _FORGOTTEN = 500_000, 1_000
-_AT_ONCE = 200
+AT_ONCE = 200
 #: Pages of one site in which contradictions are looked for.
 _MOST_COMPARED = 5_000
 #: Hexadecimal digits of the digest of a page's words that crawlers tell one another.
@@ -144,10 +123,10 @@ class Match(NamedTuple):
         return any(reason.is_alias for reason in self.rules)
 
 
-def _slices(database: Database, select: str, *values: object) -> Iterator[list[Any]]:
+def slices(database: Database, select: str, *values: object) -> Iterator[list[Any]]:
     """Yield rows, each of which begins with its number, some at a time: others may write meanwhile."""
     number = 0
-    while rows := database.read(f"{select} id > ? ORDER BY id LIMIT ?", *values, number, _AT_ONCE):
+    while rows := database.read(f"{select} id > ? ORDER BY id LIMIT ?", *values, number, AT_ONCE):
         number = rows[-1][0]
         yield rows
 
@@ -306,158 +285,9 @@ class Pages:
     def rekey(self, site: str) -> Iterator[None]:
         """Make the cluster keys of *site* anew, a page at each step."""
         select = "SELECT id, url FROM page WHERE site = ? AND"
-        for rows in _slices(self._database, select, site):
+        for rows in slices(self._database, select, site):
             keyed = []
             for number, url in rows:
                 keyed.append((None if url is None else self._keys.cluster_of(url), number))
                 yield
             self._database.write_many("UPDATE page SET cluster = ? WHERE id = ?", keyed)
-
-
-class Held(NamedTuple):
-    """A request that is held; *data* is the request as `CrawlFrontier.pack` wrote it."""
-
-    number: int
-    fingerprint: bytes
-    state: int
-    data: bytes
-    url: str
-    behind: str  #: the URL of its representative
-    rules: str  #: a list in JSON: those that it is suppressed by, in words; each has counted it
-
-
-_HELD = "SELECT id, fingerprint, state, request, url, ifnull(behind, ''), rules FROM held WHERE"
-
-
-class HeldRequests:
-    """Holds requests, and sends them back through *frontier*.
-
-    A number is never used again, so a search that goes on after others have sent and held requests
-    never takes one for another.
-    """
-
-    def __init__(self, database: Database, frontier: CrawlFrontier) -> None:
-        self._database = database
-        self._frontier = frontier
-        self._sent: set[int] = set()  # rows that could not be deleted, though the request was sent
-        database.ensure(_TABLES)
-        database.write("DELETE FROM sampled")
-        #: How many requests were damaged. They are deleted.
-        self.damaged = self._drop_damaged()
-
-    def _drop_damaged(self) -> int:
-        rows = chain.from_iterable(
-            _slices(self._database, "SELECT id, request, checksum FROM held WHERE")
-        )
-        damaged = [(number,) for number, data, checksum in rows if is_damaged(data, checksum)]
-        self._database.write_many("DELETE FROM held WHERE id = ?", damaged)
-        return len(damaged)
-
-    def hold(self, keys: Keys, request: Request, state: int, match: Match | None = None) -> bool:
-        """Write *request* down. Return ``False`` if that cannot be done: then send it."""
-        try:
-            data = self._frontier.pack(request)
-            self._database.write(
-                "INSERT INTO held (site, cluster, fingerprint, state, request, checksum, url, since,"
-                " behind, rules, is_alias, saves) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                *(keys.site, keys.cluster, keys.fingerprint, state, data, zlib.crc32(data)),
-                *(request.url, time.time(), *_why(request, match)),
-            )
-        except StoreError:
-            self._frontier.count("errors")
-            return False
-        except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
-            return False
-        return True
-
-    def suppress(self, held: Held, request: Request, match: Match) -> None:
-        self._database.write(
-            "UPDATE held SET cluster = ?, state = ?, behind = ?, rules = ?, is_alias = ?, saves = ?,"
-            " since = CASE WHEN state = ? THEN since ELSE ? END WHERE id = ?",
-            *(match.keys.cluster, SUPPRESSED, *_why(request, match)),
-            *(SUPPRESSED, time.time(), held.number),
-        )
-
-    def put_last(self, held: Held) -> None:
-        self._database.write("UPDATE held SET state = ? WHERE id = ?", LAST, held.number)
-
-    def request_of(self, held: Held) -> Request | None:
-        """Return the request; ``None`` if this run cannot read it, which leaves it to another."""
-        return self._frontier.unpack(held.data)
-
-    def send(self, held: Held, request: Request | None = None) -> bool:
-        """Put a request back into the queue. Return ``False`` if this run cannot read it.
-
-        It is in the queue before it leaves the table: a kill in between repeats it. A row that
-        cannot be deleted is skipped from now on, and deleted with the next one.
-        """
-        request = request or self.request_of(held)
-        if request is None:
-            return False
-        if self._database.read("SELECT 1 FROM held WHERE id = ?", held.number):
-            self._frontier.send(request)
-            self._sent.add(held.number)
-            with suppress(StoreError):
-                for number in tuple(self._sent):
-                    self._database.write("DELETE FROM held WHERE id = ?", number)
-                    self._sent.discard(number)
-            self._frontier.count("learned/requeued")
-        return True
-
-    def find(
-        self, *states: int, site: str = "", cluster: bytes = b"", in_order: bool = True
-    ) -> Iterator[Held]:
-        """Yield the requests in these *states* (without, in any), of a site, with a cluster key.
-
-        They come in the order in which they were held, or else by fingerprint: in a random order.
-        """
-        values = [each for each in (site, cluster) if each]
-        where = f"state IN ({', '.join(map(str, states or STATES))})"
-        where += " AND site = ?" * bool(site) + " AND cluster = ?" * bool(cluster)
-        column, last = "id" if in_order else "fingerprint", (0 if in_order else b"", 0)
-        while rows := self._database.read(
-            f"{_HELD} {where} AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT ?",
-            *(*values, *last, _AT_ONCE),
-        ):
-            for held in map(Held._make, rows):
-                last = (held.number if in_order else held.fingerprint, held.number)
-                if held.number not in self._sent:
-                    yield held
-
-    def numbered(self, numbers: Iterable[int]) -> Iterator[Held]:
-        for number in numbers:
-            yield from map(Held._make, self._database.read(f"{_HELD} id = ?", number))
-
-    def has(self, site: str, fingerprint: bytes) -> bool:
-        select = "SELECT 1 FROM held WHERE site = ? AND fingerprint = ? LIMIT 1"
-        return bool(self._database.read(select, site, fingerprint))
-
-    def count(self, state: int) -> int:
-        return int(self._database.read("SELECT count(*) FROM held WHERE state = ?", state)[0][0])
-
-    def note(self, sample: int) -> None:
-        """Write down which requests are suppressed now, under the number of a sample of them."""
-        select = "SELECT ?, fingerprint FROM held WHERE state = ?"
-        self._database.write(f"INSERT OR IGNORE INTO sampled {select}", sample, SUPPRESSED)
-
-    def count_beside(self, sample: int) -> tuple[int, int]:
-        """Count suppressed requests, and those of them that were not so at a sample."""
-        select = "SELECT fingerprint FROM sampled WHERE sample = ?"
-        beside = f"SELECT count(*), sum(fingerprint NOT IN ({select})) FROM held WHERE state = ?"
-        now, later = self._database.read(beside, sample, SUPPRESSED)[0]
-        return now, later or 0
-
-    def counts(self) -> dict[str, int]:
-        found = dict(self._database.read("SELECT state, count(*) FROM held GROUP BY 1"))
-        return {name: found.get(state, 0) for state, name in STATES.items()}
-
-    def sites(self) -> list[str]:
-        return [site for (site,) in self._database.read("SELECT DISTINCT site FROM held")]
-
-
-def _why(request: Request, match: Match | None) -> tuple[object, ...]:
-    if match is None:
-        return None, "[]", False, False
-    rules = json.dumps([rule_in_words(reason.rule) for reason in match.rules])
-    saves = not match.url or stock_key(match.url) != stock_key(request.url)
-    return match.url, rules, match.is_alias, saves

@@ -1,0 +1,197 @@
+"""The requests that are held, and what each is held for.
+
+They are a table in the database of the crawl. With JOBDIR one transaction takes a request out of the
+queue and puts it here, so a kill finds it in one place. Raises `StoreError` for everything that the
+database cannot do.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_urlnorm.crawl.database import is_damaged
+from scrapy_urlnorm.crawl.merges import stock_key
+from scrapy_urlnorm.crawl.online.tables import AT_ONCE, slices
+from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED, rule_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy import Request
+
+    from scrapy_urlnorm.crawl.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.online.keys import Keys
+    from scrapy_urlnorm.crawl.online.tables import Match
+    from scrapy_urlnorm.stores.sqlite import Database
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS held (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB NOT NULL,
+  fingerprint BLOB NOT NULL, state INTEGER NOT NULL, request BLOB NOT NULL,
+  checksum INTEGER NOT NULL, url TEXT NOT NULL, behind TEXT, rules TEXT NOT NULL DEFAULT '[]',
+  is_alias INTEGER NOT NULL DEFAULT 0, saves INTEGER NOT NULL DEFAULT 0,
+  since REAL NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS held_of_site ON held (site, fingerprint);
+CREATE INDEX IF NOT EXISTS held_of_cluster ON held (cluster);
+CREATE INDEX IF NOT EXISTS held_of_rules ON held (rules) WHERE state = 0 AND saves = 1;
+CREATE TABLE IF NOT EXISTS sampled (
+  sample INTEGER, fingerprint BLOB, PRIMARY KEY (sample, fingerprint)) WITHOUT ROWID;
+"""
+#: What a request is held for: a page that arrived, one that is in flight, the time when the crawl is
+#: idle, and when it has nothing else to do at all.
+STATES = {SUPPRESSED: "suppressed", COALESCED: "coalesced", DEFERRED: "deferred", LAST: "put last"}
+
+
+class Held(NamedTuple):
+    """A request that is held; *data* is the request as `CrawlFrontier.pack` wrote it."""
+
+    number: int
+    fingerprint: bytes
+    state: int
+    data: bytes
+    url: str
+    behind: str  #: the URL of its representative
+    rules: str  #: a list in JSON: those that it is suppressed by, in words; each has counted it
+
+
+_HELD = "SELECT id, fingerprint, state, request, url, ifnull(behind, ''), rules FROM held WHERE"
+
+
+class HeldRequests:
+    """Holds requests, and sends them back through *frontier*.
+
+    A number is never used again, so a search that goes on after others have sent and held requests
+    never takes one for another.
+    """
+
+    def __init__(self, database: Database, frontier: CrawlFrontier) -> None:
+        self._database = database
+        self._frontier = frontier
+        self._sent: set[int] = set()  # rows that could not be deleted, though the request was sent
+        database.ensure(_TABLES)
+        database.write("DELETE FROM sampled")
+        #: How many requests were damaged. They are deleted.
+        self.damaged = self._drop_damaged()
+
+    def _drop_damaged(self) -> int:
+        rows = chain.from_iterable(
+            slices(self._database, "SELECT id, request, checksum FROM held WHERE")
+        )
+        damaged = [(number,) for number, data, checksum in rows if is_damaged(data, checksum)]
+        self._database.write_many("DELETE FROM held WHERE id = ?", damaged)
+        return len(damaged)
+
+    def hold(self, keys: Keys, request: Request, state: int, match: Match | None = None) -> bool:
+        """Write *request* down. Return ``False`` if that cannot be done: then send it."""
+        try:
+            data = self._frontier.pack(request)
+            self._database.write(
+                "INSERT INTO held (site, cluster, fingerprint, state, request, checksum, url, since,"
+                " behind, rules, is_alias, saves) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                *(keys.site, keys.cluster, keys.fingerprint, state, data, zlib.crc32(data)),
+                *(request.url, time.time(), *_why(request, match)),
+            )
+        except StoreError:
+            self._frontier.count("errors")
+            return False
+        except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
+            return False
+        return True
+
+    def suppress(self, held: Held, request: Request, match: Match) -> None:
+        self._database.write(
+            "UPDATE held SET cluster = ?, state = ?, behind = ?, rules = ?, is_alias = ?, saves = ?,"
+            " since = CASE WHEN state = ? THEN since ELSE ? END WHERE id = ?",
+            *(match.keys.cluster, SUPPRESSED, *_why(request, match)),
+            *(SUPPRESSED, time.time(), held.number),
+        )
+
+    def put_last(self, held: Held) -> None:
+        self._database.write("UPDATE held SET state = ? WHERE id = ?", LAST, held.number)
+
+    def request_of(self, held: Held) -> Request | None:
+        """Return the request; ``None`` if this run cannot read it, which leaves it to another."""
+        return self._frontier.unpack(held.data)
+
+    def send(self, held: Held, request: Request | None = None) -> bool:
+        """Put a request back into the queue. Return ``False`` if this run cannot read it.
+
+        It is in the queue before it leaves the table: a kill in between repeats it. A row that
+        cannot be deleted is skipped from now on, and deleted with the next one.
+        """
+        request = request or self.request_of(held)
+        if request is None:
+            return False
+        if self._database.read("SELECT 1 FROM held WHERE id = ?", held.number):
+            self._frontier.send(request)
+            self._sent.add(held.number)
+            with suppress(StoreError):
+                for number in tuple(self._sent):
+                    self._database.write("DELETE FROM held WHERE id = ?", number)
+                    self._sent.discard(number)
+            self._frontier.count("learned/requeued")
+        return True
+
+    def find(
+        self, *states: int, site: str = "", cluster: bytes = b"", in_order: bool = True
+    ) -> Iterator[Held]:
+        """Yield the requests in these *states* (without, in any), of a site, with a cluster key.
+
+        They come in the order in which they were held, or else by fingerprint: in a random order.
+        """
+        values = [each for each in (site, cluster) if each]
+        where = f"state IN ({', '.join(map(str, states or STATES))})"
+        where += " AND site = ?" * bool(site) + " AND cluster = ?" * bool(cluster)
+        column, last = "id" if in_order else "fingerprint", (0 if in_order else b"", 0)
+        while rows := self._database.read(
+            f"{_HELD} {where} AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT ?",
+            *(*values, *last, AT_ONCE),
+        ):
+            for held in map(Held._make, rows):
+                last = (held.number if in_order else held.fingerprint, held.number)
+                if held.number not in self._sent:
+                    yield held
+
+    def numbered(self, numbers: Iterable[int]) -> Iterator[Held]:
+        for number in numbers:
+            yield from map(Held._make, self._database.read(f"{_HELD} id = ?", number))
+
+    def has(self, site: str, fingerprint: bytes) -> bool:
+        select = "SELECT 1 FROM held WHERE site = ? AND fingerprint = ? LIMIT 1"
+        return bool(self._database.read(select, site, fingerprint))
+
+    def count(self, state: int) -> int:
+        return int(self._database.read("SELECT count(*) FROM held WHERE state = ?", state)[0][0])
+
+    def note(self, sample: int) -> None:
+        """Write down which requests are suppressed now, under the number of a sample of them."""
+        select = "SELECT ?, fingerprint FROM held WHERE state = ?"
+        self._database.write(f"INSERT OR IGNORE INTO sampled {select}", sample, SUPPRESSED)
+
+    def count_beside(self, sample: int) -> tuple[int, int]:
+        """Count suppressed requests, and those of them that were not so at a sample."""
+        select = "SELECT fingerprint FROM sampled WHERE sample = ?"
+        beside = f"SELECT count(*), sum(fingerprint NOT IN ({select})) FROM held WHERE state = ?"
+        now, later = self._database.read(beside, sample, SUPPRESSED)[0]
+        return now, later or 0
+
+    def counts(self) -> dict[str, int]:
+        found = dict(self._database.read("SELECT state, count(*) FROM held GROUP BY 1"))
+        return {name: found.get(state, 0) for state, name in STATES.items()}
+
+    def sites(self) -> list[str]:
+        return [site for (site,) in self._database.read("SELECT DISTINCT site FROM held")]
+
+
+def _why(request: Request, match: Match | None) -> tuple[object, ...]:
+    if match is None:
+        return None, "[]", False, False
+    rules = json.dumps([rule_in_words(reason.rule) for reason in match.rules])
+    saves = not match.url or stock_key(match.url) != stock_key(request.url)
+    return match.url, rules, match.is_alias, saves
