@@ -24,6 +24,13 @@ NARROW = SiteRule(
 WWW = SiteRule(
     site=SITE, kind="host-alias", host="www.shop.test", by=SITE, source="redirect", support=9
 )
+TABLES = {
+    name: SiteRule(
+        site=SITE, kind="range-alias", slots="q:post", source="content", support=500,
+        ranges=[f"/t?post={{}} 1-{last}"],
+    )
+    for name, last in (("short", 50), ("longer", 90))
+}  # fmt: skip
 CONTENT = {"URLNORM_LEARN": {"defer": False}}
 
 
@@ -169,24 +176,29 @@ def test_one_of_the_rules_between_two_pages_goes_and_the_others_stay():
 
 def test_a_longer_table_keeps_the_audits_of_the_shorter_one():
     """Each page that arrives may make it longer: it is the same rule, proved and said as before."""
-    short, longer = (
-        SiteRule(
-            site=SITE, kind="range-alias", slots="q:post", source="content", support=500,
-            ranges=[f"/t?post={{}} 1-{last}"],
-        )
-        for last in (50, 90)
-    )  # fmt: skip
     audits = {}
-    for rules in ((short, longer), (longer,)):
+    for rules in (("short", "longer"), ("longer",)):
         with begun(has_audits=True) as parts:
-            for rule in rules:
-                parts.found(rule)
+            for name in rules:
+                parts.found(TABLES[name])
                 before = parts.stats["audits"]
-                for post in range(2, 30) if rule is short else range(50, 80):
+                for post in range(2, 30) if name == "short" else range(50, 80):
                     parts.fetch(f"{BARE}/t?post={post}", "topic")
-                audits[len(rules), rule] = parts.stats["audits"] - before
+                audits[len(rules), name] = parts.stats["audits"] - before
             assert (parts.stats["rules"], parts.stats["audits_differed"]) == (1, 0)
-    assert audits[2, longer] < audits[1, longer]
+    assert audits[2, "longer"] < audits[1, "longer"]
+
+
+def test_a_longer_table_of_a_rule_that_is_wrong_is_another_rule(monkeypatch):
+    """One crawler retracts a rule, another one has it for more values: both are said and counted."""
+    with begun() as parts:
+        parts.found(TABLES["short"])
+        wrong = TABLES["short"].replace(status="rejected", conflicts=1)
+        registry, news = parts.learner._registry, [wrong, TABLES["longer"]]
+        monkeypatch.setattr(registry._exchange, "news", lambda **_: news)
+        registry.sync()
+        assert parts.in_force() == (TABLES["longer"],)
+        assert (parts.stats["retracted"], parts.stats["shared"]) == (1, 1)
 
 
 def test_a_rule_that_no_site_may_have_takes_no_other_along(caplog):

@@ -256,7 +256,8 @@ class RuleRegistry:
         refused = self._apply(site)
         self.on_change(site)
         for rule in gone:
-            if longer := next((each for each in came if has_longer_table(each, rule)), None):
+            longer = next((each for each in came if has_longer_table(each, rule)), None)
+            if longer and rule.note == _SUBSUMED:  # and it was not found to be wrong
                 self.audits.pass_on(rule, longer)
                 grown += (rule, longer)
             for is_binary in (False, True):
