@@ -12,6 +12,7 @@ import json
 import zlib
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from itertools import repeat
 from math import inf
@@ -189,7 +190,8 @@ class Names:
 
     def _packed(self, request: Request) -> bytes | None:
         try:
-            asked = request.replace(callback=None, errback=None, cb_kwargs={})
+            asked = request.replace(cb_kwargs={}) if request.cb_kwargs else copy(request)
+            asked.callback = asked.errback = None  # to find the name of one takes longest
             return zlib.compress(self.frontier.pack(asked), 1)
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return None
