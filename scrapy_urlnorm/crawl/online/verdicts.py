@@ -150,7 +150,7 @@ class Verdicts:
         for audit, found in iter(lambda: self._next_long(site), None):
             page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
             before = self.stored(page, with_layout=bool(audit.veto))
-            for each in () if self.whole_pages.are_equal(found, before) else (found, before):
+            for each in (found, before):
                 _ = each.whole
                 yield from _TURN
             for _ in self.whole_pages.catch_up():

@@ -141,26 +141,11 @@ class WholePages:
 
         What cannot be read whole has to have the same bytes as one of them.
         """
-        if any(self.are_equal(page, each) for each in fetches):
-            return True
         if page.whole is not None:
             return self._same(page, fetches, self.keys.cluster_of)
         contents = [each.content for each in fetches]
         digest = None if page.content is None else page.content.digest
         return any(content is not None and content.digest == digest for content in contents)
-
-    @staticmethod
-    def are_equal(one: Shown, two: Shown) -> bool:
-        """Return whether two pages have the same bytes, and their links lead to the same pages.
-
-        Links count from the path of a URL. So most duplicates are told apart without being read.
-        """
-        first, second = one.response, two.response
-        if not isinstance(first, HtmlResponse) or not isinstance(second, HtmlResponse):
-            return False
-        paths = {each.url.partition("#")[0].partition("?")[0] for each in (one, two)}
-        is_read_alike = first.encoding == second.encoding and len(paths) == 1
-        return is_read_alike and first.body == second.body
 
     def same_but_for_links(self, page: Shown, fetches: Sequence[Shown]) -> bool:
         """Return the same without what links of a page to its own path carry on of its URL.
