@@ -131,10 +131,17 @@ def test_the_key_of_the_url_that_the_rules_make(clusters):
     class Own(RequestFingerprinter):
         """Looks at more than the URL."""
 
+        def fingerprint(self, request):
+            return super().fingerprint(request)[::-1]
+
     other = ClusterKeys(UrlNormRequestFingerprinter(Normalizer(), Own()))
     other.replace(SITE, [HTTPS])
     assert not other.by_url
-    assert other.fingerprint_of_cluster(Request("http://shop.test/a")) is None
+    request = Request("http://shop.test/a?utm_source=x")
+    assert other.fingerprint_of_cluster(request) is None
+    for each in (clusters, other):  # the one and the other know a request for a URL
+        assert each.fingerprint_of(request.url) == each.fingerprint(request)
+        assert each.keys_of(request.url) == each.keys(request)
 
 
 REQUESTS = [

@@ -10,9 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy import Request
-
 from scrapy_urlnorm.crawl.online.audits import Audit
+from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page
 from scrapy_urlnorm.crawl.online.verdicts import Verdict
 
@@ -74,7 +73,7 @@ class Contradictions:
         """Fetch pages again that keep a rule from being learned: one of two may have changed."""
         left = _MOST_UNDECIDED + self.verdicts.paired[site] - self._undecided_of[site]
         for urls in pairs[:left]:
-            known = [self.names.page(self.keys.fingerprint(Request(url))) for url in urls]
+            known = [self.names.page(self.keys.fingerprint_of(url)) for url in urls]
             rows = sorted(filter(None, known))
             pages = [page for row in rows if (page := self.pages.get(row.fingerprint)) is not None]
             if len(pages) < 2 or urls in self._asked:
@@ -82,7 +81,7 @@ class Contradictions:
             self._asked.add(urls)
             self._undecided_of[site] += 1
             page, other = pages
-            keys = self.keys.plain_keys(Request(other.url))._replace(fingerprint=b"")
+            keys = Keys(site, b"", other.fingerprint)  # it is no request in flight
             audit = Audit(Match(keys, page, ()), other.url, needs_proof=True)
             self.verdicts.page(audit, self.verdicts.stored(other))
 

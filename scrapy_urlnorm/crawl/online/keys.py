@@ -163,10 +163,10 @@ class ClusterKeys:
         return self._fingerprinter.is_direct
 
     def keys_of(self, url: str) -> Keys | None:
-        return self.keys(Request(url))
+        return self._keys_of_get[url] if self.by_url else self.keys(Request(url))
 
     def cluster_of(self, url: str) -> bytes | None:
-        keys = self._keys_of_get[url] if self.by_url else self.keys_of(url)
+        keys = self.keys_of(url)
         return None if keys is None else keys.cluster
 
     def fingerprint_of_cluster(self, request: Request) -> bytes | None:
@@ -177,7 +177,7 @@ class ClusterKeys:
         found = self._sites.get(site_of(request.url))
         if found is None or not self.by_url:
             return None
-        return self.fingerprint(Request(found.key_of[request.url]))
+        return self.fingerprint_of(found.key_of[request.url])
 
     def fingerprint(self, request: Request) -> bytes:
         return self._fingerprint(request, self._key_of)
@@ -189,7 +189,9 @@ class ClusterKeys:
         return self._key_of[url]
 
     def fingerprint_of(self, url: str) -> bytes:
-        return get_fingerprint(self._key_of[url])
+        """Return the fingerprint of a request that asks for *url* and nothing else."""
+        by_url = self.by_url
+        return get_fingerprint(self._key_of[url]) if by_url else self.fingerprint(Request(url))
 
     def acting_on(self, url: str) -> tuple[SiteRule, ...]:
         site = self._sites.get(site_of(url))

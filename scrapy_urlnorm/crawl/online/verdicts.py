@@ -273,7 +273,7 @@ class Verdicts:
             if len(clusters) >= _OUTAGE:
                 return Verdict.UNSTABLE
         if audit.match.rules and not self.whole_pages.same_but_for_links(found, fetches):
-            fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint(Request(found.url))
+            fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint_of(found.url)
             self.names.set_apart(fingerprint)
         return Verdict.DIFFERS
 
@@ -313,7 +313,7 @@ class Verdicts:
 
     def _have_one_name(self, audit: Audit) -> None:
         """Have a page count as the other one: they were fetched one after the other, and agree."""
-        site, fingerprint = site_of(audit.url), self.keys.fingerprint(Request(audit.url))
+        site, fingerprint = site_of(audit.url), self.keys.fingerprint_of(audit.url)
         self.paired[site] += 1
         self.names.copies(fingerprint, audit.match.page.fingerprint)
         self.registry.evidence.mine_again(site)
@@ -380,7 +380,7 @@ class Verdicts:
             if asked.other is None:
                 is_endless = True
             else:
-                other = Page(self.keys.fingerprint(Request(asked.other)), asked.other, None, 0)
+                other = Page(self.keys.fingerprint_of(asked.other), asked.other, None, 0)
                 beside = yield from self._shown(other)
                 is_endless = beside is not None and not self._has_stayed(beside, now)
         asked.answer(is_endless)
