@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
+from concurrent.futures import wait
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from processes import new_process, processor_seconds
 from scale_log import ROWS_A_SITE
 
 from scrapy_urlnorm.learning import mine, rows_by_site
@@ -55,19 +57,15 @@ def _mined(path: str, way: str) -> list[SiteRule]:
     return mine(read_log(path), processes=2 if way == "disk2" else 1)
 
 
-def measure(path: str, way: str) -> None:
-    """Mine one way, and print the figures as JSON."""
+def measure(path: str, way: str) -> dict[str, Any]:
+    """Mine one way, and return the figures."""
     rules = _mined(path, way)
     text = json.dumps([rule.as_dict() for rule in rules], sort_keys=True)
-    own, others = (
-        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    found = {
-        "seconds": own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime,
+    return {
+        "seconds": processor_seconds(),
         "rules": sum(rule.active for rule in rules),
         "digest": blake2b(text.encode(), digest_size=4).hexdigest(),
     }
-    print(json.dumps(found))
 
 
 def _family(process: int) -> list[int]:
@@ -95,45 +93,36 @@ def _held(processes: list[int]) -> int:
     return held
 
 
-def watched(command: list[str]) -> dict[str, Any]:
+def watched(path: str, way: str) -> dict[str, Any]:
     """Run `measure` in a process of its own; add the memory of that and of all below it."""
     most, begin = 0, time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        while process.poll() is None:
-            most = max(most, _held(_family(process.pid)))
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.5)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-        assert process.stdout is not None
-        found: dict[str, Any] = json.loads(process.stdout.read().splitlines()[-1])
-    return found | {"memory": most / 1024, "elapsed": time.monotonic() - begin}
+    with new_process() as process:
+        number = process.submit(os.getpid).result()
+        found = process.submit(measure, path, way)
+        while not wait([found], 0.5).done:
+            most = max(most, _held(_family(number)))
+        return found.result() | {"memory": most / 1024, "elapsed": time.monotonic() - begin}
 
 
 def main() -> None:
     """Make the log, and measure each way."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("rows")
-    parser.add_argument("way", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("rows", type=int)
     parser.add_argument("--ways", default="memory,disk,disk2")
     args = parser.parse_args()
-    if args.way:
-        measure(args.rows, args.way)
-        return
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log.jsonl")
         generator = Path(__file__).with_name("scale_log.py")
         with log.open("wb") as stream:
-            subprocess.run([sys.executable, generator, args.rows], stdout=stream, check=True)
+            subprocess.run([sys.executable, generator, str(args.rows)], stdout=stream, check=True)
         print(
             "| rows | sites | way | processor s | elapsed s | peak memory | active rules | digest |"
         )
         print("|---|---|---|---|---|---|---|---|", flush=True)
-        rows = int(args.rows)
         for way in args.ways.split(","):
-            found = watched([sys.executable, __file__, str(log), way])
+            found = watched(str(log), way)
             print(
-                f"| {rows:,} | {max(1, rows // ROWS_A_SITE):,} | {way} | {found['seconds']:.0f} "
+                f"| {args.rows:,} | {max(1, args.rows // ROWS_A_SITE):,} | {way} | {found['seconds']:.0f} "
                 f"| {found['elapsed']:.0f} | {found['memory']:,.0f} MB | {found['rules']:,} | `{found['digest']}` |",
                 flush=True,
             )

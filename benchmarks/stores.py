@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from processes import apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,24 +39,20 @@ def keys(begin: int, end: int) -> list[bytes]:
     return [sha1(b"%d" % n, usedforsecurity=False).digest() for n in range(begin, end)]
 
 
-class Clock:
-    """How many calls a second there are."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.seconds = 0.0
-
-    def over(self, call: Callable[[bytes], object], items: list[bytes]) -> None:
-        """Call it with each item."""
+def rate(call: Callable[[bytes], object], *parts: range) -> float:
+    """How many calls a second there are, with each of the keys."""
+    seconds = 0.0
+    for part in parts:
+        items = keys(part.start, part.stop)
         begin = time.perf_counter()
         for item in items:
             call(item)
-        self.seconds += time.perf_counter() - begin
-        self.calls += len(items)
+        seconds += time.perf_counter() - begin
+    return sum(map(len, parts)) / seconds
 
-    @property
-    def rate(self) -> float:
-        return self.calls / self.seconds
+
+def chunks(count: int, step: int = CHUNK) -> list[range]:
+    return [range(begin, min(begin + CHUNK, count)) for begin in range(0, count, step)]
 
 
 def resident() -> int:
@@ -84,26 +80,14 @@ def redis_server(folder: Path) -> Iterator[str]:
         server.wait()
 
 
-def local(store: Any, count: int, path: Path | None) -> dict[str, float]:
+def local(store: Any, count: int) -> dict[str, float]:
     """Measure a store in this process, key by key."""
-    if hasattr(store, "open"):
-        store.open()
     keys(0, CHUNK)  # what the interpreter needs anyway is there now
     before = resident()
-    adds, checks = Clock(), Clock()
-    for begin in range(0, count, CHUNK):
-        adds.over(store.add, keys(begin, min(begin + CHUNK, count)))
+    adds = rate(store.add, *chunks(count))
     grown = resident() - before
-    for begin in range(0, count, max(CHUNK, count // 10)):
-        checks.over(store.__contains__, keys(begin, begin + min(CHUNK, count)))
-    if hasattr(store, "close"):
-        store.close()
-    return {
-        "memory": grown / count,
-        "disk": path.stat().st_size / count if path else 0,
-        "adds": adds.rate,
-        "checks": checks.rate,
-    }
+    checks = rate(store.__contains__, *chunks(count, max(CHUNK, count // 10)))
+    return {"memory": grown / count, "adds": adds, "checks": checks}
 
 
 def remote(
@@ -115,13 +99,10 @@ def remote(
     server = redis.Redis.from_url(url)
     add(keys(-1, 0)[0])  # what connections and scripts need is there now
     before = server.info("memory")["used_memory"]
-    filling, adds, checks = Clock(), Clock(), Clock()
-    for start in range(0, count, CHUNK):
-        filling.over(add, keys(start, min(start + CHUNK, count)))
+    rate(add, *chunks(count))
     grown = server.info("memory")["used_memory"] - before
-    adds.over(add, keys(count, count + SAMPLE))
-    checks.over(check, keys(0, SAMPLE))
-    return {"memory": grown / count, "disk": 0, "adds": adds.rate, "checks": checks.rate}
+    adds, checks = rate(add, range(count, count + SAMPLE)), rate(check, range(SAMPLE))
+    return {"memory": grown / count, "adds": adds, "checks": checks}
 
 
 def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
@@ -129,12 +110,12 @@ def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
     from scrapy_urlnorm.stores import open_store
 
     if kind == "set":
-        return local(set(), count, None)
-    if kind == "memory":
-        return local(open_store("memory", digest=DIGEST), count, None)
-    if kind == "sqlite":
+        return local(set(), count)
+    if kind in ("memory", "sqlite"):
         path = folder / kind
-        return local(open_store(f"sqlite:{path}", digest=DIGEST), count, path)
+        with open_store(kind if kind == "memory" else f"sqlite:{path}", digest=DIGEST) as store:
+            found = local(store, count)
+        return found | ({"disk": path.stat().st_size / count} if path.exists() else {})
     with redis_server(folder) as url:
         if kind == "redis":
             with open_store(url, digest=DIGEST, spider="spider") as store:
@@ -159,15 +140,9 @@ KINDS = ("set", "memory", "sqlite", "redis", "scrapy-redis")
 
 def row(kind: str, count: int, result: dict[str, float]) -> str:
     """One line of the table."""
-    cells = (
-        kind,
-        f"{count:,}",
-        f"{result['memory']:.1f} B",
-        f"{result['disk']:.1f} B" if result["disk"] else "-",
-        f"{result['adds']:,.0f}",
-        f"{result['checks']:,.0f}",
-    )
-    return f"| {' | '.join(cells)} |"
+    sizes = (f"{result[what]:.1f} B" if what in result else "-" for what in ("memory", "disk"))
+    rates = (f"{result[what]:,.0f}" for what in ("adds", "checks"))
+    return f"| {' | '.join((kind, f'{count:,}', *sizes, *rates))} |"
 
 
 def main() -> None:
@@ -176,24 +151,17 @@ def main() -> None:
     parser.add_argument("counts", nargs="*", type=int, default=[1_000_000], metavar="KEYS")
     parser.add_argument("--stores", default=",".join(KINDS), help="(default: %(default)s)")
     parser.add_argument("--folder", type=Path, help="for the files (default: a temporary one)")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     chosen = args.stores.split(",")
     if unknown := set(chosen) - set(KINDS):
         parser.error(f"unknown stores {sorted(unknown)}; known: {', '.join(KINDS)}")
-    if args.one:
-        print(json.dumps(measure(chosen[0], args.counts[0], args.folder)))
-        return
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     for count in args.counts:
         for kind in chosen:
             if "redis" in kind and shutil.which("redis-server") is None:
                 continue
             with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-                options = ["--one", "--stores", kind, "--folder", folder, str(count)]
-                command = [sys.executable, str(Path(__file__)), *options]
-                done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-            print(row(kind, count, json.loads(done.stdout)), flush=True)
+                print(row(kind, count, apart(measure, kind, count, Path(folder))), flush=True)
 
 
 if __name__ == "__main__":
