@@ -17,17 +17,21 @@ import asyncio
 import gc
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import threading
 from collections import Counter
 from time import sleep, thread_time
+from typing import TYPE_CHECKING, Any
 
 import parsel.selector
-from scrapy import Request, Spider
-from scrapy.crawler import CrawlerProcess
+from processes import apart
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.http import HtmlResponse, Response
+from spider import ADDON, Links, crawl
+
+if TYPE_CHECKING:
+    from scrapy import Request
 
 LONGEST = 0.05  # seconds
 SPELLINGS = ("", "&ref=list", "&ref=menu", "&view=full")
@@ -44,18 +48,10 @@ def link(number: int, draw: random.Random, words: int = 3) -> str:
     return f'<a class="to" href="/item?id={number}">{said(draw, words)}</a>'
 
 
-class Site:
-    """A download handler."""
-
-    lazy = False
-
-    def __init__(self, crawler: object = None) -> None:
+class Site(BaseDownloadHandler):
+    def __init__(self, crawler: Any) -> None:
         self._pages, self._size = crawler.settings.getint("PAGES"), crawler.settings.getint("SIZE")
         self._fetch = 0
-
-    @classmethod
-    def from_crawler(cls, crawler: object) -> Site:
-        return cls(crawler)
 
     def _moving(self) -> str:
         self._fetch += 1
@@ -90,9 +86,6 @@ class Site:
         body.append("</body></html>")
         headers = {"Content-Type": "text/html; charset=utf-8"}
         return HtmlResponse(request.url, body="\n".join(body).encode(), headers=headers)
-
-    async def close(self) -> None:
-        pass
 
 
 class Clock:
@@ -157,36 +150,25 @@ class Clock:
 CLOCK = Clock()
 
 
-class Links(Spider):
-    name = "links"
-
-    async def start(self) -> object:
-        yield Request("https://shop.example/item?id=0")
+class TimedLinks(Links):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        CLOCK.begin()
 
     def parse(self, response: Response) -> object:
-        return CLOCK.apart(self._requests)(response)
-
-    def _requests(self, response: Response) -> list[Request]:
-        return [response.follow(href) for href in response.css("p a::attr(href)").getall()]
+        return CLOCK.apart(lambda: list(super(TimedLinks, self).parse(response)))()
 
 
-def crawl(kilobytes: int, pages: int, folder: str | None, addon: str) -> None:
+def measure(kilobytes: int, pages: int, addon: str, settings: dict[str, Any]) -> None:
     """Crawl the site, and print a row."""
-    settings = {
+    settings |= {
         "DOWNLOAD_HANDLERS": {"http": Site, "https": Site},
-        "TELNETCONSOLE_ENABLED": False,
         "LOG_LEVEL": "WARNING",
         "SIZE": 1024 * kilobytes,
         "PAGES": pages,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
-        **({"ADDONS": {"scrapy_urlnorm.Addon": 900}} if addon == "yes" else {}),
-        **({"JOBDIR": folder} if folder else {}),
     }
-    process = CrawlerProcess(settings)
-    crawler = process.create_crawler(Links)
-    process.crawl(crawler)
-    CLOCK.begin()
-    process.start()
+    crawler, *_ = crawl("https://shop.example/item?id=0", settings, TimedLinks)
     times, get = sorted(CLOCK.times, reverse=True), crawler.stats.get_value
     fetched = get("downloader/response_count")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -209,20 +191,12 @@ def main() -> None:
     parser.add_argument("--kilobytes", type=int, nargs="+", default=[10, 50, 200])
     parser.add_argument("--pages", type=int, default=200)
     parser.add_argument("--jobdir", action="store_true")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.one:
-        with tempfile.TemporaryDirectory() as folder:
-            crawl(args.kilobytes[0], args.pages, folder if args.jobdir else None, args.one)
-        return
     for kilobytes in args.kilobytes:
-        for addon in ("no", "yes"):
-            subprocess.run(
-                [sys.executable, __file__, "--kilobytes", str(kilobytes), "--one", addon]
-                + ["--pages", str(args.pages)]
-                + (["--jobdir"] if args.jobdir else []),
-                check=True,
-            )
+        for addon, settings in (("no", {}), ("yes", ADDON)):
+            with tempfile.TemporaryDirectory() as folder:
+                job = {"JOBDIR": folder} if args.jobdir else {}
+                apart(measure, kilobytes, args.pages, addon, settings | job)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 Crawls a site on loopback whose every page links to forty others, in one spelling each, so that
 all crawls fetch the same pages. The shop, by stock Scrapy and the add-on alone, is a site where learning
 saves most: each list of goods comes under 48 URLs, by ``orderby``, ``pagesize`` and ``viewmode``, which
-say nothing, beside ``cpu-type``, which does. The site runs in a process of its own; every crawl does
-too, on a JOBDIR of its own where it has one. The process that mines is counted. The rounds take
+say nothing, beside ``cpu-type``, which does. Every crawl runs in a process of its own, on a JOBDIR of
+its own where it has one. The process that mines is counted. The rounds take
 turns, and the fastest counts. With Redis (a
 server of its own, on a socket file) the dupefilter of scrapy-redis stands beside ours, both under
 Scrapy's scheduler; without redis-server or scrapy-redis they are left out.
@@ -15,23 +15,27 @@ Scrapy's scheduler; without redis-server or scrapy-redis they are left out.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import importlib.util
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
+import threading
+from functools import cache, partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from processes import apart
+from spider import ADDON, crawl
 from stores import redis_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 LINKS = 40
 ROUNDS = 3
-ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
 OUR_SCHEDULER_OFF = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 CRAWLS = {
     "stock Scrapy": {},
@@ -48,8 +52,9 @@ IN_REDIS = {
 BASES = {"JOBDIR": "stock Scrapy, JOBDIR", "edis": "scrapy-redis's dupefilter"}
 
 
-def page(number: int, pages: int) -> bytes:
+def page(pages: int, url: str) -> bytes:
     """A page of the site."""
+    number = int(url.partition("?")[0].removeprefix("/p").strip("/") or 0)
     others = ((number * 7 + step) % pages for step in range(LINKS))
     targets = (f"/p{other}?c=1&v={other % 2}" for other in others)
     links = "".join(f'<li><a href="{target}">a page of the shop</a></li>\n' for target in targets)
@@ -84,121 +89,70 @@ def list_of_goods(url: str) -> bytes:
     return f"<html><body><h1>{said}</h1><ul>{shown}</ul></body></html>".encode()
 
 
-async def serve(pages: int, is_shop: bool) -> None:
-    """Answer until standard input ends; print the port first."""
-    ready: dict[str, bytes] = {}
+@contextlib.contextmanager
+def served(body_of: Callable[[str], bytes]) -> Iterator[str]:
+    """Yield the URL of a server that answers each path with what *body_of* makes of it."""
 
-    def answered(url: str) -> bytes:
-        if url not in ready:
-            number = url.partition("?")[0].removeprefix("/p").strip("/")
-            body = list_of_goods(url) if is_shop else page(int(number or 0), pages)
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(body)}"
-            ready[url] = f"{head}\r\n\r\n".encode() + body
-        return ready[url]
+    class Answers(BaseHTTPRequestHandler):
+        protocol_version, wbufsize = "HTTP/1.1", -1  # head and body are sent at once
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while line := await reader.readline():
-                while (await reader.readline()).strip():
-                    pass
-                writer.write(answered(line.split()[1].decode()))
-                await writer.drain()
-        except ConnectionError:
+        def do_GET(self) -> None:
+            body = body_of(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
             pass
-        finally:
-            writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    server.close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
-def processor_time() -> float:
-    """Return that of this process, and of those that it has waited for."""
-    return sum(os.times()[:4])
-
-
-def crawl(url: str, settings: dict[str, object]) -> None:
-    """Run one crawl here; print its responses and its processor time."""
-    import scrapy
-    from scrapy.crawler import CrawlerProcess
-
-    class Spider(scrapy.Spider):
-        name = "shop"
-
-        async def start(self):
-            yield scrapy.Request(url)
-
-        def parse(self, response):
-            for href in response.css("a::attr(href)").getall():
-                yield response.follow(href)
-
-    quiet = {"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "DOWNLOAD_DELAY": 0}
+def measure(url: str, name: str, settings: dict[str, Any]) -> tuple[int, float, float]:
+    """Crawl; return the responses, and the seconds of processor and wall that each took."""
+    quiet = {"LOG_ENABLED": False, "DOWNLOAD_DELAY": 0}
     wide = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
-    process = CrawlerProcess({**quiet, **wide, **settings})
-    crawler = process.create_crawler(Spider)
-    process.crawl(crawler)
-    wall, begin = time.perf_counter(), processor_time()
-    process.start()
-    seconds, wall = processor_time() - begin, time.perf_counter() - wall
-    print(json.dumps([crawler.stats.get_value("response_received_count"), seconds, wall]))
-
-
-def run(name: str, settings: dict[str, object], url: str) -> tuple[int, float, float]:
-    """Run one crawl in a process of its own: responses, seconds of processor and wall."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        os.chdir(folder)
         if name in IN_REDIS:
             redis_url = stack.enter_context(redis_server(Path(folder)))
-            settings = {**settings, "REDIS_URL": redis_url}
-            if "ADDONS" in settings:
-                settings["URLNORM_STORE"] = redis_url
-        job = [sys.executable, __file__, "--crawl", json.dumps([url, settings])]
-        done = subprocess.run(job, cwd=folder, stdout=subprocess.PIPE, check=True)
-    return tuple(json.loads(done.stdout))
+            settings = {"REDIS_URL": redis_url, "URLNORM_STORE": redis_url, **settings}
+        crawler, _, seconds = crawl(url, {**quiet, **wide, **settings})
+    stats = crawler.stats.get_stats()
+    responses = stats["response_received_count"]
+    return responses, seconds / responses, stats["elapsed_time_seconds"] / responses
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pages", nargs="?", type=int, default=3000)
-    parser.add_argument("--crawl", help=argparse.SUPPRESS)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--shop", action="store_true", help="a site with much to learn")
     args = parser.parse_args()
-    if args.serve:
-        asyncio.run(serve(args.pages, args.shop))
-        return
-    if args.crawl:
-        crawl(*json.loads(args.crawl))
-        return
-    me = [sys.executable, __file__]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     crawls = CRAWLS
     if args.shop:
         crawls = {name: CRAWLS[name] for name in ("stock Scrapy", "scrapy-urlnorm")}
     elif shutil.which("redis-server") and importlib.util.find_spec("scrapy_redis"):
         crawls = CRAWLS | IN_REDIS
-    best: dict[str, tuple[float, float]] = {}
-    answers: dict[str, list[int]] = {name: [] for name in crawls}
-    site = [str(args.pages), *(["--shop"] if args.shop else [])]
-    with subprocess.Popen([*me, "--serve", *site], **pipes) as server:
-        url = f"http://127.0.0.1:{server.stdout.readline().strip()}/"
+    found: dict[str, list[tuple[int, float, float]]] = {name: [] for name in crawls}
+    with served(cache(list_of_goods if args.shop else partial(page, args.pages))) as url:
         for number in range(ROUNDS):
             for name, settings in crawls.items():
                 print(f"round {number + 1} of {ROUNDS}: {name}", file=sys.stderr, flush=True)
-                responses, cpu, wall = run(name, settings, url)
-                before = best.get(name, (1e9, 1e9))
-                answers[name].append(responses)
-                best[name] = (min(before[0], cpu / responses), min(before[1], wall / responses))
-        server.stdin.close()
+                found[name].append(apart(measure, url, name, settings))
     print("| crawl | responses | CPU a response | | time a response | |\n|---|---|---|---|---|---|")
-    for name, (cpu, wall) in best.items():
+    best = {name: list(map(min, zip(*rounds, strict=True))) for name, rounds in found.items()}
+    for name, (least, cpu, wall) in best.items():
         base = best[next((base for word, base in BASES.items() if word in name), "stock Scrapy")]
-        cells = f"{cpu * 1000:.2f} ms | {cpu / base[0]:.2f} | {wall * 1000:.2f} ms"
-        least, most = min(answers[name]), max(answers[name])
+        cells = f"{cpu * 1000:.2f} ms | {cpu / base[1]:.2f} | {wall * 1000:.2f} ms"
+        most = max(found[name])[0]
         told = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        print(f"| {name} | {told} | {cells} | {wall / base[1]:.2f} |")
+        print(f"| {name} | {told} | {cells} | {wall / base[2]:.2f} |")
 
 
 if __name__ == "__main__":

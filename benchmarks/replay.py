@@ -22,11 +22,11 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy import Request, Spider
+from scrapy import Request
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
-from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse, Response
 from scrapy.utils.request import RequestFingerprinter
+from spider import crawl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,7 +44,6 @@ SETTINGS = {
     "RETRY_ENABLED": False,
     "ROBOTSTXT_OBEY": False,
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
-    "TELNETCONSOLE_ENABLED": False,
     "URLLENGTH_LIMIT": 10_000,
 }
 
@@ -192,29 +191,18 @@ class Crawl:
 
     def run(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Crawl with *settings*; return what came of it."""
-        crawl = self
+        respond = self.respond
 
         class Handler(BaseDownloadHandler):
             async def download_request(self, request: Request) -> Response:
-                return crawl.respond(request)
+                return respond(request)
 
-        class Follow(Spider):
-            name = "replay"
-
-            async def start(self):
-                yield Request(crawl.site.start)
-
-            def parse(self, response):
-                if isinstance(response, HtmlResponse):
-                    for href in response.css("a::attr(href)").getall():
-                        yield response.follow(href)
-
-        handlers = {"http": Handler, "https": Handler}
-        process = CrawlerProcess({**SETTINGS, "DOWNLOAD_HANDLERS": handlers, **settings})
-        crawler = process.create_crawler(Follow)
-        process.crawl(crawler)
-        before = processor_seconds()
-        process.start()
+        settings = {
+            **SETTINGS,
+            "DOWNLOAD_HANDLERS": {"http": Handler, "https": Handler},
+            **settings,
+        }
+        crawler, before, seconds = crawl(self.site.start, settings)
         pages = self.contents.total()
         stats = crawler.stats.get_stats()
         return {
@@ -225,7 +213,7 @@ class Crawl:
             "redundant": pages - len(self.contents),
             "contents": dict(self.contents),
             "cpu_before": before,
-            "cpu": processor_seconds() - before,
+            "cpu": seconds,
             "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
             "finish_reason": stats.get("finish_reason"),
             "errors": stats.get("log_count/ERROR", 0),
@@ -252,12 +240,6 @@ class Crawl:
             return Response(request.url, body=body, headers=mime)
         mime = {"Content-Type": "text/html; charset=utf-8"}
         return HtmlResponse(request.url, body=body, headers=mime, encoding="utf-8")
-
-
-def processor_seconds() -> float:
-    """Return the processor time of this process and of those that it started and that ended."""
-    spent = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in spent)
 
 
 def main() -> None:
