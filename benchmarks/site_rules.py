@@ -8,20 +8,21 @@ What the rules of `benchmarks/site_rules` find in crawl logs, `.ci/data_tests` t
 from __future__ import annotations
 
 import argparse
-import gzip
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from speed import lines_of, race
+
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
-def speed(url_file: Path | None) -> None:
+def speed(url_file: str | None) -> None:
     """Print what 100,000 rules over 50,000 hosts cost."""
     rules = [
         SiteRule(
@@ -46,8 +47,7 @@ def speed(url_file: Path | None) -> None:
         _timed("rewrite the file with one change", lambda: save_site_rules(path, loaded[1:]))
     plain = Normalizer()
     if url_file is not None:
-        with gzip.open(url_file, "rt", encoding="utf-8") as lines:
-            urls = [line.rstrip("\n") for line in lines][:50_000]
+        urls = lines_of(url_file)[:50_000]
     else:
         urls = [f"https://www.shop{i % 900}.example/a/b{i}?id={i}&x=y" for i in range(50_000)]
     _compare("hosts without rules", plain.normalize, ruled.normalize, urls)
@@ -79,29 +79,17 @@ def _compare(
     what: str, plain: Callable[[str], str], ruled: Callable[[str], str], urls: list[str]
 ) -> None:
     """Print the CPU time a URL, side by side, the least of seven runs."""
-    runs: dict[str, list[float]] = {"plain": [], "ruled": []}
-    for _ in range(7):
-        for name, normalize in (("plain", plain), ("ruled", ruled)):
-            runs[name].append(_run(normalize, urls))
-    before, after = (min(runs[name]) for name in runs)
+    times = race(lambda: [("plain", plain), ("ruled", ruled)], urls)
+    before, after = min(times["plain"]), min(times["ruled"])
     print(
         f"{what:36} {before:7.2f} us -> {after:.2f} us a URL "
         f"({after - before:+.2f} us, {after / before - 1:+.0%})"
     )
 
 
-def _run(normalize: Callable[[str], str], urls: Iterable[str]) -> float:
-    start = time.process_time()
-    count = 0
-    for url in urls:
-        normalize(url)
-        count += 1
-    return (time.process_time() - start) / count * 1e6
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("urls", type=Path, nargs="?")
+    parser.add_argument("urls", nargs="?")
     speed(parser.parse_args().urls)
 
 

@@ -37,6 +37,8 @@ Candidate = tuple[str, Callable[[str], object]]
 ROUNDS = 7
 IN_FLIGHT = 16  # requests: Scrapy's CONCURRENT_REQUESTS
 REMEMBERED = 8_000  # URLs of which the fingerprint is asked for again: fewer than are remembered
+# A peer asks the network for the public suffix list when it can: it gets the packaged one.
+tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
 W3LIB, RUST = "w3lib.url.canonicalize_url", "k-url-normalizer (Rust)"
 
 
@@ -82,24 +84,22 @@ def carried(lines: Iterable[str]) -> list[str]:
     return list(urls)
 
 
-def _discarder() -> Callable[[str], object]:
+def discard() -> Callable[[str], str]:
     from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
     from duplicate_url_discarder_rules import RULE_PATHS
 
-    discarder = UrlCanonicalizer(RULE_PATHS or [])
-    return lambda url: canonicalize_url(discarder.process_url(url))
+    return UrlCanonicalizer(RULE_PATHS or []).process_url
+
+
+def _discarder() -> Callable[[str], object]:
+    process = discard()
+    return lambda url: canonicalize_url(process(url))
 
 
 def _yarl() -> Callable[[str], object]:
     from yarl import URL
 
     return lambda url: str(URL(url))
-
-
-def _discarding_fingerprinter() -> Any:
-    from duplicate_url_discarder import Fingerprinter
-
-    return Fingerprinter
 
 
 #: What other packages offer, by what their users call it.
@@ -122,14 +122,16 @@ def loaded(load: Callable[[], Any]) -> Any:
             return None
 
 
+def ours() -> list[Candidate]:
+    """Return this package's profiles, and that which they are compared with."""
+    profiles = [(f"scrapy-urlnorm {p}", Normalizer(p).normalize) for p in PROFILES]
+    return [(W3LIB, canonicalize_url), *profiles]
+
+
 def normalizers() -> list[Candidate]:
     """Return this package's profiles and every other normalizer that is installed."""
-    # A peer asks the network for the public suffix list when it can: it gets the packaged one.
-    tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-    found: list[Candidate] = [(W3LIB, canonicalize_url)]
-    found += [(f"scrapy-urlnorm {p}", Normalizer(p).normalize) for p in PROFILES]
     peers = {name: loaded(load) for name, load in PEERS.items()}
-    return found + [(name, peer) for name, peer in peers.items() if peer is not None]
+    return ours() + [(name, peer) for name, peer in peers.items() if peer is not None]
 
 
 def seconds(function: Callable[[Any], object], items: Iterable[Any]) -> float:
@@ -147,51 +149,35 @@ def seconds(function: Callable[[Any], object], items: Iterable[Any]) -> float:
     return found
 
 
-def race(candidates: list[Candidate], urls: Sequence[str]) -> dict[str, float]:
-    """Return the median microseconds a URL of every candidate, taking turns."""
-    times: dict[str, list[float]] = {name: [] for name, _ in candidates}
+def race(candidates: Callable[[], list[Candidate]], urls: Sequence[str]) -> dict[str, list[float]]:
+    """Return the microseconds a URL of every candidate in each round, taking turns."""
+    times: dict[str, list[float]] = {}
     for turn in range(ROUNDS):
-        for name, function in candidates if turn % 2 else candidates[::-1]:
-            print(f"\rround {turn + 1}/{ROUNDS}: {name:<40}", end="", file=sys.stderr)
-            times[name].append(seconds(function, urls) / len(urls) * 1e6)
-    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
-    return {name: statistics.median(rounds) for name, rounds in times.items()}
+        for name, function in candidates()[:: 1 if turn % 2 else -1]:
+            times.setdefault(name, []).append(seconds(function, urls) / len(urls) * 1e6)
+    return times
 
 
-def print_table(title: str, references: Sequence[str], times: dict[str, float]) -> None:
+def print_table(title: str, references: Sequence[str], times: dict[str, list[float]]) -> None:
     """Print one row a candidate: microseconds, and how many times as fast as each reference."""
-    known = [name for name in references if name in times]
+    medians = {name: statistics.median(rounds) for name, rounds in times.items()}
+    known = [name for name in references if name in medians]
     head = "".join(f" against {name} |" for name in known)
     print(f"\n{title}\n\n| | µs a URL |{head}\n|---|---|{'---|' * len(known)}")
-    for name, value in sorted(times.items(), key=lambda item: item[1]):
-        cells = "".join(f" {times[reference] / value:.2f}x |" for reference in known)
+    for name, value in sorted(medians.items(), key=lambda item: item[1]):
+        cells = "".join(f" {medians[reference] / value:.2f}x |" for reference in known)
         print(f"| {name} | {value:.2f} |{cells}")
-
-
-def race_first_passes(urls: Sequence[str]) -> None:
-    """Print the time of the first pass over the URLs, where every host is new at first."""
-    passes: dict[str, list[float]] = {}
-    for _ in range(ROUNDS):
-        rows: list[Candidate] = [(W3LIB, canonicalize_url)]
-        rows += [(f"scrapy-urlnorm {p}", Normalizer(p).normalize) for p in PROFILES]
-        for name, function in rows:
-            passes.setdefault(name, []).append(seconds(function, urls) / len(urls) * 1e6)
-    hosts = len({url.split("/")[2] for url in urls})
-    title = f"Normalize, first pass over {len(urls):,} URLs of {hosts:,} hosts"
-    print_table(title, [W3LIB], {name: statistics.median(t) for name, t in passes.items()})
 
 
 def race_fingerprints(urls: list[str]) -> None:
     """Print the time of a fingerprint for a fresh GET request, and for one asked for again."""
     crawler = get_crawler(settings_dict={"LOG_ENABLED": False})
-    ours = UrlNormRequestFingerprinter.from_crawler(crawler)
     candidates: list[tuple[str, Callable[[Request], object]]] = [
         ("Scrapy", RequestFingerprinter().fingerprint),
-        ("scrapy-urlnorm", ours.fingerprint),
+        ("scrapy-urlnorm", UrlNormRequestFingerprinter.from_crawler(crawler).fingerprint),
     ]
-    if discarding := loaded(_discarding_fingerprinter):
-        found_there = discarding.from_crawler(crawler)
-        candidates.append(("duplicate-url-discarder", found_there.fingerprint))
+    if there := loaded(lambda: import_module("duplicate_url_discarder").Fingerprinter):
+        candidates.append(("duplicate-url-discarder", there.from_crawler(crawler).fingerprint))
     rng = random.Random(3)
     asked, others = urls[:REMEMBERED], urls[REMEMBERED:]
     menu = others[:200]
@@ -216,7 +202,7 @@ def race_fingerprints(urls: list[str]) -> None:
                 cost = seconds(fingerprint, requests) / len(requests) * 1e6
                 found.setdefault(title, {}).setdefault(name, []).append(cost)
     for title, times in found.items():
-        print_table(title, ["Scrapy"], {n: statistics.median(t) for n, t in times.items()})
+        print_table(title, ["Scrapy"], times)
 
 
 def main() -> None:
@@ -231,8 +217,10 @@ def main() -> None:
     taken = urls[: args.most]
     print(f"{len(taken):,} URLs of {args.file or 'the generator'}, Python {sys.version.split()[0]}")
     candidates = normalizers()
-    print_table("Normalize", [W3LIB, RUST], race(candidates, taken))
-    race_first_passes(taken)
+    print_table("Normalize", [W3LIB, RUST], race(lambda: candidates, taken))
+    hosts = len({url.split("/")[2] for url in taken})
+    title = f"Normalize, first pass over {len(taken):,} URLs of {hosts:,} hosts"
+    print_table(title, [W3LIB], race(ours, taken))
     race_fingerprints(urls[: 3 * REMEMBERED])
 
 
