@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
-from learning import SALTS, WORTH, Log
+from learning import SALTS, WORTH, Log, logs_in
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import evaluate, survey
@@ -99,19 +99,6 @@ class Result(NamedTuple):
         return sum(getattr(half, what) for half in self.halves)
 
 
-@contextmanager
-def off(patches: dict[str, Any]) -> Iterator[None]:
-    """Put other functions in place, for a while."""
-    running = [patch(name, new) for name, new in patches.items()]
-    for each in running:
-        each.start()
-    try:
-        yield
-    finally:
-        for each in running:
-            each.stop()
-
-
 def measure(log: Log, salts: str) -> Result:
     """Learn from a half and measure the other one."""
     rules, halves = 0, []
@@ -158,18 +145,15 @@ def main() -> None:
     parser.add_argument("--salts", default=SALTS)
     parser.add_argument("--only", nargs="*", default=[""])
     arguments = parser.parse_args()
-    directory = arguments.directory
-    if (directory / "crawls").is_dir():
-        directory = directory / "crawls"
-    wanted = tuple(arguments.names or [""])
-    paths = sorted(path for path in directory.glob("*.jsonl.gz") if path.name.startswith(wanted))
-    logs = [Log(path) for path in paths]
+    logs = [Log(path) for path in logs_in(arguments.directory, arguments.names)]
     print(f"{'without':30}{'rules':>6}{'apps':>8}{'public':>8}{'false':>17}{'lost':>5}  changes")
     base = {log.name: measure(log, arguments.salts) for log in logs}
     print(told("(nothing)", logs, base, base), flush=True)
     for what, patches in MECHANISMS.items():
         if any(word in what for word in arguments.only):
-            with off(patches):
+            with ExitStack() as stack:
+                for name, new in patches.items():
+                    stack.enter_context(patch(name, new))
                 results = {log.name: measure(log, arguments.salts) for log in logs}
             print(told(what, logs, results, base), flush=True)
 

@@ -1,7 +1,7 @@
 """What is learned in a first crawl: fetches avoided, contents lost, and what it costs.
 
-    python benchmarks/first_crawl.py DATA [--only NAME...] [--orders own,sorted,random1]
-        [--modes redirects,content] [--processes 2] [--json FILE] [--keep MODE...]
+    python benchmarks/first_crawl.py DATA [--only NAME...] [--orders own sorted random1]
+        [--modes redirects content] [--processes 2] [--json FILE] [--keep MODE...]
 
 Every log in DATA/crawls is crawled through Scrapy itself (see `replay.py`), a process a crawl: by
 stock Scrapy, by the add-on without learning (the profile), and once in each of the modes of
@@ -33,17 +33,20 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from learning import walls
 from replay import answer_of, content_of, rows_of
+from spider import ADDON
+
+from scrapy_urlnorm.text import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
 STOCK, PROFILE = "stock", "profile"
 MODES: dict[str, dict[str, Any]] = {
     STOCK: {},
@@ -70,6 +73,10 @@ class Log(NamedTuple):
     @property
     def is_app(self) -> bool:
         return self.name.startswith("app_")
+
+    def key(self, mode: str) -> str:
+        """Return the name of a crawl of it."""
+        return f"{self.name} {self.order} {mode}"
 
 
 class Row(NamedTuple):
@@ -102,7 +109,8 @@ def logs(data: Path, only: list[str], orders: list[str], folder: Path) -> Iterat
         if not any(map(_is_start, rows)):
             print(f"{name}: left out, it has no HTML page to begin with", file=sys.stderr)
             continue
-        unfair = frozenset() if name.startswith("app_") else walls(rows)
+        pages = ((content_of(row), row.get("wall")) for row in rows if row["status"] == 200)
+        unfair = frozenset() if name.startswith("app_") else walls(pages)
         for order in orders:
             place = path if order == "own" else folder / f"{name}_{order}"
             log = Log(name, order, place, unfair, no_pages(rows))
@@ -110,19 +118,6 @@ def logs(data: Path, only: list[str], orders: list[str], folder: Path) -> Iterat
                 with gzip.open(log.path, "wt", encoding="utf-8", compresslevel=1) as lines:
                     lines.writelines(json.dumps(row) + "\n" for row in ordered(rows, order))
             yield log
-
-
-def walls(rows: Iterable[dict[str, Any]]) -> frozenset[str]:
-    """Return the contents that stand for no page: login walls and empty results."""
-    sizes: Counter[str] = Counter()
-    with_form = set()
-    for row in rows:
-        content = content_of(row)
-        if row["status"] == 200 and content is not None:
-            sizes[content] += 1
-            if row.get("wall"):
-                with_form.add(content)
-    return frozenset(c for c, n in sizes.items() if n >= 50 or (n >= 10 and c in with_form))
 
 
 def no_pages(rows: Iterable[dict[str, Any]]) -> frozenset[str]:
@@ -167,55 +162,34 @@ def crawl(log: Log, mode: str) -> dict[str, Any]:
     return result
 
 
-class Results:
-    """The crawls that are done, in memory and in a file."""
+def complain(what: str, result: dict[str, Any]) -> None:
+    """Say what went wrong in a crawl."""
+    wrong = [result[key] for key in ("error", "errors", "complaints") if result.get(key)]
+    if result.get("finish_reason") not in (None, "finished"):
+        wrong.append(result["finish_reason"])
+    for each in wrong:
+        print(f"{what}: {each}", file=sys.stderr)
 
-    def __init__(self, path: Path | None, keep: list[str]) -> None:
-        self._path = path
-        self._done: dict[str, dict[str, Any]] = {}
-        if path is not None and path.exists():
-            before = json.loads(path.read_text())
-            self._done = {key: each for key, each in before.items() if key.split()[2] in keep}
 
-    def get(self, log: Log, mode: str) -> dict[str, Any] | None:
-        """Return what came of a crawl, if it is done."""
-        return self._done.get(f"{log.name} {log.order} {mode}")
-
-    def add(self, log: Log, mode: str, result: dict[str, Any]) -> None:
-        """Remember what came of a crawl."""
-        if "error" in result:
-            print(f"{log.name} {log.order} {mode}: {result['error']}", file=sys.stderr)
-            return
-        for what in ("errors", "complaints"):
-            if result[what]:
-                print(f"{log.name} {log.order} {mode}: {result[what]}", file=sys.stderr)
-        if result["finish_reason"] != "finished":
-            print(f"{log.name} {log.order} {mode}: {result['finish_reason']}", file=sys.stderr)
-        self._done[f"{log.name} {log.order} {mode}"] = result
-        if self._path is not None:
-            part = self._path.with_name(self._path.name + ".part")
-            part.write_text(json.dumps(self._done))
-            part.replace(self._path)
-
-    def row(self, log: Log, mode: str) -> Row | None:
-        """Return the line of a crawl; ``None`` while it or one it is compared with is not done."""
-        stock, profile, mine = (self.get(log, each) for each in (STOCK, PROFILE, mode))
-        if stock is None or profile is None or mine is None:
-            return None
-        redundant = _redundant(stock, log.unfair)
-        of_files = log.unfair | log.files
-        stats = mine["stats"]
-        return Row(
-            log=log,
-            mode=mode,
-            redundant=redundant,
-            saved=redundant - _redundant(mine, log.unfair),
-            of_pages=1 - _redundant(mine, of_files) / max(1, _redundant(stock, of_files)),
-            lost=len(profile["contents"].keys() - mine["contents"].keys() - log.unfair),
-            audits=stats.get("urlnorm/learned/audits", 0),
-            cpu=mine["cpu"],
-            ratio=mine["cpu"] / profile["cpu"],
-        )
+def row_of(log: Log, mode: str, results: dict[str, dict[str, Any]]) -> Row | None:
+    """Return the line of a crawl; ``None`` while it or one it is compared with is not done."""
+    keys = [log.key(each) for each in (STOCK, PROFILE, mode)]
+    if not results.keys() >= set(keys):
+        return None
+    stock, profile, mine = (results[key] for key in keys)
+    redundant = _redundant(stock, log.unfair)
+    of_files = log.unfair | log.files
+    return Row(
+        log=log,
+        mode=mode,
+        redundant=redundant,
+        saved=redundant - _redundant(mine, log.unfair),
+        of_pages=1 - _redundant(mine, of_files) / max(1, _redundant(stock, of_files)),
+        lost=len(profile["contents"].keys() - mine["contents"].keys() - log.unfair),
+        audits=mine["stats"].get("urlnorm/learned/audits", 0),
+        cpu=mine["cpu"],
+        ratio=mine["cpu"] / profile["cpu"],
+    )
 
 
 def _redundant(result: dict[str, Any], unfair: frozenset[str]) -> int:
@@ -258,41 +232,35 @@ def summary(rows: list[Row]) -> Iterator[str]:
         )
 
 
-def run(wanted: list[Log], modes: list[str], results: Results, processes: int) -> None:
+def run(jobs: list[tuple[Log, str]], results: dict[str, Any], args: argparse.Namespace) -> None:
     """Do all crawls that are not done yet, and print a line when its crawls are done."""
-    jobs = [(log, mode) for log in wanted for mode in modes if results.get(log, mode) is None]
     printed = set()
     print(HEAD, flush=True)
 
     def print_lines() -> None:
-        for log in wanted:
-            for mode in modes:
-                row = results.row(log, mode)
-                if mode != STOCK and row is not None and (log, mode) not in printed:
-                    printed.add((log, mode))
-                    print(line(row), flush=True)
+        for log, mode in jobs:
+            row = row_of(log, mode, results) if mode != STOCK else None
+            if row is not None and row not in printed:
+                printed.add(row)
+                print(line(row), flush=True)
 
     print_lines()
-    with ThreadPoolExecutor(processes) as pool:
-        futures = {pool.submit(crawl, *job): job for job in jobs}
+    with ThreadPoolExecutor(args.processes) as pool:
+        missing = [(log, mode) for log, mode in jobs if log.key(mode) not in results]
+        futures = {pool.submit(crawl, log, mode): log.key(mode) for log, mode in missing}
         try:
             for number, future in enumerate(as_completed(futures), 1):
-                log, mode = futures[future]
-                print(f"{number}/{len(jobs)} {log.name} {log.order} {mode}", file=sys.stderr)
-                results.add(log, mode, future.result())
+                key, result = futures[future], future.result()
+                print(f"{number}/{len(futures)} {key}", file=sys.stderr)
+                complain(key, result)
+                if "error" not in result:
+                    results[key] = result
+                    if args.json:
+                        replace_file(args.json, json.dumps(results))
                 print_lines()
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def names(text: str, known: Iterable[str]) -> list[str]:
-    """Read a list with commas; raise `argparse.ArgumentTypeError` for what is not *known*."""
-    found = text.split(",")
-    for name in found:
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
-    return found
 
 
 def main() -> None:
@@ -300,25 +268,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    modes = {"type": lambda text: names(text, MODES), "metavar": "MODE,..."}
-    orders = {"type": lambda text: names(text, ORDERS), "metavar": "ORDER,..."}
     parser.add_argument("data", type=Path)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
-    parser.add_argument("--orders", default=["own"], help=f"of {', '.join(ORDERS)}; own", **orders)
-    parser.add_argument("--modes", default=list(MODES), help="all of them", **modes)
+    parser.add_argument("--orders", nargs="+", choices=ORDERS, default=["own"])
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--keep", default=[], help="modes not to crawl again", **modes)
+    parser.add_argument("--keep", nargs="+", choices=MODES, default=[])
     args = parser.parse_args()
-    # All others are compared with these two.
-    wanted_modes = [STOCK, PROFILE, *(mode for mode in args.modes if mode not in (STOCK, PROFILE))]
-    results = Results(args.json, args.keep)
+    modes = list(dict.fromkeys((STOCK, PROFILE, *args.modes)))  # others are compared with these
+    before = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    results = {key: each for key, each in before.items() if key.split()[2] in args.keep}
     with tempfile.TemporaryDirectory() as folder:
         wanted = list(logs(args.data, args.only, args.orders, Path(folder)))
         if not wanted:
             parser.error(f"no such logs in {args.data / 'crawls'}")
-        run(wanted, wanted_modes, results, args.processes)
-    rows = [results.row(log, mode) for mode in wanted_modes[1:] for log in wanted]
+        run([(log, mode) for log in wanted for mode in modes], results, args)
+    rows = [row_of(log, mode, results) for mode in modes[1:] for log in wanted]
     print("\n" + "\n".join(summary([row for row in rows if row is not None])))
 
 

@@ -29,10 +29,11 @@ import gzip
 import hashlib
 import json
 from collections import Counter, defaultdict
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+from speed import PEERS, discard, loaded
 from w3lib.url import canonicalize_url
 
 from scrapy_urlnorm import Normalizer
@@ -41,7 +42,7 @@ from scrapy_urlnorm.logs.observation import from_row
 from scrapy_urlnorm.site_rules import load_site_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.logs import Observation
 
@@ -51,26 +52,32 @@ SALTS = "ab"
 WORTH = 10
 
 
+def fields_of(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def walls(pages: Iterable[tuple[str | None, object]]) -> frozenset[str]:
+    """Return the contents that stand for no page, of all with what says whether it is a wall."""
+    sizes: Counter[str] = Counter()
+    with_form = set()
+    for content, is_wall in pages:
+        if content is not None:
+            sizes[content] += 1
+            if is_wall:
+                with_form.add(content)
+    return frozenset(c for c, n in sizes.items() if n >= 50 or (n >= 10 and c in with_form))
+
+
 class Log:
     """One log: its rows, and the contents that are no fair test."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name.removesuffix(".jsonl.gz")
-        self.rows: list[Observation] = []
-        sizes: Counter[str] = Counter()
-        walls: set[str] = set()
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                fields = json.loads(line)
-                row = from_row(fields)
-                self.rows.append(row)
-                if row.is_page and row.content is not None:
-                    sizes[row.content] += 1
-                    if fields.get("wall"):
-                        walls.add(row.content)
-        self.unfair: set[str] = set()
-        if not self.is_app:
-            self.unfair = {c for c, n in sizes.items() if n >= 50 or (n >= 10 and c in walls)}
+        read = [(from_row(fields), fields.get("wall")) for fields in fields_of(path)]
+        self.rows = [row for row, _ in read]
+        pages = ((row.content, is_wall) for row, is_wall in read if row.is_page)
+        self.unfair = frozenset() if self.is_app else walls(pages)
 
     @property
     def is_app(self) -> bool:
@@ -87,35 +94,15 @@ class Log:
         return [row for row in rows if row.content not in self.unfair]
 
 
-class Other:
-    """A normalizer that is only a function."""
-
-    def __init__(self, normalize: Callable[[str], str]) -> None:
-        self.normalize = normalize
-
-
-def others() -> dict[str, Other]:
+def others() -> dict[str, SimpleNamespace]:
     """Return the other normalizers that are installed."""
-    found: dict[str, Callable[[str], str]] = {"w3lib": canonicalize_url}
-    with suppress(ImportError):
-        import tldextract.tldextract
-        from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
-        from duplicate_url_discarder_rules import RULE_PATHS
-
-        # It asks the network for the public suffix list when it can: it gets the packaged one.
-        packaged = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-        tldextract.tldextract.TLD_EXTRACTOR = packaged
-        found["dud"] = UrlCanonicalizer(RULE_PATHS).process_url
-    with suppress(ImportError):
-        from courlan import clean_url
-
-        found["courlan"] = clean_url
-    with suppress(ImportError):
-        from url_normalize import url_normalize
-
-        found["url-normalize"] = url_normalize
-    found["default"] = Normalizer("default").normalize
-    return {name: Other(_never_raising(normalize)) for name, normalize in found.items()}
+    found = {
+        "w3lib": canonicalize_url,
+        "dud": loaded(discard),
+        **{name: loaded(PEERS[name]) for name in ("courlan", "url-normalize")},
+        "default": Normalizer("default").normalize,
+    }
+    return {name: SimpleNamespace(normalize=_never_raising(f)) for name, f in found.items() if f}
 
 
 def _never_raising(normalize: Callable[[str], str | None]) -> Callable[[str], str]:
@@ -159,24 +146,24 @@ def logs(paths: Sequence[Path], **options: float) -> None:
             if rules.exists():
                 by_hand = Normalizer("default", site_rules=load_site_rules(rules))
                 results["by hand"].append(evaluate(by_hand, unseen))
-        mine = results["learned"]
-        merges, wrong, lost = (
-            sum(getattr(r, what) for r in mine) for what in ("merges", "false_merges", "lost")
+        mine, of_files = results["learned"], results["files"]
+        redundant, merges, wrong = (
+            _total(mine, what) for what in ("redundant", "merges", "false_merges")
         )
-        redundant = sum(r.redundant for r in mine)
         if not redundant:
             continue
-        of_files = results["files"]
-        found = sum(r.merges - r.false_merges for r in of_files)
-        false = sum(r.false_merges for r in of_files)
-        in_files = f"{found:>4} of {sum(r.redundant for r in of_files):<4}{false:>3}"
-        by_profile = sum(result.false_merges for result in results["default"])
+        false = _total(of_files, "false_merges")
+        found = f"{_total(of_files, 'merges') - false:>4} of {_total(of_files, 'redundant'):<4}"
+        lost, by_profile = _total(mine, "lost"), _total(results["default"], "false_merges")
         totals[kind].update(merges=merges, false=wrong, lost=lost, by_profile=by_profile)
         row = [_share(results[name]) for name in names]
         if redundant >= WORTH * len(SALTS):
             shares[kind].append([_share(mine), *row])
         print(f"{log.name:34}{redundant:>10}{_share(mine):>9.3f}{wrong:>5} of {merges:<4}", end="")
-        print(f"{lost:>4} {in_files}" + "".join(_cell(results[name]) for name in names), flush=True)
+        print(
+            f"{lost:>4} {found}{false:>3}" + "".join(_cell(results[name]) for name in names),
+            flush=True,
+        )
     for kind, rows in shares.items():
         means = [sum(column) / len(column) for column in zip(*rows, strict=True)]
         total = totals[kind]
@@ -186,6 +173,10 @@ def logs(paths: Sequence[Path], **options: float) -> None:
               + ", ".join(f"{n} {m:.3f}" for n, m in zip(names, means[1:], strict=True)))  # fmt: skip
 
 
+def _total(results: Sequence[Evaluation], what: str) -> int:
+    return sum(getattr(result, what) for result in results)
+
+
 def _share(results: Sequence[Evaluation]) -> float:
     return sum(r.found for r in results) / len(results) if results else 0.0
 
@@ -193,7 +184,7 @@ def _share(results: Sequence[Evaluation]) -> float:
 def _cell(results: Sequence[Evaluation]) -> str:
     if not results:
         return f"{'-':>14}"
-    wrong = sum(r.false_merges for r in results)
+    wrong = _total(results, "false_merges")
     return f"{_share(results):>9.3f}" + (f"({wrong})".ljust(5) if wrong else " " * 5)
 
 
@@ -203,12 +194,11 @@ def files(paths: Sequence[Path], **_: float) -> None:
     equal, different = Counter[int](), Counter[int]()
     for path in paths:
         urls: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for fields in map(json.loads, lines):
-                size = fields.pop("len", None)
-                row = from_row(fields)
-                if size is not None and size >= 0 and row.is_page and row.is_file:
-                    urls[str(row.content), max(n for n in limits if n <= size)].add(row.url)
+        for fields in fields_of(path):
+            size = fields.pop("len", None)
+            row = from_row(fields)
+            if size is not None and size >= 0 and row.is_page and row.is_file:
+                urls[str(row.content), max(n for n in limits if n <= size)].add(row.url)
         for (_, least), under in urls.items():
             if len(under) > 1:
                 equal[least] += 1
@@ -217,6 +207,14 @@ def files(paths: Sequence[Path], **_: float) -> None:
     for least in limits:
         print(f"from {least:>5} bytes: {equal[least]:>4} equal contents, "
               f"{different[least]:>3} of them under different names")  # fmt: skip
+
+
+def logs_in(directory: Path, names: Sequence[str]) -> list[Path]:
+    """Return the logs of a folder whose names begin like one of *names*; all if there are none."""
+    if (directory / "crawls").is_dir():
+        directory = directory / "crawls"
+    beginnings = tuple(names or [""])
+    return [p for p in sorted(directory.glob("*.jsonl.gz")) if p.name.startswith(beginnings)]
 
 
 def main() -> None:
@@ -229,13 +227,9 @@ def main() -> None:
     parser.add_argument("--risk", type=float, default=0.02)
     parser.add_argument("--noise", type=float, default=0.001)
     arguments = parser.parse_args()
-    directory = arguments.directory
-    if (directory / "crawls").is_dir():
-        directory = directory / "crawls"
-    paths = sorted(directory.glob("*.jsonl.gz"))
-    paths = [path for path in paths if path.name.startswith(tuple(arguments.names or [""]))]
+    paths = logs_in(arguments.directory, arguments.names)
     if not paths:
-        parser.error(f"no logs (*.jsonl.gz) in {directory}")
+        parser.error(f"no logs (*.jsonl.gz) in {arguments.directory}")
     run = {"logs": logs, "files": files}[arguments.what]
     run(paths, risk=arguments.risk, noise=arguments.noise)
 
