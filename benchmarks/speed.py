@@ -1,4 +1,4 @@
-"""Speed of one URL: normalizing and fingerprinting, beside other packages.
+"""Speed of one URL: normalizing and fingerprinting, beside other packages, and with site rules.
 
     python benchmarks/speed.py [FILE]          FILE: one URL a line, plain or gzipped
 
@@ -17,6 +17,7 @@ import gzip
 import random
 import statistics
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +33,7 @@ from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_urlnorm import Normalizer, UrlNormRequestFingerprinter
 from scrapy_urlnorm.rules import PROFILES
+from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
 
 Candidate = tuple[str, Callable[[str], object]]
 ROUNDS = 7
@@ -205,6 +207,58 @@ def race_fingerprints(urls: list[str]) -> None:
         print_table(title, ["Scrapy"], times)
 
 
+def print_site_rules(urls: Sequence[str]) -> None:
+    """Print what 100,000 rules over 50,000 hosts cost, and 50 of one host."""
+    rules = [
+        SiteRule(
+            site=f"host{i // 2}.example{i % 7}.org",
+            kind="drop-param",
+            param=f"sid{i % 2}",
+            path="/forum/**",
+            source="content",
+            support=i,
+            conflicts=0,
+            false_merge_upper=0.007,
+            examples=((f"https://a.example/?sid={i}", "https://a.example/?sid=0"),),
+        )
+        for i in range(100_000)
+    ]
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "rules.toml"
+        timed("save 100,000 rules", lambda: save_site_rules(path, rules))
+        rules.clear()
+        loaded = timed("load 100,000 rules", lambda: load_site_rules(path))
+        ruled = timed("compile and digest them", lambda: Normalizer(site_rules=loaded))
+        timed("rewrite the file with one change", lambda: save_site_rules(path, loaded[1:]))
+    crowded = [
+        SiteRule(site="shop.example", kind="drop-param", param=f"p{i}", when={"has": "id"})
+        for i in range(20)
+    ] + [
+        SiteRule(site="shop.example", kind="prefix-alias", prefix=f"/d{i}/new", by=f"/d{i}/{i}")
+        for i in range(15)
+    ] + [
+        SiteRule(site="shop.example", kind="drop-default", default={f"q{i}": "1"})
+        for i in range(15)
+    ]  # fmt: skip
+    fifty = Normalizer(site_rules=crowded)
+    none = [f"https://shop.example/a/b{i}/c.html?id={i}&x=y&z=1" for i in range(10_000)]
+    acts = [f"https://shop.example/a/b{i}/c.html?id={i}&p7=y&z=1" for i in range(10_000)]
+    for title, with_rules, normalized in (
+        ("100,000 rules, none of these hosts", ruled, urls),
+        ("50 rules of the host, none acts", fifty, none),
+        ("50 rules of the host, one acts", fifty, acts),
+    ):
+        both = [("without rules", Normalizer().normalize), ("with rules", with_rules.normalize)]
+        print_table(title, ["without rules"], race(lambda both=both: both, normalized))
+
+
+def timed(what: str, work: Callable[[], object]) -> object:
+    start = time.process_time()
+    result = work()
+    print(f"{what:36} {time.process_time() - start:7.2f} CPU s")
+    return result
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -222,6 +276,8 @@ def main() -> None:
     title = f"Normalize, first pass over {len(taken):,} URLs of {hosts:,} hosts"
     print_table(title, [W3LIB], race(ours, taken))
     race_fingerprints(urls[: 3 * REMEMBERED])
+    print()
+    print_site_rules(taken)
 
 
 if __name__ == "__main__":
