@@ -100,6 +100,7 @@ class Site:
 
     def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
         self.answers: dict[str, Answer] = {}
+        self.fetched: Counter[str] = Counter()  #: contents
         self._permalinks: dict[str, list[str]] = {}  # by content
         self._texts: dict[str, bytes] = {}  # by content: its page, from </head> on
         for row in rows:
@@ -142,6 +143,24 @@ class Site:
         """Return the answer to *url*; ``None`` for one that the log does not have."""
         return self.answers.get(url) or self._by_fingerprint.get(self._fingerprint(url))
 
+    def respond(self, request: Request) -> Response:
+        """Answer *request*, and count its content."""
+        answer = self.answer(request.url.partition("#")[0])
+        if answer is None:
+            return Response(request.url, status=404)
+        if answer.target is not None:
+            location = answer.target.encode("utf-8", "surrogatepass")
+            return Response(request.url, status=answer.status, headers={"Location": location})
+        if answer.content is None:
+            return Response(request.url, status=answer.status)
+        self.fetched[answer.content] += 1
+        body = self.body(answer)
+        if not answer.is_html:
+            mime = {"Content-Type": "application/octet-stream"}
+            return Response(request.url, body=body, headers=mime)
+        mime = {"Content-Type": "text/html; charset=utf-8"}
+        return HtmlResponse(request.url, body=body, headers=mime, encoding="utf-8")
+
     def body(self, answer: Answer) -> bytes:
         """Return the page of *answer*."""
         content = answer.content
@@ -181,65 +200,28 @@ def _word(number: int) -> str:
 WORDS = [_word(number) for number in range(3000)]
 
 
-class Crawl:
-    """One crawl of a site: the counts, and how often each content was fetched."""
+def replay(site: Site, settings: dict[str, Any]) -> dict[str, Any]:
+    """Crawl with *settings*; return what came of it, and how often each content was fetched."""
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        self.requests = self.redirects = self.unknown = 0
-        self.contents: Counter[str] = Counter()
+    class Handler(BaseDownloadHandler):
+        async def download_request(self, request: Request) -> Response:
+            return site.respond(request)
 
-    def run(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Crawl with *settings*; return what came of it."""
-        respond = self.respond
-
-        class Handler(BaseDownloadHandler):
-            async def download_request(self, request: Request) -> Response:
-                return respond(request)
-
-        settings = {
-            **SETTINGS,
-            "DOWNLOAD_HANDLERS": {"http": Handler, "https": Handler},
-            **settings,
-        }
-        crawler, before, seconds = crawl(self.site.start, settings)
-        pages = self.contents.total()
-        stats = crawler.stats.get_stats()
-        return {
-            "requests": self.requests,
-            "redirects": self.redirects,
-            "unknown": self.unknown,
-            "pages": pages,
-            "redundant": pages - len(self.contents),
-            "contents": dict(self.contents),
-            "cpu_before": before,
-            "cpu": seconds,
-            "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-            "finish_reason": stats.get("finish_reason"),
-            "errors": stats.get("log_count/ERROR", 0),
-            "stats": {key: stats[key] for key in sorted(stats) if key.startswith("urlnorm/")},
-        }
-
-    def respond(self, request: Request) -> Response:
-        """Answer *request* and count it."""
-        self.requests += 1
-        answer = self.site.answer(request.url.partition("#")[0])
-        if answer is None:
-            self.unknown += 1
-            return Response(request.url, status=404)
-        if answer.target is not None:
-            self.redirects += 1
-            location = answer.target.encode("utf-8", "surrogatepass")
-            return Response(request.url, status=answer.status, headers={"Location": location})
-        if answer.content is None:
-            return Response(request.url, status=answer.status)
-        self.contents[answer.content] += 1
-        body = self.site.body(answer)
-        if not answer.is_html:
-            mime = {"Content-Type": "application/octet-stream"}
-            return Response(request.url, body=body, headers=mime)
-        mime = {"Content-Type": "text/html; charset=utf-8"}
-        return HtmlResponse(request.url, body=body, headers=mime, encoding="utf-8")
+    settings = {**SETTINGS, "DOWNLOAD_HANDLERS": {"http": Handler, "https": Handler}, **settings}
+    crawler, before, seconds = crawl(site.start, settings)
+    pages, stats = site.fetched.total(), crawler.stats.get_stats()
+    shown = ("urlnorm/", "downloader/re")
+    return {
+        "pages": pages,
+        "redundant": pages - len(site.fetched),
+        "contents": dict(site.fetched),
+        "cpu_before": before,
+        "cpu": seconds,
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "finish_reason": stats.get("finish_reason"),
+        "errors": stats.get("log_count/ERROR", 0),
+        "stats": {key: stats[key] for key in sorted(stats) if key.startswith(shown)},
+    }
 
 
 def main() -> None:
@@ -253,7 +235,7 @@ def main() -> None:
             settings[name] = json.loads(value)
         except ValueError:
             settings[name] = value
-    print(json.dumps(Crawl(Site(rows_of(Path(sys.argv[1])))).run(settings)), flush=True)
+    print(json.dumps(replay(Site(rows_of(Path(sys.argv[1]))), settings)), flush=True)
 
 
 if __name__ == "__main__":
