@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -202,12 +202,10 @@ def rows(count: int) -> Iterator[dict[str, Any]]:
             yield site.row()
 
 
-def main() -> None:
-    """Write a log to standard output."""
+def write(count: int, stream: TextIO) -> None:
     dumps = json.JSONEncoder(separators=(",", ":")).encode
-    for row in rows(int(sys.argv[1])):
-        sys.stdout.write(dumps(row) + "\n")
+    stream.writelines(dumps(row) + "\n" for row in rows(count))
 
 
 if __name__ == "__main__":
-    main()
+    write(int(sys.argv[1]), sys.stdout)
