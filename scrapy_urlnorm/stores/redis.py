@@ -175,18 +175,16 @@ class RedisSeen(Seen):
     # --- what a store can be asked --------------------------------------------------------------
 
     def add(self, key: bytes) -> bool:
-        if self._remembers(key):
-            return False
-        is_new = _is_new(*self._ask(_SEEN, self._call("add", key)))
-        self._known.add(key)
-        return is_new
+        return self._add("add", key)
 
     def claim(self, key: bytes, url: str, callback: str = "") -> bool:
+        return self._add("claim", key, _packed(Awaited(url, callback)))
+
+    def _add(self, operation: str, key: bytes, *values: bytes) -> bool:
         if self._remembers(key):
             return False
         self._arrived.discard(key)
-        call = self._call("claim", key, _packed(Awaited(url, callback)))
-        is_new = _is_new(*self._ask(_SEEN, call))
+        is_new = _is_new(*self._ask(_SEEN, self._call(operation, key, *values)))
         self._known.add(key)
         return is_new
 

@@ -56,9 +56,12 @@ class Seen(ABC):
         Atomic: when several crawlers add a key at once, one of them is told that it is new.
         """
 
-    @abstractmethod
     def claim(self, key: bytes, url: str, callback: str = "") -> bool:
         """Add *key*; return whether it was new. Then its page is awaited: see `Awaited`."""
+        is_new = self.add(key)
+        if is_new:
+            self.expect(key, Awaited(url, callback))
+        return is_new
 
     def claim_many(self, claims: Iterable[tuple[bytes, str, str]]) -> int:
         """Claim keys, as fast as the store can; return how many were new."""

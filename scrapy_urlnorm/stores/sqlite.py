@@ -326,23 +326,20 @@ class SqliteSeen(Seen):
             raise self.database.failure("write", error) from error
         return is_changed and bool(self.database.changed())
 
+    def _found(self, select: str, key: bytes) -> Any:
+        try:
+            return self._run(select, key).fetchone()
+        except sqlite3.Error as error:
+            raise self.database.failure("read", error) from error
+
     def _entry(self, key: bytes) -> tuple[Any, ...]:
         return _unpack(blake2b(key or key_bytes(key), digest_size=8, key=self._salt).digest())
 
     def add(self, key: bytes) -> bool:
         return self._change(_ADD, key)
 
-    def claim(self, key: bytes, url: str, callback: str = "") -> bool:
-        is_new = self.add(key)
-        if is_new:
-            self.expect(key, Awaited(url, callback))
-        return is_new
-
     def awaited(self, key: bytes) -> Awaited | None:
-        try:
-            row = self._run(_AWAITED, key).fetchone()
-        except sqlite3.Error as error:
-            raise self.database.failure("read", error) from error
+        row = self._found(_AWAITED, key)
         return None if row is None else Awaited(*row)
 
     def expect(self, key: bytes, awaited: Awaited) -> None:
@@ -355,12 +352,7 @@ class SqliteSeen(Seen):
         self._change(_ARRIVED, key)
 
     def __contains__(self, key: object) -> bool:
-        try:
-            return (
-                self._run("SELECT 1 FROM key WHERE key = ?", key_bytes(key)).fetchone() is not None
-            )
-        except sqlite3.Error as error:
-            raise self.database.failure("read", error) from error
+        return self._found("SELECT 1 FROM key WHERE key = ?", key_bytes(key)) is not None
 
     def forget(self, key: bytes) -> bool:
         self.arrived(key)
