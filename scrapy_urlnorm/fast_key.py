@@ -72,7 +72,7 @@ class PlainUrls:
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+        self.catalogue = catalogue
         self._run_on_head = catalogue.runner("head")
         self._run_on_query = catalogue.runner("query")
         #: By scheme and authority as written, what becomes of them; ``None`` if it cannot be told.
@@ -104,7 +104,7 @@ class PlainUrls:
 
         With site rules, *heads* are those of the URLs that have no catalogue of their own.
         """
-        catalogue = self._catalogue
+        catalogue = self.catalogue
         if any(rule.part in ("url", "query") and rule.values is None for rule in catalogue.rules()):
             return lambda url: None  # no URL is plain
         fullmatch = self._expression.fullmatch
@@ -159,7 +159,7 @@ class PlainUrls:
 
     def _query_key(self) -> QueryKey:
         """Return a function that says what the rules make of the query of a plain URL."""
-        catalogue, plans = self._catalogue, self.plans
+        catalogue, plans = self.catalogue, self.plans
         is_encoded = "form-encode-query" in catalogue.compiled
         is_planned = "remove-session-ids" in catalogue.compiled or any(
             rule.part == "query" for rule in catalogue.rules()

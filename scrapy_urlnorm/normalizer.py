@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,8 +15,11 @@ from scrapy_urlnorm.rules.host import canonical_host
 from scrapy_urlnorm.url import Url, join, parse, split
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from scrapy_urlnorm.caches import BoundedCache
     from scrapy_urlnorm.fast_key import FastKey
+    from scrapy_urlnorm.rules import Recorder
     from scrapy_urlnorm.site_rules import RulesByDomain, RuleSet, SiteRule
 
 KEY_VERSION = 3
@@ -30,8 +32,6 @@ _PARSE_REASON = "Read as a browser reads it (URL Standard, basic URL parser)."
 _UNSETTLED_REASON = (
     f"The rules did not settle after {_MAX_PASSES} passes; the safe profile was used."
 )
-
-Recorder = Callable[[str, Url, Url, str], None]
 
 
 class Step(NamedTuple):
@@ -88,13 +88,11 @@ ConfigError` for an unknown profile, rule or option.
         rules: Mapping[str, object] | None = None,
         site_rules: Iterable[SiteRule] = (),
     ) -> None:
-        catalogue = Catalogue(profile, rules or {})
-        self._set_up(profile, catalogue, PlainUrls(catalogue), site_rules, None)
+        self._set_up(profile, PlainUrls(Catalogue(profile, rules or {})), site_rules, None)
 
     def _set_up(
         self,
         profile: str,
-        catalogue: Catalogue,
         urls: PlainUrls,
         site_rules: Iterable[SiteRule],
         told: set[frozenset[SiteRule]] | None,
@@ -111,8 +109,8 @@ ConfigError` for an unknown profile, rule or option.
         vars(self).update(
             profile=profile,
             site_rules=site_rules,
-            digest=_digest(catalogue.options, site_rules),
-            _catalogue=catalogue,
+            digest=_digest(urls.catalogue.options, site_rules),
+            _catalogue=urls.catalogue,
             _plain_urls=urls,
             _site=site,
             _catalogue_key=catalogue_key,
@@ -156,20 +154,17 @@ ConfigError` for an unknown profile, rule or option.
 
     def replace_site_rules(self, site_rules: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue and other site rules."""
-        return self._copy(self._catalogue, self._plain_urls, site_rules)
+        return self._copy(self._plain_urls, site_rules)
 
     def replace_rules(self, rules: Mapping[str, object]) -> Normalizer:
         """Return a normalizer with the same profile and site rules and other options."""
-        catalogue = Catalogue(self.profile, rules)
-        return self._copy(catalogue, PlainUrls(catalogue), self.site_rules)
+        return self._copy(PlainUrls(Catalogue(self.profile, rules)), self.site_rules)
 
-    def _copy(
-        self, catalogue: Catalogue, urls: PlainUrls, site_rules: Iterable[SiteRule]
-    ) -> Normalizer:
+    def _copy(self, urls: PlainUrls, site_rules: Iterable[SiteRule]) -> Normalizer:
         made = object.__new__(Normalizer)
         # A circle of site rules that was logged is not logged again.
         told = None if self._site is None else self._site.told
-        made._set_up(self.profile, catalogue, urls, site_rules, told)
+        made._set_up(self.profile, urls, site_rules, told)
         return made
 
     @cached_property
@@ -268,9 +263,10 @@ ConfigError` for an unknown profile, rule or option.
             result = join(url)
             if fast_key(result) == result:
                 return result
-        if self is _safe():
+        safe = _of_profile("safe")
+        if self is safe:
             return result
-        result = _safe().normalize(text)
+        result = safe.normalize(text)
         if record is not None:
             record("unsettled", url, split(result), _UNSETTLED_REASON)
         return result
@@ -355,10 +351,6 @@ def _digest(canonical: Mapping[str, Any], site_rules: Iterable[SiteRule]) -> str
 @lru_cache(maxsize=len(PROFILES))
 def _of_profile(profile: str) -> Normalizer:
     return Normalizer(profile)
-
-
-def _safe() -> Normalizer:
-    return _of_profile("safe")
 
 
 def normalize(url: str, profile: str = "default") -> str:
