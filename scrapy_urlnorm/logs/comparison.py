@@ -120,12 +120,23 @@ class _Part(NamedTuple):
         places = [node.place for node in self.one], [node.place for node in self.two]
         return places[0] == places[1]
 
-    def without(self, allows: Callable[[int, int], bool]) -> _Part:
-        """Return the part without the pairs at either end that are allowed to differ."""
+    def changes(self) -> Iterator[tuple[int, Compared, Compared | None]]:
+        """Yield the nodes of the first list that changed: number, node, and what stands beside."""
+        others = self.two if self.is_beside else repeat(None)
+        pairs = enumerate(zip(self.one, others, strict=False), self.start)
+        yield from ((n, node, other) for n, (node, other) in pairs if node != other)
+
+    def without(self, allows: Callable[[int, Compared, Compared], bool]) -> _Part:
+        """Return the part without the pairs at either end that are equal, or allowed to differ."""
         i, j = range(len(self.one)), range(len(self.two))
-        while i and j and allows(i[0], j[0]):
+
+        def stays(i: int, j: int) -> bool:
+            one, two = self.one[i], self.two[j]
+            return one == two or allows(self.start + i, one, two)
+
+        while i and j and stays(i[0], j[0]):
             i, j = i[1:], j[1:]
-        while i and j and allows(i[-1], j[-1]):
+        while i and j and stays(i[-1], j[-1]):
             i, j = i[:-1], j[:-1]
         one, two = self.one[i.start : i.stop], self.two[j.start : j.stop]
         return _Part(one, two, self.start + i.start, self.second + j.start)
@@ -151,16 +162,13 @@ class Movement:
         one, two = as_compared((first, second), {first.url}, key_of)
         changed = set()
         for part in _changes(one, two):
-            here = first.shapes[part.start : part.start + len(part.one)]
-            there = second.shapes[part.second : part.second + len(part.two)]
-            seen = [
-                *zip(here, part.one, part.two if part.is_beside else repeat(None), strict=False),
-                *(() if part.is_beside else zip(there, part.two, repeat(None), strict=False)),
-            ]
-            for shape, node, other in seen:
-                if node != other:
-                    self._holes[shape].see(node, other)
-                    changed.add(shape)
+            sides = [(first, part)]
+            if not part.is_beside:
+                sides.append((second, _Part(part.two, part.one, part.second, part.start)))
+            for page, side in sides:
+                for n, node, other in side.changes():
+                    self._holes[page.shapes[n]].see(node, other)
+                    changed.add(page.shapes[n])
         self._changed.update(changed)
         self._pairs.update({*first.shapes, *second.shapes})
 
@@ -185,6 +193,10 @@ class Movement:
         if site is not None and 3 * changed >= pairs and site.is_everywhere(shape):
             return site._holes[shape]
         return None
+
+    def allows(self, shape: str, one: Compared, two: Compared) -> bool:
+        hole = self.hole(shape)
+        return hole is not None and hole.allows(one, two, _OFTEN)
 
     def is_everywhere(self, shape: str) -> bool:
         changed = self._changed[shape]
@@ -215,13 +227,7 @@ class Movement:
             return is_of_time or (hole is not None and hole.is_whole)
 
         def left_of(part: _Part) -> _Part | None:
-            def allows(i: int, j: int) -> bool:
-                hole = self.hole(one.shapes[part.start + i])
-                return part.one[i] == part.two[j] or (
-                    hole is not None and hole.allows(part.one[i], part.two[j], _OFTEN)
-                )
-
-            left = part.without(allows)
+            left = part.without(lambda n, *nodes: self.allows(one.shapes[n], *nodes))
             sides = (one, left.start, left.one), (two, left.second, left.two)
             is_explained = all(
                 may_change(page, n, nodes)
@@ -316,36 +322,27 @@ class _Holes:
         self._places: set[str] = set()  # where nodes come and go
         self._longest = 0  # nodes that come and go at once
         for part in chain.from_iterable(_changes(base, other) for other in others):
-            if part.is_beside:
-                for n, (node, other) in enumerate(zip(part.one, part.two, strict=True), part.start):
-                    if node != other:
-                        self._holes[n].see(node, other)
-                continue
-            end = part.start + len(part.one)
-            self._gaps.update(range(part.start, end + 1))
-            self._longest = max(self._longest, len(part.one), len(part.two))
-            self._places.update(node.place for node in (*part.one, *part.two))
-            for n, node in enumerate(part.one, part.start):
-                self._holes[n].see(node, None)
+            for n, node, other in part.changes():
+                self._holes[n].see(node, other)
+            if not part.is_beside:
+                self._gaps.update(range(part.start, part.start + len(part.one) + 1))
+                self._longest = max(self._longest, len(part.one), len(part.two))
+                self._places.update(node.place for node in (*part.one, *part.two))
 
     def explain(self, found: list[Compared], own: str | None = None) -> bool:
         """Return whether a page differs from the fetch only where the others do.
 
         *own* is the URL of the page, if that is a copy.
         """
-        parts = map(self._without, _changes(self._base, found))
+        parts = (part.without(self._allows) for part in _changes(self._base, found))
         left = (part for part in parts if not self._explains(part))
         return not any(left) if own is None else _are_asides(left, self._base, own)
 
-    def _without(self, part: _Part) -> _Part:
-        def allows(i: int, j: int) -> bool:
-            one, two = part.one[i], part.two[j]
-            if one == two or (hole := self._holes.get(part.start + i)) is None:
-                return one == two
-            known = self._family.hole(self._shapes[part.start + i])
-            return hole.allows(one, two) or (known is not None and known.allows(one, two, _OFTEN))
-
-        return part.without(allows)
+    def _allows(self, n: int, one: Compared, two: Compared) -> bool:
+        hole = self._holes.get(n)
+        return hole is not None and (
+            hole.allows(one, two) or self._family.allows(self._shapes[n], one, two)
+        )
 
     def _explains(self, part: _Part) -> bool:
         if not part.one and not part.two:
