@@ -324,9 +324,8 @@ class Job:
         row = self._first(columns, "held", "WHERE fingerprint = ? ORDER BY state", key)
         if row is None:
             return None
-        return Held(*row)._replace(
-            rules=self._names("a held request", row[2]), is_alias=bool(row[3])
-        )
+        state, behind, rules, is_alias, since = row
+        return Held(state, behind, self._names("a held request", rules), bool(is_alias), since)
 
     def filtered(self, key: bytes) -> Filtered | None:
         """Return what is known of the filtered requests with *key*."""

@@ -49,7 +49,7 @@ def drop_params(query: str, dropped: BoundedCache[bool]) -> str | None:
     """
     pieces = query.split("&")
     kept = [piece for piece in pieces if not dropped[piece.partition("=")[0]]]
-    return query if len(kept) == len(pieces) else _rejoin(kept)
+    return query if len(kept) == len(pieces) else rejoined(kept)
 
 
 def dropped_names(
@@ -193,9 +193,9 @@ def _filter_pairs(query: str, keep: Callable[[str, str], bool]) -> str | None:
         name, _, value = piece.partition("=")
         if piece and not keep(decode_token(name), decode_token(value)):
             gone.add(piece)
-    return _rejoin([piece for piece in pieces if piece not in gone]) if gone else query
+    return rejoined([piece for piece in pieces if piece not in gone]) if gone else query
 
 
-def _rejoin(pieces: list[str]) -> str | None:
+def rejoined(pieces: list[str]) -> str | None:
     """Join the pieces that are left of a query; ``None``, for no query, if all are empty."""
     return "&".join(pieces) if any(pieces) else None

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.rules import data
 from scrapy_urlnorm.rules.escapes import decode_token
-from scrapy_urlnorm.rules.query import LONGEST_NAME, MOST_NAMES
+from scrapy_urlnorm.rules.query import LONGEST_NAME, MOST_NAMES, rejoined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -93,7 +93,7 @@ class SessionMatcher:
         ]
         if len(kept) == len(pieces):
             return query
-        return "&".join(kept) if any(kept) else None
+        return rejoined(kept)
 
     def clean_path(self, path: str) -> str:
         """Return *path* without session ids; a segment that was one goes with its slash."""
