@@ -306,20 +306,15 @@ def contents_of(
             copy.seek(0)
             reopened = open_log(log.path) if log.can_be_reopened else nullcontext(copy)
             with reopened as stream:
-                found = numbered_lines(stream, _Deaf(crawl=log.crawl))
+                # Bad rows are reported when the log is read the last time.
+                unheard = Log(crawl=log.crawl, skip_bad=True)
+                found = numbered_lines(stream, unheard)
                 marked = (line for line in found if mark in line[1])
-                yield from (row for _, row in objects_in(marked, _Deaf()))
+                yield from (row for _, row in objects_in(marked, unheard))
 
         contents = Contents(rows)
         copy.seek(0)
         yield contents, chain(head, rest) if log.can_be_reopened else numbered_lines(copy, log)
-
-
-class _Deaf(Log):
-    """A log whose bad rows are passed over: they are reported when it is read the last time."""
-
-    def bad(self, line: int, reason: str) -> None:
-        """Do nothing."""
 
 
 def objects_in(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -47,11 +47,8 @@ class LogReader(Log):
         known = (*FORMATS, *ARCHIVES)
         if format is not None and format not in known:
             raise ConfigError(f"unknown log format {format!r}; known are {', '.join(known)}")
-        super().__init__(os.fspath(path), crawl)
+        super().__init__(os.fspath(path), crawl, skip_bad=skip_bad)
         self.format = format
-        self.skip_bad = skip_bad
-        self.skipped = 0
-        self.first_bad: str | None = None
         self._rows = self._read()
 
     def __iter__(self) -> Iterator[Observation]:
@@ -59,16 +56,6 @@ class LogReader(Log):
 
     def __next__(self) -> Observation:
         return next(self._rows)
-
-    def bad(self, line: int, reason: str) -> None:
-        """Raise LogFormatError for a row that cannot be read, or count it: see ``skip_bad``."""
-        try:
-            super().bad(line, reason)
-        except LogFormatError as error:
-            if not self.skip_bad:
-                raise
-            self.skipped += 1
-            self.first_bad = self.first_bad or str(error)
 
     def _read(self) -> Iterator[Observation]:
         self.can_be_reopened = self.path != "-"

@@ -26,14 +26,23 @@ class Log:
     #: Whether the same lines can be read a second time from ``path``.
     can_be_reopened = False
 
-    def __init__(self, path: str = "-", crawl: str | None = None) -> None:
+    def __init__(
+        self, path: str = "-", crawl: str | None = None, *, skip_bad: bool = False
+    ) -> None:
         self.path = path  #: ``-`` is standard input
         self.crawl = crawl  #: the crawl whose lines are wanted, of a log that several wrote
+        self.skip_bad = skip_bad
+        self.skipped = 0  #: rows that could not be read
+        self.first_bad: str | None = None  #: what was wrong with the first of them
 
     def bad(self, line: int, reason: str) -> None:
-        """Raise LogFormatError for a row that cannot be read."""
+        """Raise LogFormatError for a row that cannot be read, or count it: see ``skip_bad``."""
         name = "standard input" if self.path == "-" else self.path
-        raise LogFormatError(f"{name}, line {line}: {reason}")
+        message = f"{name}, line {line}: {reason}"
+        if not self.skip_bad:
+            raise LogFormatError(message)
+        self.skipped += 1
+        self.first_bad = self.first_bad or message
 
 
 #: Bytes of the longest line that is a row. A line without an end must not fill the memory.
