@@ -73,7 +73,7 @@ class PlainUrls:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self._run_on_head = catalogue.runner("head")
+        self._run_on_head = catalogue.runner("head", "host")
         self._run_on_query = catalogue.runner("query")
         #: By scheme and authority as written, what becomes of them; ``None`` if it cannot be told.
         self.heads = memo(self._head)
@@ -242,7 +242,7 @@ def _path_edit(catalogue: Catalogue) -> tuple[Callable[[str], str], tuple[str, .
         if edit is not None and rule.ends is not None:
             option = catalogue.compiled[rule.name]
             edits.append((edit, option))
-            ends += rule.ends(option)
+            ends += rule.ends(option) if callable(rule.ends) else rule.ends
 
     def edited(path: str) -> str:
         for edit, option in edits:

@@ -18,10 +18,9 @@ from scrapy_urlnorm.rules import escapes, host, options, path, query, sessions
 from scrapy_urlnorm.rules.data import IndexNames
 from scrapy_urlnorm.rules.options import one_of, switch
 from scrapy_urlnorm.text import did_you_mean
+from scrapy_urlnorm.url import Url
 
 if TYPE_CHECKING:
-    from scrapy_urlnorm.url import Url
-
     Recorder = Callable[[str, Url, Url, str], None]
     #: Tells, by the name of a parameter, the tests of its value on which a rule depends; name and
     #: value as they are written. There are none for most names.
@@ -29,17 +28,9 @@ if TYPE_CHECKING:
 
 PROFILES = ("safe", "default", "aggressive")
 
-Part = Literal["url", "head", "path", "query", "fragment"]
+Part = Literal["url", "head", "host", "path", "query", "fragment"]
 _PROVED, _CHANGING = "preserving", "changing"
 _NOT_SAFE, _STRENGTHS = (False, True, True), (False, "sure", "likely")
-
-
-def _every_end(_: object) -> Iterable[str]:
-    return ("",)
-
-
-def _no_end(_: object) -> Iterable[str]:
-    return ()
 
 
 def _no_values(_: object) -> ValueTests:
@@ -51,9 +42,9 @@ class Rule:
     """One row of the catalogue: all that the package knows about a rule.
 
     ``change`` is the rule, a pure function of a part of a URL and of the option. It returns the
-    part as it should be: of ``path`` a text; of ``query`` and ``fragment``, which it gets where
-    they are there, a text or ``None``; of ``head`` (scheme and authority) and of ``url`` (all of
-    it) a `Url`, itself where there is nothing to do.
+    part as it should be: of ``host`` and ``path`` a text; of ``query`` and ``fragment``, which it
+    gets where they are there, a text or ``None``; of ``head`` (scheme and authority) and of ``url``
+    (all of it) a `Url`, itself where there is nothing to do.
 
     ``compile`` turns an option as people write it into the one that ``change`` takes. It raises
     ``ConfigError`` for an option that it does not know. ``profiles`` holds the options that the
@@ -65,8 +56,8 @@ class Rule:
     The fast path (:mod:`~scrapy_urlnorm.fast_key`) has the rules run on heads, paths and sets of
     names, and keeps the answers. What it may assume of a plain URL:
 
-    - ``ends`` tells, by the option, how the paths end on which a rule on paths may act, besides
-      those that are empty, or have an escape or two slashes in a row; without it, on none;
+    - ``ends`` are the ends, or tells them by the option, of the paths on which a rule on paths may
+      act, besides those that are empty, or have an escape or two slashes in a row; ``None``: of none;
     - ``values`` tells, by the option, which values of parameters a rule looks at, where not all is
       decided by their names. A rule on queries or on whole URLs without it switches the fast path
       off: so a new rule is right, and fast as soon as it has them;
@@ -81,7 +72,7 @@ class Rule:
     profiles: tuple[object, object, object] | None = None
     _: KW_ONLY
     key_only: bool = False
-    ends: Callable[[Any], Iterable[str]] | None = _every_end
+    ends: tuple[str, ...] | Callable[[Any], Iterable[str]] | None = ("",)
     values: Callable[[Any], ValueTests] | None = None
     edit: Callable[[str, Any], str] | None = None
 
@@ -104,26 +95,20 @@ class Rule:
     @cached_property
     def apply(self) -> Callable[[Url, Any], Url]:
         """The rule as a function of a URL and the option; returns the URL itself to leave it."""
-        change = self.change
+        change, part = self.change, self.part
+        if part in ("url", "head"):
+            return change
+        at = Url._fields.index(part)
+        faster = {"path": Url.with_path, "query": Url.with_query}
+        replaced = faster.get(part, lambda url, new: url._replace(**{part: new}))
 
-        def on_path(url: Url, option: Any) -> Url:
-            path = change(url.path, option)
-            return url if path == url.path else url.with_path(path)
-
-        def on_query(url: Url, option: Any) -> Url:
-            query = url.query
-            if query is None or (new := change(query, option)) == query:
+        def apply(url: Url, option: Any) -> Url:
+            before = url[at]
+            if before is None or (new := change(before, option)) == before:
                 return url
-            return url.with_query(new)
+            return replaced(url, new)
 
-        def on_fragment(url: Url, option: Any) -> Url:
-            fragment = url.fragment
-            if fragment is None or (new := change(fragment, option)) == fragment:
-                return url
-            return url._replace(fragment=new)
-
-        parts = {"path": on_path, "query": on_query, "fragment": on_fragment}
-        return parts.get(self.part, change)
+        return apply
 
 
 def _aggressive(option: object) -> tuple[object, object, object]:
@@ -138,16 +123,16 @@ RULES: tuple[Rule, ...] = (
     Rule("decode-unreserved", _PROVED, "url", escapes.decode_unreserved, values=_no_values),
     # After decoding: an escaped letter in a host may be a capital.
     Rule("lowercase-scheme-host", _PROVED, "head", host.lowercase_scheme_host),
-    Rule("remove-host-dot", _CHANGING, "head", host.remove_host_dot),
+    Rule("remove-host-dot", _CHANGING, "host", host.remove_host_dot),
     # After the case mapping: UTS 46 maps other scripts' digits to ASCII ones.
     Rule("normalize-ip-host", _PROVED, "head", host.normalize_ip_host),
     # After the address has its one form, the one that the mapping lists.
     Rule(
-        "replace-ip-with-domain", _CHANGING, "head", host.replace_ip_with_domain, options.ip_domains
+        "replace-ip-with-domain", _CHANGING, "host", host.replace_ip_with_domain, options.ip_domains
     ),
     # Before www: "m.www.example.com" loses both labels.
-    Rule("strip-mobile-host", _CHANGING, "head", host.strip_mobile_host),
-    Rule("www", _CHANGING, "head", host.www, one_of("remove", "add"), _aggressive("remove")),
+    Rule("strip-mobile-host", _CHANGING, "host", host.strip_mobile_host),
+    Rule("www", _CHANGING, "host", host.www, one_of("remove", "add"), _aggressive("remove")),
     Rule("remove-default-port", _PROVED, "head", host.remove_default_port),
     # After the default port: a port that is still there names one of two servers.
     Rule(
@@ -155,11 +140,11 @@ RULES: tuple[Rule, ...] = (
         _aggressive("http"),
     ),
     Rule("remove-userinfo", _CHANGING, "head", host.remove_userinfo),
-    Rule("add-root-slash", _PROVED, "path", path.add_root_slash, ends=_no_end),
+    Rule("add-root-slash", _PROVED, "path", path.add_root_slash, ends=()),
     Rule("remove-dot-segments", _PROVED, "path", path.remove_dot_segments, ends=None),
     Rule(
         "decode-path-reserved", _CHANGING, "url", path.decode_path_reserved, switch, _NOT_SAFE,
-        key_only=True, ends=_no_end, values=_no_values, edit=path.decode_reserved,
+        key_only=True, ends=(), values=_no_values, edit=path.decode_reserved,
     ),
     # After all rules that merge what stock Scrapy merges: "/(S(...))/.." has to be "/" first.
     # Before the index: "index.jsp;jsessionid=...".
@@ -170,7 +155,7 @@ RULES: tuple[Rule, ...] = (
     # After the dot segments: "/a//../b" is "/a/b", not "/b".
     Rule(
         "remove-duplicate-slashes", _CHANGING, "path", path.remove_duplicate_slashes, switch,
-        _aggressive(True), ends=_no_end,
+        _aggressive(True), ends=(),
     ),
     Rule("lowercase-path", _CHANGING, "path", path.lowercase_path),
     # A path or a query may bear its marks in too many ways for the fast path.
@@ -283,13 +268,13 @@ class Catalogue:
                 url = new
         return url
 
-    def runner(self, part: Part) -> Callable[[Url], Url | None]:
-        """Return what runs the rules once on a URL of which only *part* is not as it should be.
+    def runner(self, *parts: Part) -> Callable[[Url], Url | None]:
+        """Return what runs the rules once on a URL of which only *parts* are not as they should be.
 
         It returns ``None`` where another run would change the result.
         """
         steps = [
-            (apply, option) for rule, apply, option in self._steps if rule.part in ("url", part)
+            (apply, option) for rule, apply, option in self._steps if rule.part in ("url", *parts)
         ]
 
         def run(url: Url) -> Url:

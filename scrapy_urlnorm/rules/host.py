@@ -83,7 +83,7 @@ def remove_default_port(url: Url, _: object = True) -> Url:
     return url if new == port else url._replace(port=new)
 
 
-def replace_ip_with_domain(url: Url, domains: Mapping[str, str]) -> Url:
+def replace_ip_with_domain(host: str, domains: Mapping[str, str]) -> str:
     """Replace an IP address by the domain that you say it serves.
 
     http://208.77.188.166/ -> http://example.com/     with {"208.77.188.166": "example.com"}
@@ -94,8 +94,7 @@ def replace_ip_with_domain(url: Url, domains: Mapping[str, str]) -> Url:
     Semantics: changing; a server may answer by address with another site.
     Source: the article "URI normalization", "Replacing IP with domain name"
     """
-    domain = domains.get(url.host or "")
-    return url if domain is None else url._replace(host=domain)
+    return domains.get(host, host)
 
 
 def force_scheme(url: Url, scheme: str = "http") -> Url:
@@ -113,7 +112,7 @@ def force_scheme(url: Url, scheme: str = "http") -> Url:
     return url._replace(scheme=scheme)
 
 
-def www(url: Url, mode: str = "remove") -> Url:
+def www(host: str, mode: str = "remove") -> str:
     """Remove the label ``www`` in front of a host, or add it to a bare registrable domain.
 
     http://www.example.com/ -> http://example.com/     with "remove"
@@ -124,12 +123,10 @@ def www(url: Url, mode: str = "remove") -> Url:
     Semantics: changing; the two names may be different sites.
     Source: the article "URI normalization", "Removing or adding www as the first domain label"
     """
-    host = url.host or ""
-    new = _strip_labels(host, ("www.",)) if mode == "remove" else _add_www(host)
-    return url if new == host else url._replace(host=new)
+    return _strip_labels(host, ("www.",)) if mode == "remove" else _add_www(host)
 
 
-def strip_mobile_host(url: Url, _: object = True) -> Url:
+def strip_mobile_host(host: str, _: object = True) -> str:
     """Remove the label ``m`` or ``mobile`` in front of a host.
 
     http://m.example.com/a -> http://example.com/a
@@ -137,12 +134,10 @@ def strip_mobile_host(url: Url, _: object = True) -> Url:
     Semantics: changing; the mobile site may show less or other pages.
     Source: convention of sites that serve phones under a host of their own
     """
-    host = url.host or ""
-    new = _strip_labels(host, ("m.", "mobile."))
-    return url if new == host else url._replace(host=new)
+    return _strip_labels(host, ("m.", "mobile."))
 
 
-def remove_host_dot(url: Url, _: object = True) -> Url:
+def remove_host_dot(host: str, _: object = True) -> str:
     """Remove the dot at the end of a fully qualified host.
 
     http://example.com./ -> http://example.com/
@@ -151,8 +146,7 @@ def remove_host_dot(url: Url, _: object = True) -> Url:
     compare the Host header as text.
     Source: RFC 3986, section 3.2.2; RFC 1034, section 3.1
     """
-    host = url.host or ""
-    return url._replace(host=host.rstrip(".")) if host.endswith(".") and host.strip(".") else url
+    return host.rstrip(".") if host.strip(".") else host
 
 
 def remove_userinfo(url: Url, _: object = True) -> Url:
