@@ -83,15 +83,11 @@ def _placed(batches: Iterator[_Frame]) -> Iterator[_Frame]:
     for batch in batches:
         if batch["url"].isna().any():
             raise LogFormatError("a row needs an absolute 'url'")
-        sites = [_hex(site_of(url)) for url in batch["url"]]
+        # In letters that every part of a cluster puts in one order.
+        sites = [site_of(url).encode("utf-8", "surrogatepass").hex() for url in batch["url"]]
         paths = [evidence.path_hash(url) for url in batch["url"]]
         located = batch.assign(site=sites, path=paths)
         yield located.loc[located["site"] != "", ["site", "path", "number", "line"]]
-
-
-def _hex(site: str) -> str:
-    """Return the name of a site in letters that every part of a cluster puts in one order."""
-    return site.encode("utf-8", "surrogatepass").hex()
 
 
 def _learned(rows: _Frame, limits: Limits) -> str:

@@ -240,6 +240,7 @@ DELETE FROM page WHERE fingerprint = ?1 OR cluster IN (
   SELECT cluster FROM page WHERE fingerprint = ?1 UNION
   SELECT cluster FROM held WHERE fingerprint = ?1)
 """  # a cluster that is NULL is in no set
+_FORGET_HELD = "DELETE FROM held WHERE fingerprint = ?"
 
 
 def forget(args: argparse.Namespace) -> int:
@@ -262,7 +263,10 @@ def forget(args: argparse.Namespace) -> int:
         forgotten: dict[bytes, bool] = {}
         for url, key in keys.items():
             if key not in forgotten:
-                forgotten[key] = _forgets(store, database, key)
+                forgotten[key] = store.forget(key)
+                if database is not None:  # its page, too, and what holds a request with it
+                    database.write(_FORGET_PAGES, key)
+                    forgotten[key] |= database.write(_FORGET_HELD, key) > 0
             out(f"{'forgotten' if forgotten[key] else 'not known'}: {url}")
     number = sum(forgotten.values())
     them = "it" if number == 1 else "them"
@@ -276,12 +280,3 @@ def _learned(store: Seen) -> Database | None:
         return None
     tables = {name for (name,) in store.database.read("SELECT name FROM sqlite_master")}
     return store.database if tables >= {"page", "held"} else None
-
-
-def _forgets(store: Seen, database: Database | None, key: bytes) -> bool:
-    """Take out a key, its page, and what holds a request with it; return whether there was any."""
-    is_known = store.forget(key)
-    if database is not None:
-        database.write(_FORGET_PAGES, key)
-        is_known |= database.write("DELETE FROM held WHERE fingerprint = ?", key) > 0
-    return is_known

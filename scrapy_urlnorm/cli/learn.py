@@ -124,7 +124,11 @@ def evaluate(args: argparse.Namespace) -> int:
             f"none of {logs.rows:,} rows is a page or a file (200) whose content is named: there is "
             "nothing to measure by"
         )
-    _say_pages(logs, pages, urls)
+    reasons = logs.left_out.copy()
+    reasons["redirect"] = logs.rows - pages - reasons.total()
+    reasons["page fetched again"] = pages - urls
+    say(f"{counted(logs.rows, 'row')}, {counted(urls, 'page')} measured")
+    inputs.say_left_out(+reasons)
     if args.json:
         out_json({name: column.as_dict() for name, column in columns.items()}, indent=2)
     else:
@@ -139,14 +143,6 @@ def _out_table(columns: Columns) -> None:
     for first, second in columns["with"].examples:
         out(f"merged wrongly: {first}")
         out(f"                {second}")
-
-
-def _say_pages(logs: inputs.Logs, pages: int, urls: int) -> None:
-    reasons = logs.left_out.copy()
-    reasons["redirect"] = logs.rows - pages - reasons.total()
-    reasons["page fetched again"] = pages - urls
-    say(f"{counted(logs.rows, 'row')}, {counted(urls, 'page')} measured")
-    inputs.say_left_out(+reasons)
 
 
 _TABLE: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (

@@ -153,12 +153,10 @@ def form_encoded(query: str) -> str:
     if is_form_encoded(query):
         return query
     pieces = [piece for piece in query.split("&") if piece]
-    encoded = {piece: _form_pair(*piece.partition("=")) for piece in set(pieces)}
+    encoded = {
+        piece: "=".join(map(_form_token, piece.partition("=")[::2])) for piece in set(pieces)
+    }
     return "&".join([encoded[piece] for piece in pieces])
-
-
-def _form_pair(name: str, _: str, value: str) -> str:
-    return f"{_form_token(name)}={_form_token(value)}"
 
 
 def _form_token(text: str) -> str:
