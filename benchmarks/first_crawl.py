@@ -28,9 +28,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -39,7 +37,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from learning import walls
-from replay import answer_of, content_of, rows_of
+from processes import apart
+from replay import answer_of, content_of, replay, rows_of
 from spider import ADDON
 
 from scrapy_urlnorm.text import replace_file
@@ -141,36 +140,6 @@ def ordered(rows: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
     return [start, *others]
 
 
-def crawl(log: Log, mode: str) -> dict[str, Any]:
-    """Crawl in a process of its own. Return what `replay.py` prints, or the error."""
-    settings = [f"{name}={json.dumps(value)}" for name, value in {**LIMITS, **MODES[mode]}.items()]
-    replay = str(Path(__file__).with_name("replay.py"))
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        job = [sys.executable, replay, str(log.path), *settings]
-        process = subprocess.Popen(job, stdout=output, stderr=errors)
-        # A worker process may end later than the crawl that it worked for.
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        errors.seek(0)
-        complaints = errors.read().decode(errors="replace").strip()
-        if process.returncode:
-            return {"error": complaints.rpartition("\n")[2] or f"exit {process.returncode}"}
-        result: dict[str, Any] = json.loads(output.read())
-    result["cpu"] = usage.ru_utime + usage.ru_stime - result["cpu_before"]
-    result["complaints"] = complaints[-2000:]
-    return result
-
-
-def complain(what: str, result: dict[str, Any]) -> None:
-    """Say what went wrong in a crawl."""
-    wrong = [result[key] for key in ("error", "errors", "complaints") if result.get(key)]
-    if result.get("finish_reason") not in (None, "finished"):
-        wrong.append(result["finish_reason"])
-    for each in wrong:
-        print(f"{what}: {each}", file=sys.stderr)
-
-
 def row_of(log: Log, mode: str, results: dict[str, dict[str, Any]]) -> Row | None:
     """Return the line of a crawl; ``None`` while it or one it is compared with is not done."""
     keys = [log.key(each) for each in (STOCK, PROFILE, mode)]
@@ -247,16 +216,25 @@ def run(jobs: list[tuple[Log, str]], results: dict[str, Any], args: argparse.Nam
     print_lines()
     with ThreadPoolExecutor(args.processes) as pool:
         missing = [(log, mode) for log, mode in jobs if log.key(mode) not in results]
-        futures = {pool.submit(crawl, log, mode): log.key(mode) for log, mode in missing}
+        futures = {
+            pool.submit(apart, replay, log.path, {**LIMITS, **MODES[mode]}): log.key(mode)
+            for log, mode in missing
+        }
         try:
             for number, future in enumerate(as_completed(futures), 1):
-                key, result = futures[future], future.result()
+                key = futures[future]
                 print(f"{number}/{len(futures)} {key}", file=sys.stderr)
-                complain(key, result)
-                if "error" not in result:
-                    results[key] = result
-                    if args.json:
-                        replace_file(args.json, json.dumps(results))
+                if error := future.exception():
+                    print(f"{key}: {error!r}", file=sys.stderr)
+                    continue
+                results[key] = found = future.result()
+                if found["errors"] or found["finish_reason"] != "finished":
+                    print(
+                        f"{key}: {found['errors']} errors, {found['finish_reason']}",
+                        file=sys.stderr,
+                    )
+                if args.json:
+                    replace_file(args.json, json.dumps(results))
                 print_lines()
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
@@ -264,7 +242,6 @@ def run(jobs: list[tuple[Log, str]], results: dict[str, Any], args: argparse.Nam
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -15,13 +15,16 @@ import gzip
 import hashlib
 import html
 import json
+import os
 import random
 import resource
 import sys
 from collections import Counter, deque
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from processes import processor_seconds
 from scrapy import Request
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.http import HtmlResponse, Response
@@ -200,23 +203,26 @@ def _word(number: int) -> str:
 WORDS = [_word(number) for number in range(3000)]
 
 
-def replay(site: Site, settings: dict[str, Any]) -> dict[str, Any]:
+def replay(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Crawl with *settings*; return what came of it, and how often each content was fetched."""
+    site = Site(rows_of(path))
 
     class Handler(BaseDownloadHandler):
         async def download_request(self, request: Request) -> Response:
             return site.respond(request)
 
     settings = {**SETTINGS, "DOWNLOAD_HANDLERS": {"http": Handler, "https": Handler}, **settings}
-    crawler, before, seconds = crawl(site.start, settings)
+    crawler, before = crawl(site.start, settings)
+    with suppress(ChildProcessError):
+        while os.wait():  # a process that mines may end later than the crawl
+            pass
     pages, stats = site.fetched.total(), crawler.stats.get_stats()
     shown = ("urlnorm/", "downloader/re")
     return {
         "pages": pages,
         "redundant": pages - len(site.fetched),
         "contents": dict(site.fetched),
-        "cpu_before": before,
-        "cpu": seconds,
+        "cpu": processor_seconds() - before,
         "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "finish_reason": stats.get("finish_reason"),
         "errors": stats.get("log_count/ERROR", 0),
@@ -225,7 +231,6 @@ def replay(site: Site, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Crawl one log and print what came of it."""
     if len(sys.argv) < 2:
         sys.exit((__doc__ or "").strip())
     settings: dict[str, Any] = {}
@@ -235,7 +240,7 @@ def main() -> None:
             settings[name] = json.loads(value)
         except ValueError:
             settings[name] = value
-    print(json.dumps(replay(Site(rows_of(Path(sys.argv[1]))), settings)), flush=True)
+    print(json.dumps(replay(Path(sys.argv[1]), settings)), flush=True)
 
 
 if __name__ == "__main__":
