@@ -65,11 +65,6 @@ class _Tally:
         return self.changed + self.held >= _CLEAR and not (self.changed and self.held)
 
 
-def _total(tallies: Iterable[_Tally]) -> tuple[int, int]:
-    tallies = list(tallies)
-    return sum(each.changed for each in tallies), sum(each.held for each in tallies)
-
-
 class Fetch:
     """The blocks of one fetch, by path too."""
 
@@ -288,9 +283,8 @@ class Units:
     def _kept(self, unit: Unit, before: tuple[str, ...], after: tuple[str, ...]) -> set[str]:
         return set() if unit.kind in ("span", "shape") else set(before) & set(after)
 
-    def _holds_content(self, unit: Unit, tallies: Iterable[_Tally]) -> bool:
+    def _holds_content(self, unit: Unit, tallies: Collection[_Tally]) -> bool:
         """Whether a third of the pairs keep lines of their own: fewer do so by chance."""
-        tallies = list(tallies)
         kept = sum(self._is_content(unit, lines) for each in tallies for lines in each.kept)
         return bool(kept) and 3 * kept >= sum(each.changed for each in tallies)
 
@@ -318,16 +312,14 @@ class Units:
             near = [own]
         else:
             near = [each for other, each in tallies.items() if are_siblings(family, other)]
+        asked = near or tallies.values()
+        changed, held = sum(each.changed for each in asked), sum(each.held for each in asked)
         if near:
-            changed, held = _total(near)
-            return 0 < changed >= held / 3 and not self._holds_content(unit, near)
-        changed, held = _total(tallies.values())
-        return (
-            sum(each.changed > 0 for each in tallies.values()) >= 3
-            and changed >= 4
-            and held <= 0.2 * changed
-            and not self._holds_content(unit, tallies.values())
-        )
+            moves = 0 < changed >= held / 3
+        else:
+            families = sum(each.changed > 0 for each in asked)
+            moves = families >= 3 and changed >= 4 and held <= 0.2 * changed
+        return moves and not self._holds_content(unit, asked)
 
     def state_of(self, family: str) -> tuple[object, ...]:
         """Return all that names of pages of a family depend on, besides what the pages show."""
