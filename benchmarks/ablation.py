@@ -19,19 +19,17 @@ import argparse
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from learning import SALTS, WORTH, Log, logs_in
+from learning import SALTS, WORTH, Log, logs_in, share, total
 
 from scrapy_urlnorm import Normalizer
-from scrapy_urlnorm.learning import evaluate, survey
+from scrapy_urlnorm.learning import Evaluation, evaluate, survey
 from scrapy_urlnorm.site_rules.operations import EditValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from scrapy_urlnorm.learning import Evaluation
 
 LEARNING = "scrapy_urlnorm.learning"
 MINER = f"{LEARNING}.miner.Miner"
@@ -85,18 +83,8 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 }
 
 
-class Result(NamedTuple):
-    """What one log shows: rules learned, and the measure of each half that was not learned."""
-
-    rules: int
-    halves: list[Evaluation]
-
-    @property
-    def found(self) -> float:
-        return sum(half.found for half in self.halves) / len(self.halves)
-
-    def total(self, what: str) -> int:
-        return sum(getattr(half, what) for half in self.halves)
+#: What one log shows: rules learned, and the measure of each half that was not learned.
+Result = tuple[int, list[Evaluation]]
 
 
 def measure(log: Log, salts: str) -> Result:
@@ -107,7 +95,7 @@ def measure(log: Log, salts: str) -> Result:
         learned = [rule for report in survey(known) for rule in report.active]
         rules += len(learned)
         halves.append(evaluate(Normalizer("default", site_rules=learned), log.fair(unseen)))
-    return Result(rules, halves)
+    return rules, halves
 
 
 def told(
@@ -116,22 +104,20 @@ def told(
     """Return the row of a mechanism."""
     shares: defaultdict[bool, list[float]] = defaultdict(list)
     for log in logs:
-        result = results[log.name]
-        if result.total("redundant") >= WORTH * len(result.halves):
-            shares[log.is_app].append(result.found)
-    counted = [result for result in results.values() if result.total("redundant")]
-    false, merges, lost = (
-        sum(result.total(of) for result in counted) for of in ("false_merges", "merges", "lost")
-    )
-    means = [sum(found) / len(found) if found else 0.0 for found in (shares[True], shares[False])]
-    row = f"{what:30}{sum(r.rules for r in results.values()):>6}{means[0]:>8.3f}{means[1]:>8.3f}"
+        _, halves = results[log.name]
+        if total(halves, "redundant") >= WORTH * len(halves):
+            shares[log.is_app].append(share(halves))
+    halves = [half for _, of in results.values() if total(of, "redundant") for half in of]
+    false, merges, lost = (total(halves, of) for of in ("false_merges", "merges", "lost"))
+    apps, public = (sum(shares[is_app]) / max(1, len(shares[is_app])) for is_app in (True, False))
+    row = f"{what:30}{sum(rules for rules, _ in results.values()):>6}{apps:>8.3f}{public:>8.3f}"
     row += f"{false:>7} of {merges:<6}{lost:>5}  "
     changes = []
-    for name, result in results.items():
-        before = base[name]
-        wrong, known = result.total("false_merges"), before.total("false_merges")
-        if abs(result.found - before.found) > 0.0005 or wrong != known:
-            change = f"{name} {before.found:.3f}>{result.found:.3f}"
+    for name, (_, halves) in results.items():
+        _, before = base[name]
+        wrong, known = total(halves, "false_merges"), total(before, "false_merges")
+        if abs(share(halves) - share(before)) > 0.0005 or wrong != known:
+            change = f"{name} {share(before):.3f}>{share(halves):.3f}"
             changes.append(change + (f" false {known}>{wrong}" if wrong != known else ""))
     return row + "; ".join(changes)
 

@@ -148,44 +148,44 @@ def logs(paths: Sequence[Path], **options: float) -> None:
                 results["by hand"].append(evaluate(by_hand, unseen))
         mine, of_files = results["learned"], results["files"]
         redundant, merges, wrong = (
-            _total(mine, what) for what in ("redundant", "merges", "false_merges")
+            total(mine, what) for what in ("redundant", "merges", "false_merges")
         )
         if not redundant:
             continue
-        false = _total(of_files, "false_merges")
-        found = f"{_total(of_files, 'merges') - false:>4} of {_total(of_files, 'redundant'):<4}"
-        lost, by_profile = _total(mine, "lost"), _total(results["default"], "false_merges")
+        false = total(of_files, "false_merges")
+        found = f"{total(of_files, 'merges') - false:>4} of {total(of_files, 'redundant'):<4}"
+        lost, by_profile = total(mine, "lost"), total(results["default"], "false_merges")
         totals[kind].update(merges=merges, false=wrong, lost=lost, by_profile=by_profile)
-        row = [_share(results[name]) for name in names]
+        row = [share(results[name]) for name in names]
         if redundant >= WORTH * len(SALTS):
-            shares[kind].append([_share(mine), *row])
-        print(f"{log.name:34}{redundant:>10}{_share(mine):>9.3f}{wrong:>5} of {merges:<4}", end="")
+            shares[kind].append([share(mine), *row])
+        print(f"{log.name:34}{redundant:>10}{share(mine):>9.3f}{wrong:>5} of {merges:<4}", end="")
         print(
             f"{lost:>4} {found}{false:>3}" + "".join(_cell(results[name]) for name in names),
             flush=True,
         )
     for kind, rows in shares.items():
         means = [sum(column) / len(column) for column in zip(*rows, strict=True)]
-        total = totals[kind]
+        sums = totals[kind]
         print(f"\nmean of {len(rows)} {kind}: {means[0]:.3f} found, false merges "
-              f"{total['false']} of {total['merges']} ({total['by_profile']} of them by the profile "
-              f"alone), contents lost {total['lost']}; "
+              f"{sums['false']} of {sums['merges']} ({sums['by_profile']} of them by the profile "
+              f"alone), contents lost {sums['lost']}; "
               + ", ".join(f"{n} {m:.3f}" for n, m in zip(names, means[1:], strict=True)))  # fmt: skip
 
 
-def _total(results: Sequence[Evaluation], what: str) -> int:
+def total(results: Sequence[Evaluation], what: str) -> int:
     return sum(getattr(result, what) for result in results)
 
 
-def _share(results: Sequence[Evaluation]) -> float:
+def share(results: Sequence[Evaluation]) -> float:
     return sum(r.found for r in results) / len(results) if results else 0.0
 
 
 def _cell(results: Sequence[Evaluation]) -> str:
     if not results:
         return f"{'-':>14}"
-    wrong = _total(results, "false_merges")
-    return f"{_share(results):>9.3f}" + (f"({wrong})".ljust(5) if wrong else " " * 5)
+    wrong = total(results, "false_merges")
+    return f"{share(results):>9.3f}" + (f"({wrong})".ljust(5) if wrong else " " * 5)
 
 
 def files(paths: Sequence[Path], **_: float) -> None:

@@ -104,7 +104,6 @@ def watched(path: str, way: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Make the log, and measure each way."""
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", type=int)
     parser.add_argument("--ways", default="memory,disk,disk2")

@@ -146,7 +146,6 @@ def row(kind: str, count: int, result: dict[str, float]) -> str:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("counts", nargs="*", type=int, default=[1_000_000], metavar="KEYS")
     parser.add_argument("--stores", default=",".join(KINDS), help="(default: %(default)s)")
