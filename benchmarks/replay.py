@@ -233,13 +233,7 @@ def replay(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit((__doc__ or "").strip())
-    settings: dict[str, Any] = {}
-    for argument in sys.argv[2:]:
-        name, _, value = argument.partition("=")
-        try:
-            settings[name] = json.loads(value)
-        except ValueError:
-            settings[name] = value
+    settings = dict(argument.split("=", 1) for argument in sys.argv[2:])
     print(json.dumps(replay(Path(sys.argv[1]), settings)), flush=True)
 
 

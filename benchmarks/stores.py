@@ -91,12 +91,9 @@ def local(store: Any, count: int) -> dict[str, float]:
 
 
 def remote(
-    url: str, count: int, add: Callable[[bytes], object], check: Callable[[bytes], object]
+    server: Any, count: int, add: Callable[[bytes], object], check: Callable[[bytes], object]
 ) -> dict[str, float]:
     """Measure a store in Redis: filled first, then a sample, key by key."""
-    import redis
-
-    server = redis.Redis.from_url(url)
     add(keys(-1, 0)[0])  # what connections and scripts need is there now
     before = server.info("memory")["used_memory"]
     rate(add, *chunks(count))
@@ -116,23 +113,18 @@ def measure(kind: str, count: int, folder: Path) -> dict[str, float]:
         with open_store(kind if kind == "memory" else f"sqlite:{path}", digest=DIGEST) as store:
             found = local(store, count)
         return found | ({"disk": path.stat().st_size / count} if path.exists() else {})
-    with redis_server(folder) as url:
-        if kind == "redis":
-            with open_store(url, digest=DIGEST, spider="spider") as store:
-                return remote(url, count, store.add, store.__contains__)
-        return scrapy_redis(url, count)
-
-
-def scrapy_redis(url: str, count: int) -> dict[str, float]:
-    """What scrapy_redis.dupefilter.RFPDupeFilter does with a fingerprint."""
     import redis
 
-    server = redis.Redis.from_url(url)
+    with redis_server(folder) as url:
+        server = redis.Redis.from_url(url)
+        if kind == "redis":
+            with open_store(url, digest=DIGEST, spider="spider") as store:
+                return remote(server, count, store.add, store.__contains__)
 
-    def add(key: bytes) -> bool:
-        return server.sadd("spider:dupefilter", key.hex()) == 1
+        def add(key: bytes) -> bool:  # as scrapy_redis.dupefilter.RFPDupeFilter does
+            return server.sadd("spider:dupefilter", key.hex()) == 1
 
-    return remote(url, count, add, add)
+        return remote(server, count, add, add)
 
 
 KINDS = ("set", "memory", "sqlite", "redis", "scrapy-redis")
