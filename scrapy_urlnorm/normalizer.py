@@ -81,6 +81,7 @@ ConfigError` for an unknown profile, rule or option.
     _site: RuleSet | None
     _catalogue_key: FastKey  # the fast path by the catalogue alone
     _fast_key: FastKey  # the fast path by catalogue and site rules
+    _hosts_with_rules: BoundedCache[str | None]  # by scheme and authority
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ ConfigError` for an unknown profile, rule or option.
             site = RuleSet(site_rules, told)
         catalogue_key = with_site = urls.fast_key()
         if site is not None:
+            vars(self)["_hosts_with_rules"] = memo(self._host_with_rules)
             with_site = urls.fast_key(memo(self._head), self._fast_site_key)
         vars(self).update(
             profile=profile,
@@ -172,10 +174,6 @@ ConfigError` for an unknown profile, rule or option.
         from scrapy_urlnorm.site_rules import RulesByDomain
 
         return RulesByDomain(self.site_rules)
-
-    @cached_property
-    def _hosts_with_rules(self) -> BoundedCache[str | None]:
-        return memo(self._host_with_rules)
 
     def for_site(self, domain: str, learned: Iterable[SiteRule]) -> Normalizer:
         """Return a normalizer with the same catalogue that is made for the hosts of *domain*.

@@ -24,7 +24,6 @@ from scrapy_urlnorm.report.figures import (
     from_crawl,
     from_logs,
     pattern_of,
-    rows_of,
 )
 from scrapy_urlnorm.report.filtered import open_job, rule_in_words
 from scrapy_urlnorm.report.page import MAX_ROWS
@@ -168,7 +167,7 @@ def test_what_a_crawl_did(tmp_path):
         job.held(f"{HOST}/c#post", f"{HOST}/c", "permalinks", is_alias=True, saves=False)
         job.rule(learned, agreed=4)
     with open_job(tmp_path) as job:
-        figures = from_crawl(rows_of(job), job, title="a crawl")
+        figures = from_crawl(job.pages(), job, title="a crawl")
     assert (figures.requests, figures.distinct, figures.spared, figures.left) == (3, 3, 2, 0)
     assert figures.hosts == [Host("shop.test", 3, 3, 3, 2, 0)]
     assert [(rule[0], *rule[2:5], rule.tested, *rule[5:7]) for rule in figures.rules] == [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.cli import NO, YES, Project, UsageError, inputs, out, out_json, say
 from scrapy_urlnorm.exceptions import naming
 from scrapy_urlnorm.normalizer import KEY_VERSION
-from scrapy_urlnorm.report.figures import from_crawl, from_logs, rows_of
+from scrapy_urlnorm.report.figures import from_crawl, from_logs
 from scrapy_urlnorm.report.filtered import open_job, rule_in_words, sentence_of
 from scrapy_urlnorm.report.page import page
 from scrapy_urlnorm.stores import DATABASE_NAME, ROWS_NAME, SqliteSeen, open_store
@@ -223,7 +223,7 @@ def _of_job(args: argparse.Namespace, folder: Path, logs: list[str]) -> Figures:
         logs = [str(folder / ROWS_NAME)]
     with open_job(folder) as job:
         logged = inputs.Logs(args, logs, crawl=job.crawl)
-        figures = from_crawl(logged if logs else rows_of(job), job, title=f"Crawl in {folder}")
+        figures = from_crawl(logged if logs else job.pages(), job, title=f"Crawl in {folder}")
     if logs and not figures.requests:
         raise UsageError(f"{' and '.join(logs)}: no row is of the crawl in {folder}")
     return figures

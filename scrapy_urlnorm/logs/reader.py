@@ -71,18 +71,15 @@ class LogReader(Log):
             head = list(islice(lines, SAMPLE))
             if not head:
                 return
+            sample = [line for _, line in head]
             if self.format is None:
-                self.format = self._detect([line for _, line in head])
+                self.format = next((n for n, f in FORMATS.items() if f.matches(sample)), None)
+            if self.format is None:
+                raise LogFormatError(
+                    f"{self.path}, line 1: no known format begins like {sample[0][:60]!r}; "
+                    f"name one of {', '.join(FORMATS)}"
+                )
             yield from FORMATS[self.format].read(chain(head, lines), self)
-
-    def _detect(self, sample: list[str]) -> str:
-        for name, known in FORMATS.items():
-            if known.matches(sample):
-                return name
-        raise LogFormatError(
-            f"{self.path}, line 1: no known format begins like {sample[0][:60]!r}; "
-            f"name one of {', '.join(FORMATS)}"
-        )
 
 
 read_log = LogReader

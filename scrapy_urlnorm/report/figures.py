@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.report.filtered import rule_in_words, sentence_of, summary_of
 from scrapy_urlnorm.rules import RULE_NAMES
 from scrapy_urlnorm.text import counted, duration, moment, percent, shortened
@@ -19,6 +18,7 @@ from scrapy_urlnorm.url import split
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.report.filtered import Job, Run
     from scrapy_urlnorm.site_rules import SiteRule
@@ -135,13 +135,6 @@ def from_crawl(rows: Iterable[Observation], job: Job, *, title: str) -> Figures:
     found.rules = _rule_figures(job.rules(), found.credit, job.examples())
     found.about = _about(job.runs())
     return found
-
-
-def rows_of(job: Job) -> Iterator[Observation]:
-    """Return the pages that a crawl wrote down in JOBDIR, as rows of a log."""
-    for url, content in job.pages():
-        if url:
-            yield Observation(url, 200, content)
 
 
 def _about(runs: Sequence[Run]) -> About:

@@ -338,16 +338,19 @@ class Job:
         """Return whether the keys of the crawl are in here too."""
         return self._first("1", "identity") is not None
 
-    def pages(self) -> Iterator[tuple[str | None, str | None]]:
-        """Yield URL and content of each page that arrived, in that order; ``None`` is unknown.
+    def pages(self) -> Iterator[Observation]:
+        """Yield the pages that arrived and have a URL, in their order, as rows of a log.
 
         The name of a content is the digest that is nearest to the visible text.
         """
+        from scrapy_urlnorm.logs import Observation
+
         for number, url, content in self._rows("id, url, content", "page", "ORDER BY id"):
             if content is not None:
                 with self._reading(f"page {number}"):
                     content = [str(name) for name in json.loads(content)[:3] if name][-1]
-            yield url, content
+            if url:
+                yield Observation(url, 200, content)
 
     def rules(self) -> list[tuple[SiteRule, int]]:
         """Return what was learned, also what was retracted, with the tests that each passed."""
