@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.source import Log
 
     Rows = Iterator[tuple[int, dict[str, Any]]]
-    Stored = tuple[
-        str, int, Any, bytes
-    ]  # URL, status, headers as Scrapy's Headers takes them, body
+    # URL, status, headers as Scrapy's Headers takes them, body
+    Stored = tuple[str, int, Any, bytes]
 
 
 class Archive(NamedTuple):

@@ -95,12 +95,6 @@ class _Page(NamedTuple):
     canonical: str | None  #: the absolute URL that it declares as its own (RFC 6596)
 
 
-def _digests(blocks: list[Block]) -> dict[str, str]:
-    lines = [line for _, line in blocks]
-    words = sorted(" ".join(lines).split(" "))
-    return {"text_digest": digest_of(lines), "bag_digest": digest_of(words)}
-
-
 def shown_by(
     response: Response, most: int = MAX_BYTES
 ) -> tuple[Identity | None, list[Block] | None]:
@@ -198,7 +192,10 @@ def row_of(response: Response, url: str) -> dict[str, Any]:
     if response.status != 200 or row["digest"] is None or not isinstance(response, HtmlResponse):
         return row
     if (page := _page(response)) is not None:
-        row |= {**_digests(page.blocks), "kind": page.kind, "canonical": page.canonical}
+        lines = [line for _, line in page.blocks]
+        words = sorted(" ".join(lines).split(" "))
+        row |= {"text_digest": digest_of(lines), "bag_digest": digest_of(words)}
+        row |= {"kind": page.kind, "canonical": page.canonical}
         blocks = hashed(page.blocks)
         row["blocks"] = blocks if len(blocks) <= _MOST_BLOCKS else None
         links, shortlink = names_of(response)
