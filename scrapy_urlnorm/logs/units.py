@@ -36,7 +36,7 @@ from scrapy_urlnorm.logs.differences import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
 
 #: Lines that come and go at one path, and lines that many pages have, that are remembered.
 _MAX_POOL, _MAX_LINES = 500, 4_000
