@@ -10,12 +10,6 @@ from loopback import Reply, redirect
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
-def treated_by(name: str) -> dict[str, Any]:
-    """Settings with a downloader middleware of `hostile_spiders`."""
-    treated = {"loopback.ViaSite": 740, f"hostile_spiders.{name}": 50}
-    return {"TWINS": f"{BARE}/new/", "DOWNLOADER_MIDDLEWARES": treated}
-
-
 class _TwinIsFine(Hostile):
     """The twin redirects to its page as it always did; something in the crawl is in the way."""
 
@@ -40,15 +34,6 @@ class HttpStartsFailing404(Hostile):
 
     def broken(self, twin: str, page: str) -> Answer:
         return Reply(404, b"<h1>an error</h1>", HTML)
-
-
-class TwinDropsConnections(Hostile):
-    """The server hangs up when it is asked for the twin, each time."""
-
-    settings: ClassVar[dict[str, Any]] = {"RETRY_ENABLED": True}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return Reply(drops=True)
 
 
 class TwinGoesOnByMeta(Hostile):
@@ -89,36 +74,20 @@ class ContradictedLate(_TwinIsFine):
 # --- who drives Scrapy ----------------------------------------------------------------------------
 
 
-class SpiderFollowsRedirects(Hostile):
+class SpiderFollowsRedirects(_TwinIsFine):
     """The spider has redirects handed to its callback, and asks for their targets itself."""
 
     spider = "hostile_spiders.FollowsRedirectsItself"
 
-    def broken(self, twin: str, page: str) -> Answer:
-        return redirect(page)
-
     def stages(self) -> list[list[Link]]:
         return super().stages()[:2]
-
-
-class NoRedirectMiddleware(SpiderFollowsRedirects):
-    """REDIRECT_ENABLED is False; the spider asks for the targets of redirects itself."""
-
-    settings: ClassVar[dict[str, Any]] = {"REDIRECT_ENABLED": False}
-
-
-class TwinIsDropped(_TwinIsFine):
-    """A middleware of the project drops the twin before it comes to any other."""
-
-    settings = treated_by("Drop")
 
 
 class SpiderMiddlewareRefusesTwin(TwinIsThePage):
     """A spider middleware keeps the twin's answer from the spider."""
 
     settings: ClassVar[dict[str, Any]] = {
-        "TWINS": f"{BARE}/new/",
-        "SPIDER_MIDDLEWARES": {"hostile_spiders.Refuse": 900},
+        "SPIDER_MIDDLEWARES": {"hostile_spiders.RefusesTwins": 900}
     }
 
 
@@ -136,7 +105,6 @@ class TwinIsReadForItsHeaders(TwinIsThePage):
     """The spider stops the download of the twin, and takes that for a failure."""
 
     spider = "hostile_spiders.ReadsHeadersOnly"
-    settings: ClassVar[dict[str, Any]] = {"TWINS": f"{BARE}/new/"}
 
 
 class TwinIsFetchedAside(TwinIsThePage):
@@ -159,35 +127,6 @@ class TwinIsAFile(TwinIsThePage):
 
     def twin_link(self, twin: str) -> Link:
         return twin, {"meta": {"file": True}}
-
-
-class TwinHasCookiesOfItsOwn(Hostile):
-    """Twin and page are asked for with the cookies of two sessions, and differ by them."""
-
-    def intact(self, twin: str, page: str) -> Answer:
-        return lambda asked: article(f"{page} for {asked.headers.get('Cookie', 'nobody')}")
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return lambda asked: article(f"{page} for {asked.headers.get('Cookie', 'nobody')}")
-
-    def twin_link(self, twin: str) -> Link:
-        return twin, {"meta": {"cookiejar": 1}, "cookies": {"who": "ann"}}
-
-    def page_link(self, page: str) -> Link:
-        return page, {"meta": {"cookiejar": 2}, "cookies": {"who": "bob"}}
-
-    @property
-    def wanted(self) -> set[str]:
-        return {f"{page} for who=bob" for _, page in self.victims}
-
-
-class HttpCacheKeepsFailures(Hostile):
-    """Scrapy's HTTP cache keeps every answer, and the twins are gone."""
-
-    settings: ClassVar[dict[str, Any]] = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": "{folder}"}
-
-    def broken(self, twin: str, page: str) -> Answer:
-        return Reply(404)
 
 
 class PutBackRequestsKeepAll(_TwinIsFine):

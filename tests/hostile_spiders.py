@@ -1,18 +1,19 @@
-"""What crawls the hostile sites: spiders, and middlewares of a project that get in the way."""
+"""What crawls the hostile sites: spiders, and a middleware of a project that gets in the way."""
 
 from __future__ import annotations
 
 import json
-import resource
-import signal
 from pathlib import Path
 from typing import Any
 
 import scrapy
+from hostile_base import BARE
 from loopback import Collect, Follow
 from scrapy import signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http import Response, TextResponse
+
+TWINS = f"{BARE}/new/"
 
 
 class Links(Follow):
@@ -104,33 +105,8 @@ class ReadsHeadersOnly(Links):
         return spider
 
     def headers_received(self, request: scrapy.Request) -> None:
-        if request.url.startswith(self.settings["TWINS"]):
+        if request.url.startswith(TWINS):
             raise StopDownload(fail=True)
-
-
-class FillsTheDisk(Links):
-    """No file can grow from the page on whose URL ends with `full` to that which ends with `free`.
-
-    To a process, the largest file it may write looks as a full disk does.
-    """
-
-    full = free = ""
-
-    def parse(self, response: Response) -> Any:
-        if self.full and response.url.endswith(self.full):
-            self.limit(self.largest)
-        if self.free and response.url.endswith(self.free):
-            self.limit(resource.RLIM_INFINITY)
-        yield from super().parse(response)
-
-    def limit(self, size: int) -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), resource.RLIM_INFINITY))
-
-    largest = 0
-
-    def closed(self, reason: str) -> None:
-        self.limit(resource.RLIM_INFINITY)
 
 
 class Labelled(scrapy.Request):
@@ -170,31 +146,9 @@ class Labels(Links):
             )
 
 
-# --- middlewares: all of them treat the URLs that begin as the setting TWINS says -----------------
-
-
-class OnTwins:
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> OnTwins:
-        middleware = cls()
-        middleware.twins = crawler.settings["TWINS"]
-        return middleware
-
-    def treats(self, request: scrapy.Request) -> bool:
-        return request.url.startswith(self.twins)
-
-
-class Drop(OnTwins):
-    """Drops requests for twins."""
-
-    def process_request(self, request: scrapy.Request) -> None:
-        if self.treats(request):
-            raise IgnoreRequest("the project does not want it")
-
-
-class Refuse(OnTwins):
+class RefusesTwins:
     """A spider middleware that lets no twin reach the spider."""
 
     def process_spider_input(self, response: Response) -> None:
-        if self.treats(response.request):
+        if response.url.startswith(TWINS):
             raise IgnoreRequest("the project does not want it")

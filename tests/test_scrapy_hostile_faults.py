@@ -1,4 +1,4 @@
-"""What learning keeps is damaged, full or forged: requests are sent, one line says why."""
+"""What learning keeps is damaged: requests are sent, one line says why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from hostile_base import visit
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from hostile_sites import ContradictedLate
 from loopback import Site, mostly_long
@@ -27,55 +26,6 @@ def tracebacks(log):
     """
     found = re.findall(r"Traceback \(most recent call last\):\n(?:.*\n)*?\S+.*", log)
     return [text for text in found if "scrapy_urlnorm" in text]
-
-
-# --- a full disk ----------------------------------------------------------------------------------
-
-
-class DiskIsFull(ContradictedLate):
-    """The disk is full from the page on that leads to twins which are suppressed."""
-
-    spider = "hostile_spiders.FillsTheDisk"
-
-
-@pytest.mark.parametrize("free", mostly_long(["", "/stage-3"], of=2))
-def test_a_full_disk_sends_what_cannot_be_kept(free, tmp_path):
-    """For good or for a while, without JOBDIR: what cannot be written down is sent, nothing is lost."""
-    expected = pages_without_learning(ContradictedLate(), tmp_path)
-    hostile = DiskIsFull()
-    hostile.arguments = {"full": "/stage-2", "free": free}
-    result, asked = visit(hostile, tmp_path, URLNORM_LEARN="redirects")
-    assert result.error is None
-    assert result.reason == "finished"
-    assert expected - set(result.pages) == set()
-    assert tracebacks(result.log) == []
-    assert {twin for twin, _ in hostile.victims} <= set(asked)  # sent, or requeued
-    said = lines(result.log, "WARNING", "ERROR", "CRITICAL")
-    assert len(said) <= 1, said
-
-
-def test_a_full_disk_with_jobdir_ends_clearly_and_goes_on_later(tmp_path):
-    """With JOBDIR the queue cannot be kept either: the crawl ends, and the next run has the rest."""
-    expected = pages_without_learning(ContradictedLate(), tmp_path)
-    hostile = DiskIsFull()
-    hostile.arguments = {"full": "/stage-2", "largest": 40_000}
-    job = {"JOBDIR": str(tmp_path / "job")}
-    first, _ = visit(hostile, tmp_path, **job)
-    assert first.reason in ("finished", "urlnorm_store_error")
-    assert tracebacks(first.log) == []
-    said = lines(first.log, "ERROR", "CRITICAL")
-    # Each of those that write says it once, whichever comes first: the queue, the keys, learning.
-    who = [re.search(r"\[(scrapy_urlnorm[\w.]*)\]", line)[1] for line in said]
-    assert sorted(set(who)) == sorted(who), said
-    hostile.arguments = {}
-    second, _ = visit(hostile, tmp_path, **job)
-    assert second.error is None
-    assert second.reason == "finished"
-    assert lines(second.log, "ERROR", "CRITICAL") == []
-    assert expected - set(first.pages) - set(second.pages) == set()
-
-
-# --- damage at resume -----------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -14,18 +14,13 @@ from loopback import mostly_long
 OFF = {"URLNORM_LEARN": "off"}
 SITES = [
     hostile_sites.HttpStartsFailing404,
-    hostile_sites.NoRedirectMiddleware,
-    hostile_sites.TwinIsDropped,
     hostile_sites.TwinIsFetchedAside,
     hostile_sites.TwinIsAFile,
-    hostile_sites.HttpCacheKeepsFailures,
-    hostile_sites.SpiderMiddlewareRefusesTwin,
     hostile_sites.TwinIsReadForItsHeaders,
-    hostile_sites.TwinDropsConnections,
+    hostile_sites.SpiderMiddlewareRefusesTwin,
     hostile_sites.SpiderFollowsRedirects,
     hostile_sites.TwinGoesOnByMeta,
     hostile_sites.TwinIsOffsite,
-    hostile_sites.TwinHasCookiesOfItsOwn,
 ]
 
 
