@@ -7,7 +7,6 @@ from hostile_base import article
 from loopback import Follow, Reply, Site, crawl, page, redirect
 from scrapy import Request
 
-from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.stores import RULES_NAME
 
 WWW = "http://www.shop.test"
@@ -50,7 +49,6 @@ def test_a_learned_rule_saves_the_redirects_that_follow():
 @pytest.mark.parametrize(
     ("settings", "learns"),
     [
-        ({"URLNORM_LEARN": "off"}, False),
         ({"URLNORM_PROFILE": "safe"}, False),
         ({"URLNORM_PROFILE": "safe", "URLNORM_LEARN": "redirects"}, True),
     ],
@@ -62,26 +60,6 @@ def test_nothing_is_learned_that_is_not_wanted(settings, learns):
     assert sorted(result.pages) == expected()
     assert result.stats.get("urlnorm/learned/rules", 0) == learns
     assert learns or len(site.requests) == 1 + 2 * COUNT
-
-
-def test_the_learned_rules_are_written_and_used_by_the_next_run(tmp_path):
-    """With JOBDIR the rules survive; the store of the job opens all the same."""
-    settings = {**REDIRECTS, "JOBDIR": str(tmp_path)}
-    with Site(shop()) as site:
-        crawl(site, [HOME], settings)
-        (rule,) = load_site_rules(tmp_path / "urlnorm-rules.toml")
-        assert (rule.kind, rule.source, rule.support) == ("host-alias", "redirect", 3)
-        site.requests.clear()
-        # New pages, one link each through the name that only redirects, and one to an old page.
-        links = [f"{BARE}/new{n}" for n in range(5)]
-        links += [f"{WWW}/new{n}" for n in range(5)] + [f"{BARE}/1", f"{WWW}/2"]
-        site.answer = shop(links)
-        result = crawl(site, [HOME], settings)
-    assert result.error is None
-    assert sorted(result.pages) == sorted(["home", *(f"{WWW}/new{n}" for n in range(5))])
-    assert len([url for url in site.requests if "new" in url]) <= 10
-    old = [url for url in site.requests if url != HOME and "new" not in url]
-    assert len(old) <= 2 * result.counts["learned/closing_audits"]  # and their redirects
 
 
 def test_robots_files_say_nothing_about_pages():

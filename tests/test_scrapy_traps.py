@@ -104,9 +104,8 @@ def test_a_page_behind_a_chain_of_redirects_that_ends(chain):
         assert url == HOST + left.pop(0)
         return redirect(left[0]) if left else page("the page")
 
-    with Site(answer) as site:
-        result = crawl(site, [HOME], with_addon(RULES={"trailing-slash": "remove"}))
-    assert result.pages == ["home", "the page"]
+    settings = {"URLNORM_RULES": {"trailing-slash": "remove"}}
+    assert Walk(answer, HOME, Plan(1), **settings).crawl().pages == ["home", "the page"]
 
 
 def test_a_meta_refresh_onto_an_equal_url_is_followed():
@@ -122,18 +121,6 @@ def test_a_meta_refresh_onto_an_equal_url_is_followed():
     }
     with Site(pages) as site:
         assert crawl(site, [HOME], with_addon()).pages == ["home", "the page"]
-
-
-def test_a_redirect_to_a_page_seen_elsewhere_is_still_filtered():
-    pages = {
-        HOME: page("home", "/p"),
-        HOST + "/p": page("p", "/old"),
-        HOST + "/old": redirect("/p?utm_source=x"),
-    }
-    with Site(pages) as site:
-        result = crawl(site, [HOME], with_addon())
-    assert site.requests == [HOME, HOST + "/p", HOST + "/old"]
-    assert result.stats["dupefilter/filtered"] == 1
 
 
 # --- 2: rewriting requests -----------------------------------------------------------------
@@ -189,21 +176,7 @@ def test_rewriting_works_with_the_stock_dupefilter():
         assert crawl(site, [HOME], settings, filter_start=True).pages == ["home", "a"]
 
 
-# --- 3: an exception in fingerprint() ------------------------------------------------------
-
-
-def test_a_raising_fallback_does_not_end_the_crawl():
-    settings = with_addon(
-        FALLBACK_REQUEST_FINGERPRINTER_CLASS="test_scrapy_fingerprinter.Broken",
-    )
-    with Site({HOME: page("home", "/a", "/a#b"), HOST + "/a": page("a")}) as site:
-        result = crawl(site, [HOME, HOST + "/a"], settings, filter_start=True)
-    assert sorted(result.pages) == ["a", "home"]
-    assert result.reason == "finished"
-    assert result.stats["urlnorm/errors"] == 8
-
-
-# --- 4: the HTTP cache shares the fingerprint ----------------------------------------------
+# --- 3: the HTTP cache shares the fingerprint ----------------------------------------------
 
 
 @pytest.mark.parametrize("storage", ["FilesystemCacheStorage", "DbmCacheStorage"])
@@ -230,7 +203,7 @@ def test_the_http_cache_does_not_hide_a_page_behind_its_redirect(tmp_path, stora
     assert warm.items == cold.items
 
 
-# --- 6: start requests ---------------------------------------------------------------------
+# --- 4: start requests ---------------------------------------------------------------------
 
 
 def test_start_urls_are_sent_without_the_dupefilter():
