@@ -70,19 +70,6 @@ class Site:
         return Reply(200, text.encode(), {"Content-Type": "text/html", "X-Content": name})
 
 
-class PrintShowsMore(Site):
-    """The view to print is the page, but for one item in ten, which has a table in it."""
-
-    def links(self):
-        return [f"/item/{n}{view}" for n in range(150) for view in ("", "?print=1")]
-
-    def is_exception(self, link):
-        return int(urlsplit(link).path.rpartition("/")[2]) % 10 == 7
-
-    def name_of(self, path, query):
-        return f"item {path}" + (" in full" if query and self.is_exception(path) else "")
-
-
 class ShortAndLongLists(Site):
     """Pages 2 and 3 of a list are page 1 where the list is short; a quarter of them are long."""
 
@@ -96,21 +83,6 @@ class ShortAndLongLists(Site):
     def name_of(self, path, query):
         page = query.get("page", "1") if self.is_exception(path) else "1"
         return f"list {path} page {page}"
-
-
-class OneSectionSorts(Site):
-    """Of forty sections one has lists whose order matters."""
-
-    def links(self):
-        orders = ["", "?sort=name", "?sort=date"]
-        return [f"/{words(n, 1)}{n % 40}/{n}{order}" for n in range(200) for order in orders]
-
-    def is_exception(self, link):
-        return int(urlsplit(link).path.rpartition("/")[2]) % 40 == 33
-
-    def name_of(self, path, query):
-        order = query.get("sort", "") if self.is_exception(path) else ""
-        return f"list {path} {order}".strip()
 
 
 class SortOfFurtherPages(Site):
@@ -174,32 +146,6 @@ class Searches(Site):
         if not self.is_exception(query["q"]):
             return "nothing found"
         return f"found for {query['q']} {query.get('order', '')}".strip()
-
-
-class Tokens(Site):
-    """Downloads whose links expire: most are one of three files, some are not."""
-
-    fetches = 0
-
-    def token(self, n: int) -> str:
-        return f"{random.Random(n).getrandbits(64):016x}"
-
-    def links(self):
-        return [f"/get/{self.token(n)}" for n in range(120)] + [f"/text/{n}" for n in range(150)]
-
-    def is_exception(self, link):
-        return link in {f"/get/{self.token(n)}" for n in range(0, 120, 9)}
-
-    def name_of(self, path, query):
-        if path.startswith("/text"):
-            return f"text {path}"
-        return f"file {path}" if self.is_exception(path) else f"file {path[-1] in '01234567'}"
-
-    def reply(self, link, name, links):
-        self.fetches += 1
-        if link.startswith("/get/") and self.fetches > 320:
-            return Reply(410, b"<html><body>gone</body></html>", {"Content-Type": "text/html"})
-        return super().reply(link, name, links)
 
 
 class BehindOneDoor(Site):
@@ -282,7 +228,6 @@ class SomeRedirectsLeadOn(DoorsBehindRedirects):
 
 
 SITES = (
-    Tokens, PrintShowsMore, ShortAndLongLists, OneSectionSorts, SortOfFurtherPages,
-    FewListsHaveTwoPages, Searches, Doors, SomeDoorsAreOpen, DoorsBehindRedirects,
-    SomeRedirectsLeadOn,
+    ShortAndLongLists, Doors, SortOfFurtherPages, FewListsHaveTwoPages, Searches,
+    DoorsBehindRedirects, SomeDoorsAreOpen, SomeRedirectsLeadOn,
 )  # fmt: skip

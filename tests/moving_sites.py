@@ -6,7 +6,6 @@ says otherwise. What a spider has to see is what the header ``X-Content`` names.
 
 from __future__ import annotations
 
-import hashlib
 import html
 import random
 from collections import Counter
@@ -167,57 +166,6 @@ class SortMatters(AllAtOnce):
         return super().name(number, query) + (f" by {query['sort'][0]}" if is_other else "")
 
 
-class PriceLikeACounter(Counted):
-    """Sizes of an item differ in a price alone, which stands in the markup of the counter."""
-
-    def queries(self):
-        return ["", "?size=1", "?size=2", "?size=3"]
-
-    def name(self, number, query):
-        size = query.get("size", ["1"])[0]
-        return f"{super().name(number, query)} size {size}"
-
-    def item(self, number, query):
-        name, _, size = self.name(number, query).rpartition(" size ")
-        price = f"Price {number * 7 + int(size)} {self.mark(number, size)}"
-        return f"<h1>{name}</h1><p>{words(name, 30)}</p>" + box("foot", price)
-
-    def mark(self, number, size):
-        """What a spider sees of the price."""
-        return hashlib.blake2b(f"{number} {size}".encode(), digest_size=4).hexdigest()
-
-
-class Quotations(Shop):
-    """A random quotation on every page, and pages that are a quotation, in the same markup."""
-
-    def urls(self):
-        return [*super().urls(), *(f"{HOST}/said/{n}" for n in range(self.items, self.items + 40))]
-
-    def item(self, number, query):
-        if number < self.items:
-            return super().item(number, query)
-        return box("quote", f"{self.name(number, query)} {words(('quote', number), 8)}")
-
-    def noise(self, url, fetch, body):
-        drawn = self.draw.randrange(self.items, self.items + 40)
-        return body if "/said/" in url else body + box("quote", words(("quote", drawn), 8))
-
-
-class PhotoAlone(Advertised):
-    """Pages of an album differ in the picture, and in nothing else."""
-
-    def queries(self):
-        return ["", "?photo=2", "?photo=3"]
-
-    def name(self, number, query):
-        return f"{super().name(number, query)} photo {query.get('photo', ['1'])[0]}"
-
-    def item(self, number, query):
-        name, _, photo = self.name(number, query).rpartition(" photo ")
-        picture = f'<img src="/media/view.php?id={number}-{photo}">'
-        return f"<h1>{name}</h1><p>{words(name, 130)}</p>{picture}"
-
-
 class Outage(AllAtOnce):
     """For a while all pages are one, under status 200."""
 
@@ -227,8 +175,5 @@ class Outage(AllAtOnce):
         return super().noise(url, fetch, body)
 
 
-MOVING = (
-    Shop, Advertised, Counted, Related, News, Greeting, AllAtOnce, EveryReaderCounts,
-    NoiseThatBeginsLate,
-)  # fmt: skip
-MISLEADING = (SortMatters, PriceLikeACounter, Quotations, PhotoAlone, Outage, TwoLayouts)
+MOVING = (Shop, AllAtOnce, EveryReaderCounts, NoiseThatBeginsLate)
+MISLEADING = (SortMatters, Outage, TwoLayouts)
