@@ -85,14 +85,6 @@ def test_a_redirect_is_a_row_although_its_target_was_seen(log):
     assert len(log.read_text().splitlines()) == 3, "no row twice"
 
 
-def test_the_addon_needs_one_setting(log):
-    with Site(PAGES) as site:
-        crawl(
-            site, ["http://a.test/"], {SETTING: str(log), "ADDONS": {"scrapy_urlnorm.Addon": 900}}
-        )
-    assert set(rows(log)) >= set(PAGES)
-
-
 def test_without_a_path_there_is_no_log(tmp_path):
     with Site(PAGES) as site:
         result = crawl(site, ["http://a.test/b?x=1"], EXTENSION)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from hashlib import sha1
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_tables import job_tables
-from loopback import Site, crawl, page
+from loopback import page
 
 from scrapy_urlnorm.report import filtered
 from scrapy_urlnorm.report.filtered import (
@@ -165,24 +164,3 @@ def tracked(url):
         return page(url)
     twins = [f"/{n}{query}" for n in range(5) for query in ("", "?utm_source=x", "?gclid=1", "#f")]
     return page("home", *twins, "/0", "/0")
-
-
-def test_a_crawl_with_jobdir_writes_down_what_it_filters(tmp_path, monkeypatch):
-    """Not that the very same URL was met again. A crawl without leaves nothing."""
-    job, rest = tmp_path / "job", tmp_path / "tmp"
-    rest.mkdir()
-    monkeypatch.setenv("TMPDIR", str(rest))
-    for place in ({}, {"JOBDIR": str(job)}):
-        with Site(tracked) as site:
-            result = crawl(site, [HOME], {**SETTINGS, **place})
-        assert result.stats["urlnorm/merged"] == 10
-    assert list(rest.iterdir()) == []
-    with open_job(job) as found:
-        assert found.saved() == {("shop.test", ("drop-params",)): 10}
-        assert {first for first, _ in found.examples().values()} <= {f"{HOME}{n}" for n in range(5)}
-    with closing(sqlite3.connect(job / "urlnorm.sqlite")) as database:
-        rows = database.execute("SELECT url, first, count FROM filtered").fetchall()
-    # An example is the first one of which the rules are known: of the first duplicate they are in the
-    # log; of any other that Scrapy drops too they are not, and it was dropped before the page came.
-    examples = ["0#f", *(f"{n}?utm_source=x" for n in range(1, 5))]
-    assert sorted(rows) == [(f"{HOME}{url}", f"{HOME}{url[0]}", 3) for url in examples]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-
 import pytest
-from loopback import Reply, Site, crawl
 from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
 
 from scrapy_urlnorm.logs import page_identity
@@ -165,21 +161,3 @@ def test_the_parsed_tree_is_the_spiders():
     shown_by(response)
     assert response.selector.root is before
     assert response.css("b::text").get() == "x"
-
-
-def test_the_crawl_log_tells_the_same(tmp_path):
-    """A row of the crawl log has the digests of the page as it was unpacked."""
-    log = tmp_path / "log.jsonl"
-    html = {"Content-Type": "text/html; charset=utf-8"}
-    response = page("a <!-- 1 -->")
-    packed = Reply(200, gzip.compress(response.body), {**html, "Content-Encoding": "gzip"})
-    with Site({URL: packed}) as site:
-        crawl(
-            site,
-            [URL],
-            {"URLNORM_CRAWL_LOG": str(log), "EXTENSIONS": {"scrapy_urlnorm.CrawlLog": 500}},
-        )
-
-    row = json.loads(log.read_text())
-    assert row["digest"] == shown_by(response)[0].digest
-    assert row.items() >= digests(response).items()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pytest
-from loopback import Follow, Site, crawl, page
 from scrapy import Field, Item, Request
 from scrapy.http import HtmlResponse
 
@@ -151,27 +150,3 @@ def test_an_object_that_fails_ends_no_callback():
     got = Got(1, Request(ONE), HtmlResponse(ONE))
     got.add({"price": Broken(1)})
     assert isinstance(got.error, ValueError)
-
-
-class Shop(Follow):
-    """It gets prices from what is no part of the page, as an answer of a script would be."""
-
-    async def parse(self, response):
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href)
-        view = response.url.partition("view=")[2]
-        yield {"name": response.url.split("?")[0], "price": f"{view}.99"}
-
-
-def test_the_spider_has_a_veto_in_a_real_crawl():
-    """All pages are equal under their views, to the letter; the items are not."""
-    urls = [f"/p/{n}{view}" for view in ("", "?view=1", "?view=2") for n in range(40)]
-
-    def answer(url):
-        return page("home", *urls) if url.endswith("test/") else page(url.partition("?")[0])
-
-    settings = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
-    with Site(answer) as site:
-        result = crawl(site, ["http://shop.test/"], settings, spider="test_online_yields.Shop")
-    assert len({(item["name"], item["price"]) for item in result.items}) == len(urls) + 1
-    assert "the spider got another price" in result.log

@@ -52,17 +52,6 @@ def test_its_own_dupefilter_is_left_in_place_with_a_warning(server):
     assert said in result.log
 
 
-def test_crawls_share_what_they_have_seen(server):
-    shared = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "URLNORM_STORE": server}
-    pages = {HOME: page("home", "/a", "/b"), HOME + "a": page("a"), HOME + "b": page("b")}
-    with Site(pages) as site:
-        first = crawl(site, [HOME + "a"], shared, filter_start=True)
-        second = crawl(site, [HOME], shared, filter_start=True)
-    assert (first.error, second.error) == (None, None)
-    assert first.pages == ["a"]
-    assert sorted(second.pages) == ["b", "home"]
-
-
 @pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler", "scrapy_redis.scheduler"])
 def test_a_crawl_keeps_its_keys_under_the_name_of_its_spider(server, scheduler):
     more = {"URLNORM_STORE": server, "SCHEDULER": f"{scheduler}.Scheduler"}
