@@ -33,18 +33,6 @@ READERS = [
     (("rules", "import", "{}"), 2),
     (("rules", "merge", "rules.toml", "{}"), 0),
 ]
-# A command line of each verb that has something to say on standard output.
-WRITERS = [
-    ("explain", "http://a.example"),
-    ("dedupe", "urls"),
-    ("mine", "log.jsonl", "--json", "--processes", "1"),
-    ("evaluate", "--rules", "rules.toml", "log.jsonl"),
-    ("rules", "list"),
-    ("rules", "check", "rules.toml"),
-    ("rules", "import", "dud.json"),
-    ("rules", "merge", "rules.toml"),
-]
-SILENT = {"forget", "report", "why"}  # they change a store, write a page, or want one of a crawl
 
 
 def verb_of(argv):
@@ -65,10 +53,9 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_tables_hold_every_verb():
+def test_the_table_holds_every_verb():
     names = {verb.name for verb in VERBS}
     assert names == {verb_of(argv) for argv, _ in READERS} | {"rules list", "forget"}
-    assert names == {*map(verb_of, WRITERS), *SILENT}
 
 
 @pytest.mark.parametrize(("argv", "_"), READERS)
@@ -142,7 +129,7 @@ def test_wrong_usage(run, verb):
         assert err.startswith("usage: ") or err.count("\n") == 1
 
 
-@pytest.mark.parametrize("argv", [*WRITERS, ("--help",), ("--version",)])
+@pytest.mark.parametrize("argv", [("dedupe", "urls"), ("rules", "list"), ("--help",)])
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
 def test_a_full_disk(place, argv):
     with Path("/dev/full").open("wb") as full:
@@ -175,9 +162,7 @@ def test_closed_streams(place):
     "argv",
     [
         ("explain", "--brief", "-"),
-        ("dedupe", "--groups", "-"),
         ("mine", "-", "--processes", "1"),
-        ("evaluate", "--rules", "rules.toml", "-"),
     ],
     ids=lambda argv: argv[0],
 )
