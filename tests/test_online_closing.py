@@ -27,21 +27,6 @@ def visit(shop, plan=Plan(1, concurrency=4), **settings):  # noqa: B008 - nobody
 # --- the bound ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("held", "agreed", "error", "expected"),
-    [
-        (661, 49, 0.05, 37),
-        (10, 10, 0.05, 0),
-        (10, 0, 0.05, 10),
-        (100, 50, 0.05, 4),
-        (1, 0, 0.05, 1),
-        (0, 0, 0.05, 0),
-    ],
-)
-def test_the_bound(held, agreed, error, expected):
-    assert at_most(held, agreed, error) == expected
-
-
 @given(st.integers(1, 400), st.data())
 def test_the_bound_is_the_largest_number_that_the_draws_leave_likely(held, data):
     """By the product of the draws, one after the other."""

@@ -182,9 +182,3 @@ def test_nothing_waits_in_a_queue_that_others_share(begun):
     see_duplicates(parts)
     parts.learner.attach_scheduler(is_shared=True)
     assert parts.learner.on_leaving(Request(f"{HOST}/go/x?to=a"))
-
-
-def test_the_setting_leaves_the_order_as_it_is(begun):
-    parts = begun(URLNORM_LEARN={"defer": False})
-    see_duplicates(parts, 3 * LEAST_DUPLICATES)
-    assert parts.stats["deferred"] == 0

@@ -64,16 +64,6 @@ def test_three_contents_put_it_in_force(begin, learn, caplog):
     assert parts.stats["audits_agreed"] == parts.stats["audits"] > 0
 
 
-@pytest.mark.parametrize("learn", ["redirects", "content"])
-def test_a_small_site_is_mined_while_the_crawl_waits(begin, learn, monkeypatch):
-    """It could be through before the process that mines has begun."""
-    monkeypatch.setattr(miner, "deferToThread", lambda *_: defer.Deferred())  # it never answers
-    parts = begin(learn)
-    tell(parts)
-    see_twins(parts)
-    assert names(parts) == ["ref"]
-
-
 def test_a_site_that_a_process_mines_is_not_mined_beside_it(begin, monkeypatch):
     """The answer of the process, which has seen less, would retract what is found meanwhile."""
     jobs, answer = [], defer.Deferred()

@@ -59,17 +59,6 @@ def suppress(crawl, number):
         count += 1
 
 
-def test_it_shows_itself_by_a_count_a_state(crawl):
-    suppress(crawl, 2)
-    for url in (HTTPS, HTTP, OTHER_HTTPS):
-        crawl.find(Request(url))
-    crawl.leave(), crawl.leave()
-    assert (
-        crawl.parts.state()
-        == "queued 1, in flight 1, coalesced 1, suppressed 2, deferred 0, put last 0"
-    )
-
-
 def test_what_cannot_be_deleted_is_sent_once(crawl):
     """A row that stays because the disk is full is passed over: it was sent."""
     suppress(crawl, 3)
@@ -131,20 +120,6 @@ def test_what_a_rule_of_a_later_run_suppresses_is_sent_when_a_person_takes_the_r
     on_disk.run_to_the_end()
     assert on_disk.lost() == []
     assert on_disk.held() == {}
-
-
-def test_what_is_suppressed_survives_a_kill_and_so_does_its_rule(on_disk):
-    on_disk.change_rules(SITE, ["https"])
-    on_disk.learner.work()
-    suppress(on_disk, 2)
-    before = on_disk.held()
-    on_disk.commit()
-    on_disk.kill()
-    on_disk.begin()
-    on_disk.run_to_the_end()
-    assert on_disk.lost() == []
-    assert on_disk.held() == before != {}
-    assert on_disk.rules(SITE) == ("https",)
 
 
 def test_a_row_that_one_run_cannot_read_comes_back_in_another(on_disk):

@@ -127,61 +127,6 @@ def test_a_redirect_within_the_cluster_takes_its_place_in_flight_along(taught):
     assert taught.fetch("http://www.shop.test/n?x=1&utm_source=y") == "filtered"
 
 
-def test_the_first_of_a_section_is_audited(parts):
-    """Whatever a rule has proved, in a part of the site where it never acted it is tried."""
-    parts.learn()
-    for section in ("item", "blog"):
-        assert parts.fetch(f"{WWW}/{section}/1") == "fetched"
-        schedule(parts, f"{BARE}/{section}/1")
-        audit = parts.leave()
-        parts.learner.redirect(audit, f"{WWW}/{section}/1", status=301)
-        parts.under_way.discard(audit)
-    assert parts.stats["audits_agreed"] == parts.stats["audits"] == 2
-    assert len(parts.in_force()) == 1
-
-
-def test_an_audit_that_leads_elsewhere_retracts_the_rule(parts):
-    """A temporary redirect may be the only way to a page."""
-    parts.learn()
-    parts.fetch(WWW + "/item/1")
-    schedule(parts, BARE + "/item/1")
-    parts.learner.redirect(parts.leave(), BARE + "/elsewhere", status=302)
-    assert parts.in_force() == ()
-    assert parts.stats["audits_differed"] == parts.stats["retracted"] == 1
-
-
-@pytest.mark.parametrize(
-    ("again", "stat", "is_in_force"),
-    [
-        (["the same as ever", "other words", "the same as ever"], "audits_differed", False),
-        (["another page now", "other words"] * 2 + ["another page now"], "audits_differed", False),
-        (["new words", "other words", "each time newer ones"], "audits_unstable", True),
-        (["other words"], "audits_unstable", True),
-        ([], "audits_unstable", True),
-    ],
-    ids=["the rule is wrong", "it is still wrong", "it moves", "it has changed", "no answer"],
-)
-def test_an_audit_with_other_content_is_held_against_its_representative(
-    parts, again, stat, is_in_force
-):
-    """Both are fetched again, in turns: beside it, the page that arrived has to be another one."""
-    parts.learn()
-    asked, missing, left = [], parts.download, list(again)
-
-    def answer(request):
-        asked.append(request.url)
-        return page_of(request, left.pop(0)) if left else missing(request)
-
-    parts.download = answer
-    assert parts.fetch(WWW + "/item/1", "the same as ever") == "fetched"
-    assert parts.fetch(BARE + "/item/1", "other words") == "fetched"
-    in_turns = [WWW + "/item/1", BARE + "/item/1"] * 3
-    assert asked == in_turns[: len(again) or 1]
-    assert bool(parts.in_force()) is is_in_force
-    decided = {"audits_agreed", "audits_differed", "audits_unstable"} & set(parts.stats)
-    assert decided == {stat}
-
-
 def test_nothing_is_held_that_is_not_a_plain_first_get(taught):
     """Retries, redirects to what was asked for, posts, what has its own say, start requests are sent."""
     taught.fetch(WWW + "/a")

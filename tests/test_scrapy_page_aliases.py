@@ -89,31 +89,11 @@ class SomePartsOfTopics(Forum):
         )
 
 
-class Missing(Forum):
-    """Posts are no pages."""
-
-    def post(self, number, post):
-        return Reply(404)
-
-
 class LoginWall(Forum):
     """Posts are for members."""
 
     def post(self, number, post):
         return doc("Log in", "<form><input type=password></form>")
-
-
-class Changing(Forum):
-    """Each page differs at each fetch."""
-
-    count = 0
-
-    def topic(self, number):
-        self.count += 1
-        return doc(
-            f"topic {number} word{'abcdefghij'[self.count % 10] * (self.count // 10 + 1)}",
-            names(posts_of(number)),
-        )
 
 
 class ToVariants(Forum):
@@ -163,22 +143,6 @@ class Lines(Forum):
     def post(self, number, post):
         links = [(f"{HOST}/topic/{number}/?post={post}", f"l{line}") for line in range(50)]
         return doc(f"file {number} {post}", names(links))
-
-
-class InTwoParts(Forum):
-    """Both parts of a topic have one short link, which shows the first part."""
-
-    def topic(self, number):
-        return self.part(number, "", linked(f"{HOST}/topic/{number}/second/"))
-
-    def part(self, number, name, body):
-        short = f'<link rel="shortlink" href="{HOST}/topic/{number}/?post={number}0">'
-        return doc(f"topic {number} {name}", body, short)
-
-    def __call__(self, url):
-        if url.endswith("/second/"):
-            return self.part(url.split("/")[4], "second part", "")
-        return super().__call__(url)
 
 
 def visit(forum, **settings):
@@ -234,7 +198,7 @@ def test_what_arrives_behind_a_redirect_is_compared(forum):
 
 @pytest.mark.parametrize(
     "forum",
-    [PartsOfTopics, Missing, LoginWall, Changing, ToOtherTopics, OldVersions, Lines],
+    [PartsOfTopics, LoginWall, ToOtherTopics, OldVersions, Lines],
 )
 def test_what_is_not_the_page_is_fetched(forum):
     """One vote says that the names are wrong; then nothing is suppressed."""
@@ -250,22 +214,6 @@ def test_what_an_audit_finds_wrong_comes_back():
     wanted = {"home", *(f"topic {number}" for number in TOPICS)}
     wanted |= {f"part {number}{post}" for number in TOPICS if number % 5 == 4 for post in POSTS}
     assert set(result.pages) == wanted
-
-
-def test_a_link_with_one_more_parameter_is_another_name():
-    """What nobody names is fetched, though a pattern is accepted that looks like it."""
-    more = [f"{post_url(topic, 1)}&visitor=7" for topic in TOPICS]
-    result = visit(Forum(more), **NAMES_ALONE)
-    assert result.counts["learned/suppressed"] >= 50
-    assert set(more) <= set(result.sent)
-
-
-def test_of_two_pages_with_one_short_link_one_is_right():
-    """The second part loses the vote, and no part is suppressed behind the other."""
-    result = visit(InTwoParts([f"{topic_url(topic)}second/" for topic in TOPICS]))
-    parts = {f"topic {number} {part}" for number in TOPICS for part in ("", "second part")}
-    assert set(result.pages) == {"home", *parts}
-    assert result.counts["learned/aliases"] == 1
 
 
 def test_nothing_of_it_without_learning():
