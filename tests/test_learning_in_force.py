@@ -120,14 +120,6 @@ def test_a_rule_that_merges_what_differs_goes():
     assert not [each for each in mine(refuting, accepted=known) if each.active]
 
 
-def test_a_banned_rule_needs_its_witnesses():
-    """It comes back when enough agree."""
-    (known,) = mine(pages(20))
-    banned = {known.identity: 50}
-    assert not [each for each in mine(pages(49), banned=banned) if each.active]
-    assert [each for each in mine(pages(50), banned=banned) if each.active]
-
-
 def test_rules_of_other_sites_are_left_alone():
     """Each site has its own; one without rows is not reported on."""
     known = [rule(), rule("*.b.example")]

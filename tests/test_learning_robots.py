@@ -236,8 +236,3 @@ def test_a_rule_in_force_stays_until_a_page_refutes_it(contents):
     assert proved([], unknown, rules, contents=contents) == rules
     refuting = rows_of(["/b x", "/b?ref=1 y"])
     assert proved(["ref"], unknown + refuting, rules, contents=contents) == ()
-
-
-def test_a_refuted_rule_needs_its_witnesses():
-    (rule,) = proved(["ref"], rows_of(PAIRS))
-    assert proved(["ref"], rows_of(PAIRS), banned={rule.identity: 50}) == ()

@@ -94,20 +94,6 @@ def test_noise_that_was_not_told_merges_nothing_wrong(kind: str, noise: float) -
     assert learn(kind, 1, noise=noise).false_merges == 0
 
 
-def test_more_to_learn_from_finds_more() -> None:
-    """The more of a site is known, the more is found, and never anything wrong."""
-    known, unseen = simulator.halves(simulator.site("forum", 4))
-    found = []
-    for size in (20, 600, len(known)):
-        rules = mine(simulator.observations(known[:size]))
-        result = evaluate(Normalizer("default", site_rules=rules), simulator.observations(unseen))
-        assert result.false_merges == 0
-        found.append(result.found)
-    assert found == sorted(found)
-    assert found[0] < 0.3
-    assert found[1] > 0.5
-
-
 def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
     """Processes with different hash seeds write the same rules."""
     script = (

@@ -17,8 +17,7 @@ from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import Limits, by_chance, support_needed
 from scrapy_urlnorm.learning.trials import count, trials_of
 from scrapy_urlnorm.site_rules.context import Is
-from scrapy_urlnorm.site_rules.operations import EDITS, DropParam
-from scrapy_urlnorm.site_rules.operations.values import Edit
+from scrapy_urlnorm.site_rules.operations import DropParam
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,21 +60,6 @@ def test_the_steps_of_one_rule() -> None:
     )
     assert rule.identity == expected.identity
     assert (rule.support, rule.conflicts, rule.false_merge_upper) == (12, 0, 0.0127)
-
-
-def test_a_new_edit_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function in the table of edits is all that it takes."""
-
-    def fold(value: str, text: str, by: str) -> str:
-        return value.replace("é", "e").replace("ü", "u")
-
-    monkeypatch.setitem(EDITS, "fold-accents", Edit(fold, "", "é"))
-    rows = []
-    for n in range(15):
-        rows.append(page(f"http://a.example/w?title=Entr%C3%A9e-{n}&x=1", f"{n}"))
-        rows.append(page(f"http://a.example/w?title=Entree-{n}&x=1", f"{n}"))
-    (rule,) = (rule for rule in mine(rows) if rule.active)
-    assert (rule.kind, rule.edit, rule.slots) == ("edit-value", "fold-accents", ("q:title",))
 
 
 @pytest.mark.parametrize(

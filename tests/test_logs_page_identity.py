@@ -120,16 +120,6 @@ def test_short_pages_may_be_walls_or_missing(body, kind):
     assert shown_by(HtmlResponse(URL, body=body.encode()))[0].kind == kind
 
 
-@pytest.mark.parametrize(
-    "body", ["<", "<!-- -->", "<![CDATA[&#0;", "<<<>>>", "&#xD800;&#0;", "<p>" * 3000, "<title>" * 50,
-             "<svg><title>x", "\x01\x02", "<base href='http://[bad/'><p>x"]
-)  # fmt: skip
-def test_any_text_has_an_identity(body):
-    """Broken markup, lone surrogates, deep nesting and bad links are pages too."""
-    assert shown_by(HtmlResponse(URL, body=body.encode()))[1] is not None
-    assert row_of(HtmlResponse(URL, body=body.encode()), URL)["bag_digest"]
-
-
 def test_empty_pages_are_one_content():
     """In a log, shells without any text cannot be told apart."""
     shells = [b" ", b"<html></html>", b"<body><div id=root></div><script src=a.js></script>"]

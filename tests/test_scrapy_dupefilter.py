@@ -160,30 +160,6 @@ def test_a_store_that_cannot_be_closed_is_counted_once(caplog):
 # --- real crawls ---------------------------------------------------------------------------
 
 
-def endless(url):
-    return page(url, url + "a", url + "b")
-
-
-def test_a_store_that_fails_during_a_crawl_stops_it():
-    settings = {**ADDON, "DUPEFILTER_CLASS": "test_scrapy_dupefilter.FailingDupeFilter"}
-    with Site(endless) as site:
-        result = crawl(site, [HOME], settings)
-    assert result.reason == "urlnorm_store_error"
-    assert result.error is None
-    assert 1 < len(site.requests) < 60
-    assert len(set(site.requests)) == len(site.requests)
-
-
-class FailingDupeFilter(UrlNormDupeFilter):
-    """The dupefilter with a store that fails after 20 keys."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        dupefilter = super().from_crawler(crawler)
-        dupefilter.store = Flaky(20)
-        return dupefilter
-
-
 def test_another_rule_set_does_not_open_the_keys_of_a_job(tmp_path):
     settings = {**ADDON, "JOBDIR": str(tmp_path)}
     with Site({HOME: page("home")}) as site:

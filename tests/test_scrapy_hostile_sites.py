@@ -24,7 +24,7 @@ SITES = [
 ]
 
 
-def faults(kind, folder, *, errbacks=True, **settings):
+def faults(kind, folder, **settings):
     """What is wrong with a crawl of the site that learns, beside one that does not."""
     without, _ = visit(kind(), folder / "off", **{**settings, **OFF})
     assert without.error is None
@@ -43,7 +43,7 @@ def faults(kind, folder, *, errbacks=True, **settings):
     found += [
         f"{learning.stats[stat]} {stat}: of requests that were suppressed?"
         for stat in ("errback/IgnoreRequest", "spider_exceptions/count")
-        if errbacks and learning.stats.get(stat, 0) > without.stats.get(stat, 0)
+        if learning.stats.get(stat, 0) > without.stats.get(stat, 0)
     ]
     # Every audit is a request that learning off sends too. Some pages are fetched again, to see
     # what of them changes by itself.
@@ -73,20 +73,10 @@ def test_no_page_is_lost(kind, tmp_path):
     assert faults(kind, tmp_path) == []
 
 
-#: Settings of a project that change which part of the add-on decides, or when.
-PROJECTS = {
-    "Scrapy's scheduler": {"SCHEDULER": "scrapy.core.scheduler.Scheduler"},
-    "rewriting": {"URLNORM_REWRITE_REQUESTS": True},
-}
-
-
-@pytest.mark.parametrize("project", mostly_long(PROJECTS, of=2))
-def test_no_page_is_lost_with_settings_of_a_project(project, tmp_path):
-    """With Scrapy's scheduler errbacks hear of what is suppressed; pages come all the same."""
-    settings = PROJECTS[project]
-    errbacks = "SCHEDULER" not in settings
-    kind = hostile_sites.HttpStartsFailing404
-    assert faults(kind, tmp_path, errbacks=errbacks, **settings) == []
+@pytest.mark.long
+def test_no_page_is_lost_where_requests_are_rewritten(tmp_path):
+    settings = {"URLNORM_REWRITE_REQUESTS": True}
+    assert faults(hostile_sites.HttpStartsFailing404, tmp_path, **settings) == []
 
 
 @pytest.mark.parametrize("jobdir", [False, True], ids=["", "JOBDIR"])
