@@ -27,7 +27,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -235,7 +234,6 @@ class Crawl:
     log: str
     error: str | None  #: "StoreMismatchError: ..." when the crawl could not start
     counts: dict[str, int]  #: what learning counted besides, such as "learned/suppressed"
-    cpu_seconds: float = 0.0  #: processor time of the crawling process
 
     @property
     def pages(self) -> list[str]:
@@ -374,7 +372,6 @@ async def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Collect.items = []
     crawler = None
     error = None
-    begin = time.process_time()
     try:
         runner = AsyncCrawlerRunner(dict(job["settings"]))
         crawler = runner.create_crawler(load_object(job["spider"]))
@@ -393,7 +390,6 @@ async def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         "counts": getattr(crawler and components_of(crawler).learner, "counts", {}),
         "log": "\n".join(log.lines),
         "error": error,
-        "cpu_seconds": time.process_time() - begin,
     }
 
 

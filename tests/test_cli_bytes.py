@@ -54,13 +54,6 @@ def test_dedupe_compares_the_bytes_and_prints_the_lines(run, file):
     assert SENT in run("dedupe", "-q", "--groups", "--json", file(lines)).out
 
 
-@pytest.mark.parametrize("raw", [RAW, b"caf\xe9", b"http://[::1\xff"])
-def test_json_can_be_read_by_strict_readers(run, raw):
-    assert strict(run("explain", "--json", "--brief", "-", stdin=raw).out)["url"].isascii()
-    given = raw.decode("utf-8", "surrogateescape")
-    assert strict(run("explain", "--json", given).out)["url"].isascii()
-
-
 def test_json_keeps_characters_outside_of_the_basic_plane(run):
     """A pair of surrogates is one character, and stays it, beside a byte that is none."""
     line = "http://a.example/😀".encode() + b"\xff"

@@ -126,24 +126,6 @@ def test_redirects_out_of_the_cache_are_known_by_their_target(tmp_path):
     ]
 
 
-def test_a_log_is_continued(log):
-    for path in (log, log.with_suffix(".jsonl.gz")):
-        with Site(PAGES) as site:
-            for url in ("http://a.test/a.png", "http://a.test/b?x=1"):
-                crawl(site, [url], {SETTING: str(path), **EXTENSION})
-        assert list(rows(path)) == ["http://a.test/a.png", "http://a.test/b?x=1"]
-    assert path.read_bytes()[:2] == b"\x1f\x8b"
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_ends_the_log_and_not_the_crawl():
-    with Site(PAGES) as site:
-        result = crawl(site, ["http://a.test/"], {SETTING: "/dev/full", **EXTENSION})
-    assert result.reason == "finished"
-    assert "b" in result.pages
-    assert result.log.count("ends here after") == 1
-
-
 def test_broken_pages_are_rows_too(log):
     pages = {
         "http://a.test/": page("home", "/empty", "/bytes", "/plain", "/canonical", "/nowhere"),

@@ -7,14 +7,17 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from cli_runner import Runner
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli import VERBS
 from scrapy_urlnorm.crawl.settings import SETTINGS
 from scrapy_urlnorm.rules import PROFILES
+
+if TYPE_CHECKING:
+    from cli_runner import Runner
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -26,11 +29,6 @@ STATS = set(
 )
 TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
 RULES_TOML = re.findall(r"```toml\n(.*?)```", PAGES["docs/reference/rule-file.md"], re.DOTALL)[0]
-
-
-@pytest.fixture
-def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Runner:
-    return Runner(capfdbinary, monkeypatch)
 
 
 each_page = pytest.mark.parametrize("page", PAGES)
@@ -98,14 +96,14 @@ def test_code_blocks_run(page: str) -> None:
 
 @each_page
 def test_commands_run(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Runner
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Runner
 ) -> None:
     """Every command line of ours in a console block is understood, and says yes."""
     (tmp_path / "rules.toml").write_text(RULES_TOML, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for block in re.findall(r"```console\n(.*?)```", PAGES[page], re.DOTALL):
         for line in re.findall(r"^\$ scrapy-urlnorm (.*)$", block, re.MULTILINE):
-            code, _, err = cli(*shlex.split(line.partition(" && ")[0]))
+            code, _, err = run(*shlex.split(line.partition(" && ")[0]))
             assert (code, err) == (0, "")
 
 

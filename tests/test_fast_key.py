@@ -133,23 +133,6 @@ SITE_RULES = [
 ]
 
 
-@given(
-    profile=st.sampled_from(PROFILES),
-    rules=rule_sets,
-    site_rules=st.lists(st.sampled_from(SITE_RULES), unique=True, min_size=1),
-    found=st.lists(slipped(), max_size=8),
-)
-@many
-def test_site_rules_agree_with_the_rules(
-    profile: str, rules: dict[str, object], site_rules: list[SiteRule], found: list[str]
-) -> None:
-    """Equal by definition too where sites have rules, or another catalogue."""
-    normalizer = Normalizer(profile, rules, site_rules)
-    slow = without_fast_path(normalizer)
-    for url in [*found, "http://www.example.com/a?b&a", "https://m.example.com?a", *found]:
-        assert normalizer.normalize(url) == slow.normalize(url)
-
-
 #: Options, and URLs for which no rule has to run on the whole.
 REACHED = [
     ("default", {}, "http://example.com/a?b=2&a=1&utm_source=x#top"),

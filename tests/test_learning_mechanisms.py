@@ -11,7 +11,6 @@ from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import Observation
 
-# --- What kinds of sites need beyond single parameters: each mechanism on a small site of its o
 # Every site is a list of (URL, content), made so that nothing but the mechanism explains it. Beside
 # what has to be merged stand URLs that look alike and are other pages.
 

@@ -88,17 +88,6 @@ def test_one_line_is_all_that_a_project_needs():
     assert site.requests == [HOME, HOME + "a"]
 
 
-def test_a_subclass_of_the_projects_fingerprinter_still_counts():
-    settings = {
-        "ADDONS": {OURS: 900},
-        "REQUEST_FINGERPRINTER_CLASS": "test_scrapy_addon.Custom",
-        "DUPEFILTER_DEBUG": True,
-    }
-    with Site({HOME: page("home", "/a", "/a#x"), HOME + "a": page("a")}) as site:
-        result = crawl(site, [HOME], settings)
-    assert result.pages == ["home", "a"]
-
-
 # --- with the add-ons of others ------------------------------------------------------------
 
 

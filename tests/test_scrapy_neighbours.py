@@ -226,12 +226,3 @@ def following(lines, text):
         if text in line:
             return line
     raise AssertionError("".join(read))
-
-
-def test_http_cache(project, site):
-    project.set(HTTPCACHE_ENABLED=True, HTTPCACHE_DIR=str(project.folder / "cache"))
-    asked, _ = project.crawl(site)
-    assert sorted(asked) == PAGES
-    asked, log = project.crawl(site)
-    assert asked == []
-    assert f"'httpcache/hit': {len(PAGES)}" in log

@@ -9,7 +9,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from loopback import Follow, Site, crawl, page
+from loopback import Follow, Reply, Site, crawl, page, redirect
 from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.squeues import MarshalLifoDiskQueue, PickleFifoDiskQueue, PickleLifoDiskQueue
@@ -171,32 +171,18 @@ def test_what_cannot_be_serialized_waits_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize("url", [HOME, "http://127.0.0.1:1/refused"])
-def test_what_fails_is_done(tmp_path, url):
-    with Site({HOME: page("home", "/1"), f"{HOME}1": page("1")}) as site:
-        settings = {**ADDON, "JOBDIR": str(tmp_path)}
+def test_what_ends_is_done_however_it_ends(tmp_path, url):
+    """With a page, a redirect, a retry, an error of the callback or of the errback."""
+    pages = {HOME: page("home", "/moved", "/broken"), f"{HOME}moved": redirect("/new", 302)}
+    pages[f"{HOME}new"] = page("new")
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "RETRY_ENABLED": True, "RETRY_TIMES": 2}
+    with Site(lambda url: pages.get(url, Reply(503))) as site:
         for _ in range(2):
             result = crawl(site, [url], settings, spider=f"{__name__}.Raises")
             assert result.reason == "finished"
             assert stays_behind(tmp_path) == []
-    assert site.requests.count(f"{HOME}1") == (url == HOME)
-
-
-def test_a_redirect_and_a_retry_are_done(tmp_path):
-    pages = {HOME: page("home", "/moved", "/broken"), f"{HOME}new": page("new")}
-
-    def answer(url):
-        from loopback import Reply, redirect
-
-        if url.endswith("moved"):
-            return redirect("/new", 302)
-        return pages.get(url, Reply(503))
-
-    with Site(answer) as site:
-        settings = {**ADDON, "JOBDIR": str(tmp_path), "RETRY_ENABLED": True, "RETRY_TIMES": 2}
-        result = crawl(site, [HOME], settings)
-    assert sorted(result.pages) == ["home", "new"]
-    assert site.requests.count(f"{HOME}broken") == 3
-    assert stays_behind(tmp_path) == []
+    assert site.requests.count(f"{HOME}new") == (url == HOME)
+    assert site.requests.count(f"{HOME}broken") == 3 * (url == HOME)
 
 
 def test_what_scrapy_left_is_taken_over(tmp_path):

@@ -117,9 +117,7 @@ def test_an_unknown_setting_is_named_with_the_nearest_known_one():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"URLNORM_PROFILE": "strict"},
         {"URLNORM_NOSUCH": 1},
-        {"URLNORM_STORE": "tape:x"},
         {"URLNORM_SITE_RULES": ["no/such.toml"]},
     ],
 )

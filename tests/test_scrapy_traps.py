@@ -126,16 +126,15 @@ def test_a_meta_refresh_onto_an_equal_url_is_followed():
 # --- 2: rewriting requests -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("filter_start", [False, True])
-def test_rewriting_fetches_the_normalized_url_once(profile, filter_start):
+def test_rewriting_fetches_the_normalized_url_once(filter_start):
     ugly = HOST + "/x/../p?a=1&b=%7e"
     pages = {HOME: page("home", ugly), HOST + "/p?a=1&b=~": page("the page", "/p?a=1&b=~")}
     with Site(pages) as site:
         result = crawl(
             site,
             [HOST + ":80/"],
-            with_addon(PROFILE=profile, REWRITE_REQUESTS=True),
+            with_addon(REWRITE_REQUESTS=True),
             filter_start=filter_start,
         )
     assert result.pages == ["home", "the page"]

@@ -36,11 +36,10 @@ def pages(result):
     return sorted(result.pages)
 
 
-@pytest.mark.parametrize("jobdir", [False, True])
-def test_one_crawler_alone(server, tmp_path, jobdir):
-    more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
+def test_one_crawler_alone(server, tmp_path):
+    store = {"URLNORM_STORE": f"{server.url}?prefix=p", "JOBDIR": str(tmp_path / "job")}
     with Site(shop) as site:
-        result = crawl(site, [HOME], {**SHARED, **more, "URLNORM_STORE": f"{server.url}?prefix=p"})
+        result = crawl(site, [HOME], {**SHARED, **store})
     assert pages(result) == ["1", "2", "3", "4", "5", "home"]
     assert "ERROR" not in result.log
     assert result.stats["scheduler/enqueued"] == result.stats["scheduler/dequeued"] == 6
