@@ -209,16 +209,11 @@ def test_help_imports_no_verb():
 
 
 def test_hash_seeds_do_not_show():
-    for argv in (
-        ("dedupe", "--groups", "--profile", "aggressive", "-"),
-        ("rules", "list", "--json"),
-        ("explain", "--json", "http://a.example/?b=1&a=2&x", "--rule", "drop-params=b,a,x"),
-    ):
-        outputs = set()
-        for seed in ("1", "2"):
-            process = start(*argv, stdin=subprocess.PIPE, env={"PYTHONHASHSEED": seed})
-            outputs.add(process.communicate(URLS)[0])
-        assert len(outputs) == 1
+    argv, outputs = ("dedupe", "--groups", "--json", "--rule", "drop-params=b,a,x", "-"), set()
+    for seed in ("1", "2"):
+        process = start(*argv, stdin=subprocess.PIPE, env={"PYTHONHASHSEED": seed})
+        outputs.add(process.communicate(URLS)[0])
+    assert len(outputs) == 1
 
 
 def test_a_reader_that_leaves_is_no_error():

@@ -8,7 +8,7 @@ import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_urlnorm.cli import main
@@ -109,7 +109,6 @@ def test_any_bytes_are_a_rule_file_or_not(data, as_json):
     assert used[0] == (2 if code else 0)
 
 
-@settings(max_examples=300)
 @given(
     st.sampled_from([*KINDS, "www", "sort-query", "drop-params", "trailing-slash", "x"]),
     st.dictionaries(st.sampled_from(FIELDS[2:]), VALUES, max_size=5),

@@ -14,7 +14,7 @@ from scrapy_urlnorm.rules import PROFILES
 ID = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 NORMALIZERS = {profile: Normalizer(profile) for profile in PROFILES}
 SLOW = {profile: without_fast_path(normalizer) for profile, normalizer in NORMALIZERS.items()}
-many = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 # What a slip of the pen, or a person who wants to know, puts into a URL.
 SLIPS = [
@@ -101,7 +101,7 @@ def test_what_was_found_on_the_way(profile: str, url: str) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @given(url=slipped())
-@settings(many, max_examples=600)
+@settings(many, max_examples=300)
 def test_profiles_agree_with_the_rules(profile: str, url: str) -> None:
     """Equal by definition, in every profile."""
     assert NORMALIZERS[profile].normalize(url) == SLOW[profile].normalize(url)

@@ -278,7 +278,7 @@ class Told(source.Log):
         self.lines.append(line)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     parts=st.lists(
         st.lists(

@@ -70,7 +70,7 @@ MAPPING = {"replace-ip-with-domain": {"127.0.0.1": "shop.example"}}
     rules=st.lists(site_rules(), max_size=8),
     domain=domains,
 )
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 def test_keys_of_a_site_are_those_of_all_rules(
     data: st.DataObject,
     profile: str,

@@ -33,7 +33,7 @@ rule_sets = st.fixed_dictionaries(
     optional={name: st.sampled_from([False, *OPTIONS.get(name, [True])]) for name in RULE_NAMES},
 )
 NORMALIZERS = {profile: Normalizer(profile) for profile in PROFILES}
-many = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @given(anything)

@@ -91,11 +91,9 @@ def test_what_is_suppressed_calls_nobody(jobdir, tmp_path):
     assert learning.stats["spider_callbacks"] == len(learning.pages)
 
 
-@pytest.mark.parametrize("jobdir", [False, True], ids=["", "JOBDIR"])
-def test_what_comes_back_is_as_it_was(jobdir, tmp_path):
+def test_what_comes_back_is_as_it_was(tmp_path):
     """A request requeued has its class, label, meta, arguments, headers and flags."""
-    more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
     without, _ = visit(PutBackRequestsKeepAll(), tmp_path, **OFF)
-    learning, _ = visit(PutBackRequestsKeepAll(), tmp_path, **more)
+    learning, _ = visit(PutBackRequestsKeepAll(), tmp_path, JOBDIR=str(tmp_path / "job"))
     assert set(learning.pages) == set(without.pages)
     assert len([name for name in learning.pages if "label" in name]) >= 2

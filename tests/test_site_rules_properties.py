@@ -213,7 +213,7 @@ def test_every_kind_is_idempotent_alone(kind: str) -> None:
     check()
 
 
-@settings(RELAXED, max_examples=250)
+@settings(RELAXED, max_examples=150)
 @given(st.lists(site_rules(), min_size=2, max_size=6), st.lists(urls(), min_size=4, max_size=8))
 def test_every_set_that_compiles_is_idempotent(rules: list[SiteRule], some: list[str]) -> None:
     """Rules of any kinds together come to an end, and their result is final."""
@@ -248,7 +248,7 @@ def test_a_normalizer_with_site_rules_is_idempotent(
         assert normalize(once) == once
 
 
-@settings(RELAXED, max_examples=250)
+@settings(RELAXED, max_examples=150)
 @any_profile_and_rules
 def test_the_fast_path_agrees_with_site_rules(
     profile: str, rules: list[SiteRule], some: list[str]
