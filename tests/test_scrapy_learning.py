@@ -1,12 +1,15 @@
-"""Rules learned during real crawls: they save requests, and never a page."""
+"""Rules learned during real crawls: they save requests, and never a page, and the log says so."""
 
 from __future__ import annotations
+
+import gzip
 
 import pytest
 from hostile_base import article
 from loopback import Follow, Reply, Site, crawl, page, redirect
 from scrapy import Request
 
+from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.stores import RULES_NAME
 
 WWW = "http://www.shop.test"
@@ -16,11 +19,12 @@ ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}, "CONCURRENT_REQUES
 #: For tests that count rules: equal pages would teach one more.
 REDIRECTS = {**ADDON, "URLNORM_LEARN": "redirects"}
 COUNT = 80
+LINKS = [f"{host}/{n}" for n in range(COUNT) for host in (BARE, WWW)]
+TRACKED = [*LINKS, *(f"{WWW}/{n}?utm_source=home" for n in range(10))]
 
 
-def shop(links=None):
+def shop(links=LINKS):
     """Pages that are linked to under two host names; one redirects to the other."""
-    links = links or [f"{host}/{n}" for n in range(COUNT) for host in (BARE, WWW)]
 
     def answer(url):
         if url.startswith(BARE):
@@ -36,14 +40,30 @@ def expected():
     return sorted(["home", *(f"{WWW}/{n}" for n in range(COUNT))])
 
 
-def test_a_learned_rule_saves_the_redirects_that_follow():
-    """After a few redirects the second name of the host is known; every page comes once."""
-    with Site(shop()) as site:
-        result = crawl(site, [HOME], REDIRECTS)
-    assert sorted(result.pages) == expected()
-    assert result.stats["urlnorm/learned/rules"] == 1
-    assert len(site.requests) <= 1 + COUNT + 30 + 20  # some are sent to audit the rule
-    assert "Learned on *.shop.test: " in result.log
+@pytest.mark.parametrize("jobdir", [False, True])
+def test_the_summary_says_what_was_saved(jobdir, tmp_path):
+    with Site(shop(TRACKED)) as stock:
+        crawl(stock, [HOME], {"CONCURRENT_REQUESTS": 1})
+    settings = {**ADDON, "JOBDIR": str(tmp_path / "job")} if jobdir else ADDON
+    with Site(shop(TRACKED)) as site:
+        result = crawl(site, [HOME], settings)
+    saved = result.stats["urlnorm/saved"]
+    sent = len(site.requests)
+    assert saved == len(stock.requests) - sent
+    assert (
+        f"This crawl sent {sent} requests; stock Scrapy would have sent {sent + saved}."
+        in result.log
+    )
+    assert "sent to test what was learned; none of them found another page" in result.log
+    (line,) = [line for line in result.log.splitlines() if "Learned on " in line]
+    assert "permanent redirects say so, such as http://" in line
+
+
+def test_without_learning_the_summary_speaks_of_the_profile():
+    with Site(shop(TRACKED)) as site:
+        result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARN": "off"})
+    assert result.stats["urlnorm/saved"] == 10
+    assert "First request saved by a rule" in result.log
 
 
 @pytest.mark.parametrize(
@@ -138,3 +158,30 @@ def test_where_another_component_is_in_the_way_of_learning_the_log_says_so(setti
     assert said.count("Nothing is learned in this crawl") == 1
     assert f"{setting} is {value}" in said
     assert "Nothing is learned" not in silent
+
+
+# --- robots.txt -----------------------------------------------------------------------------
+
+#: Every page under three URLs that differ in a parameter.
+VIEWS = [f"{WWW}/p{n}{query}" for n in range(20) for query in ("", "?ref=a", "?ref=b")]
+
+
+def robots(url):
+    """Pages on which ``ref`` means nothing, and a robots.txt that says so."""
+    if url.endswith("/robots.txt"):
+        headers = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
+        return Reply(200, gzip.compress(b"Clean-param: ref\n"), headers)
+    if url == HOME:
+        return page("home", *VIEWS)
+    return page(f"article {url.removeprefix(WWW).partition('?')[0][2:]}")
+
+
+def test_what_robots_txt_says_is_tried_and_applied(tmp_path):
+    with Site(robots) as site:
+        result = crawl(site, [HOME], {**ADDON, "ROBOTSTXT_OBEY": True, "JOBDIR": str(tmp_path)})
+    assert set(result.pages) == {"home", *(f"article {n}" for n in range(20))}
+    assert len(result.pages) < len(VIEWS) - 5
+    assert "Learned on www.shop.test: The parameter ref means nothing (" in result.log
+    assert "robots.txt says so, and 3 pages had the same content under two URLs" in result.log
+    (rule,) = load_site_rules(tmp_path / RULES_NAME)
+    assert (rule.source, rule.status) == ("robots", "active")
