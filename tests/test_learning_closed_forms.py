@@ -52,13 +52,10 @@ def test_an_empty_search_is_no_door():
     assert doors(rows) == set()
 
 
-def _job(pages):
-    rows = [(url, 200, content, None) for url, content in pages]
-    return Job("wiki.example", rows, (), {})
-
-
 def test_a_crawl_believes_in_a_door_and_not_in_an_empty_form():
-    rules = mined(_job(_pages(edit="not allowed", info="nothing", raw="raw {}"))).rules
+    pages = _pages(edit="not allowed", info="nothing", raw="raw {}")
+    rows = [(url, 200, content, None) for url, content in pages]
+    rules = mined(Job("wiki.example", rows, (), {})).rules
     assert [rule.context[-1].values for rule in rules] == [("edit",)]
     assert {rule.kind for rule in rules} == {"ignore-value"}
 

@@ -38,7 +38,8 @@ def faults(kind, folder, **settings):
         found.append(f"lost or new: {sorted(set(without.pages) ^ set(learning.pages))[:3]}")
     if learning.reason != "finished":
         found.append(f"ended with {learning.reason!r}")
-    if errors := [line for line in serious(learning) if line.split()[1] not in loggers(without)]:
+    loggers = {line.split()[1] for line in serious(without)}
+    if errors := [line for line in serious(learning) if line.split()[1] not in loggers]:
         found.append(f"{len(errors)} errors in the log: {errors[:2]}")
     found += [
         f"{learning.stats[stat]} {stat}: of requests that were suppressed?"
@@ -60,11 +61,6 @@ def faults(kind, folder, **settings):
 def serious(result):
     """The log lines that tell of a fault."""
     return [line for line in result.log.splitlines() if line.startswith(("ERROR", "CRITICAL"))]
-
-
-def loggers(result):
-    """Who tells of a fault: ``[scrapy.core.scraper]``."""
-    return {line.split()[1] for line in serious(result)}
 
 
 @pytest.mark.parametrize("kind", mostly_long(SITES, of=2))

@@ -137,13 +137,9 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-def has_no_reactor_mode():
-    return hasattr(default_settings, "TWISTED_REACTOR_ENABLED")
-
-
 @pytest.mark.parametrize("learn", ["redirects", "content"])
 def test_without_a_reactor(project, site, learn):
-    if not has_no_reactor_mode():
+    if not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"):
         pytest.skip("this Scrapy needs a reactor")
     if find_spec("httpx") is None and find_spec("httpx2") is None:
         pytest.skip("httpx is not installed")

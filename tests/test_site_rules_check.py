@@ -87,15 +87,11 @@ DISCARDER = [
 ]  # fmt: skip
 
 
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "list"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
     """The JSON of duplicate-url-discarder becomes site rules and options, and nothing is silent."""
-    found = import_rules(written(tmp_path, json.dumps(DISCARDER)))
+    path = tmp_path / "list"
+    path.write_text(json.dumps(DISCARDER), encoding="utf-8")
+    found = import_rules(path)
     assert found.options == {
         "drop-params": {"add": ["utm_x"]},
         "www": "remove",
