@@ -21,6 +21,7 @@ from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter, redi
 from scrapy_urlnorm.crawl.middleware import UrlNormDownloaderMiddleware
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import SiteRule
 
 UGLY = "HTTP://Shop.Example:80/a/../b?b=2&a=1&utm_source=mail#top"
 KEY = "http://shop.example/b?a=1&b=2"
@@ -271,6 +272,20 @@ def test_set_apart_gives_every_hop_its_own_fingerprint():
     later = Request(UGLY)
     fingerprinter.fingerprint(later)
     assert (later in fingerprinter._memo) == (module._WITH_SLOTS is None)
+
+
+def test_rules_that_undo_each_other_are_counted():
+    """Where URLs meet a circle of rules; the others of the site act."""
+    fields = {"site": "h.example", "kind": "replace"}
+    rules = [
+        SiteRule(**fields, old={"q:a": "1"}, new={"q:b": "1"}, when={"has": "x"}),
+        SiteRule(**fields, old={"q:b": "1"}, new={"q:a": "1"}, when={"has": "y"}),
+        SiteRule(site="h.example", kind="drop-param", param="sid"),
+    ]
+    fingerprinter = UrlNormRequestFingerprinter(Normalizer(site_rules=rules))
+    url = "http://h.example/p?a=1&x=1&y=1"
+    assert fingerprinter.fingerprint(Request(f"{url}&sid=1")) == by_the_book(Request(url))
+    assert fingerprinter.counts["rules_left_out"] == 1
 
 
 class FakeCrawler:
