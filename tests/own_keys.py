@@ -19,11 +19,10 @@ class ByNumber(Follow):
 
 
 class TakesMedia(Spider):
-    """Hands URLs to a media pipeline."""
+    """Hands URLs to the pipeline of files."""
 
     name = "takes_media"
     urls: list[str]
-    kind: str
     media: list[str]
 
     @property
@@ -31,5 +30,4 @@ class TakesMedia(Spider):
         return self.urls
 
     def parse(self, response):
-        key = {"files": "file_urls", "images": "image_urls"}[self.kind]
-        yield {key: self.media}
+        yield {"file_urls": self.media}

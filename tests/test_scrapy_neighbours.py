@@ -137,15 +137,13 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-@pytest.mark.parametrize("learn", ["redirects", "content"])
-def test_without_a_reactor(project, site, learn):
+def test_without_a_reactor(project, site):
     if not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"):
         pytest.skip("this Scrapy needs a reactor")
     if find_spec("httpx") is None and find_spec("httpx2") is None:
         pytest.skip("httpx is not installed")
     project.set(
         TWISTED_REACTOR_ENABLED=False,
-        URLNORM_LEARN=learn,
         JOBDIR="job",
         URLNORM_CRAWL_LOG="crawl.jsonl",
     )

@@ -1,10 +1,9 @@
-"""Keys that a request brings along, and keys of files and images, in real crawls."""
+"""Keys that a request brings along, and keys of files, in real crawls."""
 
 from __future__ import annotations
 
 import base64
 
-import pytest
 from loopback import Reply, Site, crawl, page, redirect
 
 HOME = "http://shop.test/"
@@ -34,16 +33,10 @@ def test_of_pages_with_one_key_one_is_fetched_and_its_redirect_followed():
     assert result.stats["urlnorm/merged/urlnorm_key"] == 1
 
 
-@pytest.mark.parametrize("kind", ["files", "images"])
-def test_media_keep_their_own_keys(kind, tmp_path):
-    if kind == "images":
-        pytest.importorskip("PIL")
-    name = {"files": "FilesPipeline", "images": "ImagesPipeline"}[kind]
-    settings = {
-        **SETTINGS,
-        "ITEM_PIPELINES": {f"scrapy.pipelines.{kind}.{name}": 1},
-        f"{kind.upper()}_STORE": str(tmp_path),
-    }
+def test_media_keep_their_own_keys(tmp_path):
+    """Files, as all of Scrapy's media pipelines."""
+    pipelines = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
+    settings = {**SETTINGS, **pipelines, "FILES_STORE": str(tmp_path)}
     with Site(shop) as site:
-        crawl(site, [HOME], settings, spider="own_keys.TakesMedia", kind=kind, media=MEDIA)
+        crawl(site, [HOME], settings, spider="own_keys.TakesMedia", media=MEDIA)
     assert sorted(url for url in site.requests if ".gif" in url) == sorted(MEDIA)

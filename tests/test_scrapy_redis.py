@@ -1,4 +1,4 @@
-"""With scrapy-redis: its scheduler and queues, our dupefilter and fingerprinter."""
+"""With scrapy-redis: its scheduler and queue, our dupefilter and fingerprinter."""
 
 from __future__ import annotations
 
@@ -26,17 +26,15 @@ def settings(url, **more):
     }
 
 
-@pytest.mark.parametrize("queue", ["PriorityQueue", "FifoQueue", "LifoQueue"])
-def test_crawls_with_its_scheduler_and_queues(server, queue):
+def test_crawls_with_its_scheduler_and_queue(server):
     pages = {
         HOME: page("home", "/a", "/a#x", "/a?utm_source=m", "/p?b=1&a=2", "/p?a=2&b=1"),
         HOME + "a": page("a", "/", "/a"),
         HOME + "p?b=1&a=2": redirect("/p?a=2&b=1"),
         HOME + "p?a=2&b=1": page("p"),
     }
-    more = {"SCHEDULER_QUEUE_CLASS": f"scrapy_redis.queue.{queue}"}
     with Site(pages) as site:
-        result = crawl(site, [HOME], settings(server, **more), filter_start=True)
+        result = crawl(site, [HOME], settings(server), filter_start=True)
     assert result.error is None
     assert sorted(result.pages) == ["a", "home", "p"]
     assert result.stats["dupefilter/filtered"] >= 4
