@@ -27,7 +27,6 @@ class RedisServer:
         self.socket = self.directory / "socket"
         self.port = port
         self.url = f"unix://{self.socket}"
-        self.tcp_url = f"redis://127.0.0.1:{port}/0"
         self._command = [binary]
         if config is not None:
             (self.directory / "conf").write_text(config)

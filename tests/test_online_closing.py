@@ -126,8 +126,8 @@ def test_nothing_is_lost_where_what_is_held_is_sent_last():
 
 
 def test_what_is_held_is_sent_last_after_a_resume():
-    shop = Shop(200)
-    plan = Plan(1, concurrency=4, on_disk=True, kills=(600,))
+    shop = Shop(100)
+    plan = Plan(1, concurrency=4, on_disk=True, kills=(300,))
     asked = set(visit(shop, plan, URLNORM_HELD="last").sent)
     assert {f"{url}{query}" for url in shop.urls() for query in shop.queries()} <= asked
 
