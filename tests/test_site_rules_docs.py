@@ -10,7 +10,7 @@ import pytest
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import load_site_rules
 from scrapy_urlnorm.site_rules.context import SYMBOLS, WHEN_KEYS
-from scrapy_urlnorm.site_rules.operands import SHAPES
+from scrapy_urlnorm.site_rules.operation import SHAPES
 from scrapy_urlnorm.site_rules.operations import EDITS, ORDER, WORDS
 from scrapy_urlnorm.site_rules.rule import FIELDS, SOURCES, STATUSES
 

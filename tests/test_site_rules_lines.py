@@ -14,7 +14,7 @@ from site_rule_cases import CASES
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.site_rules import file as rule_file
-from scrapy_urlnorm.site_rules.operands import LISTS
+from scrapy_urlnorm.site_rules.operation import LISTS
 
 #: One rule of every kind, as its table.
 RULES = [rule.as_dict() for rule, _, _ in CASES]

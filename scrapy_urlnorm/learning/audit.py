@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.exceptions import UrlNormError
 from scrapy_urlnorm.learning.corpus import most_common
 from scrapy_urlnorm.learning.media import FIRST_FILE
-from scrapy_urlnorm.learning.risk import expected_noise
+from scrapy_urlnorm.learning.risk import Limits, expected_noise
 from scrapy_urlnorm.learning.rules import reaches
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules.rule_set import is_switch, reason
@@ -28,7 +28,6 @@ from scrapy_urlnorm.url import split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from scrapy_urlnorm.learning.risk import Limits
     from scrapy_urlnorm.site_rules import SiteRule
 
 #: A rule may put this share of the URLs that it changes beside other contents: twice the rate of

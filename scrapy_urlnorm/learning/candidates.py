@@ -17,18 +17,15 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.learning.corpus import OTHER
+from scrapy_urlnorm.learning.corpus import OTHER, Corpus, Item, Vocabulary
 from scrapy_urlnorm.learning.media import voices
-from scrapy_urlnorm.site_rules.context import SYMBOLS, PathText
+from scrapy_urlnorm.site_rules.context import SYMBOLS, Pair, PathText
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_path, is_segment, segments
+from scrapy_urlnorm.site_rules.operation import Twins
 from scrapy_urlnorm.site_rules.operations import KINDS, DropParam, Operation, Replace
-from scrapy_urlnorm.site_rules.operations.base import Twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary
-    from scrapy_urlnorm.site_rules.context import Pair
 
     Pairs = tuple[Pair, ...]
     #: Old pairs, new pairs, and what symbols among them stand for: the fields of `Replace`.

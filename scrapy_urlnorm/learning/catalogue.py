@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.learning.corpus import Corpus, Hasher, slots_of
 from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.priors import is_listed, is_session
-from scrapy_urlnorm.learning.risk import wrong
-from scrapy_urlnorm.learning.trials import count, trials_of
+from scrapy_urlnorm.learning.risk import Limits, wrong
+from scrapy_urlnorm.learning.trials import Count, count, trials_of
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.site_rules.form import is_param
@@ -22,8 +22,6 @@ from scrapy_urlnorm.site_rules.operations import DropParam
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from scrapy_urlnorm.learning.risk import Limits
-    from scrapy_urlnorm.learning.trials import Count
     from scrapy_urlnorm.logs import Observation
 
 #: How likely a listed parameter is noise before the site has said anything, as in `priors`.

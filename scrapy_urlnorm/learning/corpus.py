@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.site_rules.context import Has, Is, Path, Starts, heads_of
+from scrapy_urlnorm.site_rules.context import Condition, Has, Is, Path, Starts, heads_of
 from scrapy_urlnorm.site_rules.form import (
     REPEAT,
     Form,
@@ -31,7 +31,6 @@ from scrapy_urlnorm.url import split
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_urlnorm.site_rules.context import Condition
 
 #: The slot of parameters that are too rare to have one each; no rule ever touches it.
 OTHER = "other"

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from math import comb, log1p
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.learning.corpus import equals, generality, has
+from scrapy_urlnorm.learning.corpus import Corpus, Vocabulary, equals, generality, has
 from scrapy_urlnorm.learning.media import is_file, support_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import (
@@ -34,14 +34,12 @@ from scrapy_urlnorm.site_rules.context import (
     Starts,
     all_hold,
 )
-from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
+from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scrapy_urlnorm.learning.corpus import Corpus, Vocabulary
     from scrapy_urlnorm.site_rules.form import Slots
-    from scrapy_urlnorm.site_rules.operations import Operation
 
 _NO_SLASH = Slash(False)
 #: Contexts of one operation, and conditions of one context, at most (a choice: each deeper one has

@@ -42,11 +42,11 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning.candidates import of_server
-from scrapy_urlnorm.learning.cover import proven
+from scrapy_urlnorm.learning.cover import Found, proven
 from scrapy_urlnorm.learning.priors import exchanges_values, is_listed, selects
-from scrapy_urlnorm.learning.trials import count, made_one
-from scrapy_urlnorm.site_rules.context import Among, Is, Path, Rest, all_hold
-from scrapy_urlnorm.site_rules.form import is_param, place
+from scrapy_urlnorm.learning.trials import Trial, count, made_one
+from scrapy_urlnorm.site_rules.context import Among, Context, Is, Path, Rest, all_hold
+from scrapy_urlnorm.site_rules.form import Slots, is_param, place
 from scrapy_urlnorm.site_rules.operations import (
     ANY,
     EDITS,
@@ -61,11 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, Vocabulary
-    from scrapy_urlnorm.learning.cover import Found
     from scrapy_urlnorm.learning.risk import Limits
-    from scrapy_urlnorm.learning.trials import Trial
-    from scrapy_urlnorm.site_rules.context import Context
-    from scrapy_urlnorm.site_rules.form import Slots
     from scrapy_urlnorm.site_rules.operations import Operation
 
     #: The slots of whose values a content tells none, by its number.

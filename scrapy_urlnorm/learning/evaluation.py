@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.learning.risk import upper_bound
-from scrapy_urlnorm.learning.rows_by_site import by_key
+from scrapy_urlnorm.learning.rows_by_site import Sites, by_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy_urlnorm.learning.rows_by_site import Sites
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.normalizer import Normalizer
 

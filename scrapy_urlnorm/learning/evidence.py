@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from scrapy_urlnorm.domains import domain_or_host
-from scrapy_urlnorm.learning.corpus import OTHER, Item, most_common, slots_of
+from scrapy_urlnorm.learning.corpus import OTHER, Hasher, Item, most_common, slots_of
 from scrapy_urlnorm.learning.media import FIRST_FILE, OF_WALL, doors
-from scrapy_urlnorm.site_rules.form import is_param
+from scrapy_urlnorm.site_rules.form import Slots, is_param
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
-    from scrapy_urlnorm.learning.corpus import Hasher
     from scrapy_urlnorm.logs import Observation
-    from scrapy_urlnorm.site_rules.form import Slots
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 #: A page to which more URLs redirect than this says nothing about them: it is a login page or

@@ -14,21 +14,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from scrapy_urlnorm.learning.candidates import order
-from scrapy_urlnorm.learning.corpus import OTHER, equals
+from scrapy_urlnorm.learning.corpus import OTHER, Corpus, Item, Vocabulary, equals
 from scrapy_urlnorm.learning.cover import Found
 from scrapy_urlnorm.learning.priors import RETURNS, prior, returns
-from scrapy_urlnorm.learning.risk import accepted, risk
+from scrapy_urlnorm.learning.risk import Limits, accepted, risk
 from scrapy_urlnorm.learning.trials import Count
-from scrapy_urlnorm.site_rules.context import Path, context_text, rest_of
+from scrapy_urlnorm.site_rules.context import Context, Path, context_text, rest_of
 from scrapy_urlnorm.site_rules.form import Slots, is_param, segments
 from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary
-    from scrapy_urlnorm.learning.risk import Limits
-    from scrapy_urlnorm.site_rules.context import Context
 
 #: URLs of one page, and different values of each parameter, that a rule needs; rules a round,
 #: parameters of a rule, and those it is made of, at most (choices).

@@ -31,14 +31,13 @@ from scrapy_urlnorm.logs.observation import Observation
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules.data import index_names
 from scrapy_urlnorm.site_rules import SiteRule
-from scrapy_urlnorm.site_rules.form import Form
+from scrapy_urlnorm.site_rules.form import Form, Slots
 from scrapy_urlnorm.site_rules.operations import Replace
 from scrapy_urlnorm.url import join, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_urlnorm.site_rules.form import Slots
 
 _PLAIN = Normalizer("default")
 #: A content has the vote of two at most, see `trials`.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning import coverage, forms, range_tables, value_tables
 from scrapy_urlnorm.learning.candidates import Candidates, of_server, order
-from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary, equals, in_order
+from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, Vocabulary, equals, in_order
 from scrapy_urlnorm.learning.cover import (
     Found,
     apart,
@@ -19,11 +19,11 @@ from scrapy_urlnorm.learning.cover import (
     stands,
 )
 from scrapy_urlnorm.learning.priors import NEUTRAL, prior
-from scrapy_urlnorm.learning.risk import accepted, risk
+from scrapy_urlnorm.learning.risk import Limits, accepted, risk
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
 from scrapy_urlnorm.learning.trials import count, enough_absent, heard, sources, trials_of
-from scrapy_urlnorm.site_rules.context import Among, Has, No, all_hold
-from scrapy_urlnorm.site_rules.form import is_segment
+from scrapy_urlnorm.site_rules.context import Among, Context, Has, No, all_hold
+from scrapy_urlnorm.site_rules.form import Slots, is_segment
 from scrapy_urlnorm.site_rules.operations import (
     DropParam,
     IgnoreValue,
@@ -35,13 +35,9 @@ from scrapy_urlnorm.site_rules.operations import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_urlnorm.learning.corpus import Hasher
     from scrapy_urlnorm.learning.cover import Record
-    from scrapy_urlnorm.learning.risk import Limits
     from scrapy_urlnorm.learning.trials import Count, Trial
     from scrapy_urlnorm.site_rules import SiteRule
-    from scrapy_urlnorm.site_rules.context import Context
-    from scrapy_urlnorm.site_rules.form import Slots
     from scrapy_urlnorm.site_rules.operations import Operation
 
 #: Rounds at most (a choice, against logs without end).

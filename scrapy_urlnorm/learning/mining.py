@@ -21,10 +21,10 @@ from scrapy_urlnorm.learning import catalogue, proposals
 from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.candidates import of_server
 from scrapy_urlnorm.learning.corpus import Hasher, most_common
-from scrapy_urlnorm.learning.evidence import gather, items_of, selected
+from scrapy_urlnorm.learning.evidence import Evidence, gather, items_of, selected
 from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.risk import Limits
-from scrapy_urlnorm.learning.rows_by_site import by_site
+from scrapy_urlnorm.learning.rows_by_site import Rows, by_site
 from scrapy_urlnorm.learning.rules import joined, said, settle
 from scrapy_urlnorm.learning.trials import trials_of
 from scrapy_urlnorm.normalizer import Normalizer
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from scrapy_urlnorm.learning.evidence import Evidence
-    from scrapy_urlnorm.learning.rows_by_site import Rows
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
 

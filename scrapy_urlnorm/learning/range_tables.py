@@ -20,17 +20,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_urlnorm.learning.candidates import has_values
 from scrapy_urlnorm.learning.trials import Trial
 from scrapy_urlnorm.masking import placeholders
-from scrapy_urlnorm.site_rules.context import all_hold
+from scrapy_urlnorm.site_rules.context import Context, all_hold
 from scrapy_urlnorm.site_rules.form import REPEAT, is_param
 from scrapy_urlnorm.site_rules.operations import RangeAlias
-from scrapy_urlnorm.site_rules.operations.tables import number_in, ranges_text, rest_of
+from scrapy_urlnorm.site_rules.operations.tables import Span, number_in, ranges_text, rest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary
-    from scrapy_urlnorm.site_rules.context import Context
-    from scrapy_urlnorm.site_rules.operations.tables import Span
 
 _NUMBER = re.compile("[0-9]+")
 #: URLs of one shape, shapes of one slot, numbers of one shape, and characters of a value that are

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.priors import exchanges_values
-from scrapy_urlnorm.site_rules.context import Among, Is, Path
-from scrapy_urlnorm.site_rules.operations import ParamToPath
+from scrapy_urlnorm.site_rules.context import Among, Condition, Context, Is, Path
+from scrapy_urlnorm.site_rules.operations import Operation, ParamToPath
 from scrapy_urlnorm.site_rules.rule import Evidence, SiteRule, rule_from_dict
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item
     from scrapy_urlnorm.learning.trials import Count
-    from scrapy_urlnorm.site_rules.context import Condition, Context
     from scrapy_urlnorm.site_rules.form import Slots
-    from scrapy_urlnorm.site_rules.operations import Operation
 
 #: Passes at most (a choice; rules that have not come to rest by then do not, and the audit takes
 #: them back).

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from scrapy_urlnorm.learning.audit import Blame, compiled
-from scrapy_urlnorm.site_rules.form import REPEAT, Form, is_param, place
+from scrapy_urlnorm.site_rules.form import REPEAT, Form, Slots, is_param, place
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
-    from scrapy_urlnorm.site_rules.form import Slots
 
 #: Two URLs of equal pages: the one that would be suppressed behind the other comes first.
 Pair = tuple[str, str]

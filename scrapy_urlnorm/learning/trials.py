@@ -9,18 +9,15 @@ from __future__ import annotations
 from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.learning.corpus import MASK
+from scrapy_urlnorm.learning.corpus import MASK, Corpus, Item
 from scrapy_urlnorm.learning.media import ENOUGH_FILES, is_file, support_of
-from scrapy_urlnorm.site_rules.context import Is, Rest, all_hold, pairs_of
+from scrapy_urlnorm.site_rules.context import Context, Is, Rest, all_hold, pairs_of
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, count_params
-from scrapy_urlnorm.site_rules.operations import ANY, DropParam, IgnoreValue, Replace
+from scrapy_urlnorm.site_rules.operations import ANY, DropParam, IgnoreValue, Operation, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from scrapy_urlnorm.learning.corpus import Corpus, Item
-    from scrapy_urlnorm.site_rules.context import Context
-    from scrapy_urlnorm.site_rules.operations import Operation
 
 #: The share of a bucket that has to agree, when noise is expected, for its majority to vote
 #: (a choice).

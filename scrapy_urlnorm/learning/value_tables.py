@@ -21,7 +21,7 @@ from scrapy_urlnorm.learning.candidates import has_values
 from scrapy_urlnorm.learning.media import is_file
 from scrapy_urlnorm.learning.trials import Trial
 from scrapy_urlnorm.masking import placeholders
-from scrapy_urlnorm.site_rules.context import Is, all_hold
+from scrapy_urlnorm.site_rules.context import Context, Is, all_hold
 from scrapy_urlnorm.site_rules.form import is_segment
 from scrapy_urlnorm.site_rules.operations import ValueAlias
 from scrapy_urlnorm.site_rules.operations.tables import (
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary
-    from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.operations.tables import Values
 
     #: What the shared slots say, and a value of the others; and two values of the others.

@@ -31,7 +31,7 @@ from scrapy_urlnorm.site_rules.form import (
     with_segments,
     with_value,
 )
-from scrapy_urlnorm.site_rules.operands import check_path, check_table, flag, listed, refuse
+from scrapy_urlnorm.site_rules.operation import check_path, check_table, flag, listed, refuse
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:

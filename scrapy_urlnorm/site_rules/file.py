@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from scrapy_urlnorm.caches import no_collection
 from scrapy_urlnorm.exceptions import SiteRuleError, naming
-from scrapy_urlnorm.site_rules.operands import LISTS
+from scrapy_urlnorm.site_rules.operation import LISTS
 from scrapy_urlnorm.site_rules.rule import EVIDENCE, SiteRule, evidence_of, rule_from_dict
 from scrapy_urlnorm.text import replace_file, shortened
 

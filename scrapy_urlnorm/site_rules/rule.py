@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.masking import placeholders
-from scrapy_urlnorm.site_rules.context import all_hold, read_context, write_context
-from scrapy_urlnorm.site_rules.operands import LISTS, OPERANDS, is_host, refuse
-from scrapy_urlnorm.site_rules.operations import order, owns_path, read_operation
+from scrapy_urlnorm.site_rules.context import Context, all_hold, read_context, write_context
+from scrapy_urlnorm.site_rules.operation import LISTS, OPERANDS, is_host, refuse
+from scrapy_urlnorm.site_rules.operations import Operation, order, owns_path, read_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from scrapy_urlnorm.site_rules.context import Context
     from scrapy_urlnorm.site_rules.form import Form, Slots
-    from scrapy_urlnorm.site_rules.operations import Operation
 
 #: Only an active rule changes a URL.
 STATUSES = ("active", "proposed", "rejected")

@@ -30,13 +30,12 @@ from scrapy_urlnorm.site_rules.context import (
 from scrapy_urlnorm.site_rules.form import Form, Slots, is_bare, is_param, path_and_query
 from scrapy_urlnorm.site_rules.operations import CatalogueRule, Replace
 from scrapy_urlnorm.text import logger_of
-from scrapy_urlnorm.url import split
+from scrapy_urlnorm.url import Url, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.site_rules.rule import SiteRule
-    from scrapy_urlnorm.url import Url
 
     Recorder = Callable[[str, Url, Url, str], None]
     #: A rule that acted, and what it made.

@@ -1,4 +1,4 @@
-"""The kinds of site rules, each one class; see :class:`~.base.Operation`.
+"""The kinds of site rules, each one class; see :class:`~scrapy_urlnorm.site_rules.operation.Operation`.
 
 A new kind is a class in one of these modules and a line in `KINDS`.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.site_rules.operands import refuse
-from scrapy_urlnorm.site_rules.operations.base import Operation
+from scrapy_urlnorm.site_rules.operation import Operation, refuse
 from scrapy_urlnorm.site_rules.operations.catalogue import CatalogueRule
 from scrapy_urlnorm.site_rules.operations.moves import ParamToPath
 from scrapy_urlnorm.site_rules.operations.params import DropParam, KeepParam, Replace

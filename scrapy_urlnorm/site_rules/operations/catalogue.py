@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.exceptions import ConfigError, SiteRuleError
 from scrapy_urlnorm.rules import RULES
 from scrapy_urlnorm.site_rules.form import Form, Slots, is_param, is_path, path_and_query, segments
-from scrapy_urlnorm.site_rules.operations.base import Operation, Word
+from scrapy_urlnorm.site_rules.operation import Operation, Twins, Word
 from scrapy_urlnorm.site_rules.operations.values import lowercase_first
 from scrapy_urlnorm.url import split
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_urlnorm.site_rules.context import Context
-    from scrapy_urlnorm.site_rules.operations.base import Twins
 
 #: The rules that learning tries, and which paths each may change.
 _LEARNED: dict[str, Callable[[list[str]], bool]] = {

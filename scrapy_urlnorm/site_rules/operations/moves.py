@@ -19,20 +19,21 @@ from scrapy_urlnorm.site_rules.form import (
     with_segments,
     without,
 )
-from scrapy_urlnorm.site_rules.operands import check_path, refuse
-from scrapy_urlnorm.site_rules.operations.base import (
+from scrapy_urlnorm.site_rules.operation import (
     LEARNED_PREFIX,
     Operation,
     Word,
     begins,
+    check_path,
     numbered,
+    refuse,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy_urlnorm.site_rules.context import Pair
-    from scrapy_urlnorm.site_rules.operations.base import Twins
+    from scrapy_urlnorm.site_rules.operation import Twins
 
 #: Learning looks for these separators of segments (what applications use): inside a segment, and
 #: inside the value of a parameter.

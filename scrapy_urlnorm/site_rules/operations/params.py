@@ -20,8 +20,17 @@ from scrapy_urlnorm.site_rules.form import (
     with_value,
     without,
 )
-from scrapy_urlnorm.site_rules.operands import check_table, is_host, is_slot, listed, refuse
-from scrapy_urlnorm.site_rules.operations.base import Operation, Word, all_of, shown
+from scrapy_urlnorm.site_rules.operation import (
+    Operation,
+    Word,
+    all_of,
+    check_table,
+    is_host,
+    is_slot,
+    listed,
+    refuse,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.context import Path
+from scrapy_urlnorm.site_rules.context import Context, Pair, Path
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
     Slots,
@@ -16,21 +16,22 @@ from scrapy_urlnorm.site_rules.form import (
     segments_of,
     with_segments,
 )
-from scrapy_urlnorm.site_rules.operands import SHAPES, check_path, folder, refuse
-from scrapy_urlnorm.site_rules.operations.base import (
+from scrapy_urlnorm.site_rules.operation import (
     LEARNED_PREFIX,
+    SHAPES,
     Operation,
+    Twins,
     Word,
     begins,
+    check_path,
+    folder,
     numbered,
+    refuse,
     same_digits,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from scrapy_urlnorm.site_rules.context import Context, Pair
-    from scrapy_urlnorm.site_rules.operations.base import Twins
 
 
 def _folder(name: str, value: object) -> tuple[str, ...]:

@@ -22,8 +22,7 @@ from scrapy_urlnorm.site_rules.form import (
     with_value,
     without,
 )
-from scrapy_urlnorm.site_rules.operands import refuse, texts
-from scrapy_urlnorm.site_rules.operations.base import Operation, Word
+from scrapy_urlnorm.site_rules.operation import Operation, Word, refuse, texts
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:

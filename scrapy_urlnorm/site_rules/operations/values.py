@@ -22,14 +22,12 @@ from scrapy_urlnorm.site_rules.form import (
     place,
     with_value,
 )
-from scrapy_urlnorm.site_rules.operands import refuse
-from scrapy_urlnorm.site_rules.operations.base import Operation, Word, shown
+from scrapy_urlnorm.site_rules.operation import Operation, Twins, Word, refuse, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_urlnorm.site_rules.context import Context
-    from scrapy_urlnorm.site_rules.operations.base import Twins
 
 #: What makes the value of a slot, of the value, ``text`` and ``by``.
 _Function = Callable[[str, str, str], str]
