@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
@@ -43,33 +43,12 @@ _LEARNED_PARAM_SPLITS = (":", "/")
 _MAX_MOVED = 3
 
 
-class _Target(NamedTuple):
-    """The path of a page: segments before and after its name, and the text around the name."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    left: str
-    right: str
-    slash: bool
-
-    @classmethod
-    def of(cls, path: str) -> _Target:
-        raw = path.removesuffix("/").split("/")[1:]
-        hole = next(at for at, segment in enumerate(raw) if "{}" in segment)
-        before, after = (tuple(map(decode, each)) for each in (raw[:hole], raw[hole + 1 :]))
-        left, right = map(decode, raw[hole].split("{}"))
-        return cls(before, after, left, right, path[-1] == "/")
-
-    def text(self) -> str:
-        hole = f"{encode_segment(self.left)}{{}}{encode_segment(self.right)}"
-        parts = [*map(encode_segment, self.before), hole, *map(encode_segment, self.after)]
-        return "/" + "/".join(parts) + ("/" if self.slash else "")
-
-
 def _by(name: str, value: object) -> str:
     if not isinstance(value, str) or not value.startswith("/") or value.count("{}") != 1:
         raise refuse(name, value, "a path with one {}, like '/wiki/{}'")
-    return _Target.of(value).text()
+    return "{}".join(
+        "/".join(encode_segment(decode(s)) for s in p.split("/")) for p in value.split("{}")
+    )
 
 
 def _base(name: str, value: object) -> str:
@@ -140,10 +119,6 @@ class ParamToPath(Operation):
         return path, slash and bool(path)
 
     @cached_property
-    def _target(self) -> _Target:
-        return _Target.of(self.by)
-
-    @cached_property
     def _pairs(self) -> list[Pair]:
         return numbered(self.prefix or ()) + [(f"q:{name}", value) for name, value in self.default]
 
@@ -170,11 +145,9 @@ class ParamToPath(Operation):
         # The value may not vanish into its surroundings: "" and ".." are no page.
         if any(token in DOT_SEGMENTS for token in tokens):
             return None
-        target = self._target
-        tokens[0] = target.left + tokens[0]
-        tokens[-1] += target.right
-        path = [*target.before, *tokens, *target.after]
-        return with_segments(without(slots, self.slots), path, slash=target.slash)
+        name = "/".join(map(encode_segment, tokens))
+        path, slash = segments_of(self.by.replace("{}", name))
+        return with_segments(without(slots, self.slots), path, slash=slash)
 
     def _split(self, slots: Slots) -> Slots | None:
         path, at = segments(slots), len(self.prefix or ())
@@ -248,7 +221,9 @@ def _targets(path: list[str], tokens: list[str], *, slash: bool) -> Iterator[str
         end = start + len(tokens)
         hole = _hole(path[start:end], tokens)
         if hole is not None and len(path) - end <= 1:
-            yield _Target(tuple(path[:start]), tuple(path[end:]), *hole, slash).text()
+            before, after = (*path[:start], hole[0]), (hole[1], *path[end:])
+            sides = ("/".join(map(encode_segment, side)) for side in (before, after))
+            yield "/" + "{}".join(sides) + ("/" if slash else "")
 
 
 def _hole(found: list[str], tokens: list[str]) -> tuple[str, str] | None:
