@@ -78,7 +78,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
         )
     },
     "apart": {f"{MINER}._apart": lambda self, op, context: context},
-    "exceptions to the catalogue": {f"{LEARNING}.catalogue.exceptions": answer([])},
+    "exceptions to the catalogue": {f"{LEARNING}.proposals.exceptions": answer([])},
     "audit": {f"{LEARNING}.mining.audited": everything_kept},
 }
 

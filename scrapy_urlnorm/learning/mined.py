@@ -17,7 +17,7 @@ from itertools import islice
 from time import process_time
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.learning import catalogue, robots
+from scrapy_urlnorm.learning import proposals, robots
 from scrapy_urlnorm.learning.audit import Blame
 from scrapy_urlnorm.learning.corpus import slots_of
 from scrapy_urlnorm.learning.media import DOOR, ENOUGH_FILES, FILES_ALONE, OF_FILE, OF_WALL, OnFiles
@@ -106,7 +106,7 @@ def _found(
     )
     found = (rule for report in reports for rule in report.active)
     # Pages that the catalogue takes for one are fetched once: too late to tell them apart.
-    rules, against = judged([rule for rule in found if not catalogue.is_exception(rule)], rows)
+    rules, against = judged([rule for rule in found if not proposals.is_exception(rule)], rows)
     return rules, against, [pair for report in reports for pair in report.in_doubt]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.caches import no_collection
 from scrapy_urlnorm.domains import domain_or_host
-from scrapy_urlnorm.learning import catalogue, proposals
+from scrapy_urlnorm.learning import proposals
 from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.candidates import of_server
 from scrapy_urlnorm.learning.corpus import Hasher, most_common
@@ -224,10 +224,10 @@ def _report(job: SiteJob, rows: Sequence[Observation]) -> SiteReport:
     if len(rows) < _MIN_ROWS:
         return SiteReport(site, len(urls), len(urls), 0, 0, job.beside(()), (_TOO_FEW,))
     plain = key = cache(_PLAIN.normalize)  # each is asked for several times
-    exceptions = catalogue.exceptions(site, rows, plain, limits)
+    exceptions = proposals.exceptions(site, rows, plain, limits)
     if exceptions:
         kept = Normalizer("default", site_rules=exceptions).normalize
-        key = cache(lambda url: kept(url) if catalogue.is_suspect(url) else plain(url))
+        key = cache(lambda url: kept(url) if proposals.is_suspect(url) else plain(url))
     evidence = gather(rows, key)
     job = job._replace(limits=limits._replace(noise=evidence.noise(limits.noise)))
     if evidence.pages or (limits.wary and evidence.redirects):
