@@ -1,28 +1,43 @@
-"""The steps of learning one rule, as `scrapy_urlnorm.learning` tells them; and new edits."""
+"""The arithmetic of evidence, the steps of learning one rule, and what a rule file holds of it."""
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import comb
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from log_rows import page
+from site_rule_cases import CASES, path_and_query
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.learning.candidates import Candidates
-from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Vocabulary
+from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Vocabulary, in_order, slots_of
 from scrapy_urlnorm.learning.cover import cover
 from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.priors import prior
-from scrapy_urlnorm.learning.risk import Limits, by_chance, support_needed
-from scrapy_urlnorm.learning.trials import count, trials_of
+from scrapy_urlnorm.learning.risk import (
+    Limits,
+    accepted,
+    by_chance,
+    risk,
+    support_needed,
+    upper_bound,
+    wrong,
+)
+from scrapy_urlnorm.learning.rules import evidence_of, said, settle
+from scrapy_urlnorm.learning.trials import Count, count, trials_of
+from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules.context import Is
-from scrapy_urlnorm.site_rules.operations import DropParam
+from scrapy_urlnorm.site_rules.form import REPEAT, without
+from scrapy_urlnorm.site_rules.operations import EDITS, DropParam, IgnoreValue, Replace
+from scrapy_urlnorm.site_rules.operations.values import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from scrapy_urlnorm.logs import Observation
 
 
 def forum() -> Iterator[Observation]:
@@ -128,3 +143,174 @@ def test_the_end_of_a_version_is_no_suffix() -> None:
     assert normalize("http://docs.example/python/3.2.11/page1") == (
         "http://docs.example/python/3.2.11/page1"
     )
+
+
+@pytest.mark.parametrize(
+    ("prior", "needed"), [(0.95, 2), (0.5, 6), (0.4, 7), (0.3, 9), (0.15, 13), (0.08, 18)]
+)
+def test_support_needed(prior: float, needed: int) -> None:
+    """The likelier an operation is beforehand, the fewer clean witnesses it needs."""
+    assert support_needed(prior, 0.02) == needed
+
+
+def test_a_conflict_outweighs_many_witnesses() -> None:
+    """Local refutation wins over the best prior."""
+    assert accepted(6, 0, 0.5, 0.02)
+    assert not accepted(6, 1, 0.95, 0.02)
+    assert not accepted(200, 8, 0.95, 0.02)
+
+
+def test_risk_falls_with_support_and_rises_with_conflicts() -> None:
+    """Risk is monotone in the evidence."""
+    clean = [risk(n, 0, 0.3) for n in range(2, 60)]
+    assert clean == sorted(clean, reverse=True)
+    failing = [risk(30, k, 0.3) for k in range(10)]
+    assert failing == sorted(failing)
+    assert wrong(30, 10, 0.3) > 0.99
+
+
+@pytest.mark.parametrize("prior", [0.08, 0.15, 0.3, 0.4, 0.5, 0.8, 0.95])
+def test_more_support_never_refuses(prior: float) -> None:
+    """Without a conflict, what is accepted stays accepted up to 200,000 agreeing contents."""
+    first = support_needed(prior, 0.02)
+    sizes = [*range(first, 8_000), *range(8_000, 200_001, 250)]
+    assert [n for n in sizes if not accepted(n, 0, prior, 0.02)] == []
+    risks = [risk(n, 0, prior) for n in sizes]
+    assert risks == sorted(risks, reverse=True)
+
+
+def test_noise_is_tolerated_only_as_far_as_it_was_told() -> None:
+    """A handful of conflicts in a thousand is noise at one per cent, not at a thousandth."""
+    assert Limits(noise=0.01).tolerates(10, 1_000)
+    assert not Limits(noise=0.001).tolerates(10, 1_000)
+    assert not Limits(noise=0).tolerates(1, 1_000_000)
+
+
+@pytest.mark.parametrize(("total", "failures", "chosen"), [(8, 2, 3), (9, 1, 5), (7, 3, 4)])
+def test_by_chance_is_the_hypergeometric_distribution(
+    total: int, failures: int, chosen: int
+) -> None:
+    """The probability that a choice avoids all failures, against counting all choices."""
+    avoiding = sum(
+        not set(choice) & set(range(failures)) for choice in combinations(range(total), chosen)
+    )
+    assert by_chance(total, failures, chosen) == pytest.approx(avoiding / comb(total, chosen))
+
+
+def test_by_chance_at_the_edges() -> None:
+    """No failures are avoided for certain; more failures than room cannot be avoided."""
+    assert by_chance(10, 0, 5) == 1
+    assert by_chance(10, 6, 5) == 0
+
+
+@pytest.mark.parametrize(
+    ("failures", "trials", "bound"),
+    [(0, 299, 0.01), (0, 59, 0.05), (1, 474, 0.01), (2, 630, 0.01), (5, 1051, 0.01)],
+)
+def test_upper_bound(failures: int, trials: int, bound: float) -> None:
+    """The Clopper-Pearson bounds that tables give for 95 %."""
+    assert upper_bound(failures, trials) == pytest.approx(bound, rel=0.01)
+
+
+def test_upper_bound_without_evidence_is_one() -> None:
+    """Nothing tried, or all failed: anything is possible."""
+    assert upper_bound(0, 0) == 1
+    assert upper_bound(3, 3) == 1
+
+
+PLAIN = Normalizer("default")
+WITNESSES = Count(9.0, 0, 18)
+
+
+def slots(url: str) -> dict[str, str]:
+    """Return the slots of the key of *url*."""
+    found = slots_of(PLAIN.normalize(url))
+    assert found is not None
+    return found
+
+
+def test_slots_of_a_url() -> None:
+    """Each part of a URL is a slot; repeated values are one, in order."""
+    assert slots("https://h.example:81/a/b%20c/?x=2&x=1&12&y=") == {
+        "scheme": "https",
+        "host": "h.example",
+        "port": "81",
+        "s0": "a",
+        "s1": "b c",
+        "slash": "1",
+        "q:x": f"1{REPEAT}2",
+        "q:y": "",
+        "?": "12",
+    }
+    assert slots("http://h.example/") == {"scheme": "http", "host": "h.example"}
+    assert slots("http://h.example/?C=N;O=A")["sep"] == ";"
+    assert slots("http://h.example/?topic=7.0;all")["q:all"] == ""
+    assert "sep" not in slots("http://h.example/?q=tl;dr")
+
+
+@pytest.mark.parametrize(
+    "url", ["mailto:a@b.example", "http://h.example/" + "a/" * 30, "http://h.example/" + "a" * 9999]
+)
+def test_what_has_no_slots(url: str) -> None:
+    """What is no URL with a host, or too long, is left alone."""
+    assert slots_of(PLAIN.normalize(url)) is None
+
+
+@given(
+    st.dictionaries(st.sampled_from(["s0", "q:a", "q:b", "q:c", "slash"]), st.text(max_size=3)),
+    st.sets(st.sampled_from(["s0", "q:a", "q:b", "q:c", "slash"])),
+)
+def test_hash_of_what_is_left(known: dict[str, str], gone: set[str]) -> None:
+    """Taking slots away from a hash gives the hash of what is left."""
+    hasher = Hasher()
+    assert hasher.moved(hasher.of(known), known, gone) == hasher.of(without(known, gone))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
+def test_the_rule_does_what_was_tried(case: tuple[SiteRule, dict[str, str], list[str]]) -> None:
+    """A rule of a file, in a normalizer, does to URLs what the operation did in the trials."""
+    tried, changed, kept = case
+    rule = said("shop.example", tried.operation, tried.context, evidence_of(WITNESSES, 0.01))
+    assert rule is not None
+    assert (rule.operation, set(rule.context)) == (tried.operation, set(tried.context))
+    normalize = Normalizer("default", site_rules=[rule]).normalize
+    for url in map(path_and_query, (*changed, *kept)):
+        before = slots_of(PLAIN.normalize(url))
+        assert slots_of(normalize(url)) == (before and in_order(settle(before, [rule]))), url
+
+
+def test_the_order_of_repeated_values_does_not_count() -> None:
+    """The hash of ``?a=1&a=2`` is that of ``?a=2&a=1``."""
+    hasher = Hasher()
+    assert hasher.of({"q:a": f"1{REPEAT}2"}) == hasher.of({"q:a": f"2{REPEAT}1"})
+
+
+def test_what_no_file_can_hold_is_not_said() -> None:
+    """Hosts with odd characters, and text that a file would read as a symbol, make no rule."""
+    symbol = Replace((("q:x", "{page}"),))
+    evidence = evidence_of(WITNESSES, 0.01)
+    assert said("h.example", symbol, (), evidence) is None
+    assert said("h example", DropParam(("q:x",)), (), evidence) is None
+    assert said("h.example", IgnoreValue(("s0",)), (), evidence) is None
+
+
+def test_evidence_is_written_into_the_rule() -> None:
+    """Support, conflicts and risk go along; no risk is too small to be named."""
+    evidence = evidence_of(Count(40.5, 1, 90), 0.0123456, status="proposed", note="why")
+    rule = said("h.example", DropParam(("q:sid",)), (Is("host", ("a.h.example",)),), evidence)
+    assert rule is not None
+    assert (rule.support, rule.conflicts, rule.status, rule.note) == (40, 1, "proposed", "why")
+    assert rule.false_merge_upper == 0.0123
+    assert rule.when == {"host": "a.h.example"}
+    assert evidence_of(Count(40.0, 0, 80), 1e-9).false_merge_upper == 0.0001
+
+
+def test_an_example_is_text_that_a_file_holds():
+    """Half a character in a URL: the rule is learned all the same."""
+    rows = [
+        Observation(f"http://h.test/\udcff/{n}{query}", 200, f"c{n}")
+        for n in range(20)
+        for query in ("", f"?v={n}")
+    ]
+    (rule,) = mine(rows)
+    repr(rule).encode()

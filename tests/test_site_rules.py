@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
+from loopback import Reply, Site, crawl, page
 from site_rule_cases import CASES, HTTP, path_and_query, rule
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules import RuleSet, SiteRule
+from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.site_rules import RuleSet, SiteRule, load_site_rules, save_site_rules
+from scrapy_urlnorm.site_rules.context import SYMBOLS, WHEN_KEYS
+from scrapy_urlnorm.site_rules.operation import SHAPES
+from scrapy_urlnorm.site_rules.operations import EDITS, ORDER, WORDS
 from scrapy_urlnorm.site_rules.operations import WORDS as KINDS
+from scrapy_urlnorm.site_rules.rule import FIELDS, SOURCES, STATUSES
 from scrapy_urlnorm.url import join, split
 
 
@@ -223,3 +231,75 @@ def test_a_bad_rule_says_what_would_be_accepted(fields: dict[str, object], messa
     """A rule that says nothing, or what it may not, is refused as it is made."""
     with pytest.raises(SiteRuleError, match=message):
         rule(**fields)
+
+
+HOME = "http://shop.example/-home-"
+
+
+def test_rules_that_undo_each_other_cost_no_other_rule(tmp_path: Path) -> None:
+    """Where a crawl meets a circle of rules, the others of the site act; it is logged and counted."""
+    rules = [
+        SiteRule(site="shop.example", **fields)
+        for fields in (
+            {"kind": "replace", "old": {"q:a": "1"}, "new": {"q:b": "1"}, "when": {"has": "x"}},
+            {"kind": "replace", "old": {"q:b": "1"}, "new": {"q:a": "1"}, "when": {"has": "y"}},
+            {"kind": "drop-param", "param": "sid"},
+        )
+    ]
+    save_site_rules(tmp_path / "rules.toml", rules)
+    url = "http://shop.example/p?a=1&x=1&y=1"
+    links = [url, f"{url}&sid=1", f"{url}&sid=2", "http://shop.example/q?sid=3"]
+
+    def answer(asked: str) -> Reply:
+        return (
+            page("home", *links) if asked == HOME else page(asked.partition("sid")[0].rstrip("?&"))
+        )
+
+    settings = {
+        "ADDONS": {"scrapy_urlnorm.Addon": 900},
+        "URLNORM_LEARN": "off",
+        "URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")],
+    }
+    with Site(answer) as site:
+        result = crawl(site, [HOME], settings)
+    assert result.error is None
+    assert sorted(result.pages) == sorted(["home", url, "http://shop.example/q"])
+    assert re.search(r"^DEBUG.* rules_left_out [1-9]", result.log, re.MULTILINE)
+    assert result.log.count("undo each other for ever") == 1
+
+
+TEXT = (Path(__file__).parent.parent / "docs/reference/rule-file.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```toml\n(.*?)```\n((?:- [^\n]*\n)+)", TEXT, re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "word", [*WORDS, *EDITS, *FIELDS, *WHEN_KEYS, *SHAPES, *SOURCES, *STATUSES, *SYMBOLS]
+)
+def test_every_word_of_the_language_is_there(word: str) -> None:
+    """No kind, key or value of the language goes without a word of documentation."""
+    assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", TEXT)
+
+
+@pytest.mark.parametrize(("rules", "lines"), BLOCKS)
+def test_every_block_does_what_is_said(rules: str, lines: str, tmp_path: Path) -> None:
+    """Each rule file in the text loads, and maps the URLs below it as they stand there."""
+    path = tmp_path / "rules.toml"
+    path.write_text(rules, encoding="utf-8")
+    loaded = load_site_rules(path)
+    normalize = Normalizer("safe", site_rules=loaded).normalize
+    for line in lines.splitlines():
+        urls = re.findall(r"`(.*?)`", line)
+        assert len(urls) == (1 if line.endswith("stays") else 2)
+        assert normalize(urls[0]) == urls[-1]
+
+
+def test_every_toml_block_has_lines_that_are_tried() -> None:
+    """No example stands in the text untried."""
+    assert len(BLOCKS) == TEXT.count("```toml")
+
+
+def test_the_order_of_the_kinds_is_the_one_that_is_told() -> None:
+    """The order of application in the text is that of the code."""
+    told = TEXT[TEXT.index("## Kinds") : TEXT.index("## Edits")]
+    kinds = re.findall(r"^- (?:`([a-z-]+)`|(rules of the catalogue))", told, re.MULTILINE)
+    assert tuple(word or catalogue for word, catalogue in kinds) == ORDER
