@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.site_rules.operation import Operation, refuse
-from scrapy_urlnorm.site_rules.operations.catalogue import CatalogueRule
 from scrapy_urlnorm.site_rules.operations.moves import ParamToPath
-from scrapy_urlnorm.site_rules.operations.params import DropParam, KeepParam, Replace
+from scrapy_urlnorm.site_rules.operations.params import CatalogueRule, DropParam, KeepParam, Replace
 from scrapy_urlnorm.site_rules.operations.paths import PrefixAlias, StripSegment, StripTail
 from scrapy_urlnorm.site_rules.operations.tables import RangeAlias, ValueAlias
 from scrapy_urlnorm.site_rules.operations.values import ANY, EDITS, EditValue, IgnoreValue
