@@ -92,7 +92,8 @@ def candidates(rows: list[Observation], *names: str) -> list[ValueAlias]:
         assert slots is not None
         number = numbers.setdefault(row.content, len(numbers))
         items.append(Item(slots, hasher.of(slots), Counter({number: 1}), number, row.url))
-    return list(value_tables.candidates([names], Corpus(items, hasher)))
+    op = value_tables.candidate(names, Corpus(items, hasher))
+    return [] if op is None else [op]
 
 
 def test_a_slot_that_a_page_ignores_names_nothing() -> None:

@@ -52,7 +52,7 @@ _FEW_VALUES, _OFTEN, _SHARE = 40, 5, 0.005
 #: nine pages that refute a rule).
 _DIRECTORY_SHARE, _SURROUNDINGS = 0.003, 5
 #: Which condition is the most general, for equal support.
-_GENERALITY = {"has": 0, "is": 1, "starts": 1, "no": 2, "slash": 2, "path": 3}
+GENERALITY = {"has": 0, "is": 1, "starts": 1, "no": 2, "slash": 2, "path": 3}
 
 
 def slots_of(key: str) -> Slots | None:
@@ -177,11 +177,6 @@ class Corpus:
 
 
 # --- what is worth naming: candidates for the conditions of a rule ----------------------------
-
-
-def generality(condition: Condition) -> int:
-    """Rank a condition: the lower, the more general."""
-    return _GENERALITY[condition.kind]
 
 
 # The same object each time: conditions are looked up by the thousand.

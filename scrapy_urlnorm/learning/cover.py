@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from math import comb, log1p
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.learning.corpus import Corpus, Vocabulary, equals, generality, has
+from scrapy_urlnorm.learning.corpus import GENERALITY, Corpus, Vocabulary, equals, has
 from scrapy_urlnorm.learning.media import is_file, support_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import (
@@ -236,7 +236,7 @@ def apart(
         for condition, number in known.items()
         if number >= _NEARLY_AS_WIDE * len(pages) and not any(map(condition.holds, files))
     ]
-    best = min(found, key=lambda c: (-known[c], generality(c), repr(c)), default=None)
+    best = min(found, key=lambda c: (-known[c], GENERALITY[c.kind], repr(c)), default=None)
     if best is None:
         return result
     context = (*context, best)
@@ -290,7 +290,7 @@ def _search(
         if good:
             widest = max(support for _, support in good)
             near = [item for item in good if item[1] >= _NEARLY_AS_WIDE * widest]
-            best, _ = min(near, key=lambda item: (generality(item[0]), -item[1], repr(item)))
+            best, _ = min(near, key=lambda item: (GENERALITY[item[0].kind], -item[1], repr(item)))
             return (*context, best)
         refined = [
             ((support + 1) / (support + bad + 2) * log1p(support), condition)

@@ -241,7 +241,9 @@ class Miner:
         corpus = self.corpus
         ranges = [self._try_table(op) for op in range_tables.candidates(found.sets, corpus)]
         return any(ranges) or any(
-            map(self._try_table, value_tables.candidates(found.named, corpus))
+            self._try_table(op)
+            for names in found.named
+            if (op := value_tables.candidate(names, corpus)) is not None
         )
 
     def _try_table(self, op: RangeAlias | ValueAlias) -> bool:

@@ -60,11 +60,6 @@ _MAX_KINDS = 20
 _MAX_WITHIN, _UNSHARED, _FAILURE = 6, 2, 20
 
 
-def candidates(named: Iterable[tuple[str, ...]], corpus: Corpus) -> Iterator[ValueAlias]:
-    """Yield the rules about values that name one thing, each with its table."""
-    yield from filter(None, (_value_alias(names, corpus) for names in named))
-
-
 def trials(op: ValueAlias, corpus: Corpus, context: Context = ()) -> list[Trial]:
     """Return what the URLs say that differ in the slots alone."""
     compared = _compared(op.names, corpus, context)
@@ -114,7 +109,7 @@ class _Evidence(NamedTuple):
         return {c: found for c, found in self.agreeing.items() if c not in first}
 
 
-def _value_alias(names: tuple[str, ...], corpus: Corpus) -> ValueAlias | None:
+def candidate(names: tuple[str, ...], corpus: Corpus) -> ValueAlias | None:
     """Return the rule about *names*, slots in which URLs of one content differ."""
     compared = _compared(names, corpus, ())
     if sum(one.content == other.content for one, other in compared) < _MIN_TRIALS:
