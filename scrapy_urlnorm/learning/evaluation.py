@@ -105,7 +105,11 @@ def measured(normalizer: Normalizer, parts: Sites, *, examples: int = 10) -> Eva
     false_merges = 0
     for _, rows in parts:
         keys: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for url, content in _contents(rows).items():
+        contents: dict[str, str] = {}
+        for row in rows:
+            if row.is_page and row.content is not None:
+                contents.setdefault(row.url, row.content)
+        for url, content in contents.items():
             keys[normalizer.normalize(url)].setdefault(content, url)
             distinct.add(hash(content))
             urls += 1
@@ -119,11 +123,3 @@ def measured(normalizer: Normalizer, parts: Sites, *, examples: int = 10) -> Eva
     return Evaluation(
         urls, len(distinct), key_count, false_merges, len(distinct - kept), tuple(wrong)
     )
-
-
-def _contents(rows: Iterable[Observation]) -> dict[str, str]:
-    contents: dict[str, str] = {}
-    for row in rows:
-        if row.is_page and row.content is not None:
-            contents.setdefault(row.url, row.content)
-    return contents

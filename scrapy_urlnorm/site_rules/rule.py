@@ -154,17 +154,15 @@ class SiteRule:
 
     def _fill(self, site: str, operation: Operation, context: Context, evidence: Evidence) -> None:
         operation.check_context(context)
-        self._set(site=site, operation=operation, context=context, evidence=evidence, origin=None)
+        known = self.__dict__
+        known.update(site=site, operation=operation, context=context)
+        known.update(evidence=evidence, origin=None)
         # A site has no character that JSON would escape.
         said = self.said()
         said |= {name: sorted(said[name]) for name in LISTS if name in said}
         before = _as_json({name: said[name] for name in said if name < "site"})
-        self._set(identity=_as_json(said), _site_at=len(before[:-1] + ', "site": "'))
+        known.update(identity=_as_json(said), _site_at=len(before[:-1] + ', "site": "'))
         self._check_unicode()
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
 
     def at(self, site: str, evidence: Evidence, origin: str | None = None) -> SiteRule:
         """Return a rule that does the same on *site*, and stands on *evidence*.
@@ -176,15 +174,8 @@ class SiteRule:
         at = self._site_at
         identity = self.identity[:at] + site + self.identity[at + len(self.site) :]
         made = object.__new__(SiteRule)
-        made._set(
-            site=site,
-            operation=self.operation,
-            context=self.context,
-            evidence=evidence,
-            identity=identity,
-            origin=origin,
-            _site_at=at,
-        )
+        made.__dict__.update(self.__dict__)
+        made.__dict__.update(site=site, evidence=evidence, identity=identity, origin=origin)
         made._check_unicode()
         return made
 
