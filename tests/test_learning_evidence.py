@@ -1,16 +1,21 @@
-"""From the rows of a log to the items of a site, and the part of a large one."""
+"""Evidence: the rows of a log by site, and what they say about its URLs."""
 
 from __future__ import annotations
 
 import random
+import sqlite3
+import tempfile
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from hypothesis import example, given
+import pytest
+import simulator
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scrapy_urlnorm import Normalizer
+from scrapy_urlnorm import Normalizer, SiteRule, normalize
 from scrapy_urlnorm.domains import domain_or_host
-from scrapy_urlnorm.learning import corpus, evaluate, evidence, mine
+from scrapy_urlnorm.learning import corpus, evaluate, evidence, mine, rows_by_site, survey
 from scrapy_urlnorm.learning.corpus import (
     MAX_PARAMS,
     MAX_SEGMENTS,
@@ -24,7 +29,9 @@ from scrapy_urlnorm.learning.evidence import gather, items_of, site_of
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.url import split
 
-# --- What the log says about URLs, before anything is learned from it
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 PLAIN = Normalizer()
 
@@ -150,3 +157,170 @@ def test_the_audit_looks_at_all(monkeypatch):
     rows = [Observation(f"http://a.example{path}", 200, content) for path, content in pages.items()]
     monkeypatch.setattr(evidence, "MOST", 1)
     assert not [rule for rule in mine(rows) if rule.active]
+
+
+HOSTS = ("a.example", "www.b.example", "b.example", "x--1.example", "é.example", "10.0.0.1", "日")
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all rows leave memory."""
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
+
+
+def given_sites(rows: list[Observation]) -> list[tuple[str, list[Observation]]]:
+    """Return what learning gets of a log."""
+    with rows_by_site.by_site(rows) as sites:
+        found = [(site, list(of)) for site, of in sites]
+        assert len(sites) == len(found)
+    return found
+
+
+def simulated() -> Iterator[Observation]:
+    """Yield the rows of a few simulated sites, each on a host of its own, one after the other."""
+    kinds = ("gitweb", "shop", "calendar")
+    sites = [list(simulator.observations(simulator.site(kind)))[::2] for kind in kinds]
+    for at in range(max(map(len, sites))):
+        for number, rows in enumerate(sites):
+            if at < len(rows):
+                row, host = rows[at], f"://s{number}."
+                location = row.location and row.location.replace("://", host, 1)
+                yield row._replace(url=row.url.replace("://", host, 1), location=location)
+
+
+def test_disk_and_processes_give_the_same_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules, evidence, counts and the order of sites: all that is said of a log."""
+    rows = list(simulated())
+    known = list(survey(rows))
+    assert sum(len(report.active) for report in known) > 3
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 100)
+    monkeypatch.setattr(rows_by_site, "_BATCH", 999)
+    assert list(survey(rows)) == known
+    assert list(survey(rows, processes=2)) == known
+
+
+_TEXT = st.text("a1é日😀,;'\"\\\t\r\n\0\x85\u2028\udc80", max_size=9)
+_ROWS = st.builds(
+    Observation,
+    url=st.builds("http://{}/{}".format, st.sampled_from(HOSTS), _TEXT),
+    status=st.none() | st.integers(0, 999),
+    content=st.none() | _TEXT,
+    location=st.none() | _TEXT,
+    canonical=st.none() | _TEXT,
+    mime=st.none() | _TEXT,
+    self_links=st.lists(_TEXT, max_size=2).map(tuple),
+    shortlink=st.none() | _TEXT,
+)
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_any_row_comes_back_from_disk_as_it_was() -> None:
+    """Line ends, tabs, NUL and bytes that are no text included; sites and rows in their order."""
+
+    @settings(deadline=None, max_examples=20)  # each makes a database
+    @given(st.lists(_ROWS, min_size=1, max_size=20))
+    def check(rows: list[Observation]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows_by_site, "_IN_MEMORY", 99)
+            known = given_sites(rows)
+        assert given_sites(rows) == known
+
+    check()
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_the_longest_line_of_a_log_comes_back() -> None:
+    """A line of 16 MiB, which is six times as long where it is kept."""
+    row = Observation("http://a.example/", 200, "é" * 8 * 1024 * 1024)
+    assert given_sites([row]) == [("a.example", [row])]
+
+
+def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All URLs of some paths; a smaller site beside it comes whole."""
+    monkeypatch.setattr(evidence, "MAX_ROWS", 100)
+    rows = [Observation(f"http://a.example/{n // 3}?x={n % 3}", 200, f"{n}") for n in range(600)]
+    rows += [Observation(f"http://b.example/{n}", 200, f"{n}") for n in range(90)]
+    known = dict(given_sites(rows))
+    sample = {row.url.partition("?")[0] for row in known["a.example"]}
+    assert known["a.example"] == [row for row in rows if row.url.partition("?")[0] in sample]
+    assert 10 < len(sample) < 100
+    assert len(known["b.example"]) == 90
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
+    assert dict(given_sites(rows)) == known
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_all_urls_of_a_key_are_in_one_part_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However a host is written; of a giant site too, every row comes, and what names no host."""
+    monkeypatch.setattr(evidence, "MAX_ROWS", 10)
+    urls = ["http://127.0.0.1/a", "http://0x7f.1/a", "http://2130706433/a", "mailto:a@a.example"]
+    urls += ["http://é.example/", "http://xn--9ca.example/", "http://b.example./"]
+    urls += [f"http://b.example/{n}" for n in range(99)]
+    rows = [Observation(url, 200, "a") for url in urls]
+    with rows_by_site.by_key(rows, normalize) as parts:
+        found = [list(of) for _, of in parts]
+        assert [list(of) for _, of in parts] == found
+    assert sorted(row for of in found for row in of) == sorted(rows)
+    places = {row.url: at for at, of in enumerate(found) for row in of}
+    assert len({places[url] for url in urls[:3]}) == 1
+    assert places[urls[4]] == places[urls[5]]
+    assert places["http://b.example/7"] not in (places[urls[0]], places[urls[3]], places[urls[4]])
+
+
+def test_a_log_on_disk_measures_as_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contents that several sites have count once, and are lost only if no site keeps them."""
+    rule = SiteRule(site="a.example", kind="drop-param", param=["x"])
+    normalizer = Normalizer(site_rules=[rule])
+    rows = [Observation(f"http://a.example/{n}?x={x}", 200, f"{n}") for n in range(9) for x in "ab"]
+    rows += [Observation(f"http://a.example/w?x={n}", 200, f"w{n}") for n in range(9)]
+    rows += [Observation(f"http://b.example/{n}", 200, f"w{n}") for n in range(5)]
+    rows += [Observation(f"http://c.example/{n}", 200, f"{n}") for n in range(2)]
+    rows += [rows[0]._replace(content="later"), Observation("http://c.example/x", 404)]
+    known = evaluate(normalizer, rows)
+    assert known.false_merges == 8
+    assert known.urls == 34
+    assert known.lost == 4
+    monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
+    assert evaluate(normalizer, rows) == known
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_disk_that_cannot_hold_the_rows_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The error of the database is one line about a folder; nothing is left there."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    connect = sqlite3.connect
+
+    def small(path: str) -> sqlite3.Connection:
+        connection = connect(path)
+        connection.execute("PRAGMA max_page_count = 10")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    with pytest.raises(OSError, match="the rows of the log: ") as raised:
+        given_sites([Observation(f"http://a.example/{n}", 200, "a" * 9_000) for n in range(9)])
+    assert raised.value.filename.startswith(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_nothing_stays_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither after the last site, nor after an error in the middle of a log or of its sites."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    row = Observation("http://a.example/", 200, "a")
+
+    def broken() -> Iterator[Observation]:
+        yield row
+        raise ValueError("line 2")
+
+    with rows_by_site.by_site([row]) as sites:
+        assert [path.name[:13] for path in tmp_path.iterdir()] == ["urlnorm-mine-"]
+        assert len(list(sites)) == 1
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="line 2"), rows_by_site.by_site(broken()):
+        pass
+    reports = survey([row, row._replace(url="http://b.example/")])
+    next(reports)
+    reports.close()  # type: ignore[attr-defined]
+    assert not list(tmp_path.iterdir())
