@@ -1,6 +1,6 @@
 """The kinds of site rules, each one class; see :class:`~scrapy_urlnorm.site_rules.operation.Operation`.
 
-A new kind is a class in one of these modules and a line in `KINDS`.
+A new kind is a class in one of these modules; its words have a place in `ORDER`.
 """
 
 from __future__ import annotations
@@ -40,20 +40,8 @@ __all__ = [
     "read_operation",
 ]
 
-KINDS: tuple[type[Operation], ...] = (
-    Replace,
-    PrefixAlias,
-    ParamToPath,
-    StripSegment,
-    StripTail,
-    CatalogueRule,
-    EditValue,
-    DropParam,
-    KeepParam,
-    RangeAlias,
-    ValueAlias,
-    IgnoreValue,
-)
+#: Every kind: each module above defines some.
+KINDS = tuple(Operation.__subclasses__())
 _BY_WORD = {each.word: (cls, each) for cls in KINDS for each in cls.words}
 _CATALOGUE_NAMES = tuple(each.word for each in CatalogueRule.words)
 _CATALOGUE = "rules of the catalogue"
