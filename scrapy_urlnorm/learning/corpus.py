@@ -37,7 +37,7 @@ OTHER = "other"
 #: A URL with more than this is not learned from (a choice: no page of the logs has as much).
 MAX_SEGMENTS, MAX_PARAMS, MAX_LENGTH = 24, 40, 2_048
 #: Hashes are numbers of 64 bits.
-MASK = (1 << 64) - 1
+_MASK = (1 << 64) - 1
 _DIGIT = re.compile("[0-9]")
 _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z]\w{0,4}$", re.ASCII)
 #: Parameters that conditions may name: the most frequent (a choice, for time).
@@ -94,21 +94,21 @@ class Hasher(dict[tuple[str, str], int]):
         return found
 
     def of(self, slots: Slots) -> int:
-        return sum(map(self.__getitem__, slots.items())) & MASK
+        return sum(map(self.__getitem__, slots.items())) & _MASK
 
     def moved(self, form: int, old: Slots, names: Iterable[str]) -> int:
         """Return the hash *form* of *old* without the slots named."""
         for name in names:
             if name in old:
                 form -= self[name, old[name]]
-        return form & MASK
+        return form & _MASK
 
     def exchanged(
         self, form: int, taken: Iterable[tuple[str, str]], put: Iterable[tuple[str, str]]
     ) -> int:
         """Return *form* with the pairs *put* in place of those *taken*."""
         form += sum(map(self.__getitem__, put)) - sum(map(self.__getitem__, taken))
-        return form & MASK
+        return form & _MASK
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Trials: what the log says about one operation, one comparison at a time.
 
 Evidence for an operation is counted once for each distinct content, so that one body under a
-thousand URLs has one vote; every disagreement counts against it. What is no HTML: see `files`.
+thousand URLs has one vote; every disagreement counts against it. What is no HTML: see `media`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.learning.corpus import MASK, Corpus, Item
 from scrapy_urlnorm.learning.media import ENOUGH_FILES, is_file, support_of
 from scrapy_urlnorm.site_rules.context import Context, Is, Rest, all_hold, pairs_of
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, count_params
@@ -17,6 +16,8 @@ from scrapy_urlnorm.site_rules.operations import ANY, DropParam, IgnoreValue, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from scrapy_urlnorm.learning.corpus import Corpus, Item
 
 
 #: The share of a bucket that has to agree, when noise is expected, for its majority to vote
@@ -171,18 +172,13 @@ def _buckets(
     names, wild, hasher = op.names, isinstance(op, IgnoreValue), corpus.hasher
     keeps_separator = not wild and "sep" not in names
     buckets: dict[int, list[Item]] = {}
-    single = names[0] if len(names) == 1 else None
-    star = hasher[names[0], ANY] if wild else 0
     for item in sources(op, corpus, context):
         slots = item.slots
         if context and not all_hold(context, slots):
             continue
-        if single is not None:
-            form = (item.form - hasher[single, slots[single]] + star) & MASK
-        else:
-            form = hasher.moved(item.form, slots, names)
-            if wild:
-                form = hasher.exchanged(form, (), [(n, ANY) for n in names if n in slots])
+        form = hasher.moved(item.form, slots, names)
+        if wild:
+            form = hasher.exchanged(form, (), [(n, ANY) for n in names if n in slots])
         if keeps_separator and "sep" in slots:
             gone = sum(slots[n].count(REPEAT) + 1 for n in names if n in slots)
             if count_params(slots) - gone < 2:
