@@ -71,7 +71,7 @@ def load_site_rules(path: str | os.PathLike[str]) -> tuple[SiteRule, ...]:
     `OSError` if the file cannot be read.
     """
     with no_collection():
-        return tuple(rule for _, rule in _read(path, _text_of(path)) if rule is not None)
+        return tuple(rule for _, rule in _read(path, text_of(path)) if rule is not None)
 
 
 def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> None:
@@ -86,7 +86,7 @@ def save_site_rules(path: str | os.PathLike[str], rules: Iterable[SiteRule]) -> 
     Raises `SiteRuleError` if the file that is there is not a rule file: it is not overwritten.
     """
     path = Path(path)
-    before = _text_of(path) if path.exists() else ""
+    before = text_of(path) if path.exists() else ""
     wanted: dict[str, list[SiteRule]] = {}
     for rule in rules:
         wanted.setdefault(rule.identity, []).append(rule)
@@ -129,7 +129,7 @@ def table_of(rule: SiteRule) -> dict[str, Any]:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _text_of(path: str | os.PathLike[str]) -> str:
+def text_of(path: str | os.PathLike[str]) -> str:
     try:
         with naming(os.fspath(path)):
             return Path(path).read_bytes().decode("utf-8")

@@ -12,10 +12,10 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.exceptions import SiteRuleError, naming
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules.file import text_of
 from scrapy_urlnorm.site_rules.rule import SiteRule
 from scrapy_urlnorm.text import counted
 
@@ -49,12 +49,7 @@ def import_rules(path: str | os.PathLike[str]) -> Imported:
 
     Raises `SiteRuleError` naming the file if it is none.
     """
-    name = os.fspath(path)
-    try:
-        with naming(name):
-            text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SiteRuleError(f"{name}: byte {error.start}: a rule file is UTF-8 text") from None
+    name, text = os.fspath(path), text_of(path)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):

@@ -177,7 +177,7 @@ class RangeAlias(Operation):
     def covers(self, other: Operation) -> bool:
         return (
             isinstance(other, RangeAlias)
-            and (self.slot, self.text) == (other.slot, other.text)
+            and self.family == other.family
             and (self.by == other.by or other.by is None)
             and all(self._has(*each) for each in other._table.items())
         )
