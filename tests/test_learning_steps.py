@@ -33,8 +33,7 @@ from scrapy_urlnorm.learning.trials import Count, count, trials_of
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules.context import Is
 from scrapy_urlnorm.site_rules.form import REPEAT, without
-from scrapy_urlnorm.site_rules.operations import EDITS, DropParam, IgnoreValue, Replace
-from scrapy_urlnorm.site_rules.operations.values import Edit
+from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
