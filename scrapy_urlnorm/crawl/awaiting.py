@@ -30,7 +30,7 @@ than ours could not send it later. What is still held when the crawl has nothing
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
@@ -38,6 +38,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy_urlnorm.crawl.components import TWIN_META, components_of, in_progress
 from scrapy_urlnorm.crawl.merges import stock_key
 from scrapy_urlnorm.crawl.requests import depth_of, purpose_of
+from scrapy_urlnorm.crawl.shelf import Shelf
 from scrapy_urlnorm.stores.memory import MemorySeen
 from scrapy_urlnorm.stores.seen import Awaited
 
@@ -45,51 +46,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from scrapy import Request, Spider
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.merges import Merges
-    from scrapy_urlnorm.crawl.shelf import Shelf
-    from scrapy_urlnorm.stores import Seen
 
 _NO_BODY = (204, 205)
 _REMEMBERED = 10_000  # keys that are over, and reasons why keys have brought no page
 
 
-class Door(Protocol):
-    """What `Awaiting` needs of a dupefilter."""
-
-    store: Seen
-    has_failed: bool  #: whether the store has
-
-    def ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
-        """Return what the store answers to *question*; *failed* if it has failed, now or before."""
-
-    def key_of(self, request: Request) -> bytes:
-        """Return the fingerprint of *request*, also of one that is set apart on its way."""
-
-    def let_pass(self, request: Request) -> None:
-        """Do not filter *request* when it comes."""
-
-    def log(self, request: Request, spider: Spider) -> None:
-        """Log and count a request that is dropped."""
-
-
 class Awaiting:
-    """Decides about requests whose key is known to *door*, and holds those that are twins."""
+    """Decides about requests whose key is known to *door*, a dupefilter, and holds those that are twins."""
 
     def __init__(
         self,
-        door: Door,
+        door: Any,
         merges: Merges,
         count: Callable[[str], None],
         depth_limit: int,
     ) -> None:
         self._door, self._merges, self._count = door, merges, count
         self._depth_limit = depth_limit
-        self._crawler: Crawler | None = None
-        self._shelf: Shelf | None = None
+        self._crawler: Any = None  # since `attach`; what is not sent before cannot be sent later
+        self._shelf = Shelf()
         #: The request that was filtered last, if it is not dropped, or saves nothing.
         self.held: Request | None = None
         self.unsaved: Request | None = None
@@ -170,7 +150,7 @@ class Awaiting:
         if awaited is None:
             again = Awaited(request.url, purpose_of(request))
             self._ask(self._store.expect, claim, again, failed=None)
-        elif waits and self._shelf is not None and self._shelf.put(claim, request):
+        elif waits and self._crawler is not None and self._shelf.put(claim, request):
             self.held = request
             return True
         else:
@@ -234,7 +214,7 @@ class Awaiting:
     def handed_out(self, request: Request) -> None:
         """Watch a request that the engine gets, and that may end in any way."""
         self._watched[request] = self._claim_of(request)
-        if self._store.is_shared and self._shelf is not None and (held := self._shelf.next_key()):
+        if self._store.is_shared and (held := self._shelf.next_key()):
             self._look_at(held)
 
     def work(self, under_way: AbstractSet[Request]) -> None:
@@ -283,7 +263,7 @@ class Awaiting:
 
     def idle(self) -> bool:
         """Send what is held though nothing is under way; return whether anything was sent."""
-        if self._shelf is None or self._crawler is None:
+        if self._crawler is None:
             return False
         self.work(in_progress(self._crawler))
         is_sent = False
@@ -301,24 +281,19 @@ class Awaiting:
 
     def end(self) -> None:
         """Drop what is left, when nothing was to be sent: learning has a page for it."""
-        for claim in self._shelf or ():
+        for claim in self._shelf:
             awaited = self._ask(self._store.awaited, claim, failed=None)
             if awaited is not None and self.is_held(claim, awaited.url):
                 self._drop_twins(claim)
 
     def _drop_twins(self, claim: bytes) -> None:
-        if self._shelf is not None and claim in self._shelf:
-            assert self._crawler is not None
-            assert self._crawler.spider is not None
+        if claim in self._shelf:
             for request in self._shelf.clear(claim):
                 self._door.log(request, self._crawler.spider)
 
     def _send_next(self, claim: bytes) -> bool:
-        request = None if self._shelf is None else self._shelf.take(claim)
-        if request is None:
+        if (request := self._shelf.take(claim)) is None:
             return False
-        assert self._crawler is not None
-        assert self._crawler.engine is not None
         self._ask(self._store.change_under_way, claim, 1, failed=None)
         if self._depth_limit:
             self._is_new_spelling(self._door.key_of(request), request)
@@ -336,14 +311,15 @@ class Awaiting:
     # ------------------------------------------------------------------------------------------
 
     @property
-    def _store(self) -> Seen:
+    def _store(self) -> Any:
         return self._door.store
 
     def _ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
         return self._door.ask(question, *values, failed=failed)
 
     def _claim_of(self, request: Request) -> bytes:
-        key, name = self._door.key_of(request), purpose_of(request)
+        key: bytes = self._door.key_of(request)
+        name = purpose_of(request)
         own = _own_key(key, name) if self._has_claims or request.dont_filter else key
         if self._has_claims and self._ask(self._store.awaited, own, failed=None) is not None:
             return own
