@@ -67,6 +67,7 @@ class Awaiting:
         depth_limit: int,
     ) -> None:
         self._door, self._merges, self._count = door, merges, count
+        self._ask = door.ask
         self._depth_limit = depth_limit
         self._crawler: Any = None  # since `attach`; what is not sent before cannot be sent later
         self._shelf = Shelf()
@@ -96,7 +97,7 @@ class Awaiting:
             crawler.signals.connect(self._idle, signals.spider_idle)
         for key in shelf:
             if self._ask(self._store.claim, key, "", failed=False):
-                self._ask(self._store.change_under_way, key, -1, failed=None)
+                self._ask(self._store.change_under_way, key, -1)
 
     # --- at the door ------------------------------------------------------------------------
 
@@ -110,7 +111,7 @@ class Awaiting:
 
         *name* is that of its callback.
         """
-        awaited: Awaited | None = self._ask(self._store.awaited, key, failed=None)
+        awaited: Awaited | None = self._ask(self._store.awaited, key)
         first = self._merges.first(key)
         if awaited is not None:
             if first is None:
@@ -128,9 +129,7 @@ class Awaiting:
         own = _own_key(key, name)
         self._has_claims = True
         if not self._ask(self._store.claim, own, request.url, name, failed=True):
-            return self._is_twin(
-                key, own, self._ask(self._store.awaited, own, failed=None), request
-            )
+            return self._is_twin(key, own, self._ask(self._store.awaited, own), request)
         if not self._is_new_spelling(key, request):
             return self._drops_as_stock(request)
         return self._sends(request)
@@ -148,13 +147,12 @@ class Awaiting:
         if not self._is_new_spelling(key, request, is_sent=not (waits and self._depth_limit)):
             return self._drops_as_stock(request)
         if awaited is None:
-            again = Awaited(request.url, purpose_of(request))
-            self._ask(self._store.expect, claim, again, failed=None)
+            self._ask(self._store.expect, claim, Awaited(request.url, purpose_of(request)))
         elif waits and self._crawler is not None and self._shelf.put(claim, request):
             self.held = request
             return True
         else:
-            self._ask(self._store.change_under_way, claim, 1, failed=None)
+            self._ask(self._store.change_under_way, claim, 1)
             if awaited.under_way <= 0:
                 self._requeued(claim)
         return self._sends(request)
@@ -202,7 +200,7 @@ class Awaiting:
 
     def again(self, request: Request) -> None:
         """Count a request more under way: a retry, or one that takes the place of another."""
-        self._ask(self._store.change_under_way, self._claim_of(request), 1, failed=None)
+        self._ask(self._store.change_under_way, self._claim_of(request), 1)
 
     def onto_itself(self, key: bytes, request: Request) -> None:
         """Count a redirect onto its own *key* under way, and remember its spelling as sent."""
@@ -225,7 +223,7 @@ class Awaiting:
 
     def _ended(self, request: Request) -> None:
         claim, why = self._watched.pop(request), self._why.pop(request, "other")
-        awaited = self._ask(self._store.change_under_way, claim, -1, failed=None)
+        awaited = self._ask(self._store.change_under_way, claim, -1)
         if awaited is not None:
             self._reasons[claim] = why
             if len(self._reasons) > _REMEMBERED:
@@ -246,7 +244,7 @@ class Awaiting:
         self._why.pop(request, None)
         if claim is None:
             claim = self._claim_of(request)
-        self._ask(self._store.arrived, claim, failed=None)
+        self._ask(self._store.arrived, claim)
         if self._depth_limit:
             depth = _digest(b"depth %d" % depth_of(request), claim)
             self._ask(self._store.add, depth, failed=True)
@@ -256,7 +254,7 @@ class Awaiting:
 
     def _look_at(self, claim: bytes) -> bool:
         """Do what other crawlers make necessary for the twins of a key; return whether one is sent."""
-        awaited = self._ask(self._store.awaited, claim, failed=None)
+        awaited = self._ask(self._store.awaited, claim)
         if awaited is None and not self._door.has_failed:
             self._drop_twins(claim)
         return awaited is not None and awaited.under_way <= 0 and self._send_next(claim)
@@ -268,10 +266,9 @@ class Awaiting:
         self.work(in_progress(self._crawler))
         is_sent = False
         for claim in self._shelf:
-            awaited = self._ask(self._store.awaited, claim, failed=None)
+            awaited = self._ask(self._store.awaited, claim)
             if awaited is not None and not self.is_held(claim, awaited.url):
-                change = -awaited.under_way
-                self._ask(self._store.change_under_way, claim, change, failed=None)
+                self._ask(self._store.change_under_way, claim, -awaited.under_way)
             is_sent |= self._look_at(claim)
         return is_sent
 
@@ -282,7 +279,7 @@ class Awaiting:
     def end(self) -> None:
         """Drop what is left, when nothing was to be sent: learning has a page for it."""
         for claim in self._shelf:
-            awaited = self._ask(self._store.awaited, claim, failed=None)
+            awaited = self._ask(self._store.awaited, claim)
             if awaited is not None and self.is_held(claim, awaited.url):
                 self._drop_twins(claim)
 
@@ -294,7 +291,7 @@ class Awaiting:
     def _send_next(self, claim: bytes) -> bool:
         if (request := self._shelf.take(claim)) is None:
             return False
-        self._ask(self._store.change_under_way, claim, 1, failed=None)
+        self._ask(self._store.change_under_way, claim, 1)
         if self._depth_limit:
             self._is_new_spelling(self._door.key_of(request), request)
         self._requeued(claim)
@@ -314,17 +311,14 @@ class Awaiting:
     def _store(self) -> Any:
         return self._door.store
 
-    def _ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
-        return self._door.ask(question, *values, failed=failed)
-
     def _claim_of(self, request: Request) -> bytes:
         key: bytes = self._door.key_of(request)
         name = purpose_of(request)
         own = _own_key(key, name) if self._has_claims or request.dont_filter else key
-        if self._has_claims and self._ask(self._store.awaited, own, failed=None) is not None:
+        if self._has_claims and self._ask(self._store.awaited, own) is not None:
             return own
         if request.dont_filter:  # it passed the door without a look at its callback
-            awaited = self._ask(self._store.awaited, key, failed=None)
+            awaited = self._ask(self._store.awaited, key)
             if awaited is not None and awaited.callback != name:
                 return own
         return key

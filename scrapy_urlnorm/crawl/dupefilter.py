@@ -174,7 +174,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         """
         return self._merges.has_queued(key) if self.store.is_shared else self.knows(key)
 
-    def ask(self, question: Callable[..., Any], *values: object, failed: Any) -> Any:
+    def ask(self, question: Callable[..., Any], *values: object, failed: Any = None) -> Any:
         """Return what the store answers to *question*; *failed* if it has failed, now or before."""
         if not self.has_failed:
             try:

@@ -298,24 +298,20 @@ class UrlNormSpiderMiddleware:
     def process_spider_output(
         self, response: Response, result: Iterable[object]
     ) -> Iterator[object]:
-        got = self._got(response)
-        with self._telling(response):
+        with self._telling(response) as got:
             for each in result:
                 if got is not None:
                     got.add(each)
                 yield each
-        self._tell(got)
 
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[object]
     ) -> AsyncIterator[object]:
-        got = self._got(response)
-        with self._telling(response):
+        with self._telling(response) as got:
             async for each in result:
                 if got is not None:
                     got.add(each)
                 yield each
-        self._tell(got)
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         learner, request = self._components.learner, response.request
@@ -323,21 +319,17 @@ class UrlNormSpiderMiddleware:
             learner.raised(request)
 
     @contextmanager
-    def _telling(self, response: Response) -> Iterator[None]:
-        """Tell of what a callback raises in the middle of its results."""
+    def _telling(self, response: Response) -> Iterator[Got | None]:
+        """Tell what a callback has yielded, or that it raised in the middle of that."""
+        learner, request = self._components.learner, response.request
+        is_page = learner is not None and request is not None and 200 <= response.status < 300
+        got = learner.got_of(request, response) if is_page else None
         try:
-            yield
+            yield got
         except Exception as error:
             self.process_spider_exception(response, error)
             raise
-
-    def _got(self, response: Response) -> Got | None:
-        learner, request = self._components.learner, response.request
-        is_page = request is not None and 200 <= response.status < 300
-        return learner.got_of(request, response) if learner is not None and is_page else None
-
-    def _tell(self, got: Got | None) -> None:
-        if got is not None and (learner := self._components.learner) is not None:
+        if got is not None:
             learner.got(got)
 
 
