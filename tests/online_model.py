@@ -99,19 +99,20 @@ class DiskQueue:
     """The queue of a crawl with JOBDIR; it can read every request."""
 
     def __init__(self, database: Database) -> None:
-        self.rows = RequestQueue(database)
+        self.rows = RequestQueue(database, self._encode, self._decode)
+        self.append = partial(self.rows.push, "0")
+        self.popleft = partial(self.rows.pop, "0", newest=False)
 
-    def append(self, request: Request) -> None:
+    @staticmethod
+    def _encode(request: Request) -> bytes:
         meta = {name: value for name, value in request.meta.items() if name != "_brittle"}
-        self.rows.push("0", pickle.dumps(request.replace(meta=meta).to_dict()))
+        return pickle.dumps(request.replace(meta=meta).to_dict())
 
-    def popleft(self) -> Request:
-        def decode(data: bytes) -> Request:
-            request = request_from_dict(pickle.loads(data))
-            request.meta["_brittle"] = Brittle(request.url)
-            return request
-
-        return self.rows.pop("0", decode, newest=False)
+    @staticmethod
+    def _decode(data: bytes) -> Request:
+        request = request_from_dict(pickle.loads(data))
+        request.meta["_brittle"] = Brittle(request.url)
+        return request
 
     def __len__(self) -> int:
         return len(self.rows)

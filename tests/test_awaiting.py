@@ -321,7 +321,7 @@ def test_what_another_crawler_has_is_sent_when_there_is_nothing_else_to_do():
 
 def test_without_a_shelf_what_is_awaited_is_sent():
     crawl = Crawl()
-    crawl.awaiting._shelf = None
+    crawl.awaiting._crawler = None
     assert crawl.find(A, B, A, B) == [A, B]
     assert crawl.page(crawl.send()) == [B]
     assert crawl.find(C) == [B]

@@ -17,21 +17,17 @@ def path(tmp_path):
 
 
 @contextmanager
-def opened(path):
+def opened(path, decode=bytes.decode):
     database = Database(path)
     database.open()
     database.commits_itself = False
-    yield RequestQueue(database)
+    yield RequestQueue(database, str.encode, decode)
     database.give_up(RuntimeError("the end of the test"))
-
-
-def decode(data):
-    return data.decode()
 
 
 def drain(queue, name="a", *, newest=True):
     requests = []
-    while (request := queue.pop(name, decode, newest=newest)) is not None:
+    while (request := queue.pop(name, newest=newest)) is not None:
         requests.append(request)
     return requests
 
@@ -40,8 +36,8 @@ def drain(queue, name="a", *, newest=True):
 def test_the_order_of_a_queue(path, newest, expected):
     with opened(path) as queue:
         for letter in "abcd":
-            queue.push("one", letter.encode())
-            queue.push("other", b"x")
+            queue.push("one", letter)
+            queue.push("other", "x")
         assert queue.waiting("one") == 4
         assert "".join(drain(queue, "one", newest=newest)) == expected
         assert queue.waiting("one") == 0
@@ -51,9 +47,9 @@ def test_the_order_of_a_queue(path, newest, expected):
 def test_what_is_not_done_waits_in_the_next_run(path):
     with opened(path) as queue:
         for letter in "abcd":
-            queue.push("a", letter.encode())
-        assert queue.pop("a", decode, newest=True) == "d"
-        assert queue.pop("a", decode, newest=True) == "c"
+            queue.push("a", letter)
+        assert queue.pop("a", newest=True) == "d"
+        assert queue.pop("a", newest=True) == "c"
         queue.done(["d"])
         queue.database.commit()
     with opened(path) as queue:
@@ -66,10 +62,10 @@ def test_one_that_cannot_be_decoded_is_left_to_another_run(path):
     def strict(data):
         return None if data == b"bad" else data.decode()
 
-    with opened(path) as queue:
-        for data in (b"good", b"bad", b"better", b"bad"):
-            queue.push("a", data)
-        assert [queue.pop("a", strict, newest=True) for _ in range(3)] == ["better", "good", None]
+    with opened(path, strict) as queue:
+        for word in ("good", "bad", "better", "bad"):
+            queue.push("a", word)
+        assert [queue.pop("a", newest=True) for _ in range(3)] == ["better", "good", None]
         queue.done(["better", "good"])
         queue.database.commit()
     with opened(path) as queue:
@@ -78,42 +74,42 @@ def test_one_that_cannot_be_decoded_is_left_to_another_run(path):
 
 def test_what_was_announced_waits_for_the_next_run(path):
     with opened(path) as queue:
-        first, second = queue.announce(b"1"), queue.announce(b"2")
+        first, second = queue.announce("1"), queue.announce("2")
         queue.settle(second)
         queue.database.commit()
         queue.database.give_up(RuntimeError("killed"))
     with opened(path) as queue:
-        assert queue.announced() == [(first, b"1")]
+        assert queue.announced() == [(first, "1")]
         queue.settle(first)
-        assert queue.announce(b"3") > second
+        assert queue.announce("3") > second
         queue.database.commit()
     with opened(path) as queue:
-        assert [data for _, data in queue.announced()] == [b"3"]
+        assert [word for _, word in queue.announced()] == ["3"]
 
 
 def test_an_id_is_never_used_again(path):
     for letter in "abc":
         with opened(path) as queue:
-            queue.push("a", letter.encode())
+            queue.push("a", letter)
             ((number,),) = queue.database.read("SELECT max(id) FROM request")
             assert number == "abc".index(letter) + 1
-            assert queue.pop("a", decode, newest=True) == letter
+            assert queue.pop("a", newest=True) == letter
             queue.done([letter])
             queue.database.commit()
 
 
 @pytest.mark.parametrize("byte", [0, 50, 99])
 def test_a_flipped_byte_in_a_row_is_found(path, byte):
-    requests = [bytes([letter]) * 100 for letter in b"abcd"]
+    requests = [letter * 100 for letter in "abcd"]
     with opened(path) as queue:
-        for data in requests[:3]:
-            queue.push("a", data)
+        for request in requests[:3]:
+            queue.push("a", request)
         queue.announce(requests[3])
-    damaged = bytearray(requests[1])
+    damaged = bytearray(requests[1].encode())
     damaged[byte] ^= 0x40
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE request SET request = ? WHERE id IN (2, 4)", (bytes(damaged),))
     with opened(path) as queue:
         assert queue.damaged == 2
-        assert list(queue.all()) == [requests[0], requests[2]]
+        assert [data.decode() for data in queue.all()] == [requests[0], requests[2]]
         assert (len(queue), queue.announced()) == (2, [])

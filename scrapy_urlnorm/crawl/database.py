@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import request_from_dict
 
@@ -13,7 +13,7 @@ from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.text import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from scrapy import Request, Spider
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
-T = TypeVar("T", bound="Hashable")
-
-# The ids of requests are never used again: whoever remembers one cannot mean another request.
-_TABLES = """
-CREATE TABLE IF NOT EXISTS request (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, request BLOB NOT NULL,
+_TABLE = """
+CREATE TABLE IF NOT EXISTS {table} (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, {group} {type} NOT NULL, request BLOB NOT NULL,
   checksum INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS request_of_queue ON request (queue);
+CREATE INDEX IF NOT EXISTS {table}_of_{group} ON {table} ({group});
 """
+_TYPES: dict[type, str] = {str: "TEXT", bytes: "BLOB"}
 ANNOUNCED = ""  #: the queue of requests of which a shared store may not know yet
 
 
@@ -84,8 +82,48 @@ def plain(data: bytes) -> Request:
         ) from error
 
 
-class RequestQueue:
-    """Requests in queues by name, in an open *database*.
+class RequestTable:
+    """Requests as bytes in a *table* of an open *database*, by the column *group*, of the type *kind*.
+
+    The ids of requests are never used again: whoever remembers one cannot mean another request.
+    """
+
+    def __init__(self, database: Database, table: str, group: str, kind: type[str | bytes]) -> None:
+        self.database, self._table, self._group = database, table, group
+        database.ensure(_TABLE.format(table=table, group=group, type=_TYPES[kind]))
+        rows = database.each(f"SELECT id, {group}, request, checksum FROM {table}")
+        #: How many requests were damaged. They are deleted.
+        self.damaged = self.delete(
+            [id_ for id_, value, *row in rows if not isinstance(value, kind) or is_damaged(*row)]
+        )
+
+    def delete(self, ids: Iterable[int]) -> int:
+        delete = f"DELETE FROM {self._table} WHERE id = ?"
+        return self.database.write_many(delete, [(id_,) for id_ in ids])
+
+    def insert(self, group: str | bytes, request: bytes) -> None:
+        insert = f"INSERT INTO {self._table} ({self._group}, request, checksum) VALUES (?, ?, ?)"
+        self.database.write(insert, group, request, zlib.crc32(request))
+
+    def counts(self) -> Counter[Any]:
+        """Return how many requests each group has."""
+        counts = f"SELECT {self._group}, count(*) FROM {self._table} GROUP BY 1"
+        return Counter(dict(self.database.read(counts)))
+
+    def ids(self, group: str | bytes, *, newest: bool = False) -> Iterator[int]:
+        """Yield the ids of a group, those of its oldest or newest requests first."""
+        order = "DESC" if newest else "ASC"
+        ids = f"SELECT id FROM {self._table} WHERE {self._group} = ? ORDER BY id {order}"
+        return (id_ for (id_,) in self.database.each(ids, group))
+
+    def request(self, id_: int) -> bytes:
+        select = f"SELECT request FROM {self._table} WHERE id = ?"
+        found: bytes = self.database.read(select, id_)[0][0]
+        return found
+
+
+class RequestQueue(RequestTable):
+    """Requests in queues by name. *encode* makes bytes of a request, which *decode* reads.
 
     A request that is handed out stays in the database until `done` is told of it. Whoever uses
     this says when a transaction ends. Raises `StoreError` for what the database cannot do.
@@ -93,30 +131,22 @@ class RequestQueue:
 
     most_changes = 1_000  #: in a transaction of which nobody says when it ends
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        database.ensure(_TABLES)
-        #: How many requests were damaged. They are deleted.
-        self.damaged = self._drop_damaged()
-        counts = "SELECT queue, count(*) FROM request WHERE queue != ? GROUP BY 1"
-        self._waiting = Counter(dict(database.read(counts, ANNOUNCED)))
-        self.handed_out: dict[Hashable, int] = {}  #: requests, with the ids of their rows
+    def __init__(
+        self,
+        database: Database,
+        encode: Callable[[Any], bytes],
+        decode: Callable[[bytes], Any],
+    ) -> None:
+        super().__init__(database, "request", "queue", str)
+        self._encode, self._decode = encode, decode
+        self._waiting = self.counts()
+        del self._waiting[ANNOUNCED]
+        self.handed_out: dict[Any, int] = {}  #: requests, with the ids of their rows
         self._ids_out: set[int] = set()
 
     @staticmethod
     def is_in(database: Database) -> bool:
         return bool(database.read("SELECT 1 FROM sqlite_master WHERE name = 'request'"))
-
-    def _drop_damaged(self) -> int:
-        rows = self.database.each("SELECT id, request, checksum FROM request")
-        return self._delete([id_ for id_, data, wanted in rows if is_damaged(data, wanted)])
-
-    def _delete(self, ids: Iterable[int]) -> int:
-        return self.database.write_many("DELETE FROM request WHERE id = ?", [(id_,) for id_ in ids])
-
-    def _insert(self, queue: str, request: bytes) -> None:
-        insert = "INSERT INTO request (queue, request, checksum) VALUES (?, ?, ?)"
-        self.database.write(insert, queue, request, zlib.crc32(request))
 
     def __len__(self) -> int:
         return self._waiting.total()
@@ -125,15 +155,14 @@ class RequestQueue:
         return self._waiting[queue]
 
     def one_of_each(self) -> Iterator[bytes]:
-        select = "SELECT request FROM request WHERE queue = ? LIMIT 1"
-        for queue in list(self._waiting):
-            yield self.database.read(select, queue)[0][0]
+        return (self.request(next(self.ids(queue))) for queue in list(self._waiting))
 
     def all(self) -> Iterator[bytes]:
         return (data for (data,) in self.database.each("SELECT request FROM request"))
 
-    def push(self, queue: str, request: bytes) -> None:
-        self._insert(queue, request)
+    def push(self, queue: str, request: Any) -> None:
+        """Let a request wait. Raises `ValueError` for one that cannot be serialized."""
+        self.insert(queue, self._encode(request))
         self._waiting[queue] += 1
         if self.database.changes >= self.most_changes:
             self.commit()
@@ -148,51 +177,42 @@ class RequestQueue:
         self.database.commits_itself = True
         self.database.close()
 
-    def pop(self, queue: str, decode: Callable[[bytes], T | None], *, newest: bool) -> T | None:
+    def pop(self, queue: str, *, newest: bool) -> Any:
         """Hand out the newest or the oldest request of *queue*; ``None`` if there is none.
 
-        *decode* makes the request of its bytes. Where it returns ``None`` the request is left to
-        another run, and the next one is tried.
+        One that this run cannot read is left to another, and the next one is tried.
         """
-        while (found := self._next(queue, newest)) is not None:
-            number, data = found
-            self._ids_out.add(number)
+        while queue in self._waiting:
+            # Few are handed out: to skip them here is faster than to mark them in the database.
+            id_ = next(each for each in self.ids(queue, newest=newest) if each not in self._ids_out)
+            self._ids_out.add(id_)
             self._waiting[queue] -= 1
             if not self._waiting[queue]:
                 del self._waiting[queue]  # there may be a queue for each of many hosts
-            request = decode(data)
-            if request is not None:
-                self.handed_out[request] = number
+            if (request := self._decode(self.request(id_))) is not None:
+                self.handed_out[request] = id_
                 return request
         return None
 
-    def _next(self, queue: str, newest: bool) -> tuple[int, bytes] | None:
-        if queue not in self._waiting:
-            return None
-        ids = f"SELECT id FROM request WHERE queue = ? ORDER BY id {'DESC' if newest else 'ASC'}"
-        # Few are handed out: to skip them here is faster than to mark them in the database.
-        for (number,) in self.database.each(ids, queue):
-            if number not in self._ids_out:
-                select = "SELECT request FROM request WHERE id = ?"
-                return number, self.database.read(select, number)[0][0]
-        return None
-
-    def done(self, requests: Iterable[Hashable]) -> None:
+    def done(self, requests: Iterable[Any]) -> None:
         """Delete requests that were handed out and need not be sent again."""
         ids = [self.handed_out.pop(request) for request in requests]
-        self._delete(ids)
+        self.delete(ids)
         self._ids_out.difference_update(ids)
 
-    def announce(self, request: bytes) -> int:
-        """Write *request* down at once, before a shared store is told of its key; return its id."""
-        self._insert(ANNOUNCED, request)
+    def announce(self, request: Any) -> int:
+        """Write *request* down at once, before a shared store is told of its key; return its id.
+
+        Raises `ValueError` for one that cannot be serialized.
+        """
+        self.insert(ANNOUNCED, self._encode(request))
         self.database.commit()
         return int(self.database.read("SELECT max(id) FROM request")[0][0])
 
-    def announced(self) -> list[tuple[int, bytes]]:
-        select = "SELECT id, request FROM request WHERE queue = ? ORDER BY id"
-        return self.database.read(select, ANNOUNCED)
+    def announced(self) -> list[tuple[int, Any]]:
+        """Return what was announced, by its id; ``None`` for what this run cannot read."""
+        return [(id_, self._decode(self.request(id_))) for id_ in self.ids(ANNOUNCED)]
 
-    def settle(self, number: int) -> None:
+    def settle(self, id_: int) -> None:
         """Forget a request that was announced: it is in the queue, or was seen."""
-        self._delete([number])
+        self.delete([id_])

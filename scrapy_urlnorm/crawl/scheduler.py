@@ -154,7 +154,8 @@ class Scheduler(ScrapyScheduler):
         database.commits_itself = False
         is_taken_over = not state.exists() or RequestQueue.is_in(database)
         before = None if is_taken_over else self._stock_queue(state)
-        self._queue = queue = RequestQueue(database)
+        encode, decode = partial(encoded, spider=spider), partial(decoded, spider=spider)
+        self._queue = queue = RequestQueue(database, encode, decode)
         components_of(self.crawler).put(queue)
         self._shelf = shelf = DatabaseShelf(database, spider)
         if damaged := queue.damaged + shelf.damaged:
@@ -222,8 +223,7 @@ class Scheduler(ScrapyScheduler):
 
     def _queue_announced(self, queue: RequestQueue, store: Seen) -> None:
         """Queue what a kill left announced. Perhaps the store was not told of its key either."""
-        for number, data in queue.announced():
-            request = decoded(data, self.crawler.spider)
+        for number, request in queue.announced():
             if request is not None:
                 self.dqs.push(request)
                 queue.settle(number)
@@ -267,14 +267,11 @@ class Scheduler(ScrapyScheduler):
         ):
             with suppress(ValueError):  # it waits in memory
                 # Written down before a shared store is told of its key.
-                announced = self._announce(request)
+                announced = queue.announce(request)
         is_queued = super().enqueue_request(request)
         if announced is not None:
             queue.settle(announced)
         return is_queued
-
-    def _announce(self, request: Request) -> Any:
-        return self._queue.announce(encoded(request, self.crawler.spider))
 
     def next_request(self) -> Request | None:
         """Tell the queue which requests have ended, and return the next one to send.
@@ -407,17 +404,16 @@ class DiskQueue:
                 f"{cls.__qualname__} is a queue of SCHEDULER = 'scrapy_urlnorm.Scheduler'; this "
                 f"crawl has {crawler.settings['SCHEDULER']!r}"
             )
-        return cls(queue, key.rpartition(f"{FOLDER}/")[2], crawler.spider)
+        return cls(queue, key.rpartition(f"{FOLDER}/")[2])
 
-    def __init__(self, queue: RequestQueue, name: str, spider: Spider | None) -> None:
-        self._queue, self._name, self._spider = queue, name, spider
-        self._decode = partial(decoded, spider=spider)
+    def __init__(self, queue: RequestQueue, name: str) -> None:
+        self._queue, self._name = queue, name
 
     def push(self, request: Request) -> None:
-        self._queue.push(self._name, encoded(request, self._spider))
+        self._queue.push(self._name, request)
 
-    def pop(self) -> Request | None:
-        return self._queue.pop(self._name, self._decode, newest=self.newest)
+    def pop(self) -> Any:
+        return self._queue.pop(self._name, newest=self.newest)
 
     def close(self) -> None:
         """Do nothing: the scheduler closes the database."""

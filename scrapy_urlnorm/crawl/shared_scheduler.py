@@ -363,10 +363,6 @@ class SharedScheduler(Scheduler):
         self._signs = create_looping_call(self._give_sign)
         self._signs.start(self._patience / 5, now=False)
 
-    def _announce(self, request: Request) -> str:
-        token: str = self._queue.announce(request)
-        return token
-
     def _enqueue(self, request: Request) -> bool:
         is_queued = super()._enqueue(request)
         if is_queued and (kept := self._kept.pop(self._fingerprint(request), None)) is not None:

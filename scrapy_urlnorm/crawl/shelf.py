@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.crawl.database import decoded, encoded, is_damaged
+from scrapy_urlnorm.crawl.database import RequestTable, decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.stores import Database
 
 MAX_HELD = 100_000  #: requests on a shelf
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS twin (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL, request BLOB NOT NULL,
-  checksum INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS twin_of_key ON twin (key);
-"""
 
 
 class Shelf:
@@ -94,37 +86,26 @@ class DatabaseShelf(Shelf):
 
     def __init__(self, database: Database, spider: Spider | None) -> None:
         super().__init__()
-        self._database, self._spider = database, spider
-        database.ensure(_TABLES)
-        damaged = [
-            (number,)
-            for number, key, *row in database.each("SELECT id, key, request, checksum FROM twin")
-            if not isinstance(key, bytes) or is_damaged(*row)
-        ]
-        #: How many requests were damaged. They are deleted.
-        self.damaged = database.write_many("DELETE FROM twin WHERE id = ?", damaged)
-        self._numbers = dict(database.read("SELECT key, count(*) FROM twin GROUP BY key"))
+        self._rows, self._spider = RequestTable(database, "twin", "key", bytes), spider
+        self.damaged = self._rows.damaged
+        self._numbers = self._rows.counts()
         self._total = sum(self._numbers.values())
 
     def clear(self, key: bytes) -> list[Request]:
-        rows = self._database.read("SELECT request FROM twin WHERE key = ? ORDER BY id", key)
-        self._database.write("DELETE FROM twin WHERE key = ?", key)
-        found = (decoded(data, self._spider) for (data,) in rows)
+        ids = list(self._rows.ids(key))
+        found = [decoded(self._rows.request(id_), self._spider) for id_ in ids]
+        self._rows.delete(ids)
         return [request for request in found if request is not None] + super().clear(key)
 
     def _write(self, key: bytes, request: Request) -> None:
         try:
-            data = encoded(request, self._spider)
+            self._rows.insert(key, encoded(request, self._spider))
         except ValueError:
             super()._write(key, request)
-        else:
-            insert = "INSERT INTO twin (key, request, checksum) VALUES (?, ?, ?)"
-            self._database.write(insert, key, data, zlib.crc32(data))
 
     def _read(self, key: bytes) -> Request | None:
-        select = "SELECT id, request FROM twin WHERE key = ? ORDER BY id"
-        for number, data in self._database.each(select, key):  # there may be thousands
-            if (request := decoded(data, self._spider)) is not None:
-                self._database.write("DELETE FROM twin WHERE id = ?", number)
+        for id_ in self._rows.ids(key):  # there may be thousands
+            if (request := decoded(self._rows.request(id_), self._spider)) is not None:
+                self._rows.delete([id_])
                 return request
         return super()._read(key)
