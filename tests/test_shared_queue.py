@@ -36,9 +36,8 @@ def new(redis_server, redis_client):
     redis_client.flushall()
     opened = []
 
-    def new(dead_seconds=LONG, **callbacks):
+    def new(dead_seconds=LONG):
         queue = shared_queue(redis_server, dead_seconds)
-        vars(queue).update(callbacks)
         opened.append(queue)
         queue.open()
         return queue
@@ -88,9 +87,9 @@ def wait_for(queue, number):
         assert time.monotonic() < deadline
 
 
-def test_what_a_dead_crawler_had_waits_again(new):
-    events = []
-    dead, other = new(), new(0.2, on_event=lambda *event: events.append(event))
+def test_what_a_dead_crawler_had_waits_again(new, caplog):
+    caplog.set_level("INFO")
+    dead, other = new(), new(0.2)
     for name in ("done", "held", "kept"):
         dead.push(name)
     assert drain(dead) == ["done", "held", "kept"]
@@ -99,7 +98,7 @@ def test_what_a_dead_crawler_had_waits_again(new):
     dead.announce("announced")
     wait_for(other, 3)
     assert drain(other) == ["announced", "held", "kept"]
-    assert events == [("taken back", 3)]
+    assert "3 requests of a crawler that gave no sign of life are back" in caplog.text
 
 
 def test_a_crawler_taken_for_dead_harms_nobody(new):

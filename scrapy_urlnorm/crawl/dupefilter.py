@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
@@ -109,7 +108,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
             depth_limit=crawler.settings.getint("DEPTH_LIMIT"),
         )
         if not components.has_spider_middleware:  # it sees only what reaches the spider
-            crawler.signals.connect(dupefilter.response_received, signals.response_received)
+            crawler.signals.connect(dupefilter.awaiting.page, signals.response_received)
         crawler.signals.connect(dupefilter.close, signals.spider_closed)
         components.put(dupefilter)
         return dupefilter
@@ -149,9 +148,6 @@ class UrlNormDupeFilter(BaseDupeFilter):
             "counts as seen. Set SCHEDULER_PERSIST to keep both.",
             {"setting": STORE},
         )
-
-    def response_received(self, response: Response, request: Request) -> None:
-        self.awaiting.page(request, response)
 
     def let_pass(self, request: Request) -> None:
         """Do not filter *request* when it comes: it was seen, under another URL or before."""

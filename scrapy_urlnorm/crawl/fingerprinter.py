@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from hashlib import sha1
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -36,6 +37,7 @@ logger = logger_of(__name__)
 KNOWN_URLS = 16_384
 KNOWN_LENGTH = 1_024
 
+_of_profile = cache(Normalizer)  # for requests that name one in their meta
 
 # The class of most requests, if its parts can be read past its properties, which cost more than all
 # the rest of a look-up. A subclass may have properties that say something else.
@@ -65,7 +67,6 @@ class UrlNormRequestFingerprinter:
         #: Whether the fallback is Scrapy's own: then a GET is known by its URL alone.
         self.is_direct = type(self._fallback) is RequestFingerprinter
         self._apart: WeakSet[Request] = WeakSet()
-        self._of_profiles: dict[str, Normalizer] = {}  # for requests that name one in their meta
         self._warned: set[str] = set()
         self._stats: StatsCollector | None = None
         self._processed = self._changed = 0
@@ -187,9 +188,7 @@ class UrlNormRequestFingerprinter:
         ):
             return None
         if isinstance(choice, str) and choice in PROFILES:
-            if choice not in self._of_profiles:
-                self._of_profiles[choice] = Normalizer(choice)
-            return self._of_profiles[choice]
+            return _of_profile(choice)
         if choice is not True and choice is not None:
             self._refuse("urlnorm", choice, request, f"True, False, {', '.join(PROFILES)}")
         return self.normalizer

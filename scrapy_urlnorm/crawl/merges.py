@@ -86,18 +86,15 @@ class Merges:
             return Merge(first, [])
         self.firsts.move_to_end(key)
         normalizer = self._explainer.normalizer_for(request)
-        if normalizer is None:
-            return Merge(first, [])
-        is_beyond = saves and self.is_beyond(first, request.url)
-        if is_beyond:
-            self._count("urlnorm/merged")
-        if not is_beyond and not needs_rules:
+        is_beyond = saves and normalizer is not None and self.is_beyond(first, request.url)
+        if normalizer is None or not (is_beyond or needs_rules):
             return Merge(first, [])
         if self._explainer.given_key(request) is not None:
             rules = ["urlnorm_key"]
         else:
             rules = rules_between(normalizer, first, request.url)
         if is_beyond:
+            self._count("urlnorm/merged")
             for rule in rules:
                 self._count(f"urlnorm/merged/{rule}")
             self._tell(first, request.url, [rule for rule in rules if rule not in self._told])

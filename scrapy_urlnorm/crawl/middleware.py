@@ -391,7 +391,7 @@ def _without_dupefilter(crawler: Crawler) -> Iterator[str]:
         "Nothing is normalized, unless it asks the request fingerprinter": may_ask,
         "A redirect onto an equal URL may lose its page": filters,
         _NOT_LEARNED: config.learn != "off",
-        f"{REPORT} = {str(config.report)!r} is not written": bool(config.report),
+        f"{REPORT} = {config.report!r} is not written": bool(config.report),
     }
     if any(lost.values()):
         said = ". ".join(text for text, is_lost in lost.items() if is_lost)

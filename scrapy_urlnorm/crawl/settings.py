@@ -87,10 +87,6 @@ def _text(value: Any) -> str | None:
     return str(value or "") or None
 
 
-def _path(value: Any) -> Path | None:
-    return Path(text) if (text := _text(value)) else None
-
-
 def _dict(value: Any) -> dict[str, Any]:
     return dict(json.loads(value) if isinstance(value, str) else value or {})
 
@@ -153,7 +149,7 @@ SETTINGS: Mapping[str, Setting] = {
     STORE: Setting(None, "memory, sqlite:PATH or redis://...", _text),
     REWRITE: Setting(False, "True or False", _bool),
     CRAWL_LOG: Setting(None, _WRITABLE, _text),
-    REPORT: Setting(None, _WRITABLE, _path),
+    REPORT: Setting(None, _WRITABLE, _text),
     FALLBACK_FINGERPRINTER: Setting(
         STOCK_FINGERPRINTER,
         "a class or its import path",
@@ -221,7 +217,7 @@ class Config:
         self.held: str = read[HELD]  #: what becomes of held requests at the end
         self.store: str = read[STORE] or default_spec(self.jobdir)
         self.crawl_log: str | None = read[CRAWL_LOG]
-        self.report: Path | None = read[REPORT]
+        self.report: str | None = read[REPORT]
         #: The class, or its import path, that makes bytes of a normalized request.
         self.fallback: str | type = read[FALLBACK_FINGERPRINTER]
         self.new_store("spider")  # raises now for a store that there is not

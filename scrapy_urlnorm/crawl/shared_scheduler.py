@@ -9,7 +9,6 @@ the store before it waits costs nobody a page.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import deque
 from contextlib import suppress
@@ -47,22 +46,6 @@ JOURNAL = 32_000_000  #: bytes of the steps that a crawler can repeat when Redis
 _CHANGES = 1_000  # that are said at once, without waiting for a question
 _WAITED_META = "urlnorm_waited"  # key of the meta, in Redis, of a request that waits on a shelf
 _A_STEP = 500  # bytes, about, without its requests
-
-#: What happens to a queue, with what the log says of it.
-REPEATED, TAKEN_BACK = "repeated", "taken back"
-_EVENTS = {
-    REPEATED: (
-        logging.WARNING,
-        (
-            "Redis had lost the last %(count)d things that this crawler told its queue (it failed "
-            "over, or was restarted); it was told again, and no request is lost"
-        ),
-    ),
-    TAKEN_BACK: (
-        logging.INFO,
-        "%(count)d requests of a crawler that gave no sign of life are back in the queue",
-    ),
-}
 
 _STEP = Script.load(__package__, "shared_queue.lua", answers=(list,))
 
@@ -102,8 +85,7 @@ class SharedQueue:
         self._keys = [f"{place.prefix}:{{{place.prefix}:queue}}:{part}" for part in parts]
         self._crawler = uuid4().hex
         self._patience = int(dead_seconds * 1000)
-        #: Told of a key of `_EVENTS`, and how many.
-        self.on_event: Callable[[str, int], None] = lambda event, number: None
+        self.extra: dict[str, Any] = {}  #: for loggers
         self._number = 0  # of the last step that changed something
         self._tokens = 0
         #: Operation, token and entry of what Redis was not told of yet: see ``shared_queue.lua``.
@@ -240,7 +222,10 @@ class SharedQueue:
             while self._journal_bytes > JOURNAL:
                 self._journal_bytes -= _size(self._journal.popleft()[1])
         if taken_back:
-            self.on_event(TAKEN_BACK, taken_back)
+            message = (
+                "%(count)d requests of a crawler that gave no sign of life are back in the queue"
+            )
+            logger.info(message, {"count": taken_back}, extra=self.extra)
         return entry
 
     def _repeat(self, last: int) -> None:
@@ -255,7 +240,12 @@ class SharedQueue:
         for number, changes in lost:
             if self._say(number, "", changes)[0] not in (number - 1, number):
                 return  # another server answers now: the caller finds out what that one knows
-        self.on_event(REPEATED, len(lost))
+        logger.warning(
+            "Redis had lost the last %(count)d things that this crawler told its queue (it failed "
+            "over, or was restarted); it was told again, and no request is lost",
+            {"count": len(lost)},
+            extra=self.extra,
+        )
 
     def _say(self, number: int, token: str, changes: list[tuple[str, str, bytes]]) -> list[Any]:
         flat = [part for change in changes for part in change]
@@ -343,7 +333,7 @@ class SharedScheduler(Scheduler):
         place = parse_redis(config.store, spider.name)
         self._patience = self.dead_seconds + place.wait
         queue = SharedQueue(place, self._patience, self._entry, partial(decoded, spider=spider))
-        queue.on_event = self._tell_of
+        queue.extra = {"spider": spider}
         super()._open(spider)
         queue.open()
         self._queue = self.dqs = queue
@@ -351,7 +341,7 @@ class SharedScheduler(Scheduler):
         if queue.waiting or queue.held:
             message = "%(waiting)d requests wait in %(queue)s, other crawlers hold %(held)d"
             arguments = {"waiting": queue.waiting, "queue": queue.name, "held": queue.held}
-            logger.info(message, arguments, extra={"spider": spider})
+            logger.info(message, arguments, extra=queue.extra)
         self.crawler.signals.connect(self._spider_opened, signals.spider_opened)
 
     def _entry(self, request: Request) -> bytes:
@@ -418,7 +408,3 @@ class SharedScheduler(Scheduler):
             for token in self._kept.values():  # each is held behind a page that arrived
                 self._queue.settle(token)
         super()._end(reason)
-
-    def _tell_of(self, event: str, number: int) -> None:
-        level, message = _EVENTS[event]
-        logger.log(level, message, {"count": number}, extra={"spider": self.crawler.spider})
