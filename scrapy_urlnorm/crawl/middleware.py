@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-    from scrapy_urlnorm.crawl.online.learner import Learner
     from scrapy_urlnorm.crawl.online.yields import Got
 
 #: Just inside RedirectMiddleware (600). So every 3xx passes here before it becomes a request. And
@@ -70,11 +69,10 @@ class UrlNormDownloaderMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        components = components_of(crawler)
+        self._components = components = components_of(crawler)
         self._crawler, self._config = crawler, config_of(crawler)
         self._fingerprinter = components.find(UrlNormRequestFingerprinter)
-        self._dupefilter: UrlNormDupeFilter | None = None
-        self._learner: Learner | None = None
+        self._dupefilter: Any = None  # `UrlNormDupeFilter`, once the spider is open
         self._redirects_are_followed = crawler.settings.getbool("REDIRECT_ENABLED")
         self._has_cache = crawler.settings.getbool("HTTPCACHE_ENABLED")
         components.has_middleware = True
@@ -93,7 +91,7 @@ class UrlNormDownloaderMiddleware:
         a learned rule could lose a page.
         """
         crawler, config = self._crawler, self._config
-        components, fingerprinter = components_of(crawler), self._fingerprinter
+        components, fingerprinter = self._components, self._fingerprinter
         self._dupefilter = dupefilter = components.find(UrlNormDupeFilter)
         if dupefilter is not None:
             crawler.signals.connect(self._idle, signals.spider_idle)
@@ -118,7 +116,7 @@ class UrlNormDownloaderMiddleware:
         if not learns:
             learner.release_all()  # an earlier run may have learned
             return
-        self._learner = components.learner = learner
+        components.learner = learner
         dupefilter.on_arrival = learner.on_arrival
         dupefilter.awaiting.is_held = learner.holds
         crawler.signals.connect(self._answer_received, signals.response_received)
@@ -127,7 +125,7 @@ class UrlNormDownloaderMiddleware:
 
     def spider_closed(self) -> None:
         """Write the file of learned rules, and say what was saved."""
-        learner, stats = self._learner, self._crawler.stats
+        learner, stats = self._components.learner, self._crawler.stats
         assert stats is not None
         learned: tuple[Any, ...] = ({}, None, {})
         held = 0
@@ -148,8 +146,7 @@ class UrlNormDownloaderMiddleware:
             logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
     def _idle(self) -> None:
-        assert self._dupefilter is not None
-        awaiting, learner = self._dupefilter.awaiting, self._learner
+        awaiting, learner = self._dupefilter.awaiting, self._components.learner
         if awaiting.idle() or (learner is not None and learner.idle()):
             raise DontCloseSpider
         awaiting.end()
@@ -159,21 +156,19 @@ class UrlNormDownloaderMiddleware:
 
         RobotsTxtMiddleware downloads robots.txt. `process_response` would see it compressed.
         """
-        assert self._learner is not None
         if request.callback is NO_CALLBACK:
             if response.status == 200:
-                self._learner.robots_txt(request, response)
+                self._components.learner.robots_txt(request, response)
         elif 400 <= response.status < 500 and response.status not in _NOT_NOW:
-            self._learner.missing(request)
+            self._components.learner.missing(request)
 
     def _response_received(self, response: Response, request: Request) -> None:
         """Tell of a page where our spider middleware is missing.
 
         That one is better: it sees only pages that reach the spider.
         """
-        assert self._learner is not None
         if 200 <= response.status < 300:
-            self._learner.page(request, response)
+            self._components.learner.page(request, response)
 
     def process_request(self, request: Request) -> Request | None:
         """Return the request to send instead, or ``None``. Raise `IgnoreRequest` to drop it."""
@@ -199,7 +194,7 @@ class UrlNormDownloaderMiddleware:
 
         Our own scheduler has asked already, and then neither callback nor errback is called.
         """
-        learner = self._learner
+        learner = self._components.learner
         if learner is None or learner.has_asking_queue:
             return False
         learner.work()
@@ -220,12 +215,12 @@ class UrlNormDownloaderMiddleware:
         if not 200 <= response.status < 300 or not response.body:
             self._note(request, why_none(response.status))
         if (
-            self._learner is not None
+            (learner := self._components.learner) is not None
             and self._is_followed(request, response.status)
             and (target := target_of(response, request.url))
             and target.startswith(("http://", "https://"))
         ):
-            self._learner.redirect(request, target, status=response.status)
+            learner.redirect(request, target, status=response.status)
         return response
 
     def _is_followed(self, request: Request, status: int) -> bool:
