@@ -58,7 +58,7 @@ class Addon:
         if load_object(settings["DUPEFILTER_CLASS"]) is RFPDupeFilter:
             _set(settings, "DUPEFILTER_CLASS", UrlNormDupeFilter)
         _replace_scheduler(settings)
-        if getattr(load_object(settings["SCHEDULER"]), "needs_redis", False):
+        if getattr(load_object(settings["SCHEDULER"]), "is_shared", False):
             config.require_redis()
         add = settings.setdefault_in_component_priority_dict
         add("DOWNLOADER_MIDDLEWARES", UrlNormDownloaderMiddleware, PRIORITY)

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_urlnorm.crawl.merges import Merges
 
 _NO_BODY = (204, 205)
 _REMEMBERED = 10_000  # keys that are over, and reasons why keys have brought no page
@@ -59,16 +58,9 @@ _REMEMBERED = 10_000  # keys that are over, and reasons why keys have brought no
 class Awaiting:
     """Decides about requests whose key is known to *door*, a dupefilter, and holds those that are twins."""
 
-    def __init__(
-        self,
-        door: Any,
-        merges: Merges,
-        count: Callable[[str], None],
-        depth_limit: int,
-    ) -> None:
-        self._door, self._merges, self._count = door, merges, count
-        self._ask = door.ask
-        self._depth_limit = depth_limit
+    def __init__(self, door: Any, depth_limit: int) -> None:
+        self._door, self._depth_limit = door, depth_limit
+        self._merges, self._count, self._ask = door.merges, door.count, door.ask
         self._crawler: Any = None  # since `attach`; what is not sent before cannot be sent later
         self._shelf = Shelf()
         #: The request that was filtered last, if it is not dropped, or saves nothing.
@@ -76,8 +68,8 @@ class Awaiting:
         self.unsaved: Request | None = None
         #: Keys that are not awaited any more, with the callback of what is dropped: some of them.
         self.over: dict[bytes, str] = {}
-        self._watched: dict[Request, bytes] = {}  # requests that the engine has
-        self._why: dict[Request, str] = {}  # of these, what happened to them
+        # Requests that the engine has, with their keys and what happened to them.
+        self._watched: dict[Request, tuple[bytes, str]] = {}
         self._reasons: dict[bytes, str] = {}  # of keys that have brought no page
         self._has_claims = False  # whether a key was claimed for a second callback
         # In a store that others share, a spelling is not written down with its request: after a kill
@@ -211,7 +203,7 @@ class Awaiting:
 
     def handed_out(self, request: Request) -> None:
         """Watch a request that the engine gets, and that may end in any way."""
-        self._watched[request] = self._claim_of(request)
+        self._watched[request] = self._claim_of(request), "other"
         if self._store.is_shared and (held := self._shelf.next_key()):
             self._look_at(held)
 
@@ -222,7 +214,7 @@ class Awaiting:
                 self._ended(request)
 
     def _ended(self, request: Request) -> None:
-        claim, why = self._watched.pop(request), self._why.pop(request, "other")
+        claim, why = self._watched.pop(request)
         awaited = self._ask(self._store.change_under_way, claim, -1)
         if awaited is not None:
             self._reasons[claim] = why
@@ -234,16 +226,14 @@ class Awaiting:
     def note(self, request: Request, why: str) -> None:
         """Note what happened to *request*, in case it brings no page: a name for a statistic."""
         if request in self._watched:
-            self._why[request] = why
+            self._watched[request] = self._watched[request][0], why
 
     def page(self, request: Request, response: Response) -> None:
         """Take note of a response that is handed to the spider, and drop what is held behind it."""
         if response.status in _NO_BODY or not 200 <= response.status < 300 or not response.body:
             return
-        claim = self._watched.pop(request, None)
-        self._why.pop(request, None)
-        if claim is None:
-            claim = self._claim_of(request)
+        watched = self._watched.pop(request, None)
+        claim = self._claim_of(request) if watched is None else watched[0]
         self._ask(self._store.arrived, claim)
         if self._depth_limit:
             depth = _digest(b"depth %d" % depth_of(request), claim)

@@ -77,12 +77,12 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self.on_arrival: Callable[[Request], Any] = lambda request: None
         self._fingerprinter = fingerprinter
         self._stats = stats
-        self._merges = Merges(explainer, self._count)
-        self._firsts = self._merges.firsts
+        self.merges = Merges(explainer, self.count)
+        self._firsts = self.merges.firsts
         self._recording = recording
         self._on_failure = on_failure
         self._has_logged = False
-        self.awaiting = Awaiting(self, self._merges, self._count, depth_limit)
+        self.awaiting = Awaiting(self, depth_limit)
         self._let_pass: set[Request] = set()  # for the short while until they come
         self._behind: WeakKeyDictionary[Request, Any] = WeakKeyDictionary()
 
@@ -168,7 +168,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         In a store that is shared any crawler may have put it there. Then only the keys that this
         one has put there lately are known to be its own.
         """
-        return self._merges.has_queued(key) if self.store.is_shared else self.knows(key)
+        return self.merges.has_queued(key) if self.store.is_shared else self.knows(key)
 
     def ask(self, question: Callable[..., Any], *values: object, failed: Any = None) -> Any:
         """Return what the store answers to *question*; *failed* if it has failed, now or before."""
@@ -184,7 +184,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
 
     def _failed(self, message: str, error: StoreError) -> None:
         self.has_failed = True
-        self._count("urlnorm/errors")
+        self.count("urlnorm/errors")
         logger.critical(message, {"setting": STORE, "error": error})
 
     def request_seen(self, request: Request) -> bool:
@@ -211,7 +211,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self.awaiting.claimed(key, request)
         behind = self.on_arrival(request)
         # Stock Scrapy would have sent this request, and some of those that are merged with it.
-        self._merges.remember(key, url, callback, is_queued=behind is None)
+        self.merges.remember(key, url, callback, is_queued=behind is None)
         if behind is not None:
             self._behind[request] = behind
         return behind is not None
@@ -249,7 +249,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         passes = visits == 0 or (visits == 1 and more <= _MORE_IN_A_LOOP)
         passes = passes and redirect_hop(self._fingerprinter.fingerprint, request) > 0
         if passes:
-            self._count("urlnorm/redirects/passed")
+            self.count("urlnorm/redirects/passed")
         return passes
 
     def log(self, request: Request, spider: Spider) -> None:
@@ -268,7 +268,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
             first, rules = behind.url, [rule.kind for rule in behind.rules]
         else:
             key = self._fingerprinter.fingerprint(request)
-            first, rules, saves = self._merges.merged_by(
+            first, rules, saves = self.merges.merged_by(
                 request, key, needs_rules=is_shown, saves=unsaved is not request
             )
             if self._recording is not None and first != request.url:
@@ -284,8 +284,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
             merged, referer = in_words(first, rules), referer_str(request)
             arguments = {"request": request, "referer": referer, "merged": merged}
             logger.debug(message, arguments, extra={"spider": spider})
-        self._count("dupefilter/filtered")
+        self.count("dupefilter/filtered")
 
-    def _count(self, stat: str) -> None:
+    def count(self, stat: str) -> None:
         if self._stats is not None:
             self._stats.inc_value(stat)

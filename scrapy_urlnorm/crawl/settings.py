@@ -168,11 +168,7 @@ _GONE = {
 }
 
 
-def read_setting(settings: BaseSettings, name: str) -> Any:
-    """Return the checked value of one setting.
-
-    `ConfigError` names the setting, its value and what is accepted.
-    """
+def _read(settings: BaseSettings, name: str) -> Any:
     row = SETTINGS[name]
     value = settings.get(name, row.default)
     try:
@@ -188,7 +184,7 @@ def bad_setting(name: str, value: object, why: str) -> ConfigError:
 
 
 class Config:
-    """The checked *settings* of one crawl. Raises `ConfigError`, as `read_setting` does."""
+    """The checked *settings* of one crawl. Raises `ConfigError` for a bad one."""
 
     def __init__(self, settings: BaseSettings) -> None:
         for name in map(str, settings):
@@ -197,7 +193,7 @@ class Config:
                     raise ConfigError(f"{name} is no setting any more: {_GONE[name]}")
                 hint = did_you_mean(name, SETTINGS)
                 raise ConfigError(f"unknown setting {name}{hint} Known: {', '.join(SETTINGS)}")
-        read: dict[str, Any] = {name: read_setting(settings, name) for name in SETTINGS}
+        read: dict[str, Any] = {name: _read(settings, name) for name in SETTINGS}
         self.normalizer = _normalizer(read[PROFILE], read[RULES_SETTING], read[SITE_RULES])
         #: Makes the URLs to fetch, if requests are to be rewritten.
         self.rewriter = self.normalizer.for_requests() if read[REWRITE] else None

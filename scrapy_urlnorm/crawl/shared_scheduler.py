@@ -309,7 +309,6 @@ class SharedScheduler(Scheduler):
     Raises `ConfigError` for a store elsewhere, and for another dupefilter.
     """
 
-    needs_redis = True  #: the add-on checks the setting of the store before the crawl
     is_shared = True
     #: A crawler counts as dead after so long without a sign of life, and the time to wait for
     #: Redis. It gives five signs in that time.
