@@ -12,10 +12,10 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
-from scrapy_urlnorm.crawl import shelf
+from scrapy_urlnorm.crawl import database as of_requests
+from scrapy_urlnorm.crawl.database import DatabaseShelf, Shelf
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.shelf import DatabaseShelf, Shelf
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.stores import Database, MemorySeen, SqliteSeen, memory
 from scrapy_urlnorm.stores.seen import Identity
@@ -233,7 +233,7 @@ def test_with_a_depth_limit_what_was_not_sent_far_away_counts_when_it_is_nearer(
 
 
 def test_what_does_not_fit_is_sent(crawl, monkeypatch):
-    monkeypatch.setattr(shelf, "MAX_HELD", 1)
+    monkeypatch.setattr(of_requests, "MAX_HELD", 1)
     assert crawl.find(A, B, C) == [A, C]
     crawl.end(crawl.send())
     assert crawl.page(crawl.send()) == []

@@ -50,7 +50,7 @@ CRAWL_FLOORS = (
     ("merges",),
     ("crawl_log", "fingerprinter"),
     ("components",),
-    ("settings", "shelf", "requests", "miner"),
+    ("settings", "requests", "miner"),
     ("database",),
 )
 #: Modules outside of crawl/ that import Scrapy.

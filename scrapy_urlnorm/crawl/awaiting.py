@@ -36,9 +36,9 @@ from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
 from scrapy_urlnorm.crawl.components import TWIN_META, components_of, in_progress
+from scrapy_urlnorm.crawl.database import Shelf
 from scrapy_urlnorm.crawl.merges import stock_key
 from scrapy_urlnorm.crawl.requests import depth_of, purpose_of
-from scrapy_urlnorm.crawl.shelf import Shelf
 from scrapy_urlnorm.stores.memory import MemorySeen
 from scrapy_urlnorm.stores.seen import Awaited
 

@@ -56,11 +56,18 @@ from scrapy_urlnorm.crawl.components import (
     stop_crawl,
     unopened_database,
 )
-from scrapy_urlnorm.crawl.database import RequestQueue, decoded, encoded, plain, require_requests
+from scrapy_urlnorm.crawl.database import (
+    DatabaseShelf,
+    RequestQueue,
+    Shelf,
+    decoded,
+    encoded,
+    plain,
+    require_requests,
+)
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.online.safe_points import new_slice
 from scrapy_urlnorm.crawl.requests import note_purpose, purpose_of, site_of
-from scrapy_urlnorm.crawl.shelf import DatabaseShelf, Shelf
 from scrapy_urlnorm.exceptions import ConfigError, StoreError
 from scrapy_urlnorm.text import logger_of
 

@@ -20,9 +20,8 @@ from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
 from scrapy_urlnorm.crawl.components import components_of, config_of
-from scrapy_urlnorm.crawl.database import decoded, encoded
+from scrapy_urlnorm.crawl.database import Shelf, decoded, encoded
 from scrapy_urlnorm.crawl.scheduler import Scheduler
-from scrapy_urlnorm.crawl.shelf import Shelf
 from scrapy_urlnorm.exceptions import ConfigError, MissingExtraError, StoreError
 
 try:
