@@ -135,7 +135,8 @@ class Awaiting:
         # With a depth limit, what was dropped or waits far away has not been sent: a nearer one counts.
         if self._depth_limit and self._has_near_page(claim, request):
             return True
-        waits = awaited is not None and awaited.under_way > 0 and self._may_wait(request)
+        is_leaf = not self._depth_limit or depth_of(request) >= self._depth_limit
+        waits = awaited is not None and awaited.under_way > 0 and is_leaf
         if not self._is_new_spelling(key, request, is_sent=not (waits and self._depth_limit)):
             return self._drops_as_stock(request)
         if awaited is None:
@@ -167,9 +168,6 @@ class Awaiting:
         self.unsaved = request
         return True
 
-    def _may_wait(self, request: Request) -> bool:
-        return not self._depth_limit or depth_of(request) >= self._depth_limit
-
     def _is_new_spelling(self, key: bytes, request: Request, *, is_sent: bool = True) -> bool:
         """Return whether *request* was not met yet under its URL, and remember it.
 
@@ -180,8 +178,7 @@ class Awaiting:
         store = self._own_spellings if self._store.is_shared else self._store
         if not is_sent and self._ask(store.__contains__, sent, failed=False):
             return False
-        found: bool = self._ask(store.add, sent if is_sent else held, failed=True)
-        return found
+        return bool(self._ask(store.add, sent if is_sent else held, failed=True))
 
     def _has_near_page(self, claim: bytes, request: Request) -> bool:
         depths = range(depth_of(request) + 1)
@@ -233,7 +230,7 @@ class Awaiting:
         if response.status in _NO_BODY or not 200 <= response.status < 300 or not response.body:
             return
         watched = self._watched.pop(request, None)
-        claim = self._claim_of(request) if watched is None else watched[0]
+        claim = watched[0] if watched else self._claim_of(request)
         self._ask(self._store.arrived, claim)
         if self._depth_limit:
             depth = _digest(b"depth %d" % depth_of(request), claim)

@@ -122,8 +122,7 @@ class RequestTable:
 
     def request(self, id_: int) -> bytes:
         select = f"SELECT request FROM {self._table} WHERE id = ?"
-        found: bytes = self.database.read(select, id_)[0][0]
-        return found
+        return bytes(self.database.read(select, id_)[0][0])
 
 
 class RequestQueue(RequestTable):

@@ -159,8 +159,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         return self._fingerprinter.fingerprint(request.copy() if is_apart else request)
 
     def knows(self, key: bytes) -> bool:
-        found: bool = self.ask(self.store.__contains__, key, failed=False)
-        return found
+        return bool(self.ask(self.store.__contains__, key, failed=False))
 
     def has_queued(self, key: bytes) -> bool:
         """Return whether this crawler has let a request with *key* into its queue.

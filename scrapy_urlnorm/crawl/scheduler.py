@@ -122,8 +122,7 @@ class Scheduler(ScrapyScheduler):
         return self.df if isinstance(self.df, UrlNormDupeFilter) else None
 
     def _fingerprint(self, request: Request) -> bytes:
-        found: bytes = self.crawler.request_fingerprinter.fingerprint(request)
-        return found
+        return bytes(self.crawler.request_fingerprinter.fingerprint(request))
 
     def open(self, spider: Spider) -> Deferred[None] | None:
         """Open the queue, and then what Scrapy's scheduler opens.
