@@ -104,17 +104,17 @@ class Awaiting:
         *name* is that of its callback.
         """
         awaited: Awaited | None = self._ask(self._store.awaited, key)
-        first = self._merges.first(key)
+        known = self._merges.firsts.get(key)
         if awaited is not None:
-            if first is None:
+            if known is None:
                 is_ours = not self._store.is_shared
                 self._merges.remember(key, awaited.url, awaited.callback, is_queued=is_ours)
             if awaited.url == request.url:
                 return self._drops_as_stock(request)
-            first = awaited.url, awaited.callback
-        elif first is None or first[1] == name:
-            self._note_over(key, name)
+        first = awaited or known  # both begin with a URL and a callback
         if first is None or first[1] == name:
+            if awaited is None:
+                self._note_over(key, name)
             return self._is_twin(key, key, awaited, request)
         if stock_key(first[0]) == stock_key(request.url):
             return self._drops_as_stock(request)

@@ -52,25 +52,20 @@ class Merges:
     ) -> None:
         self._explainer = explainer
         self._count = count
-        #: By key: URL of the first request, whether it went into the queue, name of its callback.
-        self.firsts: OrderedDict[bytes, tuple[str, bool, str]] = OrderedDict()
+        #: By key: URL of the first request, name of its callback, whether it went into the queue.
+        self.firsts: OrderedDict[bytes, tuple[str, str, bool]] = OrderedDict()
         self._stock_keys: OrderedDict[int, None] = OrderedDict()  # of what it would have fetched
         self._told: set[str] = set()  # rules; their number is that of the catalogue
 
     def remember(self, key: bytes, url: str, callback: str = "", *, is_queued: bool) -> None:
         """Remember *url* as the first one with *key*, and whether it went into the queue."""
-        self.firsts[key] = url, is_queued, callback
+        self.firsts[key] = url, callback, is_queued
         if len(self.firsts) > REMEMBERED_URLS:
             self.firsts.popitem(last=False)
 
-    def first(self, key: bytes) -> tuple[str, str] | None:
-        """Return URL and callback of the first request with *key*; ``None`` if it is forgotten."""
-        found = self.firsts.get(key)
-        return None if found is None else (found[0], found[2])
-
     def has_queued(self, key: bytes) -> bool:
         """Return whether the first URL with *key* is still remembered, and went into the queue."""
-        return self.firsts.get(key, ("", False, ""))[1]
+        return self.firsts.get(key, ("", "", False))[2]
 
     def merged_by(
         self, request: Request, key: bytes, *, needs_rules: bool, saves: bool = True
