@@ -98,8 +98,8 @@ class CrawlLog:
         if not settings.get(CRAWL_LOG) and not settings.get(REPORT):
             raise NotConfigured(f"{CRAWL_LOG} names no file")
         recording = recording_of(crawler)
-        path = recording.rows if recording is not None else path_of(crawler, CRAWL_LOG)
-        extension = cls(path, secrets=not settings.get(CRAWL_LOG), recording=recording)
+        secrets = not settings.get(CRAWL_LOG)
+        extension = cls(recording.rows, secrets=secrets, recording=recording)
         components_of(crawler).has_crawl_log = True
         connect = crawler.signals.connect
         connect(extension.response_downloaded, signals.response_downloaded)
@@ -309,15 +309,14 @@ def path_of(crawler: Crawler, setting: str) -> str:
         raise bad_setting(setting, path, str(error)) from error
 
 
-def recording_of(crawler: Crawler) -> Recording | None:
+def recording_of(crawler: Crawler) -> Recording:
     """Return the recording of a crawl, made when first asked for.
 
-    ``None`` for a crawl that has neither a job directory nor a report to write. Raises
-    `ConfigError` where the report cannot be written.
+    Raises `ConfigError` where the report cannot be written.
     """
-    components, config = components_of(crawler), config_of(crawler)
+    components = components_of(crawler)
     recording = components.find(Recording)
-    if recording is None and (config.jobdir or config.report):
-        recording = Recording(crawler, config)
+    if recording is None:
+        recording = Recording(crawler, config_of(crawler))
         components.put(recording)
     return recording

@@ -56,7 +56,7 @@ class CrawlFrontier:
     def __init__(self, crawler: Crawler, dupefilter: UrlNormDupeFilter) -> None:
         self.crawler = crawler
         self.extra: dict[str, Any] = {"spider": crawler.spider}  #: for loggers
-        self._dupefilter = dupefilter
+        self._dupefilter, self.is_seen = dupefilter, dupefilter.knows
         self.counts: Counter[str] = Counter()  #: what is counted and is no statistic
         self._failures: set[str] = set()  # kinds that were logged
         #: Whether only this crawler takes requests from its queue. A scheduler of somebody else
@@ -109,12 +109,8 @@ class CrawlFrontier:
         Many crawlers may fill one store from queues of their own. What waits in the queue of
         another one is lost with it, so only the keys count that this crawler put there.
         """
-        if self.has_own_queue:
-            return self._dupefilter.has_queued(fingerprint)
-        return self.is_seen(fingerprint)
-
-    def is_seen(self, fingerprint: bytes) -> bool:
-        return self._dupefilter.knows(fingerprint)
+        asks = self._dupefilter.has_queued if self.has_own_queue else self.is_seen
+        return asks(fingerprint)
 
     def count(self, stat: str, number: int = 1) -> None:
         """Add *number* to the statistic *stat*, or to `counts` where it is none."""
