@@ -192,11 +192,11 @@ class UrlNormDupeFilter(BaseDupeFilter):
         That is, whether an equal request was seen before, or learning holds it.
         """
         key, url = self._fingerprinter.fingerprint(request), request.url
-        callback = purpose_of(request)
         first = self._firsts.get(key)
-        if (
-            (first is not None and first[0] == url) or self.awaiting.over.get(key) == callback
-        ) and self._drops_at_once(key, request):
+        if first is not None and first[0] == url and self._drops_at_once(key, request):
+            return True
+        callback = purpose_of(request)
+        if self.awaiting.over.get(key) == callback and self._drops_at_once(key, request):
             return True
         # After a failure the crawl is ending; a queue on disk keeps the request for the next run.
         if not self.ask(self.store.claim, key, url, callback, failed=True):
