@@ -259,10 +259,15 @@ class RedisSeen(Seen):
             self.connection.do(lambda client: client.hset(self._notes, mapping=notes))
 
     def notes(self) -> dict[str, str]:
-        found, _ = self.connection.do(lambda client: client.hgetall(self._notes))
-        # Whatever somebody else wrote there: who reads a note sees that it is none.
-        pairs = [[text.decode(errors="replace") for text in pair] for pair in found.items()]
-        return dict(pairs)
+        def read(client: Any) -> dict[str, str]:
+            # Whatever somebody else wrote there: who reads a note sees that it is none.
+            found = client.hgetall(self._notes).items()
+            return {
+                name.decode(errors="replace"): note.decode(errors="replace") for name, note in found
+            }
+
+        notes: dict[str, str] = self.connection.do(read)[0]
+        return notes
 
 
 def _signed(data: bytes, salt: bytes, size: int) -> tuple[int, bytes]:
