@@ -30,6 +30,8 @@ CASES = {
     "text": ("<p>a b", "<p>a b", True),
     "blanks": ("<p>a  b\n", "<p> a b", True),
     "another text": ("<p>a b", "<p>a c", False),
+    "what is set in bold": ("<p><u><b>a</b></u> <b>b</b>", "<p><b>a</b> <u><b>b</b></u>", True),
+    "what is struck out": ("<p><b>a</b>", "<p><del>a</del>", False),
     "words in another order": (
         "<p>from <b>a</b> to <b>b</b>",
         "<p>from <b>b</b> to <b>a</b>",
@@ -144,7 +146,7 @@ MOVING = {
     "that is empty once": ((1, ""), (2, "<li>a"), (3, "<li>b"), True),
     "a list that holds still": ((1, "<li>a"), (2, "<li>a"), (3, "<li>b"), False),
     "a list that grows without end": ((1, "<li>a"), (2, "<li>b"), (3, "<li>x" * 40), False),
-    "another element": ((1, "<li>a"), (2, "<li>b"), (3, "<li><b>c</b>"), False),
+    "another element": ((1, "<li>a"), (2, "<li>b"), (3, "<li><del>c</del>"), False),
 }
 
 

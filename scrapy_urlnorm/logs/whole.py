@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Attributes that lay a page out. Pages that are one differ in them: an entry of a menu is active.
 _LAYOUT = frozenset(("class", "id", "style", "nonce"))
+#: Elements that lay a text out, too: what is chosen or sought is set in bold.
+_FORMATS = frozenset(("b", "big", "em", "font", "i", "mark", "small", "span", "strong", "u"))
 # fmt: off
 _ADDRESSES = frozenset(("src", "poster", "data", "background"))
 _LINKS = frozenset(("href", "action", "formaction", "cite", "longdesc"))
@@ -81,7 +83,7 @@ class _Place:
     ) -> None:
         self._path, self._shape, self._depth = path, shape, depth
         self._inner: dict[tuple[str, str, str, int], _Place] = {}
-        self._inner_of: dict[str, _Place] = {}  # by step
+        self._inner_of: dict[tuple[str, str], _Place] = {}  # by tag and step
         self._names: dict[str, tuple[str, str]] = {}
         self.text = self._in_words(path)
 
@@ -91,10 +93,12 @@ class _Place:
         found = self._inner.get(key)
         if found is None:
             step = f"{tag}{at}{without_digits(f'{number} {classes}')}"[:_LONGEST_STEP]
-            found = self._inner_of.get(step)
-            if found is None or found._path[-1] != tag:
-                path, shape = (*self._path[1 - _STEPS :], tag), (*self._shape[1 - _STEPS :], step)
-                found = self._inner_of[step] = _Place(path, shape, self._depth + 1)
+            found = self._inner_of.get((tag, step))
+            if found is None:
+                path, shape, depth = self._path, (*self._shape[1 - _STEPS :], step), self._depth
+                if tag not in _FORMATS:
+                    path, depth = (*path[1 - _STEPS :], tag), depth + 1
+                found = self._inner_of[tag, step] = _Place(path, shape, depth)
             self._inner[key] = found
         return found
 
