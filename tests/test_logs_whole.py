@@ -123,6 +123,25 @@ def test_what_a_list_carries_on(links, queries, said):
     assert is_same(one, [two], without_carried(one.url, two.url, lambda url: url)) is said
 
 
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        (("#top", "#top"), True),
+        (("/b", "/b"), True),
+        (("/b", "/a"), True),
+        (("#top", "#end"), False),
+        (("/b", "/c"), False),
+    ],
+)
+def test_pages_that_are_one_link_to_themselves(links, said):
+    """No rule need make their URLs one: a permalink names one page."""
+    one, two = (
+        page(f'<a href="{link}">go</a>', f"http://shop.test{path}")
+        for link, path in zip(links, ("/a", "/b"), strict=True)
+    )
+    assert is_same(one, [two], lambda url: url) is said
+
+
 def test_a_word_that_stands_in_its_path_is_a_word():
     one, two = (
         page(f"<p>fresh {name}", f"http://shop.test/{name}") for name in ("oranges", "bananas")

@@ -39,7 +39,10 @@ class _Shows(dict["Node", Compared]):
     """Nodes as they are compared: with cluster keys for addresses, and without the URLs of the pages."""
 
     def __init__(self, urls: set[str], key_of: KeyOf) -> None:
-        self._key_of, self._keys = key_of, dict[str, object]()
+        self._key_of = key_of
+        #: By address. What is said to be one page has one key, and links within a page have it, too.
+        self._keys = dict[str, object]()
+        self._own_keys = {_key(url.partition("#")[0], key_of) for url in urls}
         self._said = _own(urls)
         self._found: list[str] = []  # what is found of these, in the page that is read
 
@@ -47,7 +50,8 @@ class _Shows(dict["Node", Compared]):
         place, value, fragment = node
         if fragment is not None:
             if value not in self._keys:
-                self._keys[value] = _key(value, self._key_of)
+                key = _key(value, self._key_of)
+                self._keys[value] = _OWN if key in self._own_keys else key
             shown = Compared(place, (self._keys[value], fragment))
         elif any(said in value for said in self._found):
             shown = Compared(place, self._own.sub(_OWN, value))
