@@ -72,6 +72,7 @@ def permalink(page: str, url: str, name: str) -> Link:
         of_link.host or "",
         "same path" if of_page.path == of_link.path else "other path",
         "same folder" if folder == other else "other folder",
+        "same end" if _end(of_page) == _end(of_link) else "other end",
         "same host" if of_page[:4] == of_link[:4] else "other host",
         _shape(of_link.path, keeps_first=True),
         _names(set(_params(of_link)).difference(_params(of_page))),
@@ -91,6 +92,10 @@ def shortlink(page: str, url: str) -> Link | None:
         return None
     shapes = (_shape(each.path, keeps_first=False) for each in (of_page, of_link))
     return Link(url, ("shortlink", of_link.host or "", *shapes, _names(_params(of_link))), None)
+
+
+def _end(url: Url) -> str:
+    return _DIGITS.sub("#", url.path.rstrip("/").rpartition("/")[2])
 
 
 def _params(url: Url) -> list[str]:
