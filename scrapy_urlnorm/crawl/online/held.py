@@ -170,9 +170,13 @@ class HeldRequests:
         return int(self._database.read("SELECT count(*) FROM held WHERE state = ?", state)[0][0])
 
     def note(self, sample: int) -> None:
-        """Write down which requests are suppressed now, under the number of a sample of them."""
-        select = "SELECT ?, fingerprint FROM held WHERE state = ?"
-        self._database.write(f"INSERT OR IGNORE INTO sampled {select}", sample, SUPPRESSED)
+        """Write down which requests are suppressed now, under the number of a sample of them.
+
+        And under 0 which are held at all: no page that is sent for the sample led to them.
+        """
+        insert = "INSERT OR IGNORE INTO sampled SELECT ?, fingerprint FROM held"
+        self._database.write(f"{insert} WHERE state = ?", sample, SUPPRESSED)
+        self._database.write(insert, 0)
 
     def count_beside(self, sample: int) -> tuple[int, int]:
         """Count suppressed requests, and those of them that were not so at a sample."""

@@ -208,7 +208,7 @@ class Pages:
         return int(self._database.read("SELECT ifnull(max(id), 0) FROM page")[0][0])
 
     def clusters_since(self, number: int) -> set[bytes]:
-        """Return the cluster keys that no page had before, of those that no sample was drawn from."""
+        """Return the cluster keys that no page had before, of those that were not held at a sample."""
         new = "id > ? AND cluster NOT NULL AND fingerprint NOT IN (SELECT fingerprint FROM sampled)"
         old = "SELECT cluster FROM page WHERE id <= ? AND cluster NOT NULL"
         select = f"SELECT cluster FROM page WHERE {new} EXCEPT {old}"
