@@ -99,24 +99,51 @@ def _pattern(said: Collection[str]) -> re.Pattern[str]:
     return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\\w)")
 
 
-def without_own(url: str, original: str, key_of: KeyOf, paths: Collection[str] = ()) -> KeyOf:
-    """Return *key_of* for addresses without the parameters that *url* has and *original* has not.
+def without_own(
+    url: str, original: str, key_of: KeyOf, may_change: Callable[[str], bool] = lambda _: True
+) -> KeyOf:
+    """Return *key_of* for addresses without what *url* has and *original* has not (`carried`).
 
-    A copy puts these into its links. With *paths*, only addresses with one of these change.
+    A copy puts that into its links. Only addresses change that may.
     """
-    own = {*urlsplit(url).query.split("&")} - {*urlsplit(original).query.split("&")}
-
-    def key_without_own(address: str) -> object:
-        path, _, query = address.partition("?")
-        if paths and path not in paths:
-            return key_of(address)
-        left = "&".join(each for each in query.split("&") if each not in own)
-        return key_of(f"{path}?{left}" if left else path)
-
-    return key_without_own
+    without = carried(url, original)
+    return lambda address: key_of(without(address) if may_change(address) else address)
 
 
-def without_carried(one: str, two: str, key_of: KeyOf) -> KeyOf:
-    """Return *key_of* without what links of a page to its own path carry on, and the other has not."""
-    paths = {url.partition("?")[0] for url in (one, two)}
-    return without_own(one, two, without_own(two, one, key_of, paths), paths)
+def without_carried(
+    url: str, original: str, key_of: KeyOf, may_change: Callable[[str], bool]
+) -> KeyOf:
+    """Return *key_of* without what links of either page carry on of its URL, and the other has not.
+
+    Of the links of the page at *url*, those change that may.
+    """
+    return without_own(url, original, without_own(original, url, key_of), may_change)
+
+
+def carried(url: str, original: str) -> Callable[[str], str]:
+    """Return what takes out of an address what *url* has and *original* has not.
+
+    These are parameters, and segments of paths of one length.
+    """
+    (path, own), (other, others) = map(_split, (url, original))
+    own -= others
+    is_alike = len(path) == len(other) and path[:3] == other[:3]
+    pairs = enumerate(zip(path, other, strict=True)) if is_alike else ()
+    places = {number: one for number, (one, two) in pairs if one != two}
+
+    def without(address: str) -> str:
+        start, _, query = address.partition("?")
+        left = query
+        if own:
+            left = "&".join(each for each in query.split("&") if each not in own)
+        if places:
+            segments = enumerate(start.split("/"))
+            start = "/".join(_OWN if places.get(n) == each else each for n, each in segments)
+        return f"{start}?{left}" if left else start
+
+    return without
+
+
+def _split(url: str) -> tuple[list[str], set[str]]:
+    path, _, query = url.partition("#")[0].partition("?")
+    return path.split("/"), {*query.split("&")} - {""}

@@ -176,6 +176,8 @@ class Verdicts:
             self.say(audit, Verdict.AGREES if is_same else other)
         elif self._agrees(audit, found, before, [before]):
             self.say(audit, Verdict.AGREES)
+        elif self.frontier.queued() and self.whole_pages.same_but_for_links(found, [before]):
+            self.say(audit, Verdict.UNSTABLE)  # the crawl may get to know what it links to
         elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
             self.say(audit, Verdict.DIFFERS)  # to ask for it again might do something
         elif looks_like_an_act(page.url):
@@ -243,6 +245,7 @@ class Verdicts:
                 beside = yield from self._shown_at(again, with_layout=before.with_layout)
             if beside is None:
                 break
+            beside.known = found.known
             if not is_act and self._agrees(audit, beside, before, fetches):
                 return Verdict.AGREES
             if turn or len(fetches) == 1:
@@ -272,7 +275,9 @@ class Verdicts:
             }
             if len(clusters) >= _OUTAGE:
                 return Verdict.UNSTABLE
-        if audit.match.rules and not self.whole_pages.same_but_for_links(found, fetches):
+        if audit.match.rules and not self.whole_pages.same_but_for_links(
+            found, fetches, of_list=True
+        ):
             fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint_of(found.url)
             self.names.set_apart(fingerprint)
         return Verdict.DIFFERS

@@ -10,21 +10,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
+from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.media import may_expire
 from scrapy_urlnorm.logs.comparison import Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
-from scrapy_urlnorm.logs.nodes import without_carried
+from scrapy_urlnorm.logs.nodes import carried, without_carried
 from scrapy_urlnorm.logs.page_identity import shown_by
 from scrapy_urlnorm.logs.whole import Node, Whole, whole_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from scrapy.http import Response
 
@@ -70,6 +72,8 @@ class Shown:
     response: Response | None = None
     blocks: list[Block] | None = None
     with_layout: bool = False  #: whether what only lays the page out is a part of it
+    #: Links that carry on a part of its URL, and that the crawl had from others when it arrived.
+    known: Collection[str] = ()
 
     @property
     def is_page(self) -> bool:
@@ -142,18 +146,53 @@ class WholePages:
         What cannot be read whole has to have the same bytes as one of them.
         """
         if page.whole is not None:
-            return self._same(page, fetches, self.keys.cluster_of)
+            return self._same(page, fetches, self._key_of(page, fetches[0]))
         contents = [each.content for each in fetches]
         digest = None if page.content is None else page.content.digest
         return any(content is not None and content.digest == digest for content in contents)
 
-    def same_but_for_links(self, page: Shown, fetches: Sequence[Shown]) -> bool:
-        """Return the same without what links of a page to its own path carry on of its URL.
+    def same_but_for_links(
+        self, page: Shown, fetches: Sequence[Shown], *, of_list: bool = False
+    ) -> bool:
+        """Return the same without what links of a page carry on of its URL, and no other page knows.
 
-        A rule about a part of a list may be refuted by what no other rule drops yet.
+        Those *of_list* lead to its own path: a rule about a part of a list may be refuted by what
+        no other rule drops yet.
         """
+        paths = {each.url.partition("?")[0] for each in (page, fetches[0])} if of_list else ()
+
+        def may_change(address: str) -> bool:
+            return not of_list or address.partition("?")[0] in paths
+
         cluster_of = self.keys.cluster_of
-        return self._same(page, fetches, without_carried(page.url, fetches[0].url, cluster_of))
+        key_of = without_carried(page.url, fetches[0].url, cluster_of, may_change)
+        return self._same(page, fetches, key_of)
+
+    def _key_of(self, page: Shown, other: Shown) -> KeyOf:
+        """Return the keys by which links are compared.
+
+        A page may carry a part of its URL on. What that leads to is not lost with the page if the
+        crawl has it from others.
+        """
+        if not page.known:
+            return self.keys.cluster_of
+        is_known = page.known.__contains__
+        return without_carried(page.url, other.url, self.keys.cluster_of, is_known)
+
+    def known_links(
+        self, response: Response, original: str, is_seen: Callable[[bytes], bool]
+    ) -> set[str]:
+        """Return the links that are seen already, and carry on what the URL of *original* has not."""
+        found = set[str]()
+        if isinstance(response, HtmlResponse) and len(response.body) <= LARGEST_READ:
+            without, fingerprint_of = carried(response.url, original), self.keys.fingerprint_of
+            with suppress(ValueError, etree.LxmlError):
+                base = get_base_url(response)
+                for href in set(response.xpath("//@href").getall()):
+                    url = urljoin(base, href.strip()).partition("#")[0]
+                    if without(url) != url and is_seen(fingerprint_of(url)):
+                        found.add(url)
+        return found
 
     def _same(self, page: Shown, fetches: Sequence[Shown], key_of: KeyOf) -> bool:
         wholes = [each.whole for each in fetches if each.whole is not None]
@@ -255,9 +294,9 @@ class WholePages:
             pass
         urls = [one.url] if family_of(one.url) == family_of(two.url) else [one.url, two.url]
         pages, is_copy = (one.whole, two.whole), self._is_copy(two, one)
+        key_of = self._key_of(two, one)
         return any(
-            self._movement(url).explains(*pages, self.keys.cluster_of, of_time, is_copy=is_copy)
-            for url in urls
+            self._movement(url).explains(*pages, key_of, of_time, is_copy=is_copy) for url in urls
         )
 
     def read_beside(self, *pages: Shown) -> Iterator[None]:
