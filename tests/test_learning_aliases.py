@@ -45,6 +45,7 @@ def test_links_of_one_pattern(one, other):
         (("/a/t", "/a/t?p=9#9"), ("/b/t", "/b/t?p=9#9")),  # another application on the host
         (("/t", "/t?p=9#9"), ("/t", "/t?p=9#the-name-of-a-long-section")),
         (("/t", "/t/#9"), ("/t", "/t.html#9")),
+        (("/a/1/flat/", "/a/2/flat/#u"), ("/a/1/flat/", "/a/2/nested/#u")),  # another kind of page
     ],
 )
 def test_links_of_two_patterns(one, other):

@@ -110,8 +110,10 @@ def test_a_page_is_new_by_its_cluster_key_and_not_by_its_url(pages, held):
     """What was held is sent where a sample leads to new pages: another URL of an old one is none."""
     add(pages, page())
     hold(held, "http://shop.test/drawn", keys=KEYS._replace(fingerprint=b"drawn"))
+    hold(held, "http://shop.test/met", DEFERRED, keys=KEYS._replace(fingerprint=b"met"))
     held.note(1)
     last = pages.last
+    add(pages, page(fingerprint=b"met"), cluster=b"met before")
     add(pages, page(fingerprint=b"again"))
     add(pages, page(fingerprint=b"drawn"), cluster=b"of the sample")
     assert pages.clusters_since(last) == set()

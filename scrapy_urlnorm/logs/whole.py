@@ -2,8 +2,9 @@
 
 A name (`blocks`) proposes that two pages are one; `logs.comparison` decides. So it knows no list of
 what counts as content: all text, seen or not, all attributes, links, scripts and comments do. Left
-out are the attributes that lay a page out, and what the page declares: its own URL, and whether
-robots may index it. If not, and if it names another page as the canonical one, it is a copy of that.
+out are attributes and elements that lay a page out, and what the page declares: its own URL, and
+whether robots may index it. If not, and if it names another page as the canonical one, it is a copy
+of that.
 """
 
 from __future__ import annotations
