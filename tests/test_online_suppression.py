@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from online_model import UNREADABLE, Crawl
-from online_sites import SITES
+from online_sites import SITES, response_of
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.online import closing, safe_points, tables
@@ -68,6 +68,19 @@ def test_what_cannot_be_deleted_is_sent_once(crawl):
     crawl.run_to_the_end()
     assert crawl.lost() == []
     assert crawl.parts.stats["requeued"] - before == 3
+
+
+@pytest.mark.parametrize("less", [{"body": b""}, {"status": 206}, {"flags": ["dataloss"]}], ids=str)
+def test_nothing_is_suppressed_behind_what_is_no_whole_page(crawl, less):
+    suppress(crawl, 3)
+    for url in (f"{HTTPS}{number}" for number in range(9)):
+        crawl.find(Request(url))
+        request = crawl.leave()
+        crawl.learner.page(request, response_of(url).replace(**less))
+        crawl.end(request)
+        fetch(crawl, url.replace("https", "http"))
+    crawl.run_to_the_end()
+    assert crawl.lost() == []
 
 
 def test_what_is_coalesced_behind_a_failure_is_sent_at_once(crawl):
