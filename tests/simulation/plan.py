@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import random
 from collections import defaultdict, deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import simulator
@@ -100,12 +101,13 @@ def plan_of(seed: int) -> Plan:
         return r.choice(shares) if r.random() < chance else 0.0
 
     on_disk = r.random() < 0.3
-    begin = r.randint(20, 400)
+    pages = r.choice((40, 60, 80, 120))
+    begin = r.randint(20, 20 + pages)
     return Plan(
         seed,
         r.choice(_KINDS),
-        r.choice((45, 90, 180, 400)),
-        r.choice(("content", "content", "content", "redirects", "off")),
+        pages,
+        r.choice((*["content"] * 8, "redirects", "off")),
         r.choice((1, 4, 8, 16)),
         r.choice((0.0, 0.1, 1.0)),
         r.choice((0.0, 0.5, 20.0)),
@@ -113,7 +115,7 @@ def plan_of(seed: int) -> Plan:
         is_foreign=not on_disk and r.random() < 0.1,
         newest_first=r.random() < 0.2,
         on_disk=on_disk,
-        kills=tuple(sorted(r.randint(5, 900) for _ in range(r.randint(1, 3)))) if on_disk else (),
+        kills=tuple(sorted(r.choices(range(5, 2 * pages), k=r.randint(1, 3)))) if on_disk else (),
         late=r.random() < 0.3,
         broken=maybe(0.2, 0.02, 0.2),
         gone=maybe(0.2, 0.02, 0.2),
@@ -131,7 +133,7 @@ def plan_of(seed: int) -> Plan:
         expiring=maybe(0.15, 0.1, 0.4),
         changing=maybe(0.15, 0.05, 0.3),
         restless=r.random() < 0.3,
-        full=(begin, begin + r.randint(1, 200)) if not on_disk and r.random() < 0.15 else None,
+        full=(begin, begin + r.randint(1, pages)) if not on_disk and r.random() < 0.15 else None,
         miner_dies=r.random() < 0.1,
     )
 
@@ -170,7 +172,6 @@ HOLLOW = {
     "down": b"<h1>Down</h1><p>We are back soon. Thank you for your patience.</p>",
 }
 FAR = "http://far.test/"  #: where redirects go round, or on and on
-MOMENTS = (20, 400)  #: when something of the site changes
 
 
 class Site:
@@ -182,9 +183,7 @@ class Site:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         r = random.Random(f"site {plan.seed}")
-        pages = SITES[plan.kind](r)
-        r.shuffle(pages)
-        del pages[plan.pages :]
+        pages = _some(SITES[plan.kind](r), plan.pages, r)
         pages += self._spellings(pages, r)
         self.start = next(page.url for page in pages if page.location is None)
         first = plan.pages // 2 if plan.late else 0
@@ -196,7 +195,7 @@ class Site:
 
         def some(share: float, of: Iterable[str]) -> dict[str, int]:
             """Draw so many, each with a moment."""
-            return {each: r.randint(*MOMENTS) for each in of if r.random() < share}
+            return {each: r.randint(20, 20 + 2 * plan.pages) for each in of if r.random() < share}
 
         urls = [url for url in self.answers if url != self.start]
         self.flaky = some(plan.flaky, self.answers).keys()
@@ -255,18 +254,16 @@ class Site:
         return Answer(200, page.content, delay=delay, breaks=breaks)
 
     def _hang(self, pages: list) -> None:
+        """Hang eight pages below each; more where there is no content left to hang them below."""
         first = self.answers[self.start].content
-        known, slots, left = {first}, deque([first]), {first: 8}
+        known, slots = {first: None}, deque([first] * 8)
         for url in (page.url for page in pages if page.url != self.start):
-            while len(slots) > 1 and not left[slots[0]]:
-                slots.popleft()
-            self.links[slots[0]].append(url)
-            left[slots[0]] -= 1
+            slots = slots or deque(known)
+            self.links[slots.popleft()].append(url)
             answer = self.answers[url]
             if answer.content and answer.breaks < 2 and answer.content not in known:
-                known.add(answer.content)
-                slots.append(answer.content)
-                left[answer.content] = 8
+                known[answer.content] = None
+                slots += [answer.content] * 8
 
     def contents(self, spoilt: Collection[str] = ()) -> set[str]:
         """What a crawl that drops nothing finds, if those URLs have answered nothing.
@@ -291,6 +288,21 @@ class Site:
         return found
 
 
+def _some(pages: list, number: int, r: random.Random) -> list:
+    """Return so many of *pages*, in random order: a sample of the contents, with most of their URLs.
+
+    Of a content that nearly every page has, only a part: else a small site has no other.
+    """
+    r.shuffle(pages)
+    groups: defaultdict[str, list] = defaultdict(list)
+    for page in pages:
+        groups[page.location or page.content].append(page)
+    most = max(8, number // 8)
+    found = [page for group in groups.values() for page in group[:most]][:number]
+    r.shuffle(found)
+    return found
+
+
 def _far() -> dict[str, Answer]:
     """A chain of redirects that leads nowhere, and a loop of three."""
     chain = {f"{FAR}hop{n}": Answer(301, location=f"{FAR}hop{n + 1}") for n in range(30)}
@@ -302,10 +314,15 @@ def pages_of(pages: list) -> Iterator[tuple[str, str]]:
     return ((page.url, page.content) for page in pages if page.location is None)
 
 
+@lru_cache(maxsize=10_000)
+def _words(content: str) -> str:
+    draw = random.Random(content)
+    return " ".join(f"w{draw.randint(0, 9999)}" for _ in range(30))
+
+
 def body_of(content: str, links: Iterable[str], visitor: int = 0) -> bytes:
     """A page of some words of its own; it greets a *visitor*."""
-    words = random.Random(content)
-    text = " ".join(f"w{words.randint(0, 9999)}" for _ in range(30))
+    text = _words(content)
     shown = f"<p>{html.escape(content)} {text}</p>"
     if visitor:
         shown += f"<div class=ad>visitor {visitor}, ad {visitor * 7919 % 97}</div>"
