@@ -9,10 +9,15 @@ from __future__ import annotations
 import html
 import random
 from collections import Counter
+from functools import lru_cache
 from itertools import count
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from loopback import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 HOST = "http://shop.test"
 HOME = f"{HOST}/"
@@ -20,7 +25,8 @@ SORTS = ("price", "name")
 FOLDERS = ("tea", "ink", "oak")
 
 
-def words(seed: object, number: int) -> str:
+@lru_cache(maxsize=10_000)
+def words(seed: Hashable, number: int) -> str:
     """Text that is the same for one seed."""
     draw = random.Random(str(seed))
     return " ".join(
