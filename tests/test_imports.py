@@ -49,7 +49,7 @@ CRAWL_FLOORS = (
     ("awaiting",),
     ("merges",),
     ("crawl_log", "fingerprinter"),
-    ("components",),
+    ("components", "got"),
     ("settings", "requests", "miner"),
     ("database",),
 )

@@ -9,8 +9,9 @@ import pytest
 from scrapy import Field, Item, Request
 from scrapy.http import HtmlResponse
 
+from scrapy_urlnorm.crawl.got import Got
 from scrapy_urlnorm.crawl.online.whole_pages import WholePages
-from scrapy_urlnorm.crawl.online.yields import Got, Yields
+from scrapy_urlnorm.crawl.online.yields import Yields
 from scrapy_urlnorm.stores.sqlite import Database
 
 ONE, OTHER = "http://shop.test/p/1", "http://shop.test/p/1?view=2"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-    from scrapy_urlnorm.crawl.online.yields import Got
+    from scrapy_urlnorm.crawl.got import Got
 
 #: Just inside RedirectMiddleware (600). So every 3xx passes here before it becomes a request. And
 #: a request that is dropped or rewritten here has no cookies yet (700), no proxy (750), no place

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
+    from scrapy_urlnorm.crawl.got import Got
     from scrapy_urlnorm.crawl.online.summary import Bound
     from scrapy_urlnorm.crawl.online.tables import Match
-    from scrapy_urlnorm.crawl.online.yields import Got
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule

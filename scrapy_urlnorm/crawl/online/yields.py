@@ -19,25 +19,20 @@ import re
 import zlib
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import date
-from functools import cached_property
-from hashlib import blake2b
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
-from itemadapter import ItemAdapter, is_item
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
-from scrapy import Request
 
-from scrapy_urlnorm.crawl.online.evidence import LONGEST_URL
-from scrapy_urlnorm.crawl.requests import in_words, noted_purpose, purpose_of, site_of
+from scrapy_urlnorm.crawl.got import LONGEST, OR, SHOWN, Got, Item, Sought
+from scrapy_urlnorm.crawl.requests import noted_purpose, site_of
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scrapy import Request
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
@@ -53,26 +48,16 @@ CREATE INDEX IF NOT EXISTS yield_for ON yield (site, purpose, id);
 """
 #: So many pages, those that came last, are remembered; how many more there may be for a while.
 MAX_PAGES, _FORGOTTEN = 20_000, 500
-#: What of one page is remembered: items, fields of one, and requests.
-_MOST_ITEMS, _MOST_FIELDS, _MOST_ASKED = 200, 100, 1_000
 #: Pairs of pages that are known to have given the same.
 _MOST_SAME = 100_000
 #: Items of one page among which that is looked for which is like one of another page.
 _NEAR = 10
-#: Characters of a value that is kept as it is; of a longer one, so many and a digest.
-_LONGEST, _SHOWN, _MOST_SAID = 60, 24, 120
+_MOST_SAID = 120  # characters of a URL
 #: Pages that are asked which fields move, and the least of them that show it.
 _SAMPLE, _LEAST = 200, 8
 #: A value so long that it comes twice by no accident: a number of a time, or at random.
 _NUMBER = re.compile(r"[0-9a-fA-F.:TZ+-]{12,}")
-#: Fields and meta that say how the spider came to a page.
-_WAY = re.compile("depth|redirect|referr?er|latency", re.IGNORECASE)
 _NO_WORD = re.compile(r"\W+|_+")
-#: Between a value and what it is without URLs of its page: one of them has to be equal.
-_OR = "\0"
-_TYPE = ""  #: the field that names the type of an item
-Item = dict[str, str]
-Asked = tuple[str, str]
 
 
 class Other(NamedTuple):
@@ -85,7 +70,7 @@ class Other(NamedTuple):
 
     def may_come_of(self, page: Whole, other: Whole) -> bool:
         """Whether the value stands where a page shows what the other one does not."""
-        value = _NO_WORD.sub("", self.value[:_SHOWN].lower())
+        value = _NO_WORD.sub("", self.value[:SHOWN].lower())
         new = Counter(page.nodes) - Counter(other.nodes)
         text = " ".join(_NO_WORD.sub("", node.value.lower()) for node in new)
         return bool(re.search(rf"(?<!\d){value}(?!\d)" if value.isdigit() else value, text))
@@ -99,69 +84,7 @@ class _Row(NamedTuple):
     url: str
     purpose: str
     items: list[Item]
-    asked: list[Asked]  #: URLs of requests, and what they are for
-
-
-@dataclass(eq=False)
-class Got:
-    """What comes out of one response, as it comes."""
-
-    number: int
-    request: Request
-    response: Response
-    items: list[Item] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    error: Exception | None = None
-
-    @cached_property
-    def _urls(self) -> re.Pattern[str]:
-        request = self.request
-        urls = {self.response.url, request.url, *request.meta.get("redirect_urls", ())}
-        if referer := request.headers.get("Referer"):
-            urls.add(referer.decode("utf-8", "replace"))
-        urls = {url for url in urls if len(url) <= LONGEST_URL}  # a pattern of them takes long
-        urls |= {unquote(url) for url in urls}
-        urls |= {url.split("/", 3)[-1] for url in urls if "?" in url}  # without scheme and host
-        said = "|".join(map(re.escape, sorted(urls, key=len, reverse=True))) or "(?!)"
-        return re.compile(rf"(?:{said})(?![^\s\"'<>,)\]}}])")
-
-    @cached_property
-    def _way(self) -> set[str]:
-        """What the meta of the request says of how the spider came to the page."""
-        return {self._value(said) for name, said in self.request.meta.items() if _WAY.search(name)}
-
-    def add(self, each: object) -> None:
-        """Take note of an item or a request. No error of an object of the spider's own leaves it."""
-        try:
-            self._add(each)
-        except Exception as error:  # noqa: BLE001 - whatever its fields raise
-            self.error = error
-
-    def _add(self, each: object) -> None:
-        if isinstance(each, Request):
-            if len(self.asked) < _MOST_ASKED:
-                body = f"{each.method} {_digest(each.body.hex())}" if each.body else ""
-                self.asked.append((each.url, purpose_of(each) + body))
-        elif is_item(each) and len(self.items) < _MOST_ITEMS:
-            fields = list(ItemAdapter(each).items())[:_MOST_FIELDS]
-            item = {str(name): self._value(value) for name, value in fields}
-            way = {name for name in item if _WAY.search(name) and item[name] in self._way}
-            kept = {name: value for name, value in item.items() if name not in way}
-            self.items.append({_TYPE: type(each).__name__, **kept})
-
-    def _value(self, value: object) -> str:
-        if isinstance(value, date):
-            value = value.isoformat()  # its order is that of the times
-        text = value if isinstance(value, str) else in_words(value)
-        return _OR.join(map(_cut, dict.fromkeys((text, self._urls.sub("{url}", text)))))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_SHOWN]}... {_digest(text)}"
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    asked: list[Sought]  #: URLs of requests, and what they are for
 
 
 @dataclass(eq=False)
@@ -234,13 +157,13 @@ class Yields:
             best = min(left[:_NEAR], key=lambda each: len(self._fields(each, item)), default=None)
             if best is None:
                 said = ", ".join(f"{name} {value!r}" for name, value in item.items() if name)
-                return _other(before, after, f"got another item: {said[:_LONGEST]}")
+                return _other(before, after, f"got another item: {said[:LONGEST]}")
             left.remove(best)
             for name in self._fields(best, item):
                 if name not in moving:
-                    one, other = (each.get(name, "").partition(_OR)[0] for each in (best, item))
+                    one, other = (each.get(name, "").partition(OR)[0] for each in (best, item))
                     said = f"got another {name or 'item'}: {one!r}, {other!r}"
-                    value = other if one[:_SHOWN] != other[:_SHOWN] else ""
+                    value = other if one[:SHOWN] != other[:SHOWN] else ""
                     return _other(before, after, said, value)
         return None
 
@@ -248,7 +171,7 @@ class Yields:
         """Return the fields in which two items differ: not so in two spellings of one URL."""
         found = []
         for name in {**one, **other}:
-            first, second = (each.get(name, "").split(_OR) for each in (one, other))
+            first, second = (each.get(name, "").split(OR) for each in (one, other))
             if set(first).isdisjoint(second):
                 is_url = first[0].startswith("http") and second[0].startswith("http")
                 if not is_url or self._key(first[0]) != self._key(second[0]):
@@ -267,7 +190,7 @@ class Yields:
                 with suppress(zlib.error):
                     for item in _unpacked(data)[:1]:
                         for name, value in item.items():
-                            found.setdefault(name, []).insert(0, value.partition(_OR)[0])
+                            found.setdefault(name, []).insert(0, value.partition(OR)[0])
             moving = frozenset(name for name, values in found.items() if _moves(values))
             self._moving[site, purpose] = count, moving
         return moving
