@@ -181,7 +181,14 @@ def test_learning_knows_no_engine():
         name for path in ROOT.glob("crawl/online/*.py") for name in _names(path, at_once=True)
     }
     found = {name for name in outside if name.partition(".")[0] in _ENGINES}
-    assert found == {"scrapy.Request", "scrapy.http.HtmlResponse", "time"}  # the report says when
+    assert found == {"scrapy.http.HtmlResponse", "time"}  # the report says when
+
+
+def test_learning_knows_no_request_of_scrapy():
+    """A request is read once, by `crawl.requests`; not even for its type is it known beyond that."""
+    users = {name for path in ROOT.glob("crawl/online/*.py") for name in _names(path)}
+    assert not {name for name in users if name.endswith((".Request", ".request_in"))}
+    assert "scrapy_urlnorm.crawl.requests.Asked" in users
 
 
 def test_what_learning_needs_is_imported_when_it_is_needed():

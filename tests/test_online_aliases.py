@@ -11,6 +11,7 @@ from online_parts import Parts
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
+from scrapy_urlnorm.crawl.requests import asked_for
 from scrapy_urlnorm.learning.aliases import VOTES, SiteAliases, permalink
 from scrapy_urlnorm.stores.sqlite import Database
 from scrapy_urlnorm.url import get_fingerprint
@@ -107,6 +108,6 @@ def test_the_short_link_of_a_page_that_repeats_another_one_is_of_that(
     body = f"<html><head>{links}</head><body>a post</body></html>".encode()
     with closing(begin()) as parts:
         said = parts.learner._aliases.read(
-            Request(HOST + url), HtmlResponse(HOST + url.split("#")[0], body=body)
+            asked_for(HOST + url), HtmlResponse(HOST + url.split("#")[0], body=body)
         )
     assert bool(said.links) == counts

@@ -8,7 +8,7 @@ from scrapy.utils.request import RequestFingerprinter
 
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
-from scrapy_urlnorm.crawl.requests import domain_of, site_of
+from scrapy_urlnorm.crawl.requests import Asked, asked_for, domain_of, site_of
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
@@ -45,7 +45,7 @@ def test_a_site_without_rules_has_no_cluster_keys(clusters):
 def test_the_fingerprint_is_what_the_user_configured(clusters):
     """The cluster key is what the rules make equal, on every host of the site."""
     clusters.replace(SITE, [HTTPS, WWW])
-    request = Request("http://www.shop.test/a?utm_source=x")
+    request = asked_for("http://www.shop.test/a?utm_source=x")
     keys = clusters.keys(request)
     assert keys.site == SITE
     assert keys.fingerprint == clusters.fingerprint(request)
@@ -59,7 +59,7 @@ def test_the_fingerprint_is_what_the_user_configured(clusters):
 def test_method_and_body_belong_to_a_cluster_key(clusters):
     """A POST is not the GET of its URL."""
     clusters.replace(SITE, [HTTPS])
-    post = Request("http://shop.test/a", method="POST", body=b"x")
+    post = Asked(Request("http://shop.test/a", method="POST", body=b"x"))
     assert clusters.keys(post).cluster != cluster(clusters, "http://shop.test/a")
 
 
@@ -67,7 +67,7 @@ def test_a_request_with_its_own_say_is_not_touched(clusters):
     """Learned rules change no key of a request that asks to be left alone."""
     clusters.replace(SITE, [HTTPS])
     for meta in ({"urlnorm": False}, {"verbatim_url": True}):
-        one, other = (Request(f"{s}://shop.test/a", meta=meta) for s in ("http", "https"))
+        one, other = (Asked(Request(f"{s}://shop.test/a", meta=meta)) for s in ("http", "https"))
         assert clusters.keys(one).cluster != clusters.keys(other).cluster
 
 
@@ -118,15 +118,15 @@ def test_the_rules_between_two_urls(clusters, name):
     """Those that acted on one of them and not on both; where none did, all may have."""
     url, other, rules = BETWEEN[name]
     clusters.replace(SITE, [HTTPS, SLASH, WWW])
-    assert list(clusters.between(url, other)) == rules
+    assert list(clusters.between(SITE, url, other)) == rules
 
 
 def test_the_key_of_the_url_that_the_rules_make(clusters):
     """It is the fingerprint of that URL; where a URL alone makes no key there is none."""
-    assert clusters.fingerprint_of_cluster(Request("http://shop.test/a")) is None
+    assert clusters.fingerprint_of_cluster(SITE, "http://shop.test/a") is None
     clusters.replace(SITE, [HTTPS])
-    fingerprint = clusters.fingerprint_of_cluster(Request("http://shop.test/a"))
-    assert fingerprint == clusters.fingerprint(Request("https://shop.test/a"))
+    fingerprint = clusters.fingerprint_of_cluster(SITE, "http://shop.test/a")
+    assert fingerprint == clusters.fingerprint(asked_for("https://shop.test/a"))
 
     class Own(RequestFingerprinter):
         """Looks at more than the URL."""
@@ -137,8 +137,8 @@ def test_the_key_of_the_url_that_the_rules_make(clusters):
     other = ClusterKeys(UrlNormRequestFingerprinter(Normalizer(), Own()))
     other.replace(SITE, [HTTPS])
     assert not other.by_url
-    request = Request("http://shop.test/a?utm_source=x")
-    assert other.fingerprint_of_cluster(request) is None
+    request = asked_for("http://shop.test/a?utm_source=x")
+    assert other.fingerprint_of_cluster(SITE, request.url) is None
     for each in (clusters, other):  # the one and the other know a request for a URL
         assert each.fingerprint_of(request.url) == each.fingerprint(request)
         assert each.keys_of(request.url) == each.keys(request)
@@ -160,13 +160,13 @@ def test_what_a_url_alone_does_not_make_is_not_remembered_by_it(clusters):
     clusters.replace(SITE, [HTTPS])
     fingerprint = UrlNormRequestFingerprinter(Normalizer()).fingerprint
     for request in (*REQUESTS, *reversed(REQUESTS)):
-        assert clusters.keys(request).fingerprint == fingerprint(request)
-    assert len({clusters.keys(request).cluster for request in REQUESTS}) == len(REQUESTS)
+        assert clusters.keys(Asked(request)).fingerprint == fingerprint(request)
+    assert len({clusters.keys(Asked(request)).cluster for request in REQUESTS}) == len(REQUESTS)
 
 
 def test_keys_are_made_anew_for_other_rules_and_aliases(clusters):
     """What was remembered by URL is forgotten with each change, also of another site."""
-    request = Request("http://shop.test/a")
+    request = asked_for("http://shop.test/a")
     assert clusters.keys(request) is None
     clusters.give_keys(SITE, has_aliases=True)
     assert clusters.keys(request).is_plain

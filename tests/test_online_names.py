@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from scrapy import Request
 
 from scrapy_urlnorm.crawl.online import names as module
 from scrapy_urlnorm.crawl.online.names import Names
 from scrapy_urlnorm.crawl.online.whole_pages import Shown
+from scrapy_urlnorm.crawl.requests import asked_for
 from scrapy_urlnorm.logs.blocks import Block
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.page_identity import Identity
@@ -23,7 +23,7 @@ SITE = "shop.test"
 @pytest.fixture
 def names():
     with Database(None) as database:
-        frontier = Mock(pack=lambda request: request.url.encode())
+        frontier = Mock(pack_bare=lambda asked: asked.url.encode())
         evidence = SimpleNamespace(rename=lambda *_: None)
         yield Names(database, frontier, Mock(), evidence, Mock(), Mock())
 
@@ -42,8 +42,8 @@ def shown(folder, number, at, rng):
 
 
 def arrive(names, folder, number, blocks):
-    request = Request(f"http://{SITE}/{folder}/{number}")
-    names.arrived(request, request.url.encode(), Identity(str(number)), blocks)
+    asked = asked_for(f"http://{SITE}/{folder}/{number}")
+    names.arrived(asked, asked.url.encode(), Identity(str(number)), blocks)
 
 
 def rename(names):
@@ -91,9 +91,9 @@ def test_many_small_sites_stay_in_memory(names, monkeypatch, lines, kept):
     monkeypatch.setattr(module, "MAX_LINES", lines)
     for _ in range(2):
         for site in range(5):
-            request = Request(f"http://shop{site}.test/")
+            asked = asked_for(f"http://shop{site}.test/")
             block = Block("p", f"word{site}")
-            names.arrived(request, request.url.encode(), Identity(""), [block] * 3)
+            names.arrived(asked, asked.url.encode(), Identity(""), [block] * 3)
     sizes = [units.size for units in names._sites.values()]
     assert len(sizes) == kept
     assert names._lines == sum(sizes)

@@ -264,8 +264,8 @@ def test_what_binary_pages_refuted_outlives_that_a_person_edits_the_file(tmp_pat
             assert set(parts.in_force()) == set(rules)
             between = parts.learner._registry.between
             page = Page(b"", f"{BARE}/a", Identity("table", kind=FILE), 0)
-            assert between(f"{BARE}/a?sid=1", page) == ()
-            assert between(f"{BARE}/a?sid=1", page._replace(content=Identity("text")))
+            assert between(SITE, f"{BARE}/a?sid=1", page) == ()
+            assert between(SITE, f"{BARE}/a?sid=1", page._replace(content=Identity("text")))
         save_site_rules(path, [SID])
 
 

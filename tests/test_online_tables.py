@@ -11,6 +11,7 @@ from scrapy import Request
 from scrapy_urlnorm.crawl.online.held import HeldRequests
 from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Pages, Reason
+from scrapy_urlnorm.crawl.requests import Asked, asked_for
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, SUPPRESSED
@@ -40,8 +41,8 @@ def held_in(database):
         assert stat == "learned/requeued", "refused"
 
     frontier = SimpleNamespace(
-        pack=lambda request: request.url.encode(),
-        unpack=lambda data: Request(data.decode()),
+        pack=lambda asked: asked.url.encode(),
+        unpack=lambda data: asked_for(data.decode()),
         send=lambda _: None,
         count=refused,
     )
@@ -60,8 +61,8 @@ def pages(database):
 
 
 def add(pages, one, *, cluster=b"cluster", site="shop.test"):
-    request = Request(one.url, meta={"depth": one.depth})
-    return pages.add(request, Keys(site, one.fingerprint, cluster), one.content)
+    asked = Asked(Request(one.url, meta={"depth": one.depth}))
+    return pages.add(asked, Keys(site, one.fingerprint, cluster), one.content)
 
 
 def representative(pages, cluster, fingerprint):
@@ -73,7 +74,7 @@ def urls(found):
 
 
 def hold(held, url, state=SUPPRESSED, keys=KEYS, match=None):
-    assert held.hold(keys, Request(url), state, match)
+    assert held.hold(keys, asked_for(url), state, match)
 
 
 def test_a_representative_has_another_fingerprint(pages):
@@ -142,7 +143,7 @@ def test_what_is_suppressed_says_behind_what_and_why(held, database):
     hold(held, "http://shop.test/a?sid=1", COALESCED)
     hold(held, "http://shop.test/a#top", SUPPRESSED, match=match)
     (waiting,) = held.find(COALESCED)
-    held.suppress(waiting, held.request_of(waiting), match)
+    held.suppress(waiting, match)
     rows = database.read("SELECT state, url, behind, rules, is_alias, saves FROM held ORDER BY id")
     why = "http://shop.test/a", '["drop-param on shop.test [param=\\"sid\\"]"]', 0
     assert rows == [

@@ -12,6 +12,7 @@ from scrapy.http import HtmlResponse
 from scrapy_urlnorm.crawl.got import Got
 from scrapy_urlnorm.crawl.online.whole_pages import WholePages
 from scrapy_urlnorm.crawl.online.yields import Yields
+from scrapy_urlnorm.crawl.requests import Asked, asked_for
 from scrapy_urlnorm.stores.sqlite import Database
 
 ONE, OTHER = "http://shop.test/p/1", "http://shop.test/p/1?view=2"
@@ -47,10 +48,10 @@ def yields(tmp_path):
 
 
 def add(yields, url, *things, links=(), referer="http://shop.test/", depth=1):
-    request = Request(url, headers={"Referer": referer}, meta={"depth": depth})
+    asked = Asked(Request(url, headers={"Referer": referer}, meta={"depth": depth}))
     body = "".join(f'<a href="{link}">.</a>' for link in links).encode()
     response = HtmlResponse(url, body=b"<p>x</p>" + body)
-    got = yields.begin(request, response)
+    got = Got(yields.next_number(), asked, response)
     for each in things:
         got.add(each)
     yields.whole_pages.add(url.encode(), response)
@@ -148,6 +149,6 @@ def test_a_page_with_a_very_long_url_is_compared(yields):
 
 
 def test_an_object_that_fails_ends_no_callback():
-    got = Got(1, Request(ONE), HtmlResponse(ONE))
+    got = Got(1, asked_for(ONE), HtmlResponse(ONE))
     got.add({"price": Broken(1)})
     assert isinstance(got.error, ValueError)

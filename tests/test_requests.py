@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.requests import note_purpose, noted_purpose, purpose_of
+from scrapy_urlnorm.crawl.requests import Asked, note_purpose, purpose_of
 
 URL = "http://shop.test/"
 
@@ -47,4 +47,4 @@ def test_what_a_middleware_adds_later_does_not_count():
     request = Request(URL)
     note_purpose(request)
     request.meta["user_agent"] = "x"
-    assert noted_purpose(request) == "" != purpose_of(request)
+    assert Asked(request).purpose == "" != purpose_of(request)

@@ -16,6 +16,7 @@ from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProto
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.components import components_of, config_of
+from scrapy_urlnorm.crawl.requests import Asked, request_in
 from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer
@@ -199,8 +200,9 @@ class UrlNormRequestFingerprinter:
             key, "Ignored %s=%r in the meta of %s; accepted: %s", key, value, request, accepted
         )
 
-    def fingerprint_with(self, request: Request, normalize: Callable[[str], str]) -> bytes:
-        """Return the fingerprint that *request* would have if *normalize* made its key."""
+    def fingerprint_with(self, asked: Asked, normalize: Callable[[str], str]) -> bytes:
+        """Return the fingerprint that a request would have if *normalize* made its key."""
+        request = request_in(asked)
         if "urlnorm_key" in request.meta or self.normalizer_for(request) is not self.normalizer:
             return self.fingerprint(request)
         return self._digest(request, normalize(request.url))

@@ -9,6 +9,7 @@ import pickle
 from collections import Counter
 from collections.abc import Sized
 from contextlib import suppress
+from copy import copy
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,7 @@ from scrapy.utils.request import request_from_dict
 
 from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, count, in_progress
 from scrapy_urlnorm.crawl.miner import Miner
-from scrapy_urlnorm.crawl.requests import Fetch, site_of
+from scrapy_urlnorm.crawl.requests import Asked, Fetch, request_in, site_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.text import logger_of
 
@@ -86,20 +87,28 @@ class CrawlFrontier:
         scheduler = getattr(slot, "scheduler", None)
         return len(scheduler) if isinstance(scheduler, Sized) else 0
 
-    def pack(self, request: Request) -> bytes:
-        """Return *request* as bytes; raises what pickle raises."""
-        return pickle.dumps(request.to_dict(spider=self.crawler.spider), protocol=4)
+    def pack(self, asked: Asked) -> bytes:
+        """Return a request as bytes; raises what pickle raises."""
+        return pickle.dumps(request_in(asked).to_dict(spider=self.crawler.spider), protocol=4)
 
-    def unpack(self, data: bytes) -> Request | None:
+    def pack_bare(self, asked: Asked) -> bytes:
+        """Return a request without its callbacks as bytes: what it takes to fetch its page again."""
+        request = request_in(asked)
+        bare = request.replace(cb_kwargs={}) if request.cb_kwargs else copy(request)
+        bare.callback = bare.errback = None  # to find the name of one takes longest
+        return pickle.dumps(bare.to_dict(), protocol=4)
+
+    def unpack(self, data: bytes) -> Asked | None:
         """Return the request that was packed; ``None`` for one that this run cannot do."""
         try:
-            return request_from_dict(pickle.loads(data), spider=self.crawler.spider)
+            return Asked(request_from_dict(pickle.loads(data), spider=self.crawler.spider))
         except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
             self.failed("unpack", error)
             return None
 
-    def send(self, request: Request) -> None:
+    def send(self, asked: Asked) -> None:
         assert self.crawler.engine is not None
+        request = request_in(asked)
         self._dupefilter.let_pass(request)
         self.crawler.engine.crawl(request)
 
@@ -165,8 +174,8 @@ class CrawlFrontier:
             self._fetching[site] -= 1
         self.ask_again()  # the engine asked before anybody knew of the end
 
-    async def _fetch(self, request: Request, at_once: bool) -> Response | None:
-        """Return the page of *request* as it is now; ``None`` if that is not the page of its URL.
+    async def _fetch(self, asked: Asked, at_once: bool) -> Response | None:
+        """Return the page of a request as it is now; ``None`` if that is not the page of its URL.
 
         What is asked for is a copy that reaches the site, and no callback: not Scrapy's HTTP cache,
         where every page holds still. What is no page is not asked for again, and a redirect is not
@@ -175,6 +184,7 @@ class CrawlFrontier:
         from scrapy_urlnorm.logs.contents import AT_ONCE, LATE  # few pages are fetched again
 
         assert self.crawler.engine is not None
+        request = request_in(asked)
         self.count("learned/second_fetches")
         meta = {name: value for name, value in request.meta.items() if name not in _META}
         meta |= {"dont_cache": True, "dont_redirect": True, "dont_retry": True}

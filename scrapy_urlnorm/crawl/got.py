@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from itemadapter import ItemAdapter, is_item
 from scrapy import Request
 
-from scrapy_urlnorm.crawl.requests import in_words, purpose_of
+from scrapy_urlnorm.crawl.requests import Asked, in_words, purpose_of, request_in
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -40,7 +40,7 @@ class Got:
     """What comes out of one response, as it comes."""
 
     number: int
-    request: Request
+    page: Asked  #: what was asked for
     response: Response
     items: list[Item] = field(default_factory=list)
     asked: list[Sought] = field(default_factory=list)
@@ -48,9 +48,8 @@ class Got:
 
     @cached_property
     def _urls(self) -> re.Pattern[str]:
-        request = self.request
-        urls = {self.response.url, request.url, *request.meta.get("redirect_urls", ())}
-        if referer := request.headers.get("Referer"):
+        urls = {self.response.url, self.page.url, *self.page.redirects}
+        if referer := request_in(self.page).headers.get("Referer"):
             urls.add(referer.decode("utf-8", "replace"))
         urls = {url for url in urls if len(url) <= _LONGEST_URL}
         urls |= {unquote(url) for url in urls}
@@ -61,7 +60,8 @@ class Got:
     @cached_property
     def _way(self) -> set[str]:
         """What the meta of the request says of how the spider came to the page."""
-        return {self._value(said) for name, said in self.request.meta.items() if _WAY.search(name)}
+        meta = request_in(self.page).meta
+        return {self._value(said) for name, said in meta.items() if _WAY.search(name)}
 
     def add(self, each: object) -> None:
         """Take note of an item or a request. No error of an object of the spider's own leaves it."""

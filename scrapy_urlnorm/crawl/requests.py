@@ -1,4 +1,4 @@
-"""What learning reads of a request: its site, what it is for, and what may be done with it."""
+"""Where requests come in: what learning reads of one, what it is for, and what may be done with it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import pickle
 import re
 from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from scrapy import Request
+    from scrapy.http import Response
 
 # fmt: off
 #: Keys of the meta that Scrapy, its middlewares and link extractors put there, or that say how a
@@ -30,15 +31,10 @@ _PREFIXES = (
     "_", "autothrottle_", "dont_", "download_", "handle_httpstatus_", "redirect_", "retry_", "urlnorm",
 )
 # fmt: on
+#: Keys of the meta with which a request asks for more than its URL.
+_OWN_SAY = frozenset(("cookiejar", "urlnorm", "urlnorm_key", "verbatim_url"))
 _ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 _PURPOSES: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
-
-
-class Fetch(NamedTuple):
-    """A page that learning asks for again; *at_once*: right after another fetch of it."""
-
-    request: Request
-    at_once: bool = False
 
 
 def site_of(url: str) -> str:
@@ -100,40 +96,89 @@ def note_purpose(request: Request) -> None:
     _PURPOSES[request] = purpose_of(request)
 
 
-def noted_purpose(request: Request) -> str:
-    found = _PURPOSES.get(request)
-    return purpose_of(request) if found is None else found
-
-
-# --- what learning may use, and hold; everything else is sent, and teaches nothing --------------
-
-
-def is_evidence(request: Request) -> bool:
-    """Return whether *request* asks for its URL and nothing else.
-
-    Not so with a body, another method than GET, cookies or a session of its own, or its own say on
-    normalization. Requests that never reach the spider (robots.txt, images) do not count either.
-    """
-    own = ("cookiejar", "urlnorm", "urlnorm_key", "verbatim_url")
-    is_plain = request.method == "GET" and not request.body and not request.cookies
-    return is_plain and request.callback is not NO_CALLBACK and not request.meta.keys() & own
-
-
-def may_represent(request: Request) -> bool:
-    """Return whether the page of *request* may stand for others: it may have come by a redirect."""
-    meta, again = request.meta, ("retry_times", "is_start_request")
-    return is_evidence(request) and not request.dont_filter and not any(map(meta.get, again))
-
-
-def is_suppressible(request: Request) -> bool:
-    """Return whether *request* is evidence and asks for the first time.
-
-    A request with ``dont_filter``, a retry and a start request are always sent. A redirect in
-    progress is neither deferred nor coalesced.
-    """
-    return may_represent(request) and not request.meta.get("redirect_urls")
-
-
 def depth_of(request: Request) -> int:
     depth = request.meta.get("depth", 0)
     return depth if isinstance(depth, int) else 0
+
+
+# --- a request as learning sees it --------------------------------------------------------------
+
+
+class Asked:
+    """What learning knows of a request. It is read once, where it comes in.
+
+    What may be learned from, and held, is said here; everything else is sent, and teaches nothing.
+    """
+
+    # fmt: off
+    __slots__ = (
+        "_purpose", "_site", "depth", "handle", "is_evidence", "is_suppressible", "is_urgent",
+        "may_represent", "redirects", "url",
+    )
+    # fmt: on
+
+    def __init__(self, request: Any) -> None:
+        meta = request.meta
+        #: The request itself, which is only told from others, and handed back: see `request_in`.
+        self.handle: object = request
+        self.url: str = request.url
+        self.depth = depth_of(request)
+        self.is_urgent: bool = request.priority > 0  #: whether the user wants it before others
+        self.redirects: Sequence[str] = meta.get("redirect_urls") or ()  #: URLs that led to it
+        #: Whether it asks for its URL and nothing else. Not so with a body, another method than GET,
+        #: cookies or a session of its own, or its own say on normalization. Requests that never
+        #: reach the spider (robots.txt, images) do not count either.
+        self.is_evidence: bool = (
+            request.method == "GET"
+            and not request.body
+            and not request.cookies
+            and request.callback is not NO_CALLBACK
+            and meta.keys().isdisjoint(_OWN_SAY)
+        )
+        #: Whether its page may stand for others: it may have come by a redirect.
+        self.may_represent: bool = self.is_evidence and not (
+            request.dont_filter or meta.get("retry_times") or meta.get("is_start_request")
+        )
+        #: Whether it is evidence and asks for the first time. A request with ``dont_filter``, a retry
+        #: and a start request are always sent; a redirect in progress is neither deferred nor coalesced.
+        self.is_suppressible = self.may_represent and not self.redirects
+        self._site: str | None = None
+        self._purpose: str | None = None
+
+    @property
+    def site(self) -> str:
+        if self._site is None:
+            self._site = site_of(self.url)
+        return self._site
+
+    @property
+    def purpose(self) -> str:
+        """What it is for, see `purpose_of`: as it was noted, if it was."""
+        if self._purpose is None:
+            request = request_in(self)
+            found = _PURPOSES.get(request)
+            self._purpose = purpose_of(request) if found is None else found
+        return self._purpose
+
+
+class Fetch(NamedTuple):
+    """A page that learning asks for again; *at_once*: right after another fetch of it."""
+
+    asked: Asked
+    at_once: bool = False
+
+
+def request_in(asked: Asked) -> Request:
+    """Return the request that was read: for those who send it, and not for learning."""
+    assert isinstance(asked.handle, Request)
+    return asked.handle
+
+
+def asked_for(url: str) -> Asked:
+    """Return what a plain request for *url* asks for."""
+    return Asked(Request(url))
+
+
+def asked_by(response: Response) -> Asked | None:
+    """Return what *response* answers, if it says so."""
+    return None if response.request is None else Asked(response.request)

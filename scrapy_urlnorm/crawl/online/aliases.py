@@ -23,12 +23,12 @@ from scrapy_urlnorm.text import logger_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from scrapy import Request
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
     from scrapy_urlnorm.crawl.online.tables import Page, Pages
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.learning.aliases import Alias, Doubt, Pattern
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.stores.sqlite import Database
@@ -99,19 +99,18 @@ class PageAliases:
 
     # --- reading a page ---------------------------------------------------------------------
 
-    def read(self, request: Request, response: Response) -> Said:
+    def read(self, asked: Asked, response: Response) -> Said:
         """Read what the page in *response* says about its names."""
         if not self.keys.by_url:
             return _NOTHING
-        site = site_of(request.url)
-        links = self._links(request.url, site, response)
+        site = asked.site
+        links = self._links(asked.url, site, response)
         known = self._sites.get(site)
         if known is None:
             if not links:
                 return _NOTHING
             known = self._new_site(site)
-        urls = (*request.meta.get("redirect_urls", ()), request.url)
-        keys = tuple(map(self.keys.fingerprint_of, urls))
+        keys = tuple(map(self.keys.fingerprint_of, (*asked.redirects, asked.url)))
         open_links = [link for link in links if known.is_open(link.look)]
         keyed = [(self.keys.fingerprint_of(link.url), link) for link in open_links]
         others = [(key, link) for key, link in keyed if key != keys[-1]]
@@ -161,17 +160,16 @@ class PageAliases:
         self._tell_of_news(site)
         return doubts
 
-    def ended_elsewhere(self, request: Request, content: Identity | None) -> list[Doubt]:
-        """Take note that *request* led to *content* without a page of its own.
+    def ended_elsewhere(self, asked: Asked, content: Identity | None) -> list[Doubt]:
+        """Take note that a request led to *content* without a page of its own.
 
         It was redirected to a page that had arrived, or (``None``) there is no such page.
         """
-        site = self._sites.get(site_of(request.url))
+        site = self._sites.get(asked.site)
         if site is None:
             return []
         name = None if content is None else content.bag_digest or content.digest
-        urls = (*request.meta.get("redirect_urls", ()), request.url)
-        keys = map(self.keys.fingerprint_of, urls)
+        keys = map(self.keys.fingerprint_of, (*asked.redirects, asked.url))
         doubts = [doubt for key in keys for doubt in site.arrives(key, name)]
         self._tell_of_news(site)
         return doubts
@@ -202,8 +200,8 @@ class PageAliases:
 
     # --- what holds -------------------------------------------------------------------------
 
-    def alias(self, keys: Keys, request: Request) -> Alias | None:
-        """Return which page *request* asks for by another name, and the pattern that says so.
+    def alias(self, keys: Keys, url: str) -> Alias | None:
+        """Return which page a request for *url* asks for by another name, and the pattern that says so.
 
         A name that rules change counts as what they make of it too.
         """
@@ -212,7 +210,7 @@ class PageAliases:
             return None
         found = site.alias(keys.fingerprint)
         if found is None and not keys.is_plain:
-            fingerprint = self.keys.fingerprint_of_cluster(request)
+            fingerprint = self.keys.fingerprint_of_cluster(keys.site, url)
             found = None if fingerprint is None else site.alias(fingerprint)
         return found
 

@@ -34,8 +34,7 @@ from scrapy_urlnorm.stores.sqlite import from_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from scrapy import Request
-
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.learning.strata import Place
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores.sqlite import Database
@@ -71,7 +70,7 @@ class Audit(NamedTuple):
 
     match: Match
     url: str
-    request: Request | None = None  #: ``None`` while it waits in the queue
+    request: object = None  #: its handle; ``None`` while it waits in the queue
     needs_proof: bool = False  #: whether it is compared as a whole, whatever its kind
     veto: str = (
         ""  #: what the spider got of this page and not of the other; it counts as layout does
@@ -260,8 +259,8 @@ class Audits:
     def get(self, fingerprint: bytes) -> Audit | None:
         return self._in_flight.get(fingerprint)
 
-    def sent(self, audit: Audit, request: Request) -> None:
-        self._in_flight[audit.match.keys.fingerprint] = audit._replace(request=request)
+    def sent(self, audit: Audit, asked: Asked) -> None:
+        self._in_flight[audit.match.keys.fingerprint] = audit._replace(request=asked.handle)
 
     def move(self, audit: Audit, fingerprint: bytes) -> bool:
         """Have an audit go on under another fingerprint, as a redirect leads there.

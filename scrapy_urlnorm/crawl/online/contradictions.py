@@ -59,7 +59,7 @@ class Contradictions:
         asked = 0
         for page, found in self.pages.contradictions(site):
             one, other = page.url, found.url
-            names, reasons = self.keys.keys_of(other), self.registry.between(other, page)
+            names, reasons = self.keys.keys_of(other), self.registry.between(site, other, page)
             if names is None or not reasons or (one, other) in self._asked:
                 continue
             self._asked.add((one, other))
@@ -123,6 +123,9 @@ class Contradictions:
         for page, found in self.pages.together(site):
             yield
             if left and self.yields.may_differ(page.fingerprint, found.fingerprint):
-                keys, reasons = self.keys.keys_of(found.url), self.registry.between(found.url, page)
+                keys, reasons = (
+                    self.keys.keys_of(found.url),
+                    self.registry.between(site, found.url, page),
+                )
                 if keys is not None and reasons:
                     left -= self.compare_yields(Match(keys, page, reasons), found.url)

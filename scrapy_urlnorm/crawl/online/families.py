@@ -60,7 +60,7 @@ _TOKEN = re.compile(
 )
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """Asks whether a page still shows what it did, and another URL something else."""
 
     page: Page
@@ -93,7 +93,7 @@ class Families:
 
     # --- pages ------------------------------------------------------------------------------
 
-    def arrived(self, arrival: Arrival, *, is_new: bool) -> Asked | None:
+    def arrived(self, arrival: Arrival, *, is_new: bool) -> Question | None:
         """Take note of a page, and whether its content was not there under another URL.
 
         Return what to find out before the rest of its family is dropped, if that is to be decided.
@@ -129,7 +129,7 @@ class Families:
         self._expiring.add(family)
         return is_new
 
-    def _judge(self, family: str, arrival: Arrival) -> Asked | None:
+    def _judge(self, family: str, arrival: Arrival) -> Question | None:
         url, content, number = arrival.url, arrival.content, self._barren[family]
         if self._limit is None or number < self._limit:
             if number == BARREN and self._may_wait:
@@ -141,7 +141,7 @@ class Families:
         self._asked.add(family)
         other = self.evidence.beside(site_of(url), url, named(content))
         page = Page(arrival.fingerprint, url, content, depth=0)
-        return Asked(page, other, lambda said: self._answered(family, url, said))
+        return Question(page, other, lambda said: self._answered(family, url, said))
 
     def _begin_anew(self, family: str) -> None:
         if self._barren.pop(family, None) is not None:

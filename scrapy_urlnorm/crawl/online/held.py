@@ -23,11 +23,10 @@ from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy import Request
-
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.keys import Keys
     from scrapy_urlnorm.crawl.online.tables import Match
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.stores.sqlite import Database
 
 _TABLES = """
@@ -87,15 +86,15 @@ class HeldRequests:
         self._database.write_many("DELETE FROM held WHERE id = ?", damaged)
         return len(damaged)
 
-    def hold(self, keys: Keys, request: Request, state: int, match: Match | None = None) -> bool:
-        """Write *request* down. Return ``False`` if that cannot be done: then send it."""
+    def hold(self, keys: Keys, asked: Asked, state: int, match: Match | None = None) -> bool:
+        """Write a request down. Return ``False`` if that cannot be done: then send it."""
         try:
-            data = self._frontier.pack(request)
+            data = self._frontier.pack(asked)
             self._database.write(
                 "INSERT INTO held (site, cluster, fingerprint, state, request, checksum, url, since,"
                 " behind, rules, is_alias, saves) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 *(keys.site, keys.cluster, keys.fingerprint, state, data, zlib.crc32(data)),
-                *(request.url, time.time(), *_why(request, match)),
+                *(asked.url, time.time(), *_why(asked.url, match)),
             )
         except StoreError:
             self._frontier.count("errors")
@@ -104,32 +103,32 @@ class HeldRequests:
             return False
         return True
 
-    def suppress(self, held: Held, request: Request, match: Match) -> None:
+    def suppress(self, held: Held, match: Match) -> None:
         self._database.write(
             "UPDATE held SET cluster = ?, state = ?, behind = ?, rules = ?, is_alias = ?, saves = ?,"
             " since = CASE WHEN state = ? THEN since ELSE ? END WHERE id = ?",
-            *(match.keys.cluster, SUPPRESSED, *_why(request, match)),
+            *(match.keys.cluster, SUPPRESSED, *_why(held.url, match)),
             *(SUPPRESSED, time.time(), held.number),
         )
 
     def put_last(self, held: Held) -> None:
         self._database.write("UPDATE held SET state = ? WHERE id = ?", LAST, held.number)
 
-    def request_of(self, held: Held) -> Request | None:
+    def request_of(self, held: Held) -> Asked | None:
         """Return the request; ``None`` if this run cannot read it, which leaves it to another."""
         return self._frontier.unpack(held.data)
 
-    def send(self, held: Held, request: Request | None = None) -> bool:
+    def send(self, held: Held, asked: Asked | None = None) -> bool:
         """Put a request back into the queue. Return ``False`` if this run cannot read it.
 
         It is in the queue before it leaves the table: a kill in between repeats it. A row that
         cannot be deleted is skipped from now on, and deleted with the next one.
         """
-        request = request or self.request_of(held)
-        if request is None:
+        asked = asked or self.request_of(held)
+        if asked is None:
             return False
         if self._database.read("SELECT 1 FROM held WHERE id = ?", held.number):
-            self._frontier.send(request)
+            self._frontier.send(asked)
             self._sent.add(held.number)
             with suppress(StoreError):
                 for number in tuple(self._sent):
@@ -193,9 +192,9 @@ class HeldRequests:
         return [site for (site,) in self._database.read("SELECT DISTINCT site FROM held")]
 
 
-def _why(request: Request, match: Match | None) -> tuple[object, ...]:
+def _why(url: str, match: Match | None) -> tuple[object, ...]:
     if match is None:
         return None, "[]", False, False
     rules = json.dumps([rule_in_words(reason.rule) for reason in match.rules])
-    saves = not match.url or stock_key(match.url) != stock_key(request.url)
+    saves = not match.url or stock_key(match.url) != stock_key(url)
     return match.url, rules, match.is_alias, saves

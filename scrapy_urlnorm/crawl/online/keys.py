@@ -7,10 +7,8 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy import Request
-
 from scrapy_urlnorm.caches import BoundedCache
-from scrapy_urlnorm.crawl.requests import site_of
+from scrapy_urlnorm.crawl.requests import asked_for, site_of
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.url import get_fingerprint
 
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
 
@@ -126,26 +125,21 @@ class ClusterKeys:
     def sites(self) -> Iterator[str]:
         return iter(tuple({**self._sites, **dict.fromkeys(self._with_aliases)}))
 
-    def keys(self, request: Request) -> Keys | None:
-        """Return the keys of *request*; ``None`` if its site has neither rules nor aliases."""
-        if not self._sites and not self._with_aliases:
+    def __bool__(self) -> bool:
+        """Whether any site has rules or aliases."""
+        return bool(self._sites or self._with_aliases)
+
+    def keys(self, asked: Asked) -> Keys | None:
+        """Return the keys of a request; ``None`` if its site has neither rules nor aliases."""
+        if not self:
             return None
-        if self._is_known_by_url(request):
-            return self._keys_of_get[request.url]
-        return self._make_keys(request.url, partial(self._fingerprint, request))
+        if asked.is_evidence and self.by_url:
+            return self._keys_of_get[asked.url]
+        return self._make_keys(asked.url, partial(self._fingerprint, asked))
 
-    def plain_keys(self, request: Request) -> Keys:
-        fingerprint = self.fingerprint(request)
-        return Keys(site_of(request.url), fingerprint, fingerprint)
-
-    def _is_known_by_url(self, request: Request) -> bool:
-        return (
-            request.method == "GET"
-            and not request.body
-            and self.by_url
-            and "urlnorm_key" not in request.meta
-            and self._fingerprinter.normalizer_for(request) is self._base
-        )
+    def plain_keys(self, asked: Asked) -> Keys:
+        fingerprint = self.fingerprint(asked)
+        return Keys(asked.site, fingerprint, fingerprint)
 
     def _make_keys(
         self, url: str, fingerprint: Callable[[BoundedCache[str]], bytes]
@@ -163,27 +157,27 @@ class ClusterKeys:
         return self._fingerprinter.is_direct
 
     def keys_of(self, url: str) -> Keys | None:
-        return self._keys_of_get[url] if self.by_url else self.keys(Request(url))
+        return self._keys_of_get[url] if self.by_url else self.keys(asked_for(url))
 
     def cluster_of(self, url: str) -> bytes | None:
         keys = self.keys_of(url)
         return None if keys is None else keys.cluster
 
-    def fingerprint_of_cluster(self, request: Request) -> bytes | None:
-        """Return the fingerprint of the URL that the rules in force make of that of *request*.
+    def fingerprint_of_cluster(self, site: str, url: str) -> bytes | None:
+        """Return the fingerprint of the URL that the rules in force for *site* make of *url*.
 
         ``None`` without rules, or where a URL alone does not make a key.
         """
-        found = self._sites.get(site_of(request.url))
+        found = self._sites.get(site)
         if found is None or not self.by_url:
             return None
-        return self.fingerprint_of(found.key_of[request.url])
+        return self.fingerprint_of(found.key_of[url])
 
-    def fingerprint(self, request: Request) -> bytes:
-        return self._fingerprint(request, self._key_of)
+    def fingerprint(self, asked: Asked) -> bytes:
+        return self._fingerprint(asked, self._key_of)
 
-    def _fingerprint(self, request: Request, key_of: BoundedCache[str]) -> bytes:
-        return self._fingerprinter.fingerprint_with(request, key_of.__getitem__)
+    def _fingerprint(self, asked: Asked, key_of: BoundedCache[str]) -> bytes:
+        return self._fingerprinter.fingerprint_with(asked, key_of.__getitem__)
 
     def normalized(self, url: str) -> str:
         return self._key_of[url]
@@ -191,19 +185,19 @@ class ClusterKeys:
     def fingerprint_of(self, url: str) -> bytes:
         """Return the fingerprint of a request that asks for *url* and nothing else."""
         by_url = self.by_url
-        return get_fingerprint(self._key_of[url]) if by_url else self.fingerprint(Request(url))
+        return get_fingerprint(self._key_of[url]) if by_url else self.fingerprint(asked_for(url))
 
     def acting_on(self, url: str) -> tuple[SiteRule, ...]:
         site = self._sites.get(site_of(url))
         return () if site is None else tuple(site.rules[n] for n in sorted(site.acting[url]))
 
-    def between(self, url: str, other: str) -> tuple[SiteRule, ...]:
-        """Return the rules in force that make the two URLs one; *other* is "" if it is not known.
+    def between(self, name: str, url: str, other: str) -> tuple[SiteRule, ...]:
+        """Return the rules in force for the site *name* that make the two URLs one; *other* is "" if it is not known.
 
         These are the rules that act on one of the two, and not on both. Where there are none,
         return those that act on both (``?sid=1`` and ``?sid=2``), or else all.
         """
-        site = self._sites.get(site_of(url))
+        site = self._sites.get(name)
         if site is None or len(site.rules) == 1:
             return () if site is None else site.rules
         numbers = site.acting[url]

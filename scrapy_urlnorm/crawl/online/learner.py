@@ -10,9 +10,9 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scrapy import Request
 from scrapy.http import HtmlResponse
 
+from scrapy_urlnorm.crawl.got import Got
 from scrapy_urlnorm.crawl.online.aliases import PageAliases
 from scrapy_urlnorm.crawl.online.audits import Audits
 from scrapy_urlnorm.crawl.online.closing import Closing
@@ -31,13 +31,7 @@ from scrapy_urlnorm.crawl.online.tables import Pages
 from scrapy_urlnorm.crawl.online.verdicts import Verdicts, is_comparable
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages, shown_in_crawl
 from scrapy_urlnorm.crawl.online.yields import Yields
-from scrapy_urlnorm.crawl.requests import (
-    is_evidence,
-    is_suppressible,
-    may_represent,
-    noted_purpose,
-    site_of,
-)
+from scrapy_urlnorm.crawl.requests import Asked, asked_for, site_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL, is_whole
@@ -53,7 +47,6 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
-    from scrapy_urlnorm.crawl.got import Got
     from scrapy_urlnorm.crawl.online.summary import Bound
     from scrapy_urlnorm.crawl.online.tables import Match
     from scrapy_urlnorm.crawl.settings import Config
@@ -165,18 +158,20 @@ class Learner:
         self._frontier.has_own_queue = not is_shared
 
     @fail_open(None)
-    def on_arrival(self, request: Request) -> Match | None:
+    def on_arrival(self, request: object) -> Match | None:
         """Return what a request with a new fingerprint is suppressed behind; ``None`` to queue it."""
-        return None if self._is_queue_shared else self._suppression.on_arrival(request)
+        if self._is_queue_shared or not self._keys:
+            return None
+        return self._suppression.on_arrival(Asked(request))
 
     @fail_open(True)
-    def on_leaving(self, request: Request) -> bool:
+    def on_leaving(self, request: object) -> bool:
         """Return whether a request that comes out of the queue is sent; if not, it is held."""
-        return self._suppression.on_leaving(request)
+        return self._suppression.on_leaving(Asked(request))
 
     @fail_open(False)
-    def is_scheduled(self, request: Request) -> bool:
-        return self._frontier.is_seen(self._keys.fingerprint(request))
+    def is_scheduled(self, request: object) -> bool:
+        return self._frontier.is_seen(self._keys.fingerprint(Asked(request)))
 
     @fail_open(None)
     def work(self) -> None:
@@ -248,48 +243,48 @@ class Learner:
     # --- evidence ---------------------------------------------------------------------------
 
     @fail_open(None)
-    def redirect(self, request: Request, target: str, *, status: int) -> None:
+    def redirect(self, request: object, target: str, *, status: int) -> None:
         """Learn from a redirect to *target* that the redirect middleware will follow."""
         self._registry.sync()
-        onto = Request(target)
-        fingerprint = self._keys.fingerprint(onto)
-        is_other = fingerprint != self._keys.fingerprint(request)
-        is_known = is_other and self._frontier.is_seen(fingerprint)
-        audit = self._audits.get(self._keys.fingerprint(request))
+        asked, onto = Asked(request), asked_for(target)
+        fingerprint, own = self._keys.fingerprint(onto), self._keys.fingerprint(asked)
+        is_known = fingerprint != own and self._frontier.is_seen(fingerprint)
+        audit = self._audits.get(own)
         if audit is not None:
             self._verdicts.redirected(audit, onto, is_known=is_known)
         elif is_known and (page := self._pages.get(fingerprint)) is not None:
-            doubts = self._aliases.ended_elsewhere(request, page.content)
+            doubts = self._aliases.ended_elsewhere(asked, page.content)
             self._verdicts.doubted(doubts, page.content)
-        self._suppression.redirected(request, onto, is_known=is_known)
-        if is_suppressible(request):
-            self._mining.redirect(request, target, status)
+        self._suppression.redirected(asked, onto, is_known=is_known)
+        if asked.is_suppressible:
+            self._mining.redirect(asked.url, target, status)
 
     @fail_open(None)
-    def robots_txt(self, request: Request, response: Response) -> None:
+    def robots_txt(self, request: object, response: Response) -> None:
         """Try what robots.txt says. *response* is any with status 200 that no spider asked for."""
-        self._mining.robots_txt(request.url, response.body)
+        self._mining.robots_txt(Asked(request).url, response.body)
 
     @fail_open(None)
-    def page(self, request: Request, response: Response) -> None:
+    def page(self, request: object, response: Response) -> None:
         """Learn from a page with a 2xx status that is handed to the spider."""
         self._registry.sync()
-        if not is_evidence(request):
+        asked = Asked(request)
+        if not asked.is_evidence:
             return
-        site = site_of(request.url)
-        said = self._aliases.read(request, response)
-        learns = is_comparable(response) and self._mining.wants_content(request.url)
+        url, site = asked.url, asked.site
+        said = self._aliases.read(asked, response)
+        learns = is_comparable(response) and self._mining.wants_content(site)
         is_compared = learns or said.counts or bool(self._keys.rules(site))
         fingerprint, content, blocks = b"", None, None
         if is_compared or self._keys.has_keys(site):
-            fingerprint = self._keys.fingerprint(request)
+            fingerprint = self._keys.fingerprint(asked)
         if is_compared:
             content, blocks = shown_in_crawl(response)
         if content is not None and blocks is not None:
-            content = self._names.arrived(request, fingerprint, content, blocks)
+            content = self._names.arrived(asked, fingerprint, content, blocks)
             self._whole_pages.add(fingerprint, response)
-        shown = Shown(request.url, content, response, blocks)
-        original = None if blocks is None else self._original_of(shown, noted_purpose(request))
+        shown = Shown(url, content, response, blocks)
+        original = None if blocks is None else self._original_of(shown, asked.purpose)
         audit = self._audits.get(fingerprint) if self._keys.has_keys(site) else None
         if audit is not None:
             self._audits.answered(audit)
@@ -300,11 +295,11 @@ class Learner:
         is_copy = original is not None and self._whole_pages.explains(
             self._whole_pages.shown(original), shown
         )
-        if not is_copy and self._stands_for_others(request, response, content):
-            page = self._suppression.page(request, content, ways_of(response))
+        if not is_copy and self._stands_for_others(asked, response, content):
+            page = self._suppression.page(asked, content, ways_of(response))
         arrival = Arrival(
-            *(request.url, fingerprint, response.status, content),
-            may_represent(request) and (content is not None or not learns),
+            *(url, fingerprint, response.status, content),
+            asked.may_represent and (content is not None or not learns),
             *(said, page, audit),
             steps_of(blocks),
             original,
@@ -312,7 +307,7 @@ class Learner:
         self._arrivals.add(site, arrival)
         self._arrivals.settle()
         if learns and blocks is not None:
-            self._pairs.arrived(request, shown)
+            self._pairs.arrived(asked, shown)
 
     def _settled(self, arrival: Arrival) -> None:
         """Have a page speak for rules and page aliases: its name is settled."""
@@ -320,12 +315,12 @@ class Learner:
         if arrival.original is not None:
             content = self._content_of_copy(arrival, arrival.original)
         if arrival.is_evidence and (content is not None or arrival.original is None):
-            known = content if self._mining.wants_content(url) else None
+            known = content if self._mining.wants_content(site_of(url)) else None
             is_duplicate = self._mining.page(url, arrival.status, known)
             if is_duplicate is not None:
-                asked = self._families.arrived(arrival, is_new=not is_duplicate)
-                if asked is not None:
-                    answer = self._verdicts.answer(asked)
+                question = self._families.arrived(arrival, is_new=not is_duplicate)
+                if question is not None:
+                    answer = self._verdicts.answer(question)
                     self._frontier.fetch("verdict", site_of(url), answer)
         doubts = self._aliases.arrived(arrival.said, content, arrival.page)
         examined = () if audit is None else audit.match.rules
@@ -357,39 +352,41 @@ class Learner:
         return None if is_restless and self._whole_pages.are_near(one, two) else arrival.content
 
     @fail_open(None)
-    def got_of(self, request: Request, response: Response) -> Got | None:
+    def got_of(self, request: object, response: Response) -> Got | None:
         """Return what takes note of what the spider gets out of a page, if that counts."""
-        counts = self._contents and is_evidence(request)
-        return self._yields.begin(request, response) if counts else None
+        if not self._contents or not (asked := Asked(request)).is_evidence:
+            return None
+        return Got(self._yields.next_number(), asked, response)
 
     @fail_open(None)
     def got(self, got: Got) -> None:
         """Learn from all that the spider got out of a page."""
         if got.error is not None:
             raise got.error
-        fingerprint = self._keys.fingerprint(got.request)
-        self._yields.add(fingerprint, got)
-        if (match := self._suppression.match(got.request)) is not None:
-            self._contradictions.compare_yields(match, got.request.url)
+        self._yields.add(self._keys.fingerprint(got.page), got)
+        match = self._suppression.match(got.page, self._keys.keys(got.page))
+        if match is not None:
+            self._contradictions.compare_yields(match, got.page.url)
 
     @fail_open(None)
-    def raised(self, request: Request) -> None:
+    def raised(self, request: object) -> None:
         """Have a page represent nothing: its callback raised, so the spider did not get all of it."""
-        page = self._pages.get(self._keys.fingerprint(request))
+        page = self._pages.get(self._keys.fingerprint(Asked(request)))
         if page is not None:
             self._suppression.representative_changed(page)
             self._pages.remove(page.fingerprint)
 
     @fail_open(None)
-    def missing(self, request: Request) -> None:
+    def missing(self, request: object) -> None:
         """Learn that a site answered *request* with a status that says that there is no page."""
-        self._suppression.expired(request)
-        audit = self._audits.get(self._keys.fingerprint(request))
-        if is_evidence(request) and audit is None:
-            self._verdicts.doubted(self._aliases.ended_elsewhere(request, None), None)
+        asked = Asked(request)
+        self._suppression.expired(asked)
+        audit = self._audits.get(self._keys.fingerprint(asked))
+        if asked.is_evidence and audit is None:
+            self._verdicts.doubted(self._aliases.ended_elsewhere(asked, None), None)
 
     def _stands_for_others(
-        self, request: Request, response: Response, content: Identity | None
+        self, asked: Asked, response: Response, content: Identity | None
     ) -> bool:
         """Return whether a page may be a representative: with a body and its own URL, no wall, no soft 404.
 
@@ -401,13 +398,13 @@ class Learner:
             if not self._contents or content is None or not is_comparable(response):
                 return False
         elif content is not None and content.kind:
-            doors = [rule for rule in self._keys.acting_on(request.url) if rule.note == DOOR]
+            doors = [rule for rule in self._keys.acting_on(asked.url) if rule.note == DOOR]
             if content.kind != WALL or not doors:
                 return False
-        if response.url == request.url or not self._keys.rules(site_of(request.url)):
+        if response.url == asked.url or not self._keys.rules(asked.site):
             return True
-        asked, answered = map(self._keys.cluster_of, (request.url, response.url))
-        return asked is not None and asked == answered
+        own, answered = map(self._keys.cluster_of, (asked.url, response.url))
+        return own is not None and own == answered
 
     # --- the end ----------------------------------------------------------------------------
 

@@ -19,8 +19,6 @@ from scrapy_urlnorm.url import split
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy import Request
-
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.evidence import Evidence
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
@@ -63,8 +61,8 @@ class Mining:
 
     # --- evidence ---------------------------------------------------------------------------
 
-    def wants_content(self, url: str) -> bool:
-        return self.contents or (bool(self._candidates) and site_of(url) in self._candidates)
+    def wants_content(self, site: str) -> bool:
+        return self.contents or site in self._candidates
 
     def page(self, url: str, status: int, content: Identity | None) -> bool | None:
         """Write down that *url* was answered with a page with this *content*.
@@ -75,8 +73,8 @@ class Mining:
         is_duplicate = self._add(Row(url, status, name, None))
         return None if name is None else is_duplicate
 
-    def redirect(self, request: Request, target: str, status: int) -> None:
-        self._add(Row(request.url, status, None, target))
+    def redirect(self, url: str, target: str, status: int) -> None:
+        self._add(Row(url, status, None, target))
 
     def robots_txt(self, url: str, body: bytes) -> None:
         parts, site = split(url), site_of(url)

@@ -12,7 +12,6 @@ import json
 import zlib
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from itertools import repeat
 from math import inf
@@ -38,14 +37,13 @@ from scrapy_urlnorm.stores.sqlite import from_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy import Request
-
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.evidence import Evidence
     from scrapy_urlnorm.crawl.online.safe_points import SafePoints
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.crawl.online.whole_pages import Shown
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.logs.blocks import Block
     from scrapy_urlnorm.logs.differences import Unit
     from scrapy_urlnorm.stores.sqlite import Database
@@ -160,13 +158,13 @@ class Names:
     # --- pages ------------------------------------------------------------------------------
 
     def arrived(
-        self, request: Request, fingerprint: bytes, identity: Identity, blocks: list[Block]
+        self, asked: Asked, fingerprint: bytes, identity: Identity, blocks: list[Block]
     ) -> Identity:
         """Take note of a page; return its identity, with the name that it bears now."""
-        site, family = site_of(request.url), family_of(request.url)
+        url, site, family = asked.url, asked.site, family_of(asked.url)
         units = self.units(site)
         self._lines -= units.size
-        units.saw(blocks, request.url)
+        units.saw(blocks, url)
         self._lines += units.size
         data = packed(blocks)
         if len(data) > LARGEST:
@@ -175,8 +173,8 @@ class Names:
         self.database.write(
             "INSERT OR REPLACE INTO shown (site, fingerprint, url, family, place, digest, kind,"
             " strict, name, blocks, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(site, fingerprint, request.url, family, place_of(blocks) or request.url),
-            *(identity.digest, identity.kind, strict, strict, data, self._packed(request)),
+            *(site, fingerprint, url, family, place_of(blocks) or url),
+            *(identity.digest, identity.kind, strict, strict, data, self._packed(asked)),
         )
         ((number,),) = self.database.read("SELECT last_insert_rowid()")
         self._counts[site] += 1
@@ -188,11 +186,9 @@ class Names:
             return self.settle(fingerprint) or identity
         return identity._replace(text_digest=None, bag_digest=strict)
 
-    def _packed(self, request: Request) -> bytes | None:
+    def _packed(self, asked: Asked) -> bytes | None:
         try:
-            asked = request.replace(cb_kwargs={}) if request.cb_kwargs else copy(request)
-            asked.callback = asked.errback = None  # to find the name of one takes longest
-            return zlib.compress(self.frontier.pack(asked), 1)
+            return zlib.compress(self.frontier.pack_bare(asked), 1)
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return None
 

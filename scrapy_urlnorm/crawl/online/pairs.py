@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
-from scrapy_urlnorm.crawl.requests import Fetch, site_of
+from scrapy_urlnorm.crawl.requests import Fetch
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy import Request
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier, Fetches
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.names import Arrived, Names
     from scrapy_urlnorm.crawl.online.tables import Page
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.logs.page_identity import Identity
 
 #: No page is fetched twice on a site with fewer pages than this.
@@ -70,9 +70,9 @@ class Pairs:
         self._pages = self._all_fetched = 0  # of all sites
         self._late_at: dict[str, int] = {}
 
-    def arrived(self, request: Request, shown: Shown) -> None:
+    def arrived(self, asked: Asked, shown: Shown) -> None:
         """Take note of a page; fetch it again, or another one, if that may teach something."""
-        site, family = site_of(request.url), family_of(request.url)
+        site, family = asked.site, family_of(asked.url)
         if len(self._families) < _MAX_FAMILIES:
             self._families[family] += 1
         pages = self.names.count(site)
@@ -80,10 +80,10 @@ class Pairs:
         if not self.share or pages < LEAST_PAGES or not self._others_leave_room(site, pages):
             return
         if self._may_fetch(site, pages) and self._is_wanted(site, family, pages):
-            if not looks_like_an_act(request.url) and not shown.has_expiring_links:
+            if not looks_like_an_act(asked.url) and not shown.has_expiring_links:
                 self._pairs[family] += 1
                 self._under_way[site] += 1
-                self._fetch(site, self._pair(request, family, shown))
+                self._fetch(site, self._pair(asked, family, shown))
             return
         is_still = not self.names.units(site).different
         farther = _FARTHER_STILL if is_still else _FARTHER
@@ -118,30 +118,30 @@ class Pairs:
             return pages >= _ONE_IN * (total - _STILL + 1)
         return pairs < len(_OF_FAMILY) and self._families[family] >= _OF_FAMILY[pairs]
 
-    def _pair(self, request: Request, family: str, first: Shown) -> Fetches[None]:
+    def _pair(self, asked: Asked, family: str, first: Shown) -> Fetches[None]:
         try:
-            yield from self._at_once(request, family, first)
+            yield from self._at_once(asked, family, first)
         finally:
-            self._under_way[site_of(request.url)] -= 1
+            self._under_way[asked.site] -= 1
 
-    def _at_once(self, request: Request, family: str, first: Shown) -> Fetches[None]:
-        second = _shown(request, (yield Fetch(request, at_once=True)))
+    def _at_once(self, asked: Asked, family: str, first: Shown) -> Fetches[None]:
+        second = _shown(asked.url, (yield Fetch(asked, at_once=True)))
         if self.names.learn(family, first, second):
             self.whole_pages.learn(first, second)
 
     def _late(self, page: Arrived) -> Fetches[None]:
-        request = self.frontier.unpack(page.request) if page.request else None
-        if request is None:
+        asked = self.frontier.unpack(page.request) if page.request else None
+        if asked is None:
             return
-        second = _shown(request, (yield Fetch(request)))
+        second = _shown(asked.url, (yield Fetch(asked)))
         self.whole_pages.learn(self.whole_pages.shown(page.fingerprint), second, is_late=True)
         if second.blocks is not None and self.names.learn_late(page, second.blocks):
-            yield from self._at_once(request, page.family, second)
+            yield from self._at_once(asked, page.family, second)
 
 
-def _shown(request: Request, response: Response | None) -> Shown:
+def _shown(url: str, response: Response | None) -> Shown:
     content, blocks = (None, None) if response is None else shown_in_crawl(response)
-    return Shown(request.url, content, response, blocks)
+    return Shown(url, content, response, blocks)
 
 
 class Arrival(NamedTuple):

@@ -181,9 +181,9 @@ class RuleRegistry:
                 yield from (self._reason(rule, is_binary=each) for each in (False, True))
         yield from self.aliases.reasons(site)
 
-    def between(self, url: str, page: Page) -> tuple[Reason, ...]:
-        """Return the rules that suppress a request for *url* behind *page*; () if one may not."""
-        rules = self.keys.between(url, page.url)
+    def between(self, site: str, url: str, page: Page) -> tuple[Reason, ...]:
+        """Return the rules of *site* that suppress a request for *url* behind *page*; () if one may not."""
+        rules = self.keys.between(site, url, page.url)
         for rule in rules:
             binary = self._of_binary(rule)
             if page.is_binary and (binary.is_refuted or binary.differ):

@@ -31,21 +31,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_urlnorm.crawl.online.held import STATES
 from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.tables import Match, Reason
-from scrapy_urlnorm.crawl.requests import (
-    depth_of,
-    is_suppressible,
-    may_represent,
-    noted_purpose,
-    site_of,
-)
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-
-    from scrapy import Request
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
@@ -57,6 +48,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.safe_points import SafePoints
     from scrapy_urlnorm.crawl.online.tables import Page, Pages
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.learning.aliases import Pattern
     from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -73,7 +65,7 @@ class InFlight(NamedTuple):
 
     fingerprint: bytes
     site: str
-    request: Request | None  #: ``None`` while it waits in the queue
+    asked: Asked | None  #: ``None`` while it waits in the queue
 
 
 @dataclass(eq=False)
@@ -101,7 +93,7 @@ class Suppression:
         self.aliases.on_contested = lambda keys: self._resolve_all(SUPPRESSED, keys.cluster)
         self._in_flight: dict[bytes, InFlight] = {}  # by cluster key
         self._has_coalesced = True  # whether any may wait, of an earlier run too
-        self._watched: dict[Request, Keys] = {}  # those the engine has, and audits
+        self._watched: dict[object, Keys] = {}  # by request: those the engine has, and audits
         #: What each request that was sent after all has been held for, by its fingerprint.
         self._waited: dict[bytes, int] = {}
         self._batches: dict[str, int] = {}  # deferred requests to send next, by site that has any
@@ -127,80 +119,79 @@ class Suppression:
 
     # --- decisions --------------------------------------------------------------------------
 
-    def match(self, request: Request, keys: Keys | None = None) -> Match | None:
-        """Return the representative that *request* may be suppressed behind now, and why.
+    def match(self, asked: Asked, keys: Keys | None) -> Match | None:
+        """Return the representative that a request may be suppressed behind now, and why.
 
         That is a page with its cluster key, or else the one that named it.
         """
-        keys = keys or self.keys.keys(request)
         if keys is None:
             return None
-        purpose = noted_purpose(request)
+        url, purpose = asked.url, asked.purpose
         page = None if keys.is_plain else self.pages.representative(keys, purpose)
-        if page is not None and self._is_near(page, request):
-            reasons = self.registry.between(request.url, page)
+        if page is not None and self._is_near(page, asked):
+            reasons = self.registry.between(keys.site, url, page)
             if reasons and (not page.is_wall or any(reason.is_door for reason in reasons)):
                 return Match(keys, page, reasons)
-        alias = self.aliases.alias(keys, request)
+        alias = self.aliases.alias(keys, url)
         page = None if alias is None else self.pages.get(alias.page)
         is_other = page is not None and page.fingerprint != keys.fingerprint
-        if alias and page and is_other and page.purpose == purpose and self._is_near(page, request):
+        if alias and page and is_other and page.purpose == purpose and self._is_near(page, asked):
             return Match(keys, page, (Reason(alias.pattern, alias.pattern.support),))
         return None
 
-    def _is_near(self, page: Page, request: Request) -> bool:
+    def _is_near(self, page: Page, asked: Asked) -> bool:
         """With ``DEPTH_LIMIT``, the links of a page nearer to the start are followed farther."""
-        return not self._depth_limit or depth_of(request) >= page.depth
+        return not self._depth_limit or asked.depth >= page.depth
 
-    def on_arrival(self, request: Request) -> Match | None:
+    def on_arrival(self, asked: Asked) -> Match | None:
         """Return what a request is suppressed behind, if so; else it goes into the queue."""
-        keys = self.keys.keys(request) if self._may_be_suppressed(request) else None
-        match = None if keys is None or self._is_moved(keys) else self.match(request, keys)
-        return match if match and self._suppresses(match, request) else None
+        keys = self.keys.keys(asked) if self._may_be_suppressed(asked) else None
+        match = None if keys is None or self._is_moved(keys) else self.match(asked, keys)
+        return match if match and self._suppresses(match, asked) else None
 
-    def _may_be_suppressed(self, request: Request) -> bool:
-        """Whether *request* is evidence that is asked for once, or the target of a redirect.
+    def _may_be_suppressed(self, asked: Asked) -> bool:
+        """Whether a request is evidence that is asked for once, or the target of a redirect.
 
         No redirect to what the request on its way has asked for: that may set a cookie.
         """
-        if not may_represent(request):
-            return False
-        cluster_of, chain = self.keys.cluster_of, request.meta.get("redirect_urls") or ()
-        return not chain or cluster_of(request.url) not in map(cluster_of, chain)
+        if asked.is_suppressible or not asked.may_represent:
+            return asked.is_suppressible
+        cluster_of = self.keys.cluster_of
+        return cluster_of(asked.url) not in map(cluster_of, asked.redirects)
 
     def _is_moved(self, keys: Keys) -> bool:
         """Whether an audit was redirected to this request, which has not been sent."""
         audit = self.audits.get(keys.fingerprint)
         return audit is not None and audit.request is None
 
-    def on_leaving(self, request: Request) -> bool:
-        keys = self.keys.keys(request)
+    def on_leaving(self, asked: Asked) -> bool:
+        keys = self.keys.keys(asked)
         if keys is None:
-            return not (is_suppressible(request) and self._defers(request, None))
+            return not (asked.is_suppressible and self._defers(asked, None))
         if self._waited.get(keys.fingerprint) == SUPPRESSED:
             del self._waited[keys.fingerprint]
             return True
         audit = self.audits.get(keys.fingerprint)
         if audit is None or audit.request is not None:
-            match = self.match(request, keys) if self._may_be_suppressed(request) else None
+            match = self.match(asked, keys) if self._may_be_suppressed(asked) else None
             if match is None:
-                if is_suppressible(request):
-                    return self._sends_first(keys, request)
+                if asked.is_suppressible:
+                    return self._sends_first(keys, asked)
                 known = self._in_flight.get(keys.cluster)
-                if known is not None and known.request is None and "redirect_urls" in request.meta:
-                    self._send(keys, request)  # what was in flight was redirected to it
+                if known is not None and known.asked is None and asked.redirects:
+                    self._send(keys, asked)  # what was in flight was redirected to it
                 return True
-            if self._suppresses(match, request):
+            if self._suppresses(match, asked):
                 return False
             audit = self.audits.get(keys.fingerprint)
         if audit is not None and audit.request is None:
-            self.audits.sent(audit, request)
-            self._watched[request] = keys
+            self.audits.sent(audit, asked)
+            self._watched[asked.handle] = keys
         return True
 
-    def _sends_first(self, keys: Keys, request: Request) -> bool:
-        """Return whether *request*, which repeats no page, is sent; else it waits."""
-        if self._defers(request, keys):
+    def _sends_first(self, keys: Keys, asked: Asked) -> bool:
+        """Return whether a request that repeats no page is sent; else it waits."""
+        if self._defers(asked, keys):
             return False
         has_waited_for = self._waited.pop(keys.fingerprint, None)
         if keys.is_plain:
@@ -208,163 +199,164 @@ class Suppression:
         known = self._in_flight.get(keys.cluster)
         if has_waited_for == COALESCED:
             known = None
-        elif known is None or (known.request and known.request not in self.frontier.in_progress()):
-            known = self._in_queue(keys, request)
-        if (
-            known is None
-            or known.fingerprint == keys.fingerprint
-            or self._is_farther(known, request)
-        ):
-            self._send(keys, request)
+        elif known is None or self._has_ended(known):
+            known = self._in_queue(keys, asked.url)
+        if known is None or known.fingerprint == keys.fingerprint or self._is_farther(known, asked):
+            self._send(keys, asked)
             return True
-        if not self.held.hold(keys, request, COALESCED):
+        if not self.held.hold(keys, asked, COALESCED):
             return True
         self._has_coalesced = True
         self._in_flight[keys.cluster] = known
         self.frontier.count("learned/coalesced")
         return False
 
-    def _is_farther(self, known: InFlight, request: Request) -> bool:
+    def _has_ended(self, known: InFlight) -> bool:
+        return known.asked is not None and known.asked.handle not in self.frontier.in_progress()
+
+    def _is_farther(self, known: InFlight, asked: Asked) -> bool:
         """Whether, with ``DEPTH_LIMIT``, what is in flight is farther from the start, or may be."""
-        is_near = known.request is not None and depth_of(known.request) <= depth_of(request)
+        is_near = known.asked is not None and known.asked.depth <= asked.depth
         return bool(self._depth_limit) and not is_near
 
-    def _in_queue(self, keys: Keys, request: Request) -> InFlight | None:
-        """Return the URL that the rules make of *request*, if this crawl has queued it.
+    def _in_queue(self, keys: Keys, url: str) -> InFlight | None:
+        """Return what the rules make of *url*, if this crawl has queued it.
 
-        It may have ended without a page: then *request* is sent when the crawl is idle.
+        It may have ended without a page: then what waits for it is sent when the crawl is idle.
         """
-        target = self.keys.fingerprint_of_cluster(request)
+        target = self.keys.fingerprint_of_cluster(keys.site, url)
         if target in (None, keys.fingerprint) or len(self._in_flight) >= MAX_IN_FLIGHT:
             return None
         waits = self.frontier.waits_here(target) and self.pages.get(target) is None
         return InFlight(target, keys.site, None) if waits else None
 
-    def _send(self, keys: Keys, request: Request) -> None:
-        self._in_flight[keys.cluster] = InFlight(keys.fingerprint, keys.site, request)
-        self._watched[request] = keys
+    def _send(self, keys: Keys, asked: Asked) -> None:
+        self._in_flight[keys.cluster] = InFlight(keys.fingerprint, keys.site, asked)
+        self._watched[asked.handle] = keys
 
-    def _defers(self, request: Request, keys: Keys | None) -> bool:
-        """Return whether *request*, which repeats no page, waits until the crawl is idle, or is dropped.
+    def _defers(self, asked: Asked, keys: Keys | None) -> bool:
+        """Return whether a request that repeats no page waits until the crawl is idle, or is dropped.
 
         Not what the user wants first, nor what is safer in a queue that others share.
         """
-        if self.families is None or self.families.is_over(request.url):
+        if self.families is None or self.families.is_over(asked.url):
             return self.families is not None  # it is dropped
-        if request.priority > 0 or self._depth_limit:
+        if asked.is_urgent or self._depth_limit:
             return False  # with a limit, what it links to would be met farther from the start
-        if (state := self.families.state_of(request.url)) is None:
+        if (state := self.families.state_of(asked.url)) is None:
             return False
-        keys = keys or self.keys.plain_keys(request)
-        if keys.fingerprint in self._waited or not self.held.hold(keys, request, state):
+        keys = keys or self.keys.plain_keys(asked)
+        if keys.fingerprint in self._waited or not self.held.hold(keys, asked, state):
             return False
         if state == DEFERRED:
             self._batches.setdefault(keys.site, FIRST_SENT)
         self.frontier.count("learned/deferred")
         return True
 
-    def expired(self, request: Request) -> None:
+    def expired(self, asked: Asked) -> None:
         """Note a link that is no page any more. If it had a token, no others like it wait."""
-        if self.families is not None and self.families.expire(request.url):
-            for held in self.held.find(DEFERRED, site=site_of(request.url)):
-                waiting = self.held.request_of(held)
-                if waiting is not None and family_of(waiting.url) == family_of(request.url):
-                    self.send_at_last(held, waiting)
+        if self.families is not None and self.families.expire(asked.url):
+            for held in self.held.find(DEFERRED, site=asked.site):
+                if family_of(held.url) == family_of(asked.url):
+                    self.send_at_last(held)
 
     # --- suppressed or audited --------------------------------------------------------------
 
-    def _suppresses(self, match: Match, request: Request) -> bool:
-        if self._begins_audit(match, request):
+    def _suppresses(self, match: Match, asked: Asked) -> bool:
+        if self._begins_audit(match, asked.url):
             return False
-        if not self.held.hold(match.keys, request, SUPPRESSED, match):
+        if not self.held.hold(match.keys, asked, SUPPRESSED, match):
             return False
         self.frontier.count("learned/suppressed")
         return True
 
-    def _begins_audit(self, match: Match, request: Request, counted: Collection[str] = ()) -> bool:
-        if not self.audits.is_due(match, request.url, counted):
+    def _begins_audit(self, match: Match, url: str, counted: Collection[str] = ()) -> bool:
+        if not self.audits.is_due(match, url, counted):
             return False
         self.frontier.count("learned/audits")
-        self.audits.begin(match, request.url)
+        self.audits.begin(match, url)
         return True
 
-    def _resolve(self, held: Held, request: Request) -> bool:
+    def _resolve(self, held: Held, asked: Asked) -> bool:
         """Suppress or audit a held request if it repeats a page by now; return whether it does."""
-        match = self.match(request)
+        match = self.match(asked, self.keys.keys(asked))
         if match is None:
             return False
-        if self._begins_audit(match, request, from_json(held.rules)):
-            self.held.send(held, request)
+        if self._begins_audit(match, asked.url, from_json(held.rules)):
+            self.held.send(held, asked)
             return True
-        self.held.suppress(held, request, match)
+        self.held.suppress(held, match)
         if held.state != SUPPRESSED:
             self.frontier.count("learned/suppressed")
         return True
 
     def _resolve_or_send(self, held: Held) -> None:
-        request = self.held.request_of(held)
-        if request is not None and not self._resolve(held, request):
-            self.held.send(held, request)
+        asked = self.held.request_of(held)
+        if asked is not None and not self._resolve(held, asked):
+            self.held.send(held, asked)
 
     def _resolve_all(self, state: int, cluster: bytes) -> None:
         for held in self.held.find(state, cluster=cluster):
             self._resolve_or_send(held)
 
-    def send_at_last(self, held: Held, request: Request | None = None) -> bool:
+    def send_at_last(self, held: Held, asked: Asked | None = None) -> bool:
         """Send a request that has waited, and does not wait again; one that was suppressed, for good.
 
         Return whether this run can read it.
         """
-        if not self.held.send(held, request):
+        if not self.held.send(held, asked):
             return False
         self._waited[held.fingerprint] = held.state
         return True
 
     def audit(self, held: Held, *, needs_proof: bool = False) -> bool:
         """Send a suppressed request, as an audit if it still repeats a page; return whether so."""
-        request = self.held.request_of(held)
-        match = None if request is None else self.match(request)
-        if request is None or match is None:
+        asked = self.held.request_of(held)
+        match = None if asked is None else self.match(asked, self.keys.keys(asked))
+        if asked is None or match is None:
             self._resolve_or_send(held)
             return False
         self.frontier.count("learned/audits")
-        self.audits.begin(match, request.url, needs_proof=needs_proof)
-        return self.held.send(held, request)
+        self.audits.begin(match, asked.url, needs_proof=needs_proof)
+        return self.held.send(held, asked)
 
     # --- what becomes of requests in flight -------------------------------------------------
 
-    def page(self, request: Request, content: Identity | None, ways: str = "") -> Page | None:
-        if not may_represent(request):
+    def page(self, asked: Asked, content: Identity | None, ways: str = "") -> Page | None:
+        if not asked.may_represent:
             return None
-        keys = self.keys.keys_of(request.url)
-        page = self.pages.add(request, keys, content, ways)
+        keys = self.keys.keys_of(asked.url)
+        page = self.pages.add(asked, keys, content, ways)
         if keys is not None:
             self._resolve_all(COALESCED, keys.cluster)
             self._in_flight.pop(keys.cluster, None)
         return page
 
-    def redirected(self, request: Request, target: Request, *, is_known: bool) -> None:
+    def redirected(self, asked: Asked, target: Asked, *, is_known: bool) -> None:
         """Note a redirect that will be followed, or that the dupefilter stops: it *is_known*."""
-        keys = self.keys.keys(request)
+        keys = self.keys.keys(asked)
         known = self._in_flight.get(keys.cluster) if keys is not None else None
-        if keys is None or known is None or known.request is not request:
+        if keys is None or known is None or not self._is_of(known, asked.handle):
             return
         onto = self.keys.keys(target)
         if onto is not None and onto.cluster == keys.cluster and not is_known:
-            moved = known._replace(fingerprint=onto.fingerprint, request=None)
+            moved = known._replace(fingerprint=onto.fingerprint, asked=None)
             self._in_flight[keys.cluster] = moved
         else:
             self._ended(keys.cluster)
 
+    def _is_of(self, known: InFlight | None, handle: object) -> bool:
+        return known is not None and known.asked is not None and known.asked.handle is handle
+
     def expire_in_flight(self) -> None:
         in_progress = self.frontier.in_progress()
-        for request in [each for each in self._watched if each not in in_progress]:
-            keys = self._watched.pop(request)
+        for handle in [each for each in self._watched if each not in in_progress]:
+            keys = self._watched.pop(handle)
             known = self._in_flight.get(keys.cluster)
             audit = self.audits.get(keys.fingerprint)
-            if known is not None and known.request is request:
+            if self._is_of(known, handle):
                 self._ended(keys.cluster)
-            if audit is not None and audit.request is request:
+            if audit is not None and audit.request is handle:
                 self.audits.ended(audit)
 
     def _ended(self, cluster: bytes) -> None:
@@ -462,16 +454,16 @@ class Suppression:
         """Look at deferred requests of *site*; yield for each whether it was sent."""
         sent, is_rest = Counter[str](), False
         for held in self.held.find(DEFERRED, site=site, in_order=False):
-            request, was_sent = self.held.request_of(held), False
-            if request is None or self._resolve(held, request):
+            asked, was_sent = self.held.request_of(held), False
+            if asked is None or self._resolve(held, asked):
                 pass  # if it cannot be read, another run may be able to
-            elif self.families and self.families.state_of(request.url) == LAST:
+            elif self.families and self.families.state_of(asked.url) == LAST:
                 self.held.put_last(held)
-            elif sent[family := family_of(request.url)] >= self._batches[site]:
+            elif sent[family := family_of(asked.url)] >= self._batches[site]:
                 is_rest = True
             else:
                 sent[family] += 1
-                was_sent = self.send_at_last(held, request)
+                was_sent = self.send_at_last(held, asked)
             yield was_sent
         if is_rest:
             self._batches[site] *= MORE
@@ -481,9 +473,9 @@ class Suppression:
 
     def send_last(self, held: Held) -> bool:
         """Send a request that was put last, if it still repeats no page; return whether so."""
-        request = self.held.request_of(held)
-        is_known = request is None or self._resolve(held, request)
-        return not is_known and self.send_at_last(held, request)
+        asked = self.held.request_of(held)
+        is_known = asked is None or self._resolve(held, asked)
+        return not is_known and self.send_at_last(held, asked)
 
     def release_all(self) -> None:
         self.families = None

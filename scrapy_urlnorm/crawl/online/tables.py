@@ -11,7 +11,6 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.crawl.requests import depth_of, noted_purpose
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
 from scrapy_urlnorm.learning.media import DOOR
@@ -22,9 +21,8 @@ from scrapy_urlnorm.stores.sqlite import from_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy import Request
-
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys, Keys
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
     from scrapy_urlnorm.stores.sqlite import Database
@@ -173,17 +171,16 @@ class Pages:
         self._added = 0
 
     def add(
-        self, request: Request, keys: Keys | None, content: Identity | None, ways: str = ""
+        self, asked: Asked, keys: Keys | None, content: Identity | None, ways: str = ""
     ) -> Page:
-        known, keys = keys, keys or self._keys.plain_keys(request)
-        purpose = noted_purpose(request)
-        page = Page(keys.fingerprint, request.url, content, depth_of(request), ways, purpose)
+        known, keys = keys, keys or self._keys.plain_keys(asked)
+        page = Page(keys.fingerprint, asked.url, content, asked.depth, ways, asked.purpose)
         self._database.write(
             "INSERT OR REPLACE INTO page (site, cluster, fingerprint, url, content, depth, ways,"
             " purpose) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             *(keys.site, known and known.cluster, page.fingerprint),
             page.url if self._keys.by_url else None,  # else no other key can be made of it
-            *(json.dumps(content) if content else None, page.depth, ways, purpose),
+            *(json.dumps(content) if content else None, page.depth, ways, page.purpose),
         )
         self._added += 1
         if not self._added % _FORGOTTEN:

@@ -20,14 +20,13 @@ from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.tables import TOLD_WORDS, Match, Page, Reason
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
-from scrapy_urlnorm.crawl.requests import Fetch, site_of
+from scrapy_urlnorm.crawl.requests import Fetch, asked_by, asked_for, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.observation import LEAST_FILE
@@ -40,13 +39,14 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier, Fetches
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.audits import Audits
-    from scrapy_urlnorm.crawl.online.families import Asked
+    from scrapy_urlnorm.crawl.online.families import Question
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.crawl.online.names import Names
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
     from scrapy_urlnorm.crawl.online.suppression import Suppression
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
+    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.learning.aliases import Doubt
     from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -113,7 +113,7 @@ class Verdicts:
 
     # --- audits -----------------------------------------------------------------------------
 
-    def redirected(self, audit: Audit, onto: Request, *, is_known: bool) -> None:
+    def redirected(self, audit: Audit, onto: Asked, *, is_known: bool) -> None:
         """Decide about an audit that was answered with a redirect to the URL of *onto*.
 
         One to the representative agrees. One that leads elsewhere may be the only way to a page,
@@ -235,13 +235,13 @@ class Verdicts:
     ) -> Fetches[Verdict]:
         """Decide about a page: it and its representative are fetched in turns, as long as it pays."""
         is_act = looks_like_an_act(found.url) or found.has_expiring_links  # not asked for again
-        asked = found.response.request if found.response is not None else None
+        asked = asked_by(found.response) if found.response is not None else None
         if self._agrees(audit, found, before, fetches):
             return Verdict.AGREES
         for turn in range(_TURNS):
             beside: Shown | None = found
             if not is_act:
-                again = asked or Request(found.url)
+                again = asked or asked_for(found.url)
                 beside = yield from self._shown_at(again, with_layout=before.with_layout)
             if beside is None:
                 break
@@ -333,20 +333,20 @@ class Verdicts:
     def _shown(self, page: Page, **how: bool) -> Fetches[Shown | None]:
         """Return what the URL of a page shows now: its request is sent again as it was."""
         known = self.names.page(page.fingerprint)
-        request = self.frontier.unpack(known.request) if known and known.request else None
-        return (yield from self._shown_at(request or Request(page.url), **how))
+        asked = self.frontier.unpack(known.request) if known and known.request else None
+        return (yield from self._shown_at(asked or asked_for(page.url), **how))
 
     def _shown_at(
-        self, request: Request, *, at_once: bool = False, with_layout: bool = False
+        self, asked: Asked, *, at_once: bool = False, with_layout: bool = False
     ) -> Fetches[Shown | None]:
-        response = yield Fetch(request, at_once)
+        response = yield Fetch(asked, at_once)
         if response is None:
             return None
         content, blocks = shown_in_crawl(response)
         if content is not None and blocks is not None:
-            name = self.names.units(site_of(request.url)).name(blocks, ())
+            name = self.names.units(asked.site).name(blocks, ())
             content = content._replace(bag_digest=name)
-        return Shown(request.url, content, response, blocks, with_layout)
+        return Shown(asked.url, content, response, blocks, with_layout)
 
     def _is_restless(self, url: str) -> bool:
         return bool(self.names.units(site_of(url)).different)
@@ -378,17 +378,17 @@ class Verdicts:
             for page in pages:
                 self.suppression.representative_changed(page)
 
-    def answer(self, asked: Asked) -> Fetches[None]:
+    def answer(self, question: Question) -> Fetches[None]:
         """Find out what `Families` wants to know, and answer it."""
         is_endless = False
-        if (now := (yield from self._unchanged(asked.page))) is not None:
-            if asked.other is None:
+        if (now := (yield from self._unchanged(question.page))) is not None:
+            if question.other is None:
                 is_endless = True
             else:
-                other = Page(self.keys.fingerprint_of(asked.other), asked.other, None, 0)
+                other = Page(self.keys.fingerprint_of(question.other), question.other, None, 0)
                 beside = yield from self._shown(other)
                 is_endless = beside is not None and not self._has_stayed(beside, now)
-        asked.answer(is_endless)
+        question.answer(is_endless)
 
     # --- page aliases -----------------------------------------------------------------------
 

@@ -25,16 +25,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 
-from scrapy_urlnorm.crawl.got import LONGEST, OR, SHOWN, Got, Item, Sought
-from scrapy_urlnorm.crawl.requests import noted_purpose, site_of
+from scrapy_urlnorm.crawl.got import LONGEST, OR, SHOWN, Item, Sought
+from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy import Request
-    from scrapy.http import Response
-
+    from scrapy_urlnorm.crawl.got import Got
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
     from scrapy_urlnorm.logs.whole import Whole
@@ -97,20 +95,21 @@ class Yields:
 
     def __post_init__(self) -> None:
         self.database.ensure(_TABLE)
-        ((self._number,),) = self.database.read("SELECT ifnull(max(id), 0) FROM yield")
+        select = "SELECT ifnull(max(id), 0) FROM yield"
+        self._number = int(self.database.read(select)[0][0])
         self._same: set[tuple[bytes, ...]] = set()  # pages that gave the same
         self._moving: dict[tuple[str, str], tuple[int, frozenset[str]]] = {}
 
-    def begin(self, request: Request, response: Response) -> Got:
-        """Return what takes note of all that comes out of a page that has just arrived."""
+    def next_number(self) -> int:
+        """Return the number of a page that has just arrived."""
         self._number += 1
-        return Got(self._number, request, response)
+        return self._number
 
     def add(self, fingerprint: bytes, got: Got) -> None:
-        url = got.request.url
+        page = got.page
         self.database.write(
             "INSERT OR REPLACE INTO yield VALUES (?, ?, ?, ?, ?, ?, ?)",
-            *(got.number, site_of(url), fingerprint, url, noted_purpose(got.request)),
+            *(got.number, page.site, fingerprint, page.url, page.purpose),
             *(_packed(got.items), _packed(got.asked)),
         )
         if not got.number % _FORGOTTEN:
