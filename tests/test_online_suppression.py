@@ -121,6 +121,20 @@ def test_what_cannot_be_read_stays_until_it_can(crawl):
     assert crawl.held() == {}
 
 
+def test_what_cannot_be_read_is_suppressed_all_the_same(crawl):
+    """Its row says enough; and the audit that it was to be comes when it can be read."""
+    crawl.find(Request(HTTPS))
+    crawl.find(Request(HTTP))
+    first = crawl.leave()
+    assert crawl.leave() is None
+    UNREADABLE.add(HTTP)
+    crawl.page(first)
+    assert (crawl.held(), crawl.parts.stats["audits"]) == ({HTTP: SUPPRESSED}, 0)
+    UNREADABLE.clear()
+    crawl.run_to_the_end()
+    assert (crawl.held(), crawl.parts.stats["audits"]) == ({}, 1)
+
+
 def test_what_a_rule_of_a_later_run_suppresses_is_sent_when_a_person_takes_the_rule_out(on_disk):
     fetch(on_disk, OTHER_HTTPS)
     for names in (["https"], []):

@@ -301,7 +301,7 @@ class Audits:
             for reason in known:
                 self._record(reason)
             plain = Keys(site_of(url), b"", b"")
-            self._forget_kinds(Audit(Match(plain, page, known), url))
+            self.untested(Audit(Match(plain, page, known), url))
 
     # --- ends -------------------------------------------------------------------------------
 
@@ -336,12 +336,13 @@ class Audits:
         """Take note of audits without a verdict that proves anything: they count as not sent."""
         for audit in audits:
             self._close(audit)
-            self._forget_kinds(audit)
+            self.untested(audit)
 
     def end_all(self) -> None:
         self.ended(*self._in_flight.values())
 
-    def _forget_kinds(self, audit: Audit) -> None:
+    def untested(self, audit: Audit) -> None:
+        """Take note that the kinds of an audit have had no test."""
         self._untested.add(audit.match.keys.site)
         where, _ = self._where(audit.match, audit.url)
         for reason in audit.match.rules:

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS held (
   fingerprint BLOB NOT NULL, state INTEGER NOT NULL, request BLOB NOT NULL,
   checksum INTEGER NOT NULL, url TEXT NOT NULL, behind TEXT, rules TEXT NOT NULL DEFAULT '[]',
   is_alias INTEGER NOT NULL DEFAULT 0, saves INTEGER NOT NULL DEFAULT 0,
-  since REAL NOT NULL DEFAULT 0);
+  since REAL NOT NULL DEFAULT 0, depth INTEGER NOT NULL DEFAULT 0, purpose TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS held_of_site ON held (site, fingerprint);
 CREATE INDEX IF NOT EXISTS held_of_cluster ON held (cluster);
 CREATE INDEX IF NOT EXISTS held_of_rules ON held (rules) WHERE state = 0 AND saves = 1;
@@ -48,7 +48,9 @@ STATES = {SUPPRESSED: "suppressed", COALESCED: "coalesced", DEFERRED: "deferred"
 
 
 class Held(NamedTuple):
-    """A request that is held; *data* is the request as `CrawlFrontier.pack` wrote it."""
+    """A request that is held: all that decides about it. *data*, which `CrawlFrontier.pack` wrote, is
+    read when it is sent.
+    """
 
     number: int
     fingerprint: bytes
@@ -57,9 +59,12 @@ class Held(NamedTuple):
     url: str
     behind: str  #: the URL of its representative
     rules: str  #: a list in JSON: those that it is suppressed by, in words; each has counted it
+    depth: int
+    purpose: str
 
 
-_HELD = "SELECT id, fingerprint, state, request, url, ifnull(behind, ''), rules FROM held WHERE"
+_COLUMNS = "id, fingerprint, state, request, url, ifnull(behind, ''), rules, depth, purpose"
+_HELD = f"SELECT {_COLUMNS} FROM held WHERE"
 
 
 class HeldRequests:
@@ -91,10 +96,11 @@ class HeldRequests:
         try:
             data = self._frontier.pack(asked)
             self._database.write(
-                "INSERT INTO held (site, cluster, fingerprint, state, request, checksum, url, since,"
-                " behind, rules, is_alias, saves) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO held (site, cluster, fingerprint, state, request, checksum, url, depth,"
+                " purpose, since, behind, rules, is_alias, saves)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 *(keys.site, keys.cluster, keys.fingerprint, state, data, zlib.crc32(data)),
-                *(asked.url, time.time(), *_why(asked.url, match)),
+                *(asked.url, asked.depth, asked.purpose, time.time(), *_why(asked.url, match)),
             )
         except StoreError:
             self._frontier.count("errors")

@@ -28,6 +28,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.held import STATES
 from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.tables import Match, Reason
@@ -36,7 +37,7 @@ from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
@@ -119,7 +120,7 @@ class Suppression:
 
     # --- decisions --------------------------------------------------------------------------
 
-    def match(self, asked: Asked, keys: Keys | None) -> Match | None:
+    def match(self, asked: Asked | Held, keys: Keys | None) -> Match | None:
         """Return the representative that a request may be suppressed behind now, and why.
 
         That is a page with its cluster key, or else the one that named it.
@@ -139,7 +140,7 @@ class Suppression:
             return Match(keys, page, (Reason(alias.pattern, alias.pattern.support),))
         return None
 
-    def _is_near(self, page: Page, asked: Asked) -> bool:
+    def _is_near(self, page: Page, asked: Asked | Held) -> bool:
         """With ``DEPTH_LIMIT``, the links of a page nearer to the start are followed farther."""
         return not self._depth_limit or asked.depth >= page.depth
 
@@ -263,61 +264,71 @@ class Suppression:
     # --- suppressed or audited --------------------------------------------------------------
 
     def _suppresses(self, match: Match, asked: Asked) -> bool:
-        if self._begins_audit(match, asked.url):
+        if self.audits.is_due(match, asked.url):
+            self._begin_audit(match, asked.url)
             return False
         if not self.held.hold(match.keys, asked, SUPPRESSED, match):
             return False
         self.frontier.count("learned/suppressed")
         return True
 
-    def _begins_audit(self, match: Match, url: str, counted: Collection[str] = ()) -> bool:
-        if not self.audits.is_due(match, url, counted):
-            return False
+    def _begin_audit(self, match: Match, url: str, *, needs_proof: bool = False) -> None:
         self.frontier.count("learned/audits")
-        self.audits.begin(match, url)
-        return True
+        self.audits.begin(match, url, needs_proof=needs_proof)
 
-    def _resolve(self, held: Held, asked: Asked) -> bool:
+    def _match_of(self, held: Held) -> Match | None:
+        """Return what a held request repeats by now. It is read only where its URL makes no key."""
+        if self.keys.by_url:
+            return self.match(held, self.keys.keys_of(held.url))
+        asked = self.held.request_of(held)
+        return None if asked is None else self.match(asked, self.keys.keys(asked))
+
+    def _resolve(self, held: Held) -> bool:
         """Suppress or audit a held request if it repeats a page by now; return whether it does."""
-        match = self.match(asked, self.keys.keys(asked))
+        match = self._match_of(held)
         if match is None:
             return False
-        if self._begins_audit(match, asked.url, from_json(held.rules)):
-            self.held.send(held, asked)
-            return True
+        if self.audits.is_due(match, held.url, from_json(held.rules)):
+            if self._send_as_audit(held, match):
+                return True
+            self.audits.untested(Audit(match, held.url))  # this run cannot read it
         self.held.suppress(held, match)
         if held.state != SUPPRESSED:
             self.frontier.count("learned/suppressed")
         return True
 
     def _resolve_or_send(self, held: Held) -> None:
-        asked = self.held.request_of(held)
-        if asked is not None and not self._resolve(held, asked):
-            self.held.send(held, asked)
+        if not self._resolve(held):
+            self.held.send(held)
 
     def _resolve_all(self, state: int, cluster: bytes) -> None:
         for held in self.held.find(state, cluster=cluster):
             self._resolve_or_send(held)
 
-    def send_at_last(self, held: Held, asked: Asked | None = None) -> bool:
+    def send_at_last(self, held: Held) -> bool:
         """Send a request that has waited, and does not wait again; one that was suppressed, for good.
 
         Return whether this run can read it.
         """
-        if not self.held.send(held, asked):
+        if not self.held.send(held):
             return False
         self._waited[held.fingerprint] = held.state
         return True
 
     def audit(self, held: Held, *, needs_proof: bool = False) -> bool:
         """Send a suppressed request, as an audit if it still repeats a page; return whether so."""
-        asked = self.held.request_of(held)
-        match = None if asked is None else self.match(asked, self.keys.keys(asked))
-        if asked is None or match is None:
-            self._resolve_or_send(held)
+        match = self._match_of(held)
+        if match is None:
+            self.held.send(held)
             return False
-        self.frontier.count("learned/audits")
-        self.audits.begin(match, asked.url, needs_proof=needs_proof)
+        return self._send_as_audit(held, match, needs_proof=needs_proof)
+
+    def _send_as_audit(self, held: Held, match: Match, *, needs_proof: bool = False) -> bool:
+        """Send a held request as an audit; return whether this run can read it."""
+        asked = self.held.request_of(held)
+        if asked is None:
+            return False
+        self._begin_audit(match, held.url, needs_proof=needs_proof)
         return self.held.send(held, asked)
 
     # --- what becomes of requests in flight -------------------------------------------------
@@ -454,16 +465,16 @@ class Suppression:
         """Look at deferred requests of *site*; yield for each whether it was sent."""
         sent, is_rest = Counter[str](), False
         for held in self.held.find(DEFERRED, site=site, in_order=False):
-            asked, was_sent = self.held.request_of(held), False
-            if asked is None or self._resolve(held, asked):
-                pass  # if it cannot be read, another run may be able to
-            elif self.families and self.families.state_of(asked.url) == LAST:
+            was_sent = False
+            if self._resolve(held):
+                pass
+            elif self.families and self.families.state_of(held.url) == LAST:
                 self.held.put_last(held)
-            elif sent[family := family_of(asked.url)] >= self._batches[site]:
+            elif sent[family := family_of(held.url)] >= self._batches[site]:
                 is_rest = True
-            else:
-                sent[family] += 1
-                was_sent = self.send_at_last(held, asked)
+            else:  # if it cannot be read, another run may be able to
+                was_sent = self.send_at_last(held)
+                sent[family] += was_sent
             yield was_sent
         if is_rest:
             self._batches[site] *= MORE
@@ -473,9 +484,7 @@ class Suppression:
 
     def send_last(self, held: Held) -> bool:
         """Send a request that was put last, if it still repeats no page; return whether so."""
-        asked = self.held.request_of(held)
-        is_known = asked is None or self._resolve(held, asked)
-        return not is_known and self.send_at_last(held, asked)
+        return not self._resolve(held) and self.send_at_last(held)
 
     def release_all(self) -> None:
         self.families = None
