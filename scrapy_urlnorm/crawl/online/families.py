@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.online.evidence import named
 from scrapy_urlnorm.crawl.online.tables import Page
-from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.crawl.settings import FAMILY_LIMIT
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
@@ -101,7 +100,7 @@ class Families:
         """
         family = family_of(arrival.url)
         if arrival.audit is None:
-            self._add(site_of(arrival.url), family, is_duplicate=not is_new)
+            self._add(arrival.site, family, is_duplicate=not is_new)
         if is_new:
             self._begin_anew(family)
         elif arrival.audit is None and (family in self._barren or len(self._barren) < MAX_FAMILIES):
@@ -139,7 +138,7 @@ class Families:
         if content is None or looks_like_an_act(url) or family in self._asked | self._over:
             return None
         self._asked.add(family)
-        other = self.evidence.beside(site_of(url), url, named(content))
+        other = self.evidence.beside(arrival.site, url, named(content))
         page = Page(arrival.fingerprint, url, content, depth=0)
         return Question(page, other, lambda said: self._answered(family, url, said))
 

@@ -257,7 +257,7 @@ class Learner:
             self._verdicts.doubted(doubts, page.content)
         self._suppression.redirected(asked, onto, is_known=is_known)
         if asked.is_suppressible:
-            self._mining.redirect(asked.url, target, status)
+            self._mining.redirect(asked.site, asked.url, target, status)
 
     @fail_open(None)
     def robots_txt(self, request: object, response: Response) -> None:
@@ -298,30 +298,30 @@ class Learner:
         if not is_copy and self._stands_for_others(asked, response, content):
             page = self._suppression.page(asked, content, ways_of(response))
         arrival = Arrival(
-            *(url, fingerprint, response.status, content),
+            *(site, url, fingerprint, response.status, content),
             asked.may_represent and (content is not None or not learns),
             *(said, page, audit),
             steps_of(blocks),
             original,
         )
-        self._arrivals.add(site, arrival)
+        self._arrivals.add(arrival)
         self._arrivals.settle()
         if learns and blocks is not None:
             self._pairs.arrived(asked, shown)
 
     def _settled(self, arrival: Arrival) -> None:
         """Have a page speak for rules and page aliases: its name is settled."""
-        url, content, audit = arrival.url, arrival.content, arrival.audit
+        site, content, audit = arrival.site, arrival.content, arrival.audit
         if arrival.original is not None:
             content = self._content_of_copy(arrival, arrival.original)
         if arrival.is_evidence and (content is not None or arrival.original is None):
-            known = content if self._mining.wants_content(site_of(url)) else None
-            is_duplicate = self._mining.page(url, arrival.status, known)
+            known = content if self._mining.wants_content(site) else None
+            is_duplicate = self._mining.page(site, arrival.url, arrival.status, known)
             if is_duplicate is not None:
                 question = self._families.arrived(arrival, is_new=not is_duplicate)
                 if question is not None:
                     answer = self._verdicts.answer(question)
-                    self._frontier.fetch("verdict", site_of(url), answer)
+                    self._frontier.fetch("verdict", site, answer)
         doubts = self._aliases.arrived(arrival.said, content, arrival.page)
         examined = () if audit is None else audit.match.rules
         self._verdicts.doubted(doubts, content, keys=arrival.said.keys, examined=examined)
@@ -348,7 +348,7 @@ class Learner:
         one, two = map(self._whole_pages.shown, (original, arrival.fingerprint))
         if self._whole_pages.explains(one, two):
             return self._names.copies(arrival.fingerprint, original)
-        is_restless = self._names.units(site_of(arrival.url)).different
+        is_restless = self._names.units(arrival.site).different
         return None if is_restless and self._whole_pages.are_near(one, two) else arrival.content
 
     @fail_open(None)

@@ -64,17 +64,17 @@ class Mining:
     def wants_content(self, site: str) -> bool:
         return self.contents or site in self._candidates
 
-    def page(self, url: str, status: int, content: Identity | None) -> bool | None:
-        """Write down that *url* was answered with a page with this *content*.
+    def page(self, site: str, url: str, status: int, content: Identity | None) -> bool | None:
+        """Write down that *url*, of *site*, was answered with a page with this *content*.
 
         Return whether another URL has it; ``None`` if that is not known.
         """
         name = None if content is None else named(content)
-        is_duplicate = self._add(Row(url, status, name, None))
+        is_duplicate = self._add(site, Row(url, status, name, None))
         return None if name is None else is_duplicate
 
-    def redirect(self, url: str, target: str, status: int) -> None:
-        self._add(Row(url, status, None, target))
+    def redirect(self, site: str, url: str, target: str, status: int) -> None:
+        self._add(site, Row(url, status, None, target))
 
     def robots_txt(self, url: str, body: bytes) -> None:
         parts, site = split(url), site_of(url)
@@ -90,8 +90,7 @@ class Mining:
         if found and (known or len(self._candidates) < MAX_SITES_WITH_CANDIDATES):
             self._candidates[site] = (*known, *found)
 
-    def _add(self, row: Row) -> bool | None:
-        site = site_of(row.url)
+    def _add(self, site: str, row: Row) -> bool | None:
         is_event = self.evidence.add(site, row)
         self._budget += ROWS_A_PAGE
         is_simple = is_event and (row.content is None or site in self._candidates)

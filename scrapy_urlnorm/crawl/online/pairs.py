@@ -147,6 +147,7 @@ def _shown(url: str, response: Response | None) -> Shown:
 class Arrival(NamedTuple):
     """A page that arrived, and what it says besides its content."""
 
+    site: str
     url: str
     fingerprint: bytes
     status: int
@@ -167,8 +168,8 @@ class Arrivals:
         self._waiting: dict[str, list[Arrival]] = {}
         self._due: dict[str, list[Arrival]] = {}  # that wait for a safe point as well
 
-    def add(self, site: str, arrival: Arrival) -> None:
-        self._waiting.setdefault(site, []).append(arrival)
+    def add(self, arrival: Arrival) -> None:
+        self._waiting.setdefault(arrival.site, []).append(arrival)
 
     def settle(self, *, is_last: bool = False) -> None:
         """Tell of the pages whose names are settled by now; of all, if it *is_last*.
@@ -185,7 +186,7 @@ class Arrivals:
                 elif takes_long:
                     self._due.setdefault(site, []).append(arrival)
                 else:
-                    self._tell_of(site, arrival)
+                    self._tell_of(arrival)
             if unsettled:
                 self._waiting[site] = [*unsettled, *self._waiting.get(site, ())]
             points = self._names.safe_points
@@ -195,12 +196,12 @@ class Arrivals:
     def _tell_of_due(self, site: str) -> Iterator[None]:
         while due := self._due[site]:
             arrival = due.pop(0)
-            self._tell_of(site, arrival)
+            self._tell_of(arrival)
             yield from repeat(None, arrival.steps)
         del self._due[site]
 
-    def _tell_of(self, site: str, arrival: Arrival) -> None:
-        if self._names.units(site).different:
+    def _tell_of(self, arrival: Arrival) -> None:
+        if self._names.units(arrival.site).different:
             content = self._names.settle(arrival.fingerprint) or arrival.content
             arrival = arrival._replace(content=content)
         self._tell(arrival)
