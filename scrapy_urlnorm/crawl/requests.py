@@ -18,8 +18,6 @@ from scrapy_urlnorm.url import split
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scrapy.http import Response
-
 # fmt: off
 #: Keys of the meta that Scrapy, its middlewares and link extractors put there, or that say how a
 #: request is sent, and not what for.
@@ -177,8 +175,3 @@ def request_in(asked: Asked) -> Request:
 def asked_for(url: str) -> Asked:
     """Return what a plain request for *url* asks for."""
     return Asked(Request(url))
-
-
-def asked_by(response: Response) -> Asked | None:
-    """Return what *response* answers, if it says so."""
-    return None if response.request is None else Asked(response.request)

@@ -66,7 +66,8 @@ class InFlight(NamedTuple):
 
     fingerprint: bytes
     site: str
-    asked: Asked | None  #: ``None`` while it waits in the queue
+    handle: object  #: ``None`` while it waits in the queue
+    depth: int = 0
 
 
 @dataclass(eq=False)
@@ -179,7 +180,7 @@ class Suppression:
                 if asked.is_suppressible:
                     return self._sends_first(keys, asked)
                 known = self._in_flight.get(keys.cluster)
-                if known is not None and known.asked is None and asked.redirects:
+                if known is not None and known.handle is None and asked.redirects:
                     self._send(keys, asked)  # what was in flight was redirected to it
                 return True
             if self._suppresses(match, asked):
@@ -200,7 +201,7 @@ class Suppression:
         known = self._in_flight.get(keys.cluster)
         if has_waited_for == COALESCED:
             known = None
-        elif known is None or self._has_ended(known):
+        elif known is None or (known.handle and known.handle not in self.frontier.in_progress()):
             known = self._in_queue(keys, asked.url)
         if known is None or known.fingerprint == keys.fingerprint or self._is_farther(known, asked):
             self._send(keys, asked)
@@ -212,12 +213,9 @@ class Suppression:
         self.frontier.count("learned/coalesced")
         return False
 
-    def _has_ended(self, known: InFlight) -> bool:
-        return known.asked is not None and known.asked.handle not in self.frontier.in_progress()
-
     def _is_farther(self, known: InFlight, asked: Asked) -> bool:
         """Whether, with ``DEPTH_LIMIT``, what is in flight is farther from the start, or may be."""
-        is_near = known.asked is not None and known.asked.depth <= asked.depth
+        is_near = known.handle is not None and known.depth <= asked.depth
         return bool(self._depth_limit) and not is_near
 
     def _in_queue(self, keys: Keys, url: str) -> InFlight | None:
@@ -232,8 +230,9 @@ class Suppression:
         return InFlight(target, keys.site, None) if waits else None
 
     def _send(self, keys: Keys, asked: Asked) -> None:
-        self._in_flight[keys.cluster] = InFlight(keys.fingerprint, keys.site, asked)
-        self._watched[asked.handle] = keys
+        handle = asked.handle
+        self._in_flight[keys.cluster] = InFlight(keys.fingerprint, keys.site, handle, asked.depth)
+        self._watched[handle] = keys
 
     def _defers(self, asked: Asked, keys: Keys | None) -> bool:
         """Return whether a request that repeats no page waits until the crawl is idle, or is dropped.
@@ -347,17 +346,14 @@ class Suppression:
         """Note a redirect that will be followed, or that the dupefilter stops: it *is_known*."""
         keys = self.keys.keys(asked)
         known = self._in_flight.get(keys.cluster) if keys is not None else None
-        if keys is None or known is None or not self._is_of(known, asked.handle):
+        if keys is None or known is None or known.handle is not asked.handle:
             return
         onto = self.keys.keys(target)
         if onto is not None and onto.cluster == keys.cluster and not is_known:
-            moved = known._replace(fingerprint=onto.fingerprint, asked=None)
+            moved = known._replace(fingerprint=onto.fingerprint, handle=None)
             self._in_flight[keys.cluster] = moved
         else:
             self._ended(keys.cluster)
-
-    def _is_of(self, known: InFlight | None, handle: object) -> bool:
-        return known is not None and known.asked is not None and known.asked.handle is handle
 
     def expire_in_flight(self) -> None:
         in_progress = self.frontier.in_progress()
@@ -365,7 +361,7 @@ class Suppression:
             keys = self._watched.pop(handle)
             known = self._in_flight.get(keys.cluster)
             audit = self.audits.get(keys.fingerprint)
-            if self._is_of(known, handle):
+            if known is not None and known.handle is handle:
                 self._ended(keys.cluster)
             if audit is not None and audit.request is handle:
                 self.audits.ended(audit)

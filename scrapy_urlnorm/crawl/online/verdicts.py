@@ -26,7 +26,7 @@ from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.tables import TOLD_WORDS, Match, Page, Reason
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
-from scrapy_urlnorm.crawl.requests import Fetch, asked_by, asked_for, site_of
+from scrapy_urlnorm.crawl.requests import Asked, Fetch, asked_for, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.observation import LEAST_FILE
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.suppression import Suppression
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
-    from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.learning.aliases import Doubt
     from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -235,14 +234,14 @@ class Verdicts:
     ) -> Fetches[Verdict]:
         """Decide about a page: it and its representative are fetched in turns, as long as it pays."""
         is_act = looks_like_an_act(found.url) or found.has_expiring_links  # not asked for again
-        asked = asked_by(found.response) if found.response is not None else None
+        request = None if found.response is None else found.response.request
+        asked = asked_for(found.url) if request is None else Asked(request)
         if self._agrees(audit, found, before, fetches):
             return Verdict.AGREES
         for turn in range(_TURNS):
             beside: Shown | None = found
             if not is_act:
-                again = asked or asked_for(found.url)
-                beside = yield from self._shown_at(again, with_layout=before.with_layout)
+                beside = yield from self._shown_at(asked, with_layout=before.with_layout)
             if beside is None:
                 break
             beside.known = found.known
