@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
-from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.requests import site_of
@@ -187,9 +185,8 @@ class WholePages:
         if isinstance(response, HtmlResponse) and len(response.body) <= LARGEST_READ:
             without, fingerprint_of = carried(response.url, original), self.keys.fingerprint_of
             with suppress(ValueError, etree.LxmlError):
-                base = get_base_url(response)
                 for href in set(response.xpath("//@href").getall()):
-                    url = urljoin(base, href.strip()).partition("#")[0]
+                    url = response.urljoin(href.strip()).partition("#")[0]
                     if without(url) != url and is_seen(fingerprint_of(url)):
                         found.add(url)
         return found
