@@ -70,6 +70,19 @@ def test_what_cannot_be_deleted_is_sent_once(crawl):
     assert crawl.parts.stats["requeued"] - before == 3
 
 
+def test_what_is_held_is_sent_though_a_full_disk_keeps_an_audit(crawl):
+    for number in range(40):
+        fetch(crawl, f"https://{SITE}/p{number}")
+        crawl.find(Request(f"http://{SITE}/p{number}"))
+        crawl.leave()
+    held = crawl.held()
+    assert held
+    assert crawl.parts.stats["audits"]
+    crawl.database.refuses = True
+    crawl.learner.release_all()
+    assert {request.url for request in crawl.queue} == set(held)
+
+
 @pytest.mark.parametrize("less", [{"body": b""}, {"status": 206}, {"flags": ["dataloss"]}], ids=str)
 def test_nothing_is_suppressed_behind_what_is_no_whole_page(crawl, less):
     suppress(crawl, 3)

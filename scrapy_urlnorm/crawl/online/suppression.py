@@ -487,6 +487,6 @@ class Suppression:
         self._sending = None
         for table in (self._batches, self.safe_points, self._in_flight, self._watched):
             table.clear()
-        self.audits.end_all()
         for held in self.held.find():
             self.held.send(held)
+        self.audits.end_all()  # last: a full disk refuses it
