@@ -227,7 +227,35 @@ class SomeRedirectsLeadOn(DoorsBehindRedirects):
         return "edit.php" in link and int(link.rpartition("=")[2]) % 30 == 17
 
 
+class PartlyTranslated(Site):
+    """A topic is one page in any language, and only its German page links to its German part."""
+
+    def links(self):
+        return [f"/topics/{n}{lang}" for n in range(90) for lang in ("", "?lang=de")]
+
+    def is_exception(self, link):
+        return int(link.split("/")[2].partition("?")[0]) % 3 == 1
+
+    def name_of(self, path, query):
+        is_german = path.endswith("/part") and "lang" in query and self.is_exception(path)
+        return path + " in German" * is_german
+
+    def contents(self):
+        return {"home", *(self.name(link) for each in self.links() for link in (each, _part(each)))}
+
+    def __call__(self, url):
+        link = url.removeprefix(HOST)
+        if link == "/" or "/part" in link:
+            return super().__call__(url)
+        return self.reply(link, self.name(link), [_part(link)])
+
+
+def _part(link):
+    path, mark, query = link.partition("?")
+    return f"{path}/part{mark}{query}"
+
+
 SITES = (
-    ShortAndLongLists, Doors, SortOfFurtherPages, FewListsHaveTwoPages, Searches,
+    PartlyTranslated, ShortAndLongLists, Doors, SortOfFurtherPages, FewListsHaveTwoPages, Searches,
     DoorsBehindRedirects, SomeDoorsAreOpen, SomeRedirectsLeadOn,
 )  # fmt: skip
