@@ -8,6 +8,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from twisted.internet.defer import Deferred
 
+from scrapy_urlnorm.crawl.online import whole_pages
 from scrapy_urlnorm.crawl.online.verdicts import LARGEST_FILE, is_comparable, same_content
 from scrapy_urlnorm.crawl.online.whole_pages import LARGEST_READ, Shown, shown_in_crawl
 from scrapy_urlnorm.logs.page_identity import Identity
@@ -155,6 +156,14 @@ def test_what_a_list_carries_on_refutes_a_rule_and_no_other(path, is_known, said
     is_apart = path == "/q" and not is_known
     assert crawl.database.read("SELECT sum(is_apart) FROM shown") == [(is_apart,)]
     crawl.close()
+
+
+def test_a_bad_link_hides_no_others_and_most_links_are_not_asked_for(crawl, monkeypatch):
+    monkeypatch.setattr(whole_pages, "_MOST_LINKS", 4)
+    links = ["http://[/?sid=1", *(f"/{n}?sid=1" for n in range(9))]
+    page = page_of(Request(FOUND), "".join(f'<a href="{link}">go</a>' for link in links))
+    known = crawl.learner._whole_pages.known_links(page, PAGE, lambda _: True)
+    assert known == {f"{BASE}/{n}?sid=1" for n in range(3)}
 
 
 def redirect(crawl, target):

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
@@ -54,6 +54,8 @@ _UNINDEXED = re.compile(rb"noindex", re.IGNORECASE)
 _LONG = 32 * 1024
 #: A page of which so large a share stands not on another one is none that is nearly the same.
 _FAR = 0.2
+#: Links of a page of which it is asked whether they are seen: a store that many share may be asked.
+_MOST_LINKS = 500
 _MAX_PAIRS = 8  #: of long pages that wait until somebody asks what changes
 
 
@@ -152,10 +154,10 @@ class WholePages:
     def same_but_for_links(
         self, page: Shown, fetches: Sequence[Shown], *, of_list: bool = False
     ) -> bool:
-        """Return the same without what links of a page carry on of its URL, and no other page knows.
+        """Return the same without what links of a page carry on of its URL, known or not.
 
-        Those *of_list* lead to its own path: a rule about a part of a list may be refuted by what
-        no other rule drops yet.
+        With *of_list* only of links to its own path: a rule about a part of a list may be refuted
+        by what no other rule drops yet.
         """
         paths = {each.url.partition("?")[0] for each in (page, fetches[0])} if of_list else ()
 
@@ -184,8 +186,11 @@ class WholePages:
         found = set[str]()
         if isinstance(response, HtmlResponse) and len(response.body) <= LARGEST_READ:
             without, fingerprint_of = carried(response.url, original), self.keys.fingerprint_of
+            hrefs: list[str] = []
             with suppress(ValueError, etree.LxmlError):
-                for href in set(response.xpath("//@href").getall()):
+                hrefs = response.xpath("//@href").getall()
+            for href in islice(dict.fromkeys(hrefs), _MOST_LINKS):
+                with suppress(ValueError):  # a bad host
                     url = response.urljoin(href.strip()).partition("#")[0]
                     if without(url) != url and is_seen(fingerprint_of(url)):
                         found.add(url)
