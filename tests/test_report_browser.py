@@ -86,7 +86,7 @@ class Opened:
         self.page.on("console", lambda message: self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(path.as_uri())
+        self.page.goto(path.as_uri(), timeout=0)  # on a busy machine it takes longer than 30 s
 
     def table(self, name):
         return self.page.locator(f'[data-table="{name}"]')
