@@ -42,6 +42,8 @@ SECTIONS = {
     "https://h.test/forum13/a/b": "h.test/forum#/",
     "http://www.h.test/forum/12": "www.h.test/forum/",
     "http://h.test/é/1": "h.test/é/",
+    "http://h.test/9f86d081/raw": "h.test/#/",
+    "http://h.test/x86_64/raw": "h.test/x#_#/",
 }
 
 
@@ -121,6 +123,10 @@ NEW = {
     "another page of a list beside": ("/l?page=2&sort=1", "/l?page=2&sort=2", True),
     "a section and a value that were there": ("/a/l?page=2", "/a/l?page=4", True),
     "another title in the path": ("/a/some-title", "/a/other-name", False),
+    "another id in the path": ("/m/054467e4-e0e0@m.test/t/", "/m/CAHk9WiX2+a_b3@m.test/t/", False),
+    "a title in another script": ("/w/%D8%A7%D8%B3?page=2", "/w/%D9%87?page=2", True),
+    "a longer one": ("/w/%D8%A7%D8%B3?page=2", "/w/%D8%A7%D9%87%D8%B3?page=2", False),
+    "a date or an id": ("/m/2024-11-05/", "/m/054467e4-e0e0/", True),
     "another depth": ("/a/b?page=2", "/a/b/c?page=2", True),
     "bytes": ("/l?page=%FF%FE", "/l?page=%FE%FF", False),
 }

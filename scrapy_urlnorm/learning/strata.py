@@ -55,6 +55,11 @@ _MOST_PAIRS = 500
 _DIGITS = re.compile(r"\d+")
 _LETTERS = re.compile(r"[^\W\d_]+(?:[-_+ .%][^\W\d_]+)*")
 _FIRST_WORD = re.compile(r"[^\W\d_]*")
+#: A word, with what joins words; where letters and digits change in it. One that changes more often
+#: than _MOST_CHANGES is a hash or an id, or encoded: `x86_64` has two changes, half of a UUID six.
+_WORD = re.compile(r"[^\W_](?:[-_=~+%.]*[^\W_])*")
+_CHANGE = re.compile(r"\d(?=[^\W\d_])|[^\W\d_](?=\d)")
+_MOST_CHANGES = 2
 
 
 class Place:
@@ -86,7 +91,8 @@ class Place:
         rest = [
             f for at, f in enumerate(folders[2:], 3) if not _repeats(folders[max(0, at - 12) : at])
         ]
-        words = [section, self.ways, *(_LETTERS.sub("a", _DIGITS.sub("0", f)) for f in rest)]
+        shapes = (_LETTERS.sub("a", _DIGITS.sub("0", _without_ids(f))) for f in rest)
+        words = [section, self.ways, *shapes]
         others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
         words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
         for slot in sorted(about):
@@ -139,6 +145,15 @@ def _number(*texts: str) -> int:
     return crc32("\0".join(texts).encode("utf-8", "surrogatepass"))
 
 
+def _without_ids(folder: str) -> str:
+    """Return a folder with ``#`` for each hash or id: of a thousand of them none is a kind."""
+    return _WORD.sub(lambda word: "#" if _is_id(word[0]) else word[0], folder)
+
+
+def _is_id(word: str) -> bool:
+    return len(_CHANGE.findall(word)) > _MOST_CHANGES
+
+
 def slots_of(url: str) -> Slots:
     """Return the slots of a URL, whatever it is like."""
     parts = split(url)
@@ -188,13 +203,13 @@ def _magnitude(number: int) -> int:
 def section_of(url: str) -> str:
     """Return the name of the part of a site that *url* is in.
 
-    That is its host and its first folder, with ``#`` for digits. For a page in no folder it is the
+    That is its host and its first folder, with ``#`` for digits and ids. For a page in no folder it is the
     host and the first word of its name, because pages of one kind are named alike.
     """
     parts = split(url)
     first, slash, rest = parts.path[1:].partition("/")
     if slash and rest:
-        return f"{parts.host}/{_DIGITS.sub('#', first)}/"
+        return f"{parts.host}/{_DIGITS.sub('#', _without_ids(first))}/"
     return f"{parts.host}/{_FIRST_WORD.match(first).group()}"  # type: ignore[union-attr]
 
 
