@@ -151,6 +151,22 @@ def test_an_audit_is_sent_of_what_waited(begun):
     assert parts.stats["audits"] == parts.stats["audits_agreed"] == 1
 
 
+def test_what_was_put_last_is_tested_when_a_rule_holds_all_of_it(begun, monkeypatch):
+    """The crawl is not over then, though nothing was sent: as many are drawn as of all that is held."""
+    monkeypatch.setattr(module, "BARREN", LEAST_DUPLICATES)
+    monkeypatch.setattr(closing, "LEAST_DRAWS", 19)
+    parts = begun(has_audits=False)
+    see_duplicates(parts, names="sid=a&to")
+    urls = {f"{HOST}/go/x?sid=b&to=known{n}" for n in range(5)}
+    assert {parts.fetch(url) for url in urls} == {"held"}
+    assert {parts.fetch(url.replace("sid=b&", "")) for url in urls} == {"fetched"}
+    parts.found(SID)
+    while parts.learner.idle() and not parts.queue:
+        pass
+    assert set(parts.queued()) == urls
+    assert parts.stats["closing_audits"] == len(urls)
+
+
 def test_a_crawl_of_short_slices_does_not_end_while_requests_wait(begun, monkeypatch):
     """Each slice looks at one request; between them all that is in the queue is sent."""
     parts = begun()

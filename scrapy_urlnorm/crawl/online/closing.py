@@ -270,12 +270,13 @@ class Closing:
     # --- 5: what was put last ---------------------------------------------------------------
 
     def _send_last(self) -> Iterator[bool]:
-        sent = 0
+        """Send some. What repeats a page by now is held: for that, too, all steps come again."""
+        sent, before = 0, self.held.count(LAST)
         for held in () if self.frontier.queued() else self.held.find(LAST):
             sent += self.suppression.send_last(held)
             if sent == _LAST_BATCH:
                 break
             yield False
-        if sent:
-            self._job = None  # all steps come again
+        if self.held.count(LAST) < before:
+            self._job = None
             yield True
