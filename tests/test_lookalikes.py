@@ -158,6 +158,30 @@ def test_many_sites_share_the_fetches_that_begin():
     assert 0 < visit.counts["learned/pairs"] <= 8 + 0.03 * len(visit.sent)
 
 
+class Lessons(Plain):
+    """Eight paths lead from lesson to lesson, and each to a photo at its end; no lesson says so."""
+
+    items, refs, views = 100, (), ()
+
+    def home(self):
+        paths = [Link(f"{HOST}/item/{path * 11}?from=p{path}") for path in range(8)]
+        return super().home() + paths
+
+    def page(self, where, n, query):
+        name, body, _ = super().page(where, n, {})
+        if "from" not in query:
+            return name, body, []
+        path, number = query["from"], int(n)
+        at = (number - int(path[1:]) * 11) % self.items
+        further = f"item/{(number + 1) % self.items}?from={path}" if at < 30 else f"photo/{path}"
+        return name, body, [Link(f"{HOST}/{further}")]
+
+
+def test_a_way_through_held_pages_is_gone_to_its_end():
+    """It is found step by step: each page that is sent at the end of the crawl leads to one more."""
+    assert not Visit(Lessons()).crawl().lost
+
+
 class Endless(Visit):
     def expected(self):
         """Return what is there: without the add-on the crawl does not end."""

@@ -13,7 +13,8 @@ for one page in a thousand. So the end of a crawl has steps of its own:
    of the requests that were not sent may have been other pages (`learning.risk.at_most`). It is as
    large as it takes to bring that below `SHARE_OF_PAGES` of the pages that were found, as far as
    `MOST_DRAWS` go. If a page of it leads to pages that nothing else has led to, all of its kind are
-   sent; so is all that is held where that is less than a sample.
+   sent; so is all that is held where that is less than a sample. So is what came to be held after
+   it, as long as there are draws: a way through held pages is found step by step.
 4. Where the settings say "last", all that is held is sent, those in most doubt
    first.
 5. What was put last is sent, some at a time. What comes of it goes before the rest.
@@ -24,7 +25,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.online.summary import Bound
@@ -121,10 +122,13 @@ class Closing:
             if self.sends_all:
                 yield from self._send_all()
                 continue
-            if self._samples and not self._wants_more():
+            if self._samples and (few := self._newcomers()):
+                yield from self._test(few)
+            elif self._samples and not self._wants_more():
                 return
-            yield from self._draw(held)
-            yield from self._drain(self._that_led_on(self._samples[-1]))
+            else:
+                yield from self._draw(held)
+                yield from self._drain(self._that_led_on(self._samples[-1]))
 
     # --- 2: the newest rules ----------------------------------------------------------------
 
@@ -168,6 +172,17 @@ class Closing:
         if self.verdicts.has_differed or self._has_outgrown(last):
             bound = self.bound
         return bound is not None and bound.wrong > self._wrong_allowed
+
+    def _newcomers(self) -> list[Held]:
+        """Return what is in no sample, if that is few: pages of a sample may be all that led there."""
+        found = list(islice(self.held.beside(self._samples[-1].number), LEAST_DRAWS))
+        return found[: self._draws_left] if len(found) < LEAST_DRAWS else []
+
+    def _test(self, few: list[Held]) -> Iterator[bool]:
+        self._drawn += len(few)
+        for held in few:
+            self.frontier.count("learned/closing_audits", self.suppression.audit(held))
+        yield True
 
     def _has_outgrown(self, sample: _Sample) -> bool:
         """Whether much is held that was not so at a sample; asked when what was put last is sent."""
