@@ -6,7 +6,7 @@ import random
 from typing import ClassVar
 from zlib import crc32
 
-from lookalike_sites import Link, Site
+from lookalike_sites import Link, Site, of_table
 from moving_sites import HOST, words
 
 
@@ -41,7 +41,7 @@ class Few(Node):
     """One item in sixteen is an exception, and its views are the last links."""
 
     variants: ClassVar = ("few",)
-    items = 200
+    items = 120
 
     def is_other(self, n):
         return n % 16 == 5
@@ -95,7 +95,7 @@ class Report(Node):
 class Stub(Few):
     """Whoever asks again for pages is told to slow down, under their title, every other time."""
 
-    variants: ClassVar = ("few", "moving")
+    variants: ClassVar = ("moving",)
 
     def __init__(self, variant):
         super().__init__(variant)
@@ -216,7 +216,6 @@ class Column(Node):
     """When a room is free stands in the column of a table that has an x."""
 
     items = 100
-    variants: ClassVar = ("spread", "late")
 
     def shows(self, n, value):
         draw, rows = random.Random(f"{n} {value}"), ""
@@ -261,7 +260,7 @@ class Features(Few):
 class Wizard(Site):
     """The first page of an item is the same in all views; the next one has what was chosen there."""
 
-    variants = ("spread", "late", "moving", "rare")
+    variants = ("rare", "late")
 
     def page(self, where, n, query):
         step, value = query.get("step", ""), self.value(int(n), query)
@@ -271,22 +270,8 @@ class Wizard(Site):
         return name, f"<h1>{words(n, 3)}</h1><p>{words(name, 40)}</p>", links
 
 
-KINDS = [
-    StatusLine,
-    Ascii,
-    Tread,
-    Report,
-    Stub,
-    WayBack,
-    Ranking,
-    Legend,
-    Fits,
-    Suits,
-    Left,
-    Wizard,
-]
-KINDS += [Column, Stars, Threads, Features]
-KINDS += [type(name, (Node,), {"place": place}) for name, place in NODES.items()]
-KINDS += [type(name, (Few,), {"place": place}) for name, place in BESIDE.items()]
-KINDS += [type(name, (Copies,), {"besides": besides}) for name, besides in BESIDES.items()]
+KINDS = [StatusLine, Ascii, Tread, Report, WayBack, Stub, Ranking, Legend, Fits, Suits, Left]
+KINDS += [Wizard, Column, Stars, Threads, Features]
+KINDS += of_table(Node, "place", NODES) + of_table(Few, "place", BESIDE)
+KINDS += of_table(Copies, "besides", BESIDES)
 CASES = {f"{kind.__name__}-{each}": (kind, each) for kind in KINDS for each in kind.variants}

@@ -6,11 +6,14 @@ view says something on some items only. Which these are is said by the variant o
 - spread: one item in three. late: one in three, whose views are the last links of the site.
 - moving: one in three, and each page has a counter and an advertisement, new at each fetch.
 - kind: one in three, all that are in a folder of their own. rare: one in sixty. all: every item.
+
+Sites of a table have one variant each, in turns.
 """
 
 from __future__ import annotations
 
 import html
+import itertools
 import random
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
@@ -161,6 +164,7 @@ PLACES = {
 class TrafficLights(Site):
     """Whether a branch has a book is said by the colour of a picture alone."""
 
+    variants = ("moving", "kind")
     views = ("branch=1", "branch=2")
 
     def value(self, n, query):
@@ -173,8 +177,6 @@ class TrafficLights(Site):
 
 class Order(Site):
     """The way back has the words of the way there, in another order."""
-
-    variants = (*Site.variants, "rare")
 
     def shows(self, n, value):
         ways = words((n, "way"), 2).title().split()
@@ -194,7 +196,7 @@ class PricesRise(Site):
 
     refs = ("ref=1", "ref=2", "ref=3")
     views = ("size=S", "size=M", "size=L")
-    variants = ("spread", "late", "moving", "all")
+    variants = ("moving", "all")
 
     def is_other(self, n):
         return self.variant == "all" or super().is_other(n)
@@ -272,6 +274,7 @@ class Rim(Site):
 class ShortLinks(Site):
     """An item has short links beside its own; its view to print is another page on one in three."""
 
+    variants = ("spread", "moving")
     refs = ("a=1", "s1", "s2", "s3")
     early = ("", *refs)
     views = ("print=1",)
@@ -331,11 +334,14 @@ class ByItem(Site):
 class ByClass(ByItem):
     """A class says what is in stock."""
 
+    variants = ("late",)
     place = '<ul><li class="size {}">in stock</li></ul>'
 
 
 class ByHeader(ByItem):
     """A header does."""
+
+    variants = ("moving",)
 
     def headers_of(self, n, query):
         return {"X-Price": str(self.price(n, self.value(n, query)))}
@@ -344,11 +350,13 @@ class ByHeader(ByItem):
 class ByAnswer(ByItem):
     """A callback asks for the price elsewhere, which takes longer for some pages than for others."""
 
-    thinking = 1.0
+    variants, thinking = ("spread",), 1.0
 
 
 class ByRequest(Site):
     """A spider makes a request of its own of the view."""
+
+    variants = ("kind",)
 
     def page(self, where, n, query):
         if where == "api":
@@ -386,7 +394,7 @@ class Rare(Site):
 class SeeAlso(Site):
     """Each fetch of an item has a link to another photo, which no other page has."""
 
-    items = 150
+    items = 100
 
     def is_other(self, n):
         return False
@@ -418,26 +426,18 @@ class Loop(Site):
         return Shown(200, {"Content-Type": "text/html"}, body.encode(), path, links)
 
 
-SITES = [
-    ByItem,
-    ByClass,
-    ByHeader,
-    ByAnswer,
-    ByRequest,
-    LinkTargets,
-    TrafficLights,
-    PricesRise,
-    ListInTheBox,
-    Rim,
-    ShortLinks,
-    Tokens,
-]
-_TABLES = (
-    (Site, "place", PLACES),
-    (Order, "place", ORDERS),
-    (Tabs, "asked", TABS),
-)
-for _base, _name, _values in _TABLES:
-    SITES += [type(each, (_base,), {_name: value}) for each, value in _values.items()]
+def of_table(base: type[Site], name: str, values: dict[str, Any]) -> list[type[Site]]:
+    """Return a kind of site for each of *values* of its attribute *name*."""
+    variants = itertools.cycle(base.variants)
+    return [
+        type(each, (base,), {name: value, "variants": (next(variants),)})
+        for each, value in values.items()
+    ]
+
+
+SITES = [ByItem, ByClass, ByHeader, ByAnswer, ByRequest, TrafficLights, LinkTargets]
+SITES += [PricesRise, ListInTheBox, Rim, ShortLinks, Tokens]
+SITES += of_table(Site, "place", PLACES) + of_table(Order, "place", ORDERS)
+SITES += of_table(Tabs, "asked", TABS)
 #: All of them, by a name to ask for.
 CASES = {f"{kind.__name__}-{each}": (kind, each) for kind in SITES for each in kind.variants}
