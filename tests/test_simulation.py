@@ -8,12 +8,15 @@ import pytest
 from simulation.crawl import Crawl, trouble_of
 from simulation.plan import Plan, plan_of, smaller
 
-_AT_ONCE, _REPEATED = 10, 4
+_AT_ONCE, _REPEATED = 5, 5
 
 
-@pytest.mark.parametrize("first", range(0, 200, _AT_ONCE))
+@pytest.mark.parametrize("first", range(0, 100, _AT_ONCE))
 def test_nothing_is_lost_and_time_decides_nothing(first):
-    """The same when it is repeated, one in `_REPEATED`, and when the miner is slower."""
+    """The same when it is repeated, one in `_REPEATED`, and when the miner is slower.
+
+    `.ci/run` crawls hundreds of others.
+    """
     for seed in range(first, first + _AT_ONCE):
         trouble = trouble_of(plan_of(seed), repeats=not seed % _REPEATED)
         assert not trouble, f"{trouble}: python -m simulation --first {seed} --seeds 1"
@@ -65,10 +68,8 @@ def test_there_is_something_to_lose(plain):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nothing_is_lost_when(fault, plain):
-    plan = plain.plan._replace(**FAULTS[fault])
-    crawl, again = Crawl(plan).crawl(), Crawl(plan).crawl()
+    crawl = Crawl(plain.plan._replace(**FAULTS[fault])).crawl()
     assert not crawl.trouble
-    assert crawl.digest == again.digest, "another order when it is repeated"
     assert crawl.digest != plain.digest, "it does not happen"
 
 
