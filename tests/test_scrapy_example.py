@@ -9,18 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from scrapy_urlnorm.site_rules import load_site_rules
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "example_project"
 PAGES = 78
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A copy of the example in which ``scrapy crawl shop`` was run, and what it printed."""
-    folder = tmp_path_factory.mktemp("example") / "project"
+def run_in_a_copy(folder):
+    """Run ``scrapy crawl shop`` in a copy of the example; return what it printed."""
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", "crawl.jsonl"))
     environment = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
@@ -35,7 +31,7 @@ def project(tmp_path_factory):
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
-    return folder, run.stdout
+    return run.stdout
 
 
 def rows(printed):
@@ -47,9 +43,14 @@ def rows(printed):
     }
 
 
-def test_loses_no_page_and_sends_a_fraction_of_the_requests(project):
-    """Stock Scrapy loses the pages behind sorted redirects; the component fetches all."""
-    table = rows(project[1])
+def test_loses_no_page_and_sends_a_fraction_of_the_requests(tmp_path):
+    """Stock Scrapy loses the pages behind sorted redirects; the component fetches all, hardly one twice.
+
+    The log and the rules learned from it are there to look at.
+    """
+    folder = tmp_path / "project"
+    printed = run_in_a_copy(folder)
+    table = rows(printed)
     assert table[f"lost of the {PAGES} pages of the shop"] == [12, 0, 0, 0]
     assert table["distinct pages"] == [PAGES - 12, PAGES, PAGES, PAGES]
     stock, learning, by_hand, learned = table["requests sent"]
@@ -57,20 +58,11 @@ def test_loses_no_page_and_sends_a_fraction_of_the_requests(project):
     assert learning < 0.65 * stock  # much of what is held at the end is tested
     assert by_hand < stock / 2
     assert learned < stock / 2
-
-
-def test_fetches_hardly_a_page_twice(project):
-    """With the component a page comes once; the start page, unfiltered, may come again."""
-    again = rows(project[1])["the same again, under another URL"]
+    again = table["the same again, under another URL"]  # the start page, unfiltered, may come again
     assert again[0] > 300
     assert again[1] < 150
     assert again[2] <= 1
     assert again[3] < 20
-
-
-def test_leaves_a_crawl_log_and_the_rules_learned_from_it(project):
-    """Both files are there to look at, and the rules can be loaded."""
-    folder, printed = project
     assert len((folder / "crawl.jsonl").read_text().splitlines()) == 491
     rules = load_site_rules(folder / "learned.toml")
     assert any(rule.active and rule.support for rule in rules)
