@@ -201,7 +201,7 @@ RELAXED = settings(
 def test_every_kind_is_idempotent_alone(kind: str) -> None:
     """A rule of any kind changes nothing in its own result."""
 
-    @settings(RELAXED, max_examples=50)
+    @settings(RELAXED, max_examples=25)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         rules = compiled([data.draw(site_rules(kind))])
