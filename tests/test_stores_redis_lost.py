@@ -18,7 +18,7 @@ from scrapy_urlnorm.stores import Identity, open_store
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
 _prefixes = map("crawl{}".format, itertools.count())
-KEYS = 6_000
+KEYS = 3_000
 YEARS = 1_000_000_000  #: seconds
 
 
