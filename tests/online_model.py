@@ -12,26 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from online_parts import Parts
-from online_sites import (
-    BASE,
-    cluster_name,
-    content_of,
-    key_of,
-    names_of,
-    response_of,
-    rule_of,
-    site_of,
-)
+from online_sites import cluster_name, content_of, key_of, names_of, response_of, rule_of, site_of
 from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.database import RequestQueue
-from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.crawl.online.keys import ClusterKeys
-from scrapy_urlnorm.crawl.online.tables import Page, SharedPages
-from scrapy_urlnorm.crawl.online.whole_pages import shown_in_crawl
 from scrapy_urlnorm.exceptions import StoreError
-from scrapy_urlnorm.logs.units import Units
 from scrapy_urlnorm.report.filtered import COALESCED, SUPPRESSED
 from scrapy_urlnorm.site_rules import save_site_rules
 from scrapy_urlnorm.stores import RULES_NAME, MemorySeen
@@ -128,23 +114,12 @@ class Run(Parts):
 class Crawl:
     """One frontier. With a *folder* it survives a kill, else it is in memory."""
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        store: SharedKeys | None = None,
-        *,
-        has_audits: bool = True,
-    ) -> None:
+    def __init__(self, folder: Path | None = None, *, has_audits: bool = True) -> None:
         self.folder = folder
-        self.store = store
         self.has_audits = has_audits
         self.asked: dict[bytes, str] = {}  # URLs, by fingerprint
         self.ended: set[bytes] = set()
         self.arrived: dict[bytes, str] = {}
-        self.last_commit: tuple[dict, set, dict] = ({}, set(), {})
-        self.elsewhere: set[bytes] = set()  # what only another crawler has asked for
-        self.has_trouble = False
-        self.has_old_names = False  # whether an earlier run may have accepted patterns
         self.begin()
 
     # --- runs -------------------------------------------------------------------------------
@@ -153,7 +128,7 @@ class Crawl:
         make = partial(Run, has_miner=False, has_audits=self.has_audits, URLNORM_LEARN="content")
         if self.folder is None:
             self.database = Refusing()
-            self.parts = make("memory" if self.store is None else self.store, self.database)
+            self.parts = make("memory", self.database)
         else:
             path = self.folder / "urlnorm.sqlite"
             self.database = Database(path)
@@ -164,10 +139,6 @@ class Crawl:
         self.fetched_again: list[tuple[str, Deferred]] = []
         self.parts.download = self._download
 
-    @property
-    def rules_path(self) -> Path:
-        return self.folder / RULES_NAME
-
     def _download(self, request: Request) -> Deferred:
         self.fetched_again.append((request.url, Deferred()))
         return self.fetched_again[-1][1]
@@ -176,13 +147,6 @@ class Crawl:
         """The run ends as a user ends it. What is under way is asked for by the next run."""
         self.commit()
         self.parts.close()
-        self.has_old_names = True
-
-    def kill(self) -> None:
-        """All memory is lost, and what was written since the last commit."""
-        self.parts.kill()
-        asked, ended, arrived = self.last_commit
-        self.asked, self.ended, self.arrived = dict(asked), set(ended), dict(arrived)
 
     def commit(self) -> None:
         """As the scheduler does: what has ended leaves the queue."""
@@ -190,13 +154,10 @@ class Crawl:
             rows = self.queue.rows
             rows.done([each for each in rows.handed_out if each not in self.under_way])
             self.database.commit()
-            self.last_commit = dict(self.asked), set(self.ended), dict(self.arrived)
 
-    def edit_rules(self, names: Iterable[str]) -> bool:
-        """A person writes the file of learned rules between two runs; whether it is another now."""
-        before = self.rules_path.read_bytes() if self.rules_path.exists() else b""
-        save_site_rules(self.rules_path, [rule_of("shop.test", name) for name in names])
-        return self.rules_path.read_bytes() != before
+    def edit_rules(self, names: Iterable[str]) -> None:
+        """A person writes the file of learned rules between two runs."""
+        save_site_rules(self.folder / RULES_NAME, [rule_of("shop.test", name) for name in names])
 
     def rules(self, site: str) -> tuple[str, ...]:
         """The names of the rules that are active."""
@@ -212,8 +173,6 @@ class Crawl:
         request.meta["_brittle"] = Brittle(request.url)
         self.asked[key] = request.url
         is_new = not self.parts.dupefilter.knows(key)
-        if is_new:
-            self.elsewhere.discard(key)
         if not self.parts.schedule(request) and is_new:
             self._check_is_held(request)
 
@@ -233,17 +192,13 @@ class Crawl:
     def _check_is_held(self, request: Request) -> None:
         """What is not sent stands in the database, for reasons that hold."""
         assert not request.meta.get("retry_times")
-        for url in request.meta.get("redirect_urls", ()):  # such a redirect may set a cookie
-            assert key_of(url) != key_of(request.url), f"a redirect back to {url}"
-            assert not self._same(request.url, {key_of(url): url}), f"a redirect onto itself: {url}"
         select = "SELECT state FROM held WHERE fingerprint = ? ORDER BY id"
         states = self.database.read(select, key_of(request.url))
         assert states, f"held nowhere: {request.url}"
         if states[-1] == (SUPPRESSED,):
             assert self.has_page(request.url), f"suppressed behind nothing: {request.url}"
         elif states[-1] == (COALESCED,):
-            found = self._same(request.url, self.asked)
-            assert set(found) - self.elsewhere, f"it waits for another crawler: {request.url}"
+            assert self._same(request.url, self.asked), f"it waits for nothing: {request.url}"
 
     def _same(self, url: str, urls: dict[bytes, str]) -> list[bytes]:
         """Those of *urls* that the rules make equal to *url*, but not the user."""
@@ -261,8 +216,7 @@ class Crawl:
 
         A name that is wrong counts as long as its pattern may be accepted.
         """
-        stats = self.parts.stats
-        accepted = self.has_old_names or stats["aliases"] > stats["aliases_retracted"]
+        accepted = self.parts.stats["aliases"] > self.parts.stats["aliases_retracted"]
         return bool(self._same(url, self.arrived)) or any(
             key_of(name) == key_of(url) and (accepted or content_of(name) == content_of(page))
             for page in self.arrived.values()
@@ -289,43 +243,8 @@ class Crawl:
         self.find(request.replace(dont_filter=True, meta={**request.meta, **meta}))
         self.end(request)
 
-    def redirect(self, request: Request, url: str) -> None:
-        """It ends with a redirect that Scrapy follows."""
-        urls = [*request.meta.get("redirect_urls", ()), request.url]
-        self.learner.redirect(request, url, status=302)
-        self.find(request.replace(url=url, meta={**request.meta, "redirect_urls": urls}))
-        self.end(request)
-
-    def is_fetched_again(self, *, is_lost: bool = False) -> None:
-        """A representative that a verdict waits for arrives, or its download fails."""
-        url, answer = self.fetched_again.pop(0)
-        answer.callback(response_of(url)) if not is_lost else answer.errback(OSError("lost"))
-
-    # --- others -----------------------------------------------------------------------------
-
     def change_rules(self, site: str, names: Iterable[str], support: int = 9) -> None:
         self.parts.found(*(rule_of(site, name, support) for name in names), site=site)
-
-    def page_elsewhere(self, url: str) -> None:
-        """Another crawler, which has the same rules, tells of a page."""
-        keys_of_site = ClusterKeys(UrlNormRequestFingerprinter(BASE))
-        site, key = site_of(url), key_of(url)
-        keys_of_site.replace(site, [rule_of(site, name) for name in self.rules(site)])
-        keys = keys_of_site.keys_of(url)
-        if keys is not None:
-            identity, blocks = shown_in_crawl(response_of(url))
-            content = identity._replace(bag_digest=Units().name(blocks, ()))
-            SharedPages(self.store).tell(keys, Page(key, "", content, 0))
-            self.asked[key] = self.arrived[key] = url
-            self.asked_elsewhere(url)
-            self.ended.add(key)
-
-    def asked_elsewhere(self, url: str) -> None:
-        """Another crawler asks for a URL, and may die before its page comes."""
-        key = key_of(url)
-        if self.store.add(key):
-            self.ended.add(key)  # as far as this crawler can do anything about it
-            self.elsewhere.add(key)
 
     # --- the end ----------------------------------------------------------------------------
 
@@ -339,7 +258,8 @@ class Crawl:
             self.page(request)
         for _ in range(MOST_STEPS):
             if self.fetched_again:
-                self.is_fetched_again()
+                url, answer = self.fetched_again.pop(0)
+                answer.callback(response_of(url))
             elif len(self.queue):
                 request = self.leave()
                 if request is not None:
