@@ -49,7 +49,7 @@ def main(count: int) -> int:
             if normalizer.normalize(key) != key:
                 failures += 1
                 print(f"{normalizer.profile}: {url!r} -> {key!r} is not its own key")
-        if i % 200_000 == 0:
+        if i % 100_000 == 0:
             print(f"{i} strings", file=sys.stderr)
     print(f"{count} strings, {len(normalizers)} profiles, {failures} failures")
     return failures
