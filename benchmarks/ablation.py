@@ -2,7 +2,7 @@
 
     python benchmarks/ablation.py DIRECTORY [--salts ab] [--only WORD...] [NAME...]
 
-DIRECTORY, NAMEs, halves, shares and false merges are those of `benchmarks/learning.py logs`.
+DIRECTORY, NAMEs, halves, shares and false merges are those of `benchmarks/learning.py`.
 Half of each log is learned from, the other half measured; ``--salts a`` takes one cut in place of
 two. ``--only`` takes the mechanisms with these words. A row says how many rules were learned in
 all halves, the mean share found on applications and on public logs, false merges of all merges,

@@ -1,7 +1,6 @@
 """What learning finds: rules from one half of a log's URLs, measured on the other half.
 
-    python benchmarks/learning.py logs DIRECTORY [NAME...]    every log, beside other normalizers
-    python benchmarks/learning.py files DIRECTORY [NAME...]   from which size on bodies differ
+    python benchmarks/learning.py DIRECTORY [NAME...]    every log, beside other normalizers
 
 A log is DIRECTORY/NAME.jsonl.gz (optionally in DIRECTORY/crawls). URLs are cut into halves by a
 hash of their text, with the salts a and b: two runs a log, and their mean. Content is what
@@ -14,9 +13,6 @@ content is lost when no URL that comes first under its key has it.
 All of this is of HTML alone. `files` are the URLs that are no HTML: how many redundant ones are
 found, of how many (most have nothing in common but their bytes: one licence of many packages),
 and how many of these merges are false.
-
-``files`` counts contents that are no HTML and stand under several URLs, by the size of their
-bodies, and how many of them stand under different file names.
 
 Other normalizers stand beside where they are installed. "by hand" are the rules of
 benchmarks/site_rules, written with the whole log in view.
@@ -188,27 +184,6 @@ def _cell(results: Sequence[Evaluation]) -> str:
     return f"{share(results):>9.3f}" + (f"({wrong})".ljust(5) if wrong else " " * 5)
 
 
-def files(paths: Sequence[Path], **_: float) -> None:
-    """Small bodies that are equal by chance would stand under names that have nothing in common."""
-    limits = (0, 1, 32, 64, 128, 256, 1_024)
-    equal, different = Counter[int](), Counter[int]()
-    for path in paths:
-        urls: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-        for fields in fields_of(path):
-            size = fields.pop("len", None)
-            row = from_row(fields)
-            if size is not None and size >= 0 and row.is_page and row.is_file:
-                urls[str(row.content), max(n for n in limits if n <= size)].add(row.url)
-        for (_, least), under in urls.items():
-            if len(under) > 1:
-                equal[least] += 1
-                names = {url.partition("?")[0].rpartition("/")[2] for url in under}
-                different[least] += len(names) > 1
-    for least in limits:
-        print(f"from {least:>5} bytes: {equal[least]:>4} equal contents, "
-              f"{different[least]:>3} of them under different names")  # fmt: skip
-
-
 def logs_in(directory: Path, names: Sequence[str]) -> list[Path]:
     """Return the logs of a folder whose names begin like one of *names*; all if there are none."""
     if (directory / "crawls").is_dir():
@@ -221,7 +196,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("logs", "files"))
     parser.add_argument("directory", type=Path)
     parser.add_argument("names", nargs="*", help="how the logs begin; all")
     parser.add_argument("--risk", type=float, default=0.02)
@@ -230,8 +204,7 @@ def main() -> None:
     paths = logs_in(arguments.directory, arguments.names)
     if not paths:
         parser.error(f"no logs (*.jsonl.gz) in {arguments.directory}")
-    run = {"logs": logs, "files": files}[arguments.what]
-    run(paths, risk=arguments.risk, noise=arguments.noise)
+    logs(paths, risk=arguments.risk, noise=arguments.noise)
 
 
 if __name__ == "__main__":

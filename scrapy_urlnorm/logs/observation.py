@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 #: Bytes. In logs, equal bodies under different names that are no HTML and smaller than this are
-#: empty ones: they say nothing about what was asked for (`benchmarks/learning.py files`).
+#: empty ones: they say nothing about what was asked for.
 LEAST_FILE = 128
 #: The keys of a row, and what each says. The page of the documentation is made of it.
 COLUMNS = {
