@@ -145,18 +145,9 @@ class LinkTargets(Site):
 
 #: Where no text is shown, and views differ, by the names of the sites.
 PLACES = {
-    "DataOriginal": '<img src="/blank.gif" data-original="/photos/{}.jpg">',
     "Srcset": '<img src="/blank.gif" srcset="/photos/{}.jpg 2x">',
     "State": '<script>window.__INITIAL_STATE__={{"name": "{}"}};</script>',
-    "DataAttribute": '<ul><li data-sku="{}">in stock</li></ul>',
-    "Itemprop": '<div><meta itemprop="sku" content="{}"><b>in stock</b></div>',
-    "Svg": "<svg><text>{}</text></svg>",
-    "Math": "<math><mi>{}</mi></math>",
-    "Template": "<template><p>{}</p></template>",
-    "Noscript": "<noscript><p>{}</p></noscript>",
     "HiddenAttribute": "<div hidden><p>{}</p></div>",
-    "DisplayNone": '<div style="display:none"><p>{}</p></div>',
-    "Background": '<div style="background-image:url(/photos/{}.jpg)">photo</div>',
     "Comment": "<!-- {} -->",
 }
 
@@ -185,9 +176,7 @@ class Order(Site):
 
 ORDERS = {
     "WordOrder": "<p>From {} To {}</p>",
-    "RowOrder": "<table><tr><td>{}</td></tr><tr><td>{}</td></tr></table>",
     "CellOrder": "<table><tr><td>{}</td><td>{}</td></tr></table>",
-    "ItemOrder": "<ol><li>{}</li><li>{}</li></ol>",
 }
 
 
