@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -91,12 +90,8 @@ class Late(Follow):
     """Follows all links, and asks for the page that comes last when all else is done."""
 
     name = "late"
-    record = ""  #: a file that gets the name of each page: what was killed has no items
 
     def parse(self, response: scrapy.http.Response) -> Iterator[object]:
-        if self.record:
-            with Path(self.record).open("a") as file:
-                file.write(response.css("h1::text").get() + "\n")
         for each in super().parse(response):
             if getattr(each, "url", "").endswith("/late"):
                 each = each.replace(priority=-10)

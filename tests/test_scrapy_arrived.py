@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import signal
 from contextlib import suppress
 
 import pytest
 from arrived_sites import EACH, HOME, KINDS, NAMES, SETTINGS, Articles
-from crawl_process import start
 from loopback import Site, crawl
 from redis_server import RedisServer
 
 with suppress(ImportError):
     from redis import Redis
-
-    from scrapy_urlnorm import SharedScheduler
-
-    class Impatient(SharedScheduler):
-        """Takes a crawler for dead after a second."""
-
-        dead_seconds = 1.0
-
 
 ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
 MODES = {
@@ -108,36 +97,3 @@ def test_another_crawl_finds_every_page_in_the_http_cache(tmp_path):
             result = crawl(site, [HOME], settings, spider="arrived_sites.Late")
             assert wanted - set(result.pages) == set()
     assert len(site.requests) == asked
-
-
-class Killing(Articles):
-    """Kills the crawl at its n-th answer."""
-
-    def __init__(self, after):
-        super().__init__()
-        self.after = after
-        self.crawl = None
-
-    def __call__(self, url):
-        self.after -= 1
-        if not self.after:
-            self.crawl.kill()
-        return super().__call__(url)
-
-
-@pytest.mark.parametrize("mode", ["job", "job and redis", "shared"])
-def test_a_killed_crawl_misses_no_page(mode, request, tmp_path):
-    """When the kill comes is a matter of simulated crawls."""
-    settings = {**settings_of(mode, request, tmp_path), "CONCURRENT_REQUESTS": 4}
-    articles, record = Killing(20), tmp_path / "pages"
-    more = {"spider": "arrived_sites.Late", "record": str(record)}
-    if mode == "shared":
-        settings["SCHEDULER"] = "test_scrapy_arrived.Impatient"
-    with Site(articles) as site:
-        articles.crawl = start(site, [HOME], settings, tmp_path / "log", **more)
-        assert articles.crawl.wait(60) == -signal.SIGKILL
-        # Without a start request: what was found on the home page is not found a second time.
-        assert start(site, [], settings, tmp_path / "log", **more).wait(60) == 0
-    assert NAMES - set(record.read_text().split()) == set()
-    log = (tmp_path / "log").read_text()
-    assert re.findall(r"scrapy_urlnorm.*(?:ERROR|CRITICAL|Traceback).*", log) == []

@@ -130,37 +130,6 @@ class Gate:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_two_crawlers_that_learn_from_contents_lose_no_page(is_killed, tmp_path):
-    """Together they have every page; the site goes on when one of them has learned a rule.
-
-    A page and its twin go to one crawler in every second case: each sees enough of them. How much
-    that saves depends on who hears when of what the other has learned, so it is not asserted.
-    If one *is_killed*, at the last page, what it had waits for the other.
-    """
-    pytest.importorskip("redis")
-    hostile = in_ranks(ContentTwins(240, 40))
-    doors = Doors(hostile, *[hostile.last] * is_killed)
-    with RedisServer() as server, Runs(hostile, tmp_path) as runs:
-        runs.settings |= {
-            "JOBDIR": None,
-            "SCHEDULER": "test_shared_failover.Impatient",
-            "URLNORM_STORE": server.url + "?prefix=links:seen",
-        }
-        answer = UntilLearned(Gate(doors, hostile.home, 2), runs)
-        with Site(answer) as one, Site(answer) as other:
-            sites = enumerate((one, other))
-            crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n, site in sites]
-            if is_killed:
-                assert doors.is_asked[hostile.last].wait(DEADLINE)
-                assert doors.kill_at(hostile.last, crawlers.pop(hostile.last in other.requests))
-            assert {crawler.wait(DEADLINE) for crawler in crawlers} == {0}
-    assert ("are back in the queue" in runs.log.read_text()) == is_killed
-    assert pages_without_learning(ContentTwins(240, 40), tmp_path) <= runs.pages
-    assert runs.errors() == []
-
-
-@pytest.mark.long
 def test_two_crawlers_at_one_queue_of_scrapy_redis_lose_no_page(tmp_path):
     """Two processes share queue, keys and rules; together they have every page."""
     pytest.importorskip("scrapy_redis")

@@ -45,7 +45,7 @@ FAULTS = {
     "pages move": {"restless": True},
     "the disk is full for a while": {"full": (130, 210)},
     "the miner dies": {"miner_dies": True},
-    "the crawl is killed": {"on_disk": True, "kills": (40, 110, 190), "broken": 0.1},
+    "the crawl is killed": {"on_disk": True, "kills": (40, 110, 190), "spelled": 0.8, "gone": 0.1},
     "two crawlers share a store": {"crawlers": 2, "gone": 0.1},
     "Scrapy has its own scheduler": {"is_foreign": True, "gone": 0.1},
     "the newest request is the first": {"newest_first": True, "gone": 0.1},

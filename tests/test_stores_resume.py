@@ -93,10 +93,8 @@ def test_a_paused_crawl_fetches_every_page_once(tmp_path, settings):
     assert asked == {f"{HOME}{number}": 1 for number in range(1, PAGES)}
 
 
-@pytest.mark.parametrize("scheduler", [{}, SMALL], ids=["", "small portions"])
-def test_a_killed_crawl_goes_on_where_it_was(tmp_path, settings, scheduler):
-    settings = settings | scheduler
-    shop = Shop()
+def test_a_killed_crawl_goes_on_where_it_was(tmp_path, settings):
+    settings, shop = settings | SMALL, Shop()
     with Site(shop) as site:
         first = start(site, [HOME], settings, tmp_path / "log")
         assert shop.is_reached.wait(60)
