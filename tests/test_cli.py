@@ -123,10 +123,7 @@ SPELLINGS = "http://a.example/?b=1&a=2", "http://a.example/?a=2&b=1"
     ("option", "expected"),
     [
         (None, "http://a.example/?b=1&a=2\nhttp://b.example/\nnot a url\n"),
-        (
-            "--groups",
-            "4\t{1}\n\t{0}\n\t{1}\n\t{1}#x\n".format(*SPELLINGS),
-        ),
+        ("--groups", "4\t{1}\n\t{0}\n\t{1}\n\t{1}#x\n".format(*SPELLINGS)),
     ],
 )
 def test_dedupe(run, option, expected):

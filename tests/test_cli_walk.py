@@ -41,12 +41,7 @@ def verb_of(argv):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    files = {
-        "rules.toml": RULE,
-        "dud.json": DUD,
-        "log.jsonl": ROW,
-        "urls": "http://a.example\n",
-    }
+    files = {"rules.toml": RULE, "dud.json": DUD, "log.jsonl": ROW, "urls": "http://a.example\n"}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -160,10 +155,7 @@ def test_closed_streams(place):
 
 @pytest.mark.parametrize(
     "argv",
-    [
-        ("explain", "--brief", "-"),
-        ("mine", "-", "--processes", "1"),
-    ],
+    [("explain", "--brief", "-"), ("mine", "-", "--processes", "1")],
     ids=lambda argv: argv[0],
 )
 def test_ctrl_c_in_the_middle(place, argv):

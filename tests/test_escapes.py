@@ -20,10 +20,7 @@ HEX_PAIRS = [a + b for a in string.hexdigits for b in string.hexdigits]
 
 @pytest.mark.parametrize(
     ("expression", "characters"),
-    [
-        (escapes.ESCAPE, RESERVED),
-        (escapes.ESCAPE_IN_FORM, RESERVED - {0x20}),
-    ],
+    [(escapes.ESCAPE, RESERVED), (escapes.ESCAPE_IN_FORM, RESERVED - {0x20})],
 )
 def test_an_expression_matches_its_escapes_in_upper_case(
     expression: str, characters: set[int]

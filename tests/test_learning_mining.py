@@ -230,8 +230,7 @@ def hostile() -> dict[str, list[Observation]]:
     return {
         "names without end": [
             page(
-                "http://h.example/?" + "&".join(f"{rng.random()}=1" for _ in range(30)),
-                f"{n % 50}",
+                "http://h.example/?" + "&".join(f"{rng.random()}=1" for _ in range(30)), f"{n % 50}"
             )
             for n in range(2_000)
         ],

@@ -11,14 +11,7 @@ from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.learning import strata as module
 from scrapy_urlnorm.learning.mined import mined
-from scrapy_urlnorm.learning.strata import (
-    MAX_KINDS,
-    Kinds,
-    Place,
-    class_of,
-    section_of,
-    shown,
-)
+from scrapy_urlnorm.learning.strata import MAX_KINDS, Kinds, Place, class_of, section_of, shown
 from scrapy_urlnorm.learning.worker import Job
 from scrapy_urlnorm.logs.observation import Observation
 from scrapy_urlnorm.logs.page_identity import Identity

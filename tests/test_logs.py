@@ -116,11 +116,7 @@ def test_the_closest_digest_is_the_content(tmp_path):
 
 def test_links_of_a_row_are_made_absolute(tmp_path):
     """A Location or canonical link is resolved as RFC 3986 section 5 says."""
-    row = {
-        "url": "http://a.example/x/y?z",
-        "location": "../q",
-        "canonical": "//b.example/",
-    }
+    row = {"url": "http://a.example/x/y?z", "location": "../q", "canonical": "//b.example/"}
     [read] = read_log(log(tmp_path, json.dumps(row)))
     assert (read.location, read.canonical) == ("http://a.example/q", "http://b.example/")
 
@@ -322,14 +318,7 @@ def test_an_unknown_format_names_the_known_ones(tmp_path):
         list(read_log(log(tmp_path, "hello\n")))
 
 
-PIECES = [
-    "\n",
-    " ",
-    "\t",
-    "\x00",
-    " - ",
-    "CDX N b a",
-]
+PIECES = ["\n", " ", "\t", "\x00", " - ", "CDX N b a"]
 PIECES += [
     "{",
     "}",

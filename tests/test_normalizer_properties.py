@@ -29,8 +29,7 @@ OPTIONS: dict[str, list[object]] = {
     "remove-directory-index": [True, ["a.html"]],
 }
 rule_sets = st.fixed_dictionaries(
-    {},
-    optional={name: st.sampled_from([False, *OPTIONS.get(name, [True])]) for name in RULE_NAMES},
+    {}, optional={name: st.sampled_from([False, *OPTIONS.get(name, [True])]) for name in RULE_NAMES}
 )
 NORMALIZERS = {profile: Normalizer(profile) for profile in PROFILES}
 many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

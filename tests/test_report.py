@@ -17,14 +17,7 @@ from test_cli_why import shop
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.report import figures as rows_module
-from scrapy_urlnorm.report.figures import (
-    Host,
-    Left,
-    Suspicion,
-    from_crawl,
-    from_logs,
-    pattern_of,
-)
+from scrapy_urlnorm.report.figures import Host, Left, Suspicion, from_crawl, from_logs, pattern_of
 from scrapy_urlnorm.report.filtered import open_job, rule_in_words
 from scrapy_urlnorm.report.page import MAX_ROWS
 from scrapy_urlnorm.report.page import page as page_of

@@ -118,11 +118,7 @@ def test_zyte_api_keeps_its_fingerprints(zyte, poet):
     addons = {OURS: 900, "scrapy_zyte_api.Addon": zyte}
     if poet is not None:
         addons["scrapy_poet.Addon"] = poet
-    settings = {
-        "ADDONS": addons,
-        "ZYTE_API_KEY": "none",
-        "ZYTE_API_TRANSPARENT_MODE": False,
-    }
+    settings = {"ADDONS": addons, "ZYTE_API_KEY": "none", "ZYTE_API_TRANSPARENT_MODE": False}
     with Site({HOME: page("home", "/a", "/a#x", "/a?utm_source=m"), HOME + "a": page("a")}) as site:
         result = crawl(site, [HOME], settings, spider="test_scrapy_addon.Chain")
     assert result.error is None

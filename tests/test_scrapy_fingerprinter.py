@@ -37,12 +37,7 @@ class Definition(RequestFingerprinter):
 
 def by_the_book(request):
     """What Scrapy documents: SHA-1 of the JSON object of method, URL, body and headers."""
-    data = {
-        "method": request.method,
-        "url": request.url,
-        "body": request.body.hex(),
-        "headers": {},
-    }
+    data = {"method": request.method, "url": request.url, "body": request.body.hex(), "headers": {}}
     return sha1(json.dumps(data, sort_keys=True).encode()).digest()
 
 

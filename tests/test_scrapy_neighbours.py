@@ -142,11 +142,7 @@ def test_without_a_reactor(project, site):
         pytest.skip("this Scrapy needs a reactor")
     if find_spec("httpx") is None and find_spec("httpx2") is None:
         pytest.skip("httpx is not installed")
-    project.set(
-        TWISTED_REACTOR_ENABLED=False,
-        JOBDIR="job",
-        URLNORM_CRAWL_LOG="crawl.jsonl",
-    )
+    project.set(TWISTED_REACTOR_ENABLED=False, JOBDIR="job", URLNORM_CRAWL_LOG="crawl.jsonl")
     asked, _ = project.crawl(site)
     assert sorted(asked) == PAGES
     assert len((project.folder / "crawl.jsonl").read_text().splitlines()) == len(PAGES)

@@ -196,10 +196,7 @@ def test_what_arrives_behind_a_redirect_is_compared(forum):
     assert "learned/aliases_retracted" not in result.counts
 
 
-@pytest.mark.parametrize(
-    "forum",
-    [PartsOfTopics, LoginWall, ToOtherTopics, OldVersions, Lines],
-)
+@pytest.mark.parametrize("forum", [PartsOfTopics, LoginWall, ToOtherTopics, OldVersions, Lines])
 def test_what_is_not_the_page_is_fetched(forum):
     """One vote says that the names are wrong; then nothing is suppressed."""
     result = visit(forum())

@@ -114,13 +114,7 @@ def test_an_unknown_setting_is_named_with_the_nearest_known_one():
         read(PROFIL="safe")
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"URLNORM_NOSUCH": 1},
-        {"URLNORM_SITE_RULES": ["no/such.toml"]},
-    ],
-)
+@pytest.mark.parametrize("bad", [{"URLNORM_NOSUCH": 1}, {"URLNORM_SITE_RULES": ["no/such.toml"]}])
 def test_a_bad_setting_stops_the_crawl_before_the_first_request(bad):
     with Site({HOME: page("home")}) as site:
         result = crawl(site, [HOME], {**ADDON, **bad})

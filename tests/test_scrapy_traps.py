@@ -129,10 +129,7 @@ def test_rewriting_fetches_the_normalized_url_once(filter_start):
     pages = {HOME: page("home", ugly), HOST + "/p?a=1&b=~": page("the page", "/p?a=1&b=~")}
     with Site(pages) as site:
         result = crawl(
-            site,
-            [HOST + ":80/"],
-            with_addon(REWRITE_REQUESTS=True),
-            filter_start=filter_start,
+            site, [HOST + ":80/"], with_addon(REWRITE_REQUESTS=True), filter_start=filter_start
         )
     assert result.pages == ["home", "the page"]
     assert site.requests == [HOME, HOST + "/p?a=1&b=~"]

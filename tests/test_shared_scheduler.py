@@ -15,10 +15,7 @@ from redis_server import RedisServer
 from scrapy_urlnorm import SharedScheduler
 
 HOME = "http://shop.test/"
-SHARED = {
-    "ADDONS": {"scrapy_urlnorm.Addon": 900},
-    "SCHEDULER": "scrapy_urlnorm.SharedScheduler",
-}
+SHARED = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "SCHEDULER": "scrapy_urlnorm.SharedScheduler"}
 
 
 @pytest.fixture

@@ -6,14 +6,7 @@ import itertools
 import time
 
 import pytest
-from store_contract import (
-    DIGEST,
-    SeenStoreContract,
-    add_all,
-    claim_all,
-    fingerprint,
-    opened,
-)
+from store_contract import DIGEST, SeenStoreContract, add_all, claim_all, fingerprint, opened
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores import open_store
