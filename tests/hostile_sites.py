@@ -127,17 +127,3 @@ class TwinIsAFile(TwinIsThePage):
 
     def twin_link(self, twin: str) -> Link:
         return twin, {"meta": {"file": True}}
-
-
-class PutBackRequestsKeepAll(_TwinIsFine):
-    """What was suppressed comes back with all that its request carried."""
-
-    spider = "hostile_spiders.Labels"
-
-    def broken(self, twin: str, page: str) -> Answer:
-        number = int(twin.rpartition("/")[2])
-        return article(twin) if number == len(self.victims) - 1 else redirect(page)
-
-    @property
-    def wanted(self) -> set[str]:
-        return set()

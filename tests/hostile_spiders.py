@@ -109,43 +109,6 @@ class ReadsHeadersOnly(Links):
             raise StopDownload(fail=True)
 
 
-class Labelled(scrapy.Request):
-    """A request with an attribute of its own, which a queue on disk keeps."""
-
-    attributes = (*scrapy.Request.attributes, "label")
-
-    def __init__(self, *args: Any, label: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.label = label
-
-
-class Labels(Links):
-    """Names a page by what its request carried: label, meta, arguments, header and priority."""
-
-    def parse(self, response: Response, tag: str = "") -> Any:
-        request = response.request
-        if tag:
-            self.note(
-                f"{name_of(response)} {tag} {request.meta['tag']} {getattr(request, 'label', '?')}"
-                f" {request.headers['X-Tag'].decode()} {request.flags}"
-            )
-            return
-        for link in super().parse(response):
-            if "/new/" not in link.url:
-                yield link
-                continue
-            tag = link.url.rpartition("/")[2]
-            yield Labelled(
-                link.url,
-                label=f"label {tag}",
-                headers={"X-Tag": f"header {tag}"},
-                meta={"tag": f"meta {tag}"},
-                cb_kwargs={"tag": f"argument {tag}"},
-                flags=[f"flag {tag}"],
-                errback=self.failed,
-            )
-
-
 class RefusesTwins:
     """A spider middleware that lets no twin reach the spider."""
 

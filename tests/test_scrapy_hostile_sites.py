@@ -8,7 +8,7 @@ from __future__ import annotations
 import hostile_sites
 import pytest
 from hostile_base import visit
-from hostile_sites import Honest, PutBackRequestsKeepAll
+from hostile_sites import Honest
 from loopback import mostly_long
 
 OFF = {"URLNORM_LEARN": "off"}
@@ -85,11 +85,3 @@ def test_what_is_suppressed_calls_nobody(jobdir, tmp_path):
     assert learning.counts["learned/suppressed"] >= len(Honest().victims) // 2
     assert [stat for stat in learning.stats if stat.startswith("errback/")] == []
     assert learning.stats["spider_callbacks"] == len(learning.pages)
-
-
-def test_what_comes_back_is_as_it_was(tmp_path):
-    """A request requeued has its class, label, meta, arguments, headers and flags."""
-    without, _ = visit(PutBackRequestsKeepAll(), tmp_path, **OFF)
-    learning, _ = visit(PutBackRequestsKeepAll(), tmp_path, JOBDIR=str(tmp_path / "job"))
-    assert set(learning.pages) == set(without.pages)
-    assert len([name for name in learning.pages if "label" in name]) >= 2

@@ -83,6 +83,31 @@ def test_what_waits_in_the_queue_is_suppressed_when_it_leaves(taught):
     assert taught.stats["requeued"] == 1
 
 
+class Labelled(Request):
+    """A request with an attribute of its own."""
+
+    attributes = (*Request.attributes, "label")
+
+    def __init__(self, *args, label="", **kwargs):
+        super().__init__(*args, **kwargs)
+        self.label = label
+
+
+def test_what_comes_back_is_as_it_was(taught):
+    """It has its class, and all that it carried."""
+    more = {"label": "l", "headers": {"X-Tag": "h"}, "meta": {"tag": "m"}, "flags": ["f"]}
+    more |= {"cb_kwargs": {"tag": "a"}, "priority": 3}
+    for host in (WWW, BARE):
+        request = Labelled(host + "/a", **more)
+        if taught.schedule(request):
+            taught.arrive(taught.leave())
+    assert taught.stats["suppressed"] == 1
+    taught.found()
+    (back,) = taught.queue
+    assert (type(back), back.label, back.meta["tag"]) == (Labelled, "l", "m")
+    assert {**back.to_dict(), "meta": {}} == {**request.to_dict(), "meta": {}}
+
+
 def test_other_sites_are_not_touched_by_a_retraction(taught):
     """Requests that another site suppresses stay where they are."""
     other = SiteRule(site="*.other.test", kind="force-scheme", option="https", source="redirect")
