@@ -205,14 +205,6 @@ def test_help_imports_no_verb():
 # --- the process ----------------------------------------------------------------------------
 
 
-def test_hash_seeds_do_not_show():
-    argv, outputs = ("dedupe", "--groups", "--json", "--rule", "drop-params=b,a,x", "-"), set()
-    for seed in ("1", "2"):
-        process = start(*argv, stdin=subprocess.PIPE, env={"PYTHONHASHSEED": seed})
-        outputs.add(process.communicate(URLS)[0])
-    assert len(outputs) == 1
-
-
 def test_a_reader_that_leaves_is_no_error():
     """``| head -1`` ends the program quietly."""
     process = start("explain", "--brief", "-", stdin=subprocess.PIPE)
