@@ -58,7 +58,7 @@ def test_rules_learned(name: str) -> None:
     assert share_found(rules, halves[1]) >= LEARNED[name]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["app_cgit", "app_trac", "app_wiki"])
 def test_any_part_in_any_order_can_be_mined(name: str, seed: int) -> None:
     """Random parts of a log, in random orders, give rules that can be used and merge nothing wrong.
