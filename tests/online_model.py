@@ -1,6 +1,6 @@
 """A crawl over several runs, and what is true of it whatever the code believes.
 
-It notes which URLs were asked for, which requests ended, which pages arrived. The rules of its sites
+It notes which URLs were asked for, which requests ended, which pages arrived. The rules of its site
 are applied a second time by hand, so a request that is held is held to what arrived.
 """
 
@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from online_parts import Parts
-from online_sites import cluster_name, content_of, key_of, names_of, response_of, rule_of, site_of
+from scrapy.http import HtmlResponse
 from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.database import RequestQueue
 from scrapy_urlnorm.exceptions import StoreError
+from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.report.filtered import COALESCED, SUPPRESSED
-from scrapy_urlnorm.site_rules import save_site_rules
+from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
 from scrapy_urlnorm.stores import RULES_NAME, MemorySeen
 from scrapy_urlnorm.stores.sqlite import Database
+from scrapy_urlnorm.url import get_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +33,52 @@ if TYPE_CHECKING:
     from scrapy import Request
 
 MOST_STEPS = 2_000  #: of a crawl that comes to its end
+SITE = "shop.test"
+RULES = {
+    "https": {"kind": "force-scheme", "option": "https"},
+    "www": {"kind": "host-alias", "host": (f"www.{SITE}",), "by": SITE, "site": SITE},
+}
+_BASE = Normalizer()
+
+
+@cache
+def rule_of(name: str) -> SiteRule:
+    return SiteRule(**{"site": f"*.{SITE}", "source": "redirect", "support": 9} | RULES[name])
+
+
+@cache
+def key_of(url: str) -> bytes:
+    return get_fingerprint(_BASE.normalize(url))
+
+
+def cluster_name(url: str, rules: Iterable[str]) -> str:
+    """What the rules called so make of *url*, by hand."""
+    parts = urlsplit(url)
+    scheme = "https" if "https" in rules else parts.scheme
+    host = parts.netloc.removeprefix("www.") if "www" in rules else parts.netloc
+    return f"{scheme} {host} {parts.path} {parts.query}"
+
+
+def content_of(url: str) -> str:
+    """The text that a site shows under *url*, whatever its scheme and host; a topic has two names."""
+    name = cluster_name(url, RULES)
+    return name.partition("&post=")[0].replace("short=", "topic=")
+
+
+def names_of(url: str) -> list[tuple[str, str]]:
+    """The permalinks of the page of *url*: right ones, and one that the first topic has as well."""
+    topic = content_of(url).partition("topic=")[2]
+    if not topic:
+        return []
+    names = [f"topic={topic}&post={topic}", *(f"short={n}" for n in sorted({"1", topic}))]
+    return [(f"http://{SITE}/t?{name}", f"{name[0]}{topic}") for name in names]
+
+
+def response_of(url: str) -> HtmlResponse:
+    """The page of *url* with its permalinks."""
+    links = "".join(f'<a id="{at}" href="{link}#{at}"></a>' for link, at in names_of(url))
+    body = f"<html><body><p>{content_of(url)}</p>{links}</body></html>"
+    return HtmlResponse(url, body=body.encode(), encoding="utf-8")
 
 
 class Refusing(Database):
@@ -157,13 +206,12 @@ class Crawl:
 
     def edit_rules(self, names: Iterable[str]) -> None:
         """A person writes the file of learned rules between two runs."""
-        save_site_rules(self.folder / RULES_NAME, [rule_of("shop.test", name) for name in names])
+        save_site_rules(self.folder / RULES_NAME, map(rule_of, names))
 
-    def rules(self, site: str) -> tuple[str, ...]:
+    def rules(self) -> list[str]:
         """The names of the rules that are active."""
         active = {rule.identity for rule in self.learner.rules if rule.active}
-        names = ("https", "www", "slash", "number")
-        return tuple(name for name in names if rule_of(site, name).identity in active)
+        return [name for name in RULES if rule_of(name).identity in active]
 
     # --- what happens to a request ----------------------------------------------------------
 
@@ -202,13 +250,12 @@ class Crawl:
 
     def _same(self, url: str, urls: dict[bytes, str]) -> list[bytes]:
         """Those of *urls* that the rules make equal to *url*, but not the user."""
-        key, site = key_of(url), site_of(url)
-        rules = self.rules(site)
+        key, rules = key_of(url), self.rules()
         name = cluster_name(url, rules)
         return [
             other
             for other, each in urls.items()
-            if other != key and site_of(each) == site and cluster_name(each, rules) == name
+            if other != key and cluster_name(each, rules) == name
         ]
 
     def has_page(self, url: str) -> bool:
@@ -230,11 +277,11 @@ class Crawl:
         self.ended.add(key_of(request.url))
         self.under_way.discard(request)
 
-    def page(self, request: Request, text: str = "") -> None:
+    def page(self, request: Request) -> None:
         """It ends with a page that reaches the spider."""
         if not request.meta.get("retry_times"):
             self.arrived[key_of(request.url)] = request.url
-        self.learner.page(request, response_of(request.url, text))
+        self.learner.page(request, response_of(request.url))
         self.end(request)
 
     def retry(self, request: Request) -> None:
@@ -243,8 +290,8 @@ class Crawl:
         self.find(request.replace(dont_filter=True, meta={**request.meta, **meta}))
         self.end(request)
 
-    def change_rules(self, site: str, names: Iterable[str], support: int = 9) -> None:
-        self.parts.found(*(rule_of(site, name, support) for name in names), site=site)
+    def change_rules(self, *names: str) -> None:
+        self.parts.found(*map(rule_of, names), site=SITE)
 
     # --- the end ----------------------------------------------------------------------------
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from online_model import UNREADABLE, Crawl
-from online_sites import SITES, response_of
+from online_model import SITE, UNREADABLE, Crawl, response_of
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.online import closing, safe_points, tables
 from scrapy_urlnorm.learning import aliases
 from scrapy_urlnorm.report.filtered import COALESCED, SUPPRESSED
 
-SITE = SITES[0]
 HTTP, HTTPS = f"http://{SITE}/a", f"https://{SITE}/a"
 OTHER_HTTPS = f"https://{SITE}/c"
 
@@ -28,7 +26,7 @@ def _whole_steps(monkeypatch):
 def crawl():
     """A crawl in memory, in which http is https."""
     crawl = Crawl()
-    crawl.change_rules(SITE, ["https"])
+    crawl.change_rules("https")
     crawl.learner.work()
     yield crawl
     crawl.parts.close()
@@ -64,7 +62,7 @@ def test_what_cannot_be_deleted_is_sent_once(crawl):
     suppress(crawl, 3)
     before = crawl.parts.stats["requeued"]
     crawl.database.refuses = True
-    crawl.change_rules(SITE, [])
+    crawl.change_rules()
     crawl.run_to_the_end()
     assert crawl.lost() == []
     assert crawl.parts.stats["requeued"] - before == 3
@@ -100,7 +98,7 @@ def test_what_is_coalesced_behind_a_failure_is_sent_at_once(crawl):
     """The first of them, as soon as the scheduler is asked; the others go on waiting for it."""
     for url in (HTTPS, HTTP, HTTPS.replace("//", "//www."), OTHER_HTTPS):
         crawl.find(Request(url))
-    crawl.change_rules(SITE, ["https", "www"])
+    crawl.change_rules("https", "www")
     crawl.learner.work()
     first = crawl.leave()
     assert crawl.leave() is None
@@ -164,12 +162,12 @@ def test_what_a_rule_of_a_later_run_suppresses_is_sent_when_a_person_takes_the_r
 
 def test_a_row_that_one_run_cannot_read_comes_back_in_another(on_disk):
     """Its rule went when nobody could say where it belongs."""
-    on_disk.change_rules(SITE, ["https"])
+    on_disk.change_rules("https")
     on_disk.learner.work()
     suppress(on_disk, 1)
     (url,) = on_disk.held()
     UNREADABLE.add(url)
-    on_disk.change_rules(SITE, [])
+    on_disk.change_rules()
     on_disk.run_to_the_end()
     assert on_disk.held() == {url: SUPPRESSED}
     on_disk.stop()
