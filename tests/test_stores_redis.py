@@ -47,7 +47,7 @@ class TestRedisWithACache(TestRedis):
         return store
 
 
-@pytest.mark.parametrize("count", [1_000, 10_000])
+@pytest.mark.parametrize("count", [1_000, 30_000])
 def test_a_key_takes_few_bytes(redis_server, redis_client, count):
     prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
