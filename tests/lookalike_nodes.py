@@ -178,12 +178,6 @@ class WayBack(Copy):
         return "<p>{} to {} by {}</p>".format(*(ways[value:] + ways[:value]))
 
 
-class Ranking(Copy):
-    def says(self, n, value):
-        names = words((n, "rank"), 6).title().split()
-        return "".join(f"<li>{name}</li>" for name in names[value:] + names[:value])
-
-
 class Legend(Copy):
     def says(self, n, value):
         lights = [f'<img src="/icons/{colour}.png">' for colour in ("green", "", "red", "yellow")]
@@ -194,14 +188,6 @@ class Fits(Copy):
     def says(self, n, value):
         said = ("maybe", "", "no", "yes")[value]
         return f"<p><b>{said}</b></p><p>Does it fit, yes or no, or maybe? Ask us.</p>"
-
-
-class Suits(Copy):
-    """A word stands in place of another one, which the page has elsewhere."""
-
-    def says(self, n, value):
-        said = ("maybe", "", "no", "yes")[value]
-        return f"<p>Fits your car: {said}</p><p>Say maybe, yes or no.</p>"
 
 
 class Left(Copy):
@@ -270,7 +256,7 @@ class Wizard(Site):
         return name, f"<h1>{words(n, 3)}</h1><p>{words(name, 40)}</p>", links
 
 
-KINDS = [StatusLine, Ascii, Tread, Report, WayBack, Stub, Ranking, Legend, Fits, Suits, Left]
+KINDS = [StatusLine, Ascii, Tread, Report, WayBack, Stub, Legend, Fits, Left]
 KINDS += [Wizard, Column, Stars, Threads, Features]
 KINDS += of_table(Node, "place", NODES) + of_table(Few, "place", BESIDE)
 KINDS += of_table(Copies, "besides", BESIDES)

@@ -132,22 +132,6 @@ class FewListsHaveTwoPages(Site):
         ]
 
 
-class Searches(Site):
-    """Most searches find nothing, in any order; those that find something have orders."""
-
-    def links(self):
-        orders = ("", "&order=new", "&order=old")
-        return [f"/find?q={words(n, 1)}{n}{order}" for n in range(120) for order in orders]
-
-    def is_exception(self, link):
-        return int("".join(filter(str.isdigit, link)) or 0) % 8 == 3
-
-    def name_of(self, path, query):
-        if not self.is_exception(query["q"]):
-            return "nothing found"
-        return f"found for {query['q']} {query.get('order', '')}".strip()
-
-
 class BehindOneDoor(Site):
     """One value among many that say nothing opens the rest of the site."""
 
@@ -256,6 +240,6 @@ def _part(link):
 
 
 SITES = (
-    PartlyTranslated, ShortAndLongLists, Doors, SortOfFurtherPages, FewListsHaveTwoPages, Searches,
+    PartlyTranslated, ShortAndLongLists, Doors, SortOfFurtherPages, FewListsHaveTwoPages,
     DoorsBehindRedirects, SomeDoorsAreOpen, SomeRedirectsLeadOn,
 )  # fmt: skip

@@ -40,13 +40,11 @@ def expected():
     return sorted(["home", *(f"{WWW}/{n}" for n in range(COUNT))])
 
 
-@pytest.mark.parametrize("jobdir", [False, True])
-def test_the_summary_says_what_was_saved(jobdir, tmp_path):
+def test_the_summary_says_what_was_saved(tmp_path):
     with Site(shop(TRACKED)) as stock:
         crawl(stock, [HOME], {"CONCURRENT_REQUESTS": 1})
-    settings = {**ADDON, "JOBDIR": str(tmp_path / "job")} if jobdir else ADDON
     with Site(shop(TRACKED)) as site:
-        result = crawl(site, [HOME], settings)
+        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path / "job")})
     saved = result.stats["urlnorm/saved"]
     sent = len(site.requests)
     assert saved == len(stock.requests) - sent
