@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 import base64
+import re
 
-from loopback import Reply, Site, crawl, page, redirect
+from loopback import Collect, Follow, Reply, Site, crawl, page, redirect
+from scrapy import Spider
 
 HOME = "http://shop.test/"
 SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
 GIF = base64.b64decode("R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAI=")
 MEDIA = [HOME + "a.gif?v=1&utm_source=x", HOME + "a.gif?v=1"]
+
+
+class ByNumber(Follow):
+    """Gives each product its number as key."""
+
+    def parse(self, response):
+        Collect.items.append({"page": response.url})
+        for link in response.css("a::attr(href)").getall():
+            key = re.search(r"\d+$", link)[0]
+            yield response.follow(link, meta={"urlnorm_key": f"product {key}"})
+
+
+class TakesMedia(Spider):
+    """Hands URLs to the pipeline of files."""
+
+    name = "takes_media"
+    urls: list[str]
+    media: list[str]
+
+    @property
+    def start_urls(self):
+        return self.urls
+
+    def parse(self, response):
+        yield {"file_urls": self.media}
 
 
 def shop(url):
@@ -26,7 +53,7 @@ def test_of_pages_with_one_key_one_is_fetched_and_its_redirect_followed():
         return redirect("/new/42") if url.endswith("shoe-42") else shop(url)
 
     with Site(moved) as site:
-        result = crawl(site, [HOME], SETTINGS, spider="own_keys.ByNumber")
+        result = crawl(site, [HOME], SETTINGS, spider="test_scrapy_own_keys.ByNumber")
     assert len(site.requests) == 4
     assert {HOME, HOME + "new/42", HOME + "item/blue-shoe-43"} < set(site.requests)
     assert result.stats["urlnorm/merged"] == 1
@@ -38,5 +65,5 @@ def test_media_keep_their_own_keys(tmp_path):
     pipelines = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
     settings = {**SETTINGS, **pipelines, "FILES_STORE": str(tmp_path)}
     with Site(shop) as site:
-        crawl(site, [HOME], settings, spider="own_keys.TakesMedia", media=MEDIA)
+        crawl(site, [HOME], settings, spider="test_scrapy_own_keys.TakesMedia", media=MEDIA)
     assert sorted(url for url in site.requests if ".gif" in url) == sorted(MEDIA)
