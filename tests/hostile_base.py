@@ -8,7 +8,6 @@ go wrong), links to those pages themselves.
 from __future__ import annotations
 
 import html
-import itertools
 import json
 import random
 from collections.abc import Callable
@@ -63,11 +62,6 @@ def article(name: str, *links: Link, head: str = "") -> Reply:
     return Reply(200, text.encode(), {"Content-Type": "text/html; charset=utf-8"})
 
 
-def mixed(*lists: list[Link]) -> list[Link]:
-    """The first of each list, then the second of each, and so on."""
-    return [link for links in itertools.zip_longest(*lists) for link in links if link]
-
-
 class Hostile:
     """Twins on one host redirect to their pages on another, until they do not any more."""
 
@@ -84,7 +78,7 @@ class Hostile:
             self.answers[twin] = redirect(page)
             self.answers[page] = article(page)
         for twin, page in self.victims:
-            self.answers[page] = self.intact(twin, page)
+            self.answers[page] = article(page)
             self.answers[twin] = self.broken(twin, page)
         self.lead(*self.stages())
 
@@ -106,23 +100,16 @@ class Hostile:
         """What the twin of a victim is answered with."""
         raise NotImplementedError
 
-    def intact(self, twin: str, page: str) -> Answer:
-        """What a victim is answered with."""
-        return article(page)
-
     def stages(self) -> list[list[Link]]:
         """The links of each stage."""
         return [
             [twin for twin, _ in self.taught],
             [self.twin_link(twin) for twin, _ in self.victims],
-            [self.page_link(page) for _, page in self.victims],
+            [page for _, page in self.victims],
         ]
 
     def twin_link(self, twin: str) -> Link:
         return twin
-
-    def page_link(self, page: str) -> Link:
-        return page
 
     def lead(self, *stages: list[Link]) -> None:
         """Link to each stage from its own page, and there to the next one."""

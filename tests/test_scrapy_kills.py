@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hostile_base import Hostile, article, in_ranks, mixed
+from hostile_base import Hostile, article, in_ranks
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from hostile_sites import ContradictedLate, HttpStartsFailing404
 from loopback import Site
@@ -56,7 +56,7 @@ class ContentTwins(Hostile):
         self.answers[self.last] = article("last")
         self.answers |= {twin: article(page) for twin, page in self.taught}
         return [
-            mixed(*map(list, zip(*self.taught, strict=True))),
+            [link for pair in self.taught for link in pair],
             [page for _, page in self.victims],
             [*(twin for twin, _ in self.victims), self.last],
         ]
