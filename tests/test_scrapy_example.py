@@ -27,7 +27,7 @@ def run_in_a_copy(folder):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
