@@ -81,6 +81,15 @@ def test_what_is_held_is_sent_though_a_full_disk_keeps_an_audit(crawl):
     assert {request.url for request in crawl.queue} == set(held)
 
 
+def test_what_is_held_behind_a_page_that_the_spider_did_not_get_is_sent(crawl):
+    """Its callback raised; the first of those that were held stands for the others now."""
+    suppress(crawl, 3)
+    held = list(crawl.held())
+    crawl.learner.raised(Request(held[0].replace("http:", "https:")))
+    assert [request.url for request in crawl.queue] == held[:1]
+    assert list(crawl.held()) == held[1:]
+
+
 @pytest.mark.parametrize("less", [{"body": b""}, {"status": 206}, {"flags": ["dataloss"]}], ids=str)
 def test_nothing_is_suppressed_behind_what_is_no_whole_page(crawl, less):
     suppress(crawl, 3)
