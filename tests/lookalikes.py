@@ -90,7 +90,7 @@ class Visit(Crawl):
     def parse(self, request, answer):
         if answer.content:
             self.found.add(found_by(request, answer.content))
-        asked = requests(self.site, answer.links, request, self.run.crawler.spider)
+        asked = requests(self.site, answer.links, request, self.runs[0].crawler.spider)
         return [*answer.items, *asked]
 
     def figure(self, name: str) -> int:

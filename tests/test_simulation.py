@@ -8,6 +8,10 @@ import pytest
 from simulation.crawl import Crawl, trouble_of
 from simulation.plan import Plan, plan_of, smaller
 
+from scrapy_urlnorm.crawl.online.audits import Audits
+from scrapy_urlnorm.crawl.online.rules import RuleRegistry
+from scrapy_urlnorm.crawl.online.verdicts import Verdicts
+
 _AT_ONCE, _REPEATED = 5, 5
 
 
@@ -49,6 +53,7 @@ FAULTS = {
     "two crawlers share a store": {"crawlers": 2, "gone": 0.1},
     "Scrapy has its own scheduler": {"is_foreign": True, "gone": 0.1},
     "the newest request is the first": {"newest_first": True, "gone": 0.1},
+    "a value says nothing nearly everywhere": {"misled": 30},
     "one request at a time": {"concurrency": 1, "gone": 0.1},
 }
 
@@ -85,6 +90,23 @@ def test_the_simulation_can_see_a_loss(monkeypatch):
     monkeypatch.setattr(UrlNormDupeFilter, "request_seen", forgetful)
     crawl = Crawl(Plan(1, "shop")).crawl()
     assert "are lost" in crawl.trouble
+
+
+BREAKS = {
+    "no test takes a rule back": (RuleRegistry, "contradicted", None),
+    "other pages agree": (Verdicts, "_agrees", True),
+    "nothing is tested": (Audits, "is_due", False),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_simulation_can_see_that(name, monkeypatch):
+    """Of a rule that is wrong in few places: a sample that is drawn at the end may miss these."""
+    kind, method, answer = BREAKS[name]
+    plan = Plan(5, "views", pages=10, late=True, misled=30)
+    assert not trouble_of(plan)
+    monkeypatch.setattr(kind, method, lambda *_, **__: answer)
+    assert trouble_of(plan, repeats=False)
 
 
 def test_a_plan_becomes_smaller_until_nothing_is_left():

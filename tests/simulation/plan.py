@@ -7,6 +7,7 @@ import random
 from collections import defaultdict, deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urljoin
 
 import simulator
 
@@ -92,6 +93,7 @@ class Plan(NamedTuple):
     restless: bool = False  #: pages show a counter, an advertisement
     full: tuple[int, int] | None = None  #: the disk refuses writes between these moments
     miner_dies: bool = False
+    misled: int = 0  #: pages more, each under URLs whose parameter says nothing: but one value may
 
 
 def plan_of(seed: int) -> Plan:
@@ -135,6 +137,7 @@ def plan_of(seed: int) -> Plan:
         restless=r.random() < 0.3,
         full=(begin, begin + r.randint(1, pages)) if not on_disk and r.random() < 0.15 else None,
         miner_dies=r.random() < 0.1,
+        misled=24 if r.random() < 0.2 else 0,
     )
 
 
@@ -183,15 +186,16 @@ class Site:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         r = random.Random(f"site {plan.seed}")
-        pages = _some(SITES[plan.kind](r), plan.pages, r)
-        pages += self._spellings(pages, r)
-        self.start = next(page.url for page in pages if page.location is None)
+        pages = _some(SITES[plan.kind](r), plan.pages // (4 if plan.misled else 1), r)
+        pages += self._spellings(pages, r) + _misleading(plan, pages[0].url)
+        start = next(page for page in pages if page.location is None)
+        self.start = start.url
         first = plan.pages // 2 if plan.late else 0
         self._sound = {normalize(page.url) for page in pages[:first]}
         self._targets: list[str] = []
         self.answers = {page.url: self._answer(page, r, pages) for page in pages}
         self.answers |= _far()
-        self.answers[self.start] = Answer(200, dict(pages_of(pages))[self.start])
+        self.answers[self.start] = Answer(200, start.content)
 
         def some(share: float, of: Iterable[str]) -> dict[str, int]:
             """Draw so many, each with a moment."""
@@ -303,15 +307,22 @@ def _some(pages: list, number: int, r: random.Random) -> list:
     return found
 
 
+def _misleading(plan: Plan, beside: str) -> list[simulator.Page]:
+    """Return pages that four values of a parameter show alike; those of a fifth, met late, are others."""
+    r, base = random.Random(f"misleading {plan.seed}"), urljoin(beside, "/pile/")
+    pages, views = range(plan.misled), ("ab", "cd")  # a rule is there when half of them came
+    found = [f"{base}{page}?as={view}" for some in views for page in pages for view in some]
+    for page in r.sample(pages, r.choice((0, 1, 1, 3)) if found else 0):
+        # Not the last one: that is sent in any case when the crawl ends.
+        found.insert(r.randint(len(found) * 3 // 4, len(found) - 3), f"{base}{page}?as=own")
+    return [simulator.Page(url, url if "own" in url else url.partition("?")[0]) for url in found]
+
+
 def _far() -> dict[str, Answer]:
     """A chain of redirects that leads nowhere, and a loop of three."""
     chain = {f"{FAR}hop{n}": Answer(301, location=f"{FAR}hop{n + 1}") for n in range(30)}
     loop = {f"{FAR}loop{n}": Answer(302, location=f"{FAR}loop{(n + 1) % 3}") for n in range(3)}
     return {**chain, **loop}
-
-
-def pages_of(pages: list) -> Iterator[tuple[str, str]]:
-    return ((page.url, page.content) for page in pages if page.location is None)
 
 
 @lru_cache(maxsize=10_000)
