@@ -37,19 +37,24 @@ class Keys(NamedTuple):
 class _Site:
     """The rules in force for one site, and the numbers of those that act on a URL."""
 
-    __slots__ = ("_base", "_blame", "_salt", "acting", "key_of", "normalizer", "rules")
+    __slots__ = ("_blame", "_plain", "_salt", "acting", "key_of", "normalizer", "rules")
 
-    def __init__(self, rules: tuple[SiteRule, ...], base: Normalizer, site: str) -> None:
+    def __init__(
+        self, rules: tuple[SiteRule, ...], normalizer: Normalizer, plain: BoundedCache[str]
+    ) -> None:
         from scrapy_urlnorm.learning.audit import Blame  # most sites have no rules
 
         self.rules = rules
-        self.normalizer = normalizer = base.for_site(site, rules)
-        self._base = base
+        self.normalizer, self._plain = normalizer, plain
         text = json.dumps(sorted(rule.identity for rule in rules))
         self._salt = blake2b(text.encode(), digest_size=16).digest()
         self._blame = Blame(rules)
+
+        def key_of(url: str) -> str:
+            return normalizer.normalize(plain[url])  # the catalogue changes a key no more: faster
+
         #: By URL: the key under what the user configured and these rules.
-        self.key_of = BoundedCache(normalizer.normalize, most=4_096, longest=2_000)
+        self.key_of = BoundedCache(key_of, most=4_096, longest=2_000)
         #: By URL: a representative is asked for with each URL that it stands for.
         self.acting = BoundedCache(self._acting, most=4_096, longest=2_000)
 
@@ -58,7 +63,7 @@ class _Site:
         return blake2b(fingerprint, key=self._salt, digest_size=16).digest()
 
     def _acting(self, url: str) -> frozenset[int]:
-        if self.key_of[url] == self._base.normalize(url):
+        if self.key_of[url] == self._plain[url]:
             return frozenset()  # so with most URLs, and to explain one takes long
         return frozenset(self._blame.of(url, self.normalizer))
 
@@ -88,7 +93,7 @@ class ClusterKeys:
         """
         rules = tuple(rules)
         if rules:
-            self._sites[site] = _Site(rules, self._base, site)
+            self._sites[site] = _Site(rules, self._base.for_site(site, rules), self._key_of)
         else:
             self._sites.pop(site, None)
         self._forget()
