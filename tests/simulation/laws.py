@@ -28,7 +28,6 @@ def broken(crawl: Crawl) -> Iterator[str]:
         yield f"{len(crawl.lost)} of {len(expected)} contents are lost"
     for run in crawl.runs if isinstance(crawl.site, Site) else ():
         yield from _of_held(run, most)
-        yield from _of_audits(run)
     errors = sum(run.crawler.stats.get_value("urlnorm/errors", 0) for run in crawl.runs)
     if errors and not (crawl.plan.full or crawl.plan.miner_dies):
         yield f"{errors} errors of learning"
@@ -46,11 +45,14 @@ def _of_held(run: Run, most: int) -> Iterator[str]:
 
 
 def _of_audits(run: Run) -> Iterator[str]:
-    """A rule is tested before it holds anything, and once more each time it holds twice as much."""
-    tests, held = run.stat("audits") - run.stat("closing_audits"), run.stat("suppressed")
+    """A rule is tested before it holds anything, and once more each time it holds twice as much.
+
+    One test may be one of several rules.
+    """
+    tests, held, rules = run.stat("audits"), run.stat("suppressed"), run.stat("rules")
     # An earlier run may have made the tests.
-    if held and tests < max(1.0, log2(1 + held) - 1) and not run.crawl.plan.kills:
-        yield f"{held} were held after {tests} tests"
+    if held and tests < max(1.0, log2(1 + held / max(1, rules)) - 1) and not run.crawl.plan.kills:
+        yield f"{held} are held by {rules} rules after {tests} tests"
 
 
 def note_test(run: Run, url: str) -> None:
@@ -63,6 +65,7 @@ def note_test(run: Run, url: str) -> None:
 
 def of_tests(run: Run) -> Iterator[str]:
     """A test that finds another page takes back one of the rules that it tests, with its verdict."""
+    yield from _of_audits(run)
     read = run.crawl.read
     for url in [url for url in run.tests if url in read]:
         twin, reasons = run.tests[url]
