@@ -25,7 +25,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.online.summary import Bound
@@ -174,9 +174,14 @@ class Closing:
         return bound is not None and bound.wrong > self._wrong_allowed
 
     def _newcomers(self) -> list[Held]:
-        """Return what is in no sample, if that is few: pages of a sample may be all that led there."""
-        found = list(islice(self.held.beside(self._samples[-1].number), LEAST_DRAWS))
-        return found[: self._draws_left] if len(found) < LEAST_DRAWS else []
+        """Return what is in no sample, if that is few; asked when what was put last is sent.
+
+        The pages of a sample may be all that led there.
+        """
+        if self.held.count(LAST):
+            return []
+        few = self.held.beside(self._samples[-1].number, LEAST_DRAWS)
+        return few[: self._draws_left] if len(few) < LEAST_DRAWS else []
 
     def _test(self, few: list[Held]) -> Iterator[bool]:
         self._drawn += len(few)

@@ -190,13 +190,12 @@ class HeldRequests:
         now, later = self._database.read(beside, sample, SUPPRESSED)[0]
         return now, later or 0
 
-    def beside(self, sample: int) -> Iterator[Held]:
-        """Yield suppressed requests that were not so at a sample."""
+    def beside(self, sample: int, most: int) -> list[Held]:
+        """Return suppressed requests that were not so at a sample: the first ones, so many at *most*."""
         beside = "fingerprint NOT IN (SELECT fingerprint FROM sampled WHERE sample = ?)"
-        rows = self._database.read(
-            f"{_HELD} state = ? AND {beside} ORDER BY id", SUPPRESSED, sample
-        )
-        yield from (held for held in map(Held._make, rows) if held.number not in self._sent)
+        select = f"{_HELD} state = ? AND {beside} ORDER BY id LIMIT ?"
+        rows = map(Held._make, self._database.read(select, SUPPRESSED, sample, most))
+        return [held for held in rows if held.number not in self._sent]
 
     def counts(self) -> dict[str, int]:
         found = dict(self._database.read("SELECT state, count(*) FROM held GROUP BY 1"))
