@@ -111,6 +111,7 @@ CARRIED = {
     "to another page": (("/item?n=2", "/item"), ("?n=2", ""), True),
     "to the next page": (("/list?page=3", "/list?page=4"), ("?page=2", "?page=3"), False),
     "in the path": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T", "/b/T"), True),
+    "in the path with a slash": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T/", "/b/T"), True),
     "to the next page in the path": (("/list/3/T", "/list/4/T"), ("/2/T", "/3/T"), False),
     "in another place of the path": (("/a/list/x.gz", "/b/list/x.gz"), ("/a/T", "/b/T"), False),
     "of a path of another length": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T", "/b"), False),

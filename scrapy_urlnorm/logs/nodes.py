@@ -123,7 +123,7 @@ def without_carried(
 def carried(url: str, original: str) -> Callable[[str], str]:
     """Return what takes out of an address what *url* has and *original* has not.
 
-    These are parameters, and segments of paths of one length.
+    These are parameters, and segments of paths of one length: a final slash does not count.
     """
     (path, own), (other, others) = map(_split, (url, original))
     own -= others
@@ -146,4 +146,4 @@ def carried(url: str, original: str) -> Callable[[str], str]:
 
 def _split(url: str) -> tuple[list[str], set[str]]:
     path, _, query = url.partition("#")[0].partition("?")
-    return path.split("/"), {*query.split("&")} - {""}
+    return path.rstrip("/").split("/"), {*query.split("&")} - {""}
