@@ -50,7 +50,7 @@ def test_a_folder_that_stands_there_again_and_again_makes_one_kind():
     """Else each step of a path without end would be tested."""
 
     def kind(path):
-        return Place(f"http://h.test{path}").kind((), lambda *_: True)
+        return frozenset(Place(f"http://h.test{path}").kinds((), lambda *_: True))
 
     assert kind("/a/rel/rel/") == kind("/a/rel/rel/rel/") == kind(f"/a/{'rel/' * 9}")
     assert kind("/rel/rel/") == kind("/rel/rel/rel/")
@@ -152,6 +152,15 @@ def test_what_only_the_twin_has_counts():
     assert known.add(Place("http://h.test/l", "http://h.test/l?page=2"))
     assert known.add(Place("http://h.test/l", "http://h.test/l?page=3"))
     assert not known.add(Place("http://h.test/l", "http://h.test/l?page=3"))
+
+
+def test_each_value_of_a_page_that_stands_for_others_is_a_kind():
+    """``?as=a`` and ``?as=b`` are one page; ``?as=own`` is another, and may come first."""
+    known = Kinds(("q:as",))
+    assert known.add(Place("http://h.test/l?as=a", "http://h.test/l?as=b"))
+    assert not known.add(Place("http://h.test/l?as=b", "http://h.test/l?as=a"))
+    assert known.add(Place("http://h.test/l?as=a", "http://h.test/l?as=own"))
+    assert not known.add(Place("http://h.test/l?as=own", "http://h.test/l?as=b"))
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.text(max_size=8))))

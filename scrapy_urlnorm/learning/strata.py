@@ -6,7 +6,8 @@ these together:
 
 - the section of the site, the shape of the rest of the path, and the names of the parameters;
 - for each slot that the rule is about, the class of its value: small numbers one by one, larger
-  ones by their size, words one by one, all else by what it looks like;
+  ones by their size, words one by one, all else by what it looks like; the values of the page that
+  stands for it are a kind as well, for all others may be equal and that page be another one;
 - the same for the values of all other parameters, in coarser classes;
 - the parameters of the links by which the page that stands for it leads to further pages of it: of
   a list with one page every order shows the same.
@@ -73,9 +74,10 @@ class Place:
         self.slots = slots_of(url)
         self.twin = slots_of(twin) if twin else {}
 
-    def kind(self, about: Iterable[str], is_told: Callable[[str, int], bool]) -> int:
+    def kinds(self, about: Iterable[str], is_told: Callable[[str, int], bool]) -> set[int]:
         """Return a number that requests of one kind share, for a rule *about* these slots.
 
+        Another number is that of requests with the values that the page has which stands for it.
         *is_told* says of a slot and the number of a word whether the word is one of the first.
         """
         about = frozenset(about)
@@ -95,14 +97,17 @@ class Place:
         words = [section, self.ways, *shapes]
         others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
         words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
-        for slot in sorted(about):
-            value = self.slots.get(place(self.slots, slot))
-            if value is None:  # the URL does not have it
-                value = self.twin.get(place(self.twin, slot))
-            found = class_of(value)
-            is_other = found[:1] == "=" and not is_told(f"{slot} word", _number(found))
-            words.append(f"{slot}:{'=' if is_other else found}")
-        return _number(*words)
+
+        def told(first: Slots, second: Slots) -> Iterator[str]:
+            for slot in sorted(about):
+                found = class_of(first.get(place(first, slot)))
+                if found == "none":  # the URL does not have it
+                    found = class_of(second.get(place(second, slot)))
+                is_other = found[:1] == "=" and not is_told(f"{slot} word", _number(found))
+                yield f"{slot}:{'=' if is_other else found}"
+
+        both = (told(self.slots, self.twin), told(self.twin, self.slots))
+        return {_number(*words, *values) for values in both}
 
     def neighbourhood(self, about: Iterable[str]) -> int:
         """Return a number that URLs which stand side by side in a sorted list share.
@@ -126,8 +131,9 @@ class Kinds:
         self._known: defaultdict[str, set[int]] = defaultdict(set)
 
     def add(self, where: Place) -> bool:
-        """Note a kind. Return whether it is new, and one of the first."""
-        return self._add("kinds", where.kind(self._about, self._tells), MAX_KINDS)
+        """Note the kinds of a request. Return whether one is new, and one of the first."""
+        kinds = where.kinds(self._about, self._tells)
+        return sum(self._add("kinds", kind, MAX_KINDS) for kind in kinds) > 0
 
     def _tells(self, slot: str, word: int) -> bool:
         return word in self._known[slot] or self._add(slot, word, MAX_WORDS)

@@ -116,7 +116,8 @@ class _Record:
     def add_kind(self, where: Place) -> bool:
         from scrapy_urlnorm.learning.strata import MAX_KINDS
 
-        return self.add(_KINDS, where.kind(self.about, self._tells), MAX_KINDS)
+        kinds = where.kinds(self.about, self._tells)
+        return sum(self.add(_KINDS, kind, MAX_KINDS) for kind in kinds) > 0
 
     def is_proved(self, family: str) -> bool:
         proved = self._seen[_PROVED]
@@ -128,9 +129,9 @@ class _Record:
         return word in self._seen[slot] or self.add(slot, word, MAX_WORDS)
 
     def discard_kind(self, where: Place) -> None:
-        kind, place = where.kind(self.about, self._tells), where.neighbourhood(self.about)
+        kinds = ((_KINDS, kind) for kind in where.kinds(self.about, self._tells))
         delete = "DELETE FROM tested WHERE rule = ? AND what = ? AND value = ?"
-        for what, value in ((_KINDS, kind), (_PLACES, place)):
+        for what, value in (*kinds, (_PLACES, where.neighbourhood(self.about))):
             self._seen[what].discard(value)
             self._database.write(delete, self.number, what, value)
 

@@ -238,7 +238,7 @@ class Closing:
     def _kind_of(held: Held) -> _Kind:
         from scrapy_urlnorm.learning.strata import Place  # most crawls hold nothing
 
-        return held.rules, Place(held.url, held.behind).kind((), lambda *_: True)
+        return held.rules, Place(held.url, held.behind).kinds((), lambda *_: True).pop()
 
     def _that_led_on(self, sample: _Sample) -> set[_Kind]:
         """Return the kinds of which a page led to others, while nothing else was under way."""
