@@ -78,6 +78,31 @@ def test_nothing_is_lost_when(fault, plain):
     assert crawl.digest != plain.digest, "it does not happen"
 
 
+#: Plans that were in trouble once, by what they show.
+FOUND = {
+    "the page that came first is another one than all others": Plan(
+        201161,
+        kind="iis",
+        pages=80,
+        concurrency=16,
+        newest_first=True,
+        on_disk=True,
+        kills=(27, 79),
+        hangs=0.01,
+        spelled=0.8,
+        misled=24,
+    ),
+    "pages get their names when the miner has its answer, or before": Plan(
+        201848, "views", pages=120, concurrency=4, expiring=0.1, restless=True
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_there_is_no_trouble_where(what):
+    assert not trouble_of(FOUND[what])
+
+
 def test_the_simulation_can_see_a_loss(monkeypatch):
     """A dupefilter that drops one page in ten is noticed."""
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter

@@ -96,15 +96,20 @@ class SafePoints:
         return False
 
     def _work_at(self, site: str, is_over: Callable[[], bool]) -> bool:
-        while jobs := self._jobs.get(site):
-            kind = min(jobs)
-            job = jobs[kind]
-            for waits in job:
-                if waits or is_over():
-                    return not waits
-            if jobs.get(kind) is job:  # no other one has taken its place meanwhile
-                del jobs[kind]
-        return False
+        """Do one job, or a slice of it; return whether there is more to be done at once.
+
+        A page may have waited for that job alone: it speaks before the next one, whether that is
+        there already or comes later.
+        """
+        jobs = self._jobs[site]
+        kind = min(jobs)
+        job = jobs[kind]
+        for waits in job:
+            if waits or is_over():
+                return not waits
+        if jobs.get(kind) is job:  # no other one has taken its place meanwhile
+            del jobs[kind]
+        return bool(jobs)
 
     def _is_safe(self, site: str) -> bool:
         if not self.can_pause or not (number := self._frontier.under_way(site)):
