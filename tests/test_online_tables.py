@@ -56,7 +56,9 @@ def held(database):
 
 @pytest.fixture
 def pages(database):
-    keys = SimpleNamespace(by_url=True, cluster_of=lambda url: url[-3:].encode())
+    keys = SimpleNamespace(
+        by_url=True, normalized=str, cluster_of_plain=lambda _, plain, __: plain[-3:].encode()
+    )
     return Pages(database, keys)
 
 

@@ -168,6 +168,14 @@ class ClusterKeys:
         keys = self.keys_of(url)
         return None if keys is None else keys.cluster
 
+    def cluster_of_plain(self, site: str, plain: str, fingerprint: bytes) -> bytes | None:
+        """Return the cluster key of a request for a URL of *site* of which the first key is *plain*."""
+        found = self._sites.get(site)
+        if found is None:
+            return fingerprint if self.has_keys(site) else None
+        key = found.normalizer.normalize(plain)
+        return found.salted(fingerprint if key == plain else get_fingerprint(key))
+
     def fingerprint_of_cluster(self, site: str, url: str) -> bytes | None:
         """Return the fingerprint of the URL that the rules in force for *site* make of *url*.
 

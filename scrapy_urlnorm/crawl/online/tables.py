@@ -31,7 +31,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS page (
   id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB,
   fingerprint BLOB NOT NULL UNIQUE, url TEXT, content TEXT, depth INTEGER NOT NULL,
-  ways TEXT NOT NULL DEFAULT '', purpose TEXT NOT NULL DEFAULT '');
+  ways TEXT NOT NULL DEFAULT '', purpose TEXT NOT NULL DEFAULT '', plain TEXT);
 CREATE INDEX IF NOT EXISTS page_of_site ON page (site);
 CREATE INDEX IF NOT EXISTS page_of_cluster ON page (cluster) WHERE cluster IS NOT NULL;
 """
@@ -175,12 +175,14 @@ class Pages:
     ) -> Page:
         known, keys = keys, keys or self._keys.plain_keys(asked)
         page = Page(keys.fingerprint, asked.url, content, asked.depth, ways, asked.purpose)
+        url = page.url if self._keys.by_url else None  # else no other key can be made of it
+        plain = url and self._keys.normalized(url)
         self._database.write(
             "INSERT OR REPLACE INTO page (site, cluster, fingerprint, url, content, depth, ways,"
-            " purpose) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(keys.site, known and known.cluster, page.fingerprint),
-            page.url if self._keys.by_url else None,  # else no other key can be made of it
+            " purpose, plain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(keys.site, known and known.cluster, page.fingerprint, url),
             *(json.dumps(content) if content else None, page.depth, ways, page.purpose),
+            None if plain == url else plain,
         )
         self._added += 1
         if not self._added % _FORGOTTEN:
@@ -281,10 +283,11 @@ class Pages:
 
     def rekey(self, site: str) -> Iterator[None]:
         """Make the cluster keys of *site* anew, a page at each step."""
-        select = "SELECT id, url FROM page WHERE site = ? AND"
+        select = "SELECT id, ifnull(plain, url), fingerprint FROM page WHERE site = ? AND"
         for rows in slices(self._database, select, site):
             keyed = []
-            for number, url in rows:
-                keyed.append((None if url is None else self._keys.cluster_of(url), number))
+            for number, plain, fingerprint in rows:
+                cluster = plain and self._keys.cluster_of_plain(site, plain, fingerprint)
+                keyed.append((cluster, number))
                 yield
             self._database.write_many("UPDATE page SET cluster = ? WHERE id = ?", keyed)
