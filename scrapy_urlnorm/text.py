@@ -83,12 +83,12 @@ def counted(number: int, word: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share of 1 as every message has it.
+    """Return a share of 1 as every message has it; one that is not 0 never as ``0.0%``.
 
-    >>> percent(0.0199), percent(1)
-    ('2.0%', '100.0%')
+    >>> percent(0.0199), percent(1), percent(0.0001)
+    ('2.0%', '100.0%', '0.1%')
     """
-    return f"{share:.1%}"
+    return f"{max(share, 0.001) if share else share:.1%}"
 
 
 def shortened(text: str, most: int = 2_000) -> str:

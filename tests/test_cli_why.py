@@ -71,7 +71,7 @@ SAID = [
     (
         "/a?ref=1",
         [
-            "it is suppressed: by what the crawl learned, another page is the same",
+            "it is held: by what the crawl learned, another page is the same",
             f"  behind {HOST}/a\n  by the rule: The parameter ref means nothing.\n",
             f"    source content, 7 for it, 0 against, such as {HOST}/1 and {HOST}/1?ref=a\n",
             "    tested: 3 requests sent all the same found what the rule says\n",
@@ -258,9 +258,9 @@ def test_a_page_that_names_itself(run, tmp_path):
         json.loads(run("why", post_url(topic, 3), "--job", tmp_path / "job", "--json").out)
         for topic in range(25)
     ]
-    suppressed = [answer for answer in answers if answer["state"].startswith("it is suppressed")]
-    assert suppressed  # audits, drawn at random, asked for the others
-    for answer in suppressed:
+    held = [answer for answer in answers if answer["state"].startswith("it is held")]
+    assert held  # audits, drawn at random, asked for the others
+    for answer in held:
         assert answer["held"]["is_alias"]
         topic = answer["url"].split("/")[4]
         assert answer["behind"] == topic_url(topic)

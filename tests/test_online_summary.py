@@ -83,8 +83,8 @@ BARREN = {"http://shop.test/calendar/": 1_146, "http://shop.test/a/": 100}
         ),
         (
             {"saved": 0, "sent": 1}, {}, Bound(1_614, 119, 49), {},
-            [("Of 1,614 requests that were held and not sent, at most 119 may have been other pages, not counting what only they lead to (with 95 % confidence; 49 more were "
-             "tested and agreed). To look: scrapy urlnorm why URL, or URLNORM_REPORT.")],
+            [("Of 1,614 requests that were held and not sent, at most 119 may have been other pages, not counting what only they lead to (with 95 % confidence: 49 of the "
+             "tests were drawn at random, and agreed). To look: URLNORM_REPORT, or with JOBDIR scrapy urlnorm why URL.")],
         ),
         (
             {"saved": 0, "sent": 1, "dropped": 1}, {}, None, BARREN,

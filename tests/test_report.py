@@ -206,10 +206,10 @@ def test_a_crawl_writes_its_report(tmp_path, monkeypatch, written):
     assert "Wrote the report" in result.log
     html = path.read_text(encoding="utf-8")
     saved = result.stats["urlnorm/saved"]
-    assert f"spared {saved} requests that stock Scrapy" in html
+    assert f"did not send {saved} requests that stock Scrapy" in html
     assert f"got {result.stats['downloader/response_count']} answers" in html
     learned = [row for row in tables(html)["rules"] if row["learned from"] == "redirect"]
-    assert sum(row["spared"] for row in learned) == saved - result.stats["urlnorm/merged"]
+    assert sum(row["not sent"] for row in learned) == saved - result.stats["urlnorm/merged"]
     assert any(row["tests passed"] for row in learned)
     assert (tmp_path / "JOBDIR" / "urlnorm-report.jsonl.gz").exists() == (written == ("JOBDIR",))
     assert list(temporary.iterdir()) == []
@@ -264,7 +264,7 @@ def test_the_report_of_a_job_directory(run, tmp_path):
     assert (done.code, done.out, done.err) == (0, "", f"wrote {path}\n")
     of_database = path.read_text(encoding="utf-8")
     saved = result.stats["urlnorm/saved"]
-    assert f"spared {saved} requests" in of_database
+    assert f"did not send {saved} requests" in of_database
     rules = {row["rule"].partition("\n")[2] for row in tables(of_database)["rules"]}
     assert "drop-params" in rules
     assert run("report", job, log, "-o", path).code == 0

@@ -29,7 +29,7 @@ def shop(url):
 
 def answers(path):
     text = path.read_text(encoding="utf-8")
-    found = re.search(r"got ([\d,]+) answers?, and spared ([\d,]+) requests?", text)
+    found = re.search(r"got ([\d,]+) answers?, and did not send ([\d,]+) requests?", text)
     return tuple(int(number.replace(",", "")) for number in found.groups())
 
 

@@ -72,7 +72,7 @@ ARRIVED = "its page arrived"
 SAME_KEY = "it was filtered: a page with the same key arrived"
 #: By the state of a held request.
 HELD = (
-    "it is suppressed: by what the crawl learned, another page is the same and represents it",
+    "it is held: by what the crawl learned, another page is the same and represents it",
     (
         "it is coalesced: it waits for the end of a request that is for the same page by what was "
         "learned"
@@ -81,12 +81,12 @@ HELD = (
     "it is put last: URLs like it brought nothing new for long, so it is sent after all others",
 )
 ASKED = (
-    "it was asked for, under this URL or an equal one, and no HTML page arrived: it waits, "
-    "failed, or is none"
+    "it was asked for, under this URL or an equal one, and no HTML page is on record: it waits, "
+    "failed, is none, or was forgotten"
 )
 UNKNOWN = "the crawl has not met it"
 NO_STORE = (
-    "its page has not arrived, and it is not suppressed; whether it was asked for is not known, "
+    "its page has not arrived, and it is not held; whether it was asked for is not known, "
     "because the store of the crawl is not here: name it with --store"
 )
 #: What is told of a learned rule, and of what is none, such as a page alias.
@@ -269,8 +269,8 @@ def forget(args: argparse.Namespace) -> int:
                     forgotten[key] |= database.write(_FORGET_HELD, key) > 0
             out(f"{'forgotten' if forgotten[key] else 'not known'}: {url}")
     number = sum(forgotten.values())
-    them = "it" if number == 1 else "them"
-    say(f"{counted(number, 'key')} forgotten. The next run asks for {them} again.")
+    again = " The next run fetches what it meets a link to." if number else ""
+    say(f"{counted(number, 'key')} forgotten.{again}")
     return YES if number else NO
 
 

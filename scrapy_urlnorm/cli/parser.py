@@ -167,7 +167,7 @@ VERBS = (
         "why",
         "crawls.why",
         "Say what became of a URL in a crawl with JOBDIR. Its page arrived, or its request was "
-        "filtered or suppressed, behind which page, by which rules, when and how often; or it "
+        "filtered or held, behind which page, by which rules, when and how often; or it "
         "waits. The crawl has to have ended or to be paused. The exit code is 1 when the crawl has "
         "not met the URL.",
         "'http://shop.example/list?sort=price' --job crawls/shop",
@@ -179,7 +179,7 @@ VERBS = (
     _verb(
         "rules list",
         "rules.catalogue",
-        "List the rules of the catalogue, or explain one. They stand in the order in which they "
+        "List the normalizations that all sites share, or explain one. They stand in the order in which they "
         "run, with their semantics and the profiles that have them on. With a name, it prints what "
         "that rule does and where it is from.",
         "remove-dot-segments",
@@ -220,9 +220,9 @@ VERBS = (
     _verb(
         "forget",
         "crawls.forget",
-        "Have a crawl fetch URLs again. Taken out of what it has seen are their keys, the pages "
-        "that arrived under them, and the requests that are held. The crawl has to have ended or "
-        "to be paused. The exit code is 1 when none of them was known.",
+        "Have a crawl fetch URLs again when it meets a link to them: forget the pages that link there, "
+        "too. Taken out of what it has seen are their keys, the pages that arrived under them, and "
+        "the requests that are held. The crawl has to have ended or to be paused. The exit code is 1 when none of them was known.",
         "'http://shop.example/list' --job crawls/shop",
         _option("urls URL...", "the URL to fetch again"),
         _option("--prefix", "take every URL that begins so, of those that a learning crawl met"),

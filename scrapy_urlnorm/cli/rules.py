@@ -136,8 +136,8 @@ def _try_examples(
             one, other = normalizer.normalize(first), normalizer.normalize(second)
             if one != other:
                 errors.append(
-                    f"an example is not merged: {first!r} is {one!r} and {second!r} is {other!r}: "
-                    f"({rule})"
+                    f"an example is not merged: {first!r} is {one!r} and {second!r} is {other!r}; "
+                    f"another rule may be needed beside ({rule})"
                 )
             errors += [
                 f"the key {key!r} of an example is not its own key: ({rule})"

@@ -58,7 +58,7 @@ def _lead(figures: Figures) -> str:
             f"{counted(figures.distinct, 'distinct page')}."
         )
     return (
-        f"This crawl got {counted(figures.requests, 'answer')}, and spared "
+        f"This crawl got {counted(figures.requests, 'answer')}, and did not send "
         f"{counted(figures.spared, 'request')} that stock Scrapy would have sent."
     )
 
@@ -68,7 +68,7 @@ def _tiles(figures: Figures) -> list[str]:
         "requests": figures.requests,
         "pages": figures.pages,
         "distinct pages": figures.distinct,
-        "would be spared" if figures.is_forecast else "spared": figures.spared,
+        "would not be sent" if figures.is_forecast else "not sent": figures.spared,
         "still fetched twice": figures.left,
         "rules in force": sum(rule.status == "active" for rule in figures.rules),
         "suspicious": figures.suspicions,
@@ -143,10 +143,10 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
         (("why", "text", "reason"), _PAIR, ("by", "text", "rules")),
     ),
     "rules": (
-        "Rules, those that spared most first",
+        "Rules, those that kept back most first",
         (
             ("rule", "rule", "sentence rule note"),
-            ("spared", "number", "spared"),
+            ("not sent", "number", "spared"),
             ("status", "text", "status"),
             ("learned from", "text", "source"),
             ("for it", "number", "support"),
@@ -160,10 +160,8 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
         "Hosts, those with most requests first",
         (
             ("host", "text", "host"),
-            *(
-                (name, "number", name)
-                for name in ("requests", "pages", "distinct", "spared", "left")
-            ),
+            *((name, "number", name) for name in ("requests", "pages", "distinct")),
+            *(("not sent", "number", "spared"), ("left", "number", "left")),
         ),
     ),
     "patterns": (

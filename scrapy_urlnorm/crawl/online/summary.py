@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.crawl.settings import FAMILY_LIMIT, REPORT
 from scrapy_urlnorm.masking import placeholders
-from scrapy_urlnorm.text import counted
+from scrapy_urlnorm.text import counted, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from scrapy_urlnorm.site_rules import SiteRule
 
-_LEAST_SHARE = 0.001  #: as a percentage with one digit: never "0.0%"
 _EVIDENCE = {
     "redirect": "{} say so",
     "content": "{} had the same content under two URLs",
@@ -34,8 +33,7 @@ def why(rule: SiteRule) -> str:
         one, other = rule.masked().examples[0]
         words += f", such as {one} and {other}"
     if rule.false_merge_upper:
-        share = max(rule.false_merge_upper, _LEAST_SHARE)
-        words += f"; at most {share:.1%} of what it merges may be wrong"
+        words += f"; at most {percent(rule.false_merge_upper)} of what it merges may be wrong"
     return words
 
 
@@ -71,8 +69,9 @@ def summary(
     if bound is not None:
         yield (
             f"Of {counted(bound.held, 'request')} that {_were(bound.held)} held and not sent, at most "
-            f"{bound.wrong:,} may have been other pages, not counting what only they lead to (with 95 % confidence; "
-            f"{bound.tested:,} more {_were(bound.tested)} tested and agreed). To look: scrapy urlnorm why URL, or {REPORT}."
+            f"{bound.wrong:,} may have been other pages, not counting what only they lead to (with 95 % confidence: "
+            f"{bound.tested:,} of the tests {_were(bound.tested)} drawn at random, and agreed). To look: {REPORT}, "
+            f"or with JOBDIR scrapy urlnorm why URL."
         )
     if barren:
         (place, most), *others = sorted(barren.items(), key=lambda item: (-item[1], item[0]))
