@@ -96,8 +96,9 @@ class SendsOdd(Follow):
     def parse(self, response):
         yield {"page": response.css("h1::text").get()}
         if self.what == "unserializable":
-            yield scrapy.Request(HOME + "odd", meta={"f": lambda: None})
-            yield scrapy.Request(HOME + "odd?utm_source=b", meta={"f": lambda: None})
+            carried = {"f": lambda: None}  # with one each, they would be for different things
+            yield scrapy.Request(HOME + "odd", meta=carried)
+            yield scrapy.Request(HOME + "odd?utm_source=b", meta=carried)
         else:
             yield scrapy.Request(HOME + "odd", meta={"f": Unreadable()})
         yield scrapy.Request(HOME + "plain")

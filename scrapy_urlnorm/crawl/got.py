@@ -74,7 +74,7 @@ class Got:
         if isinstance(each, Request):
             if len(self.asked) < _MOST_ASKED:
                 body = f"{each.method} {_digest(each.body.hex())}" if each.body else ""
-                self.asked.append((each.url, purpose_of(each) + body))
+                self.asked.append((each.url, purpose_of(each, is_strict=False) + body))
         elif is_item(each) and len(self.items) < _MOST_ITEMS:
             fields = list(ItemAdapter(each).items())[:_MOST_FIELDS]
             item = {str(name): self._value(value) for name, value in fields}

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+import copyreg
 import pickle
 import re
 from contextlib import suppress
 from hashlib import blake2b
+from io import BytesIO
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 # fmt: off
 #: Keys of the meta that Scrapy, its middlewares and link extractors put there, or that say how a
 #: request is sent, and not what for.
 _NOT_OWN = frozenset((
-    "allow_offsite", "bindaddress", "cached", "depth", "ftp_password", "ftp_user", "give_up_log_level",
-    "is_start_request", "link_text", "max_retry_times", "proxy", "referrer_policy", "verbatim_url",
+    "allow_offsite", "bindaddress", "cached", "depth", "dont_cache", "dont_merge_cookies",
+    "dont_obey_robotstxt", "dont_proxy", "dont_redirect", "dont_retry", "download_delay",
+    "download_fail_on_dataloss", "download_latency", "download_maxsize", "download_slot",
+    "download_timeout", "download_warnsize", "ftp_password", "ftp_user", "give_up_log_level",
+    "handle_httpstatus_all", "handle_httpstatus_list", "is_start_request", "link_text",
+    "max_retry_times", "proxy", "redirect_reasons", "redirect_times", "redirect_ttl", "redirect_urls",
+    "referrer_policy", "retry_times", "verbatim_url",
 ))
-_PREFIXES = (
-    "_", "autothrottle_", "dont_", "download_", "handle_httpstatus_", "redirect_", "retry_", "urlnorm",
-)
+_PREFIXES = ("_", "autothrottle_", "urlnorm")
 # fmt: on
 #: Keys of the meta with which a request asks for more than its URL.
 _OWN_SAY = frozenset(("cookiejar", "urlnorm", "urlnorm_key", "verbatim_url"))
-_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
+#: In what ``repr`` says: of an object without words of its own, or one that it cuts short.
+_VAGUE = re.compile(" at 0x[0-9a-fA-F]|<Selector ")
 _PURPOSES: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+_OWN_NAMES: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
 def site_of(url: str) -> str:
@@ -50,43 +59,95 @@ def domain_of(site: str) -> str:
 # --- what it is for: two pages are one for a spider only if that is equal -----------------------
 
 
-def purpose_of(request: Request) -> str:
+def purpose_of(request: Request, *, is_strict: bool = True) -> str:
     """Return what *request* is for, besides its URL; "" for the spider's default callback alone.
 
-    That is the name of its callback and, if there are any, a digest of the errback, the ``cb_kwargs``
-    and what of the meta is the user's own. Two pages are one for the spider only if they are equal.
+    That is the name of its callback and, if there are any, a digest of the errback, the ``cb_kwargs``,
+    the cookies and what of the meta is the user's own. Two pages are one for the spider only if they
+    are equal. Of what cannot be said in words, each is another one if it *is_strict*, or else all are
+    alike.
     """
-    name = _name_of(request.callback)
-    name = "" if name == "parse" else name
-    if request.errback is None and not request.cb_kwargs and request.meta.keys() <= _NOT_OWN:
+    called = _called(request.callback, is_strict)
+    name = "" if called == "parse" else called
+    is_plain = request.errback is None and not request.cb_kwargs and not request.cookies
+    if is_plain and request.meta.keys() <= _NOT_OWN:
         return name
     meta = {
         key: value
         for key, value in request.meta.items()
         if key not in _NOT_OWN and not str(key).startswith(_PREFIXES)
     }
-    if request.errback is None and not request.cb_kwargs and not meta:
+    if is_plain and not meta:
         return name
-    said = _name_of(request.errback), *(_in_order(each) for each in (request.cb_kwargs, meta))
-    return f"{name}#{blake2b(repr(said).encode(errors='replace'), digest_size=12).hexdigest()}"
+    said = [_called(request.errback, is_strict)]
+    for values in (request.cb_kwargs, meta, *([request.cookies] if request.cookies else ())):
+        pairs = values.items() if isinstance(values, dict) else enumerate(values)
+        said.append(repr(sorted(in_words(pair, is_strict=is_strict) for pair in pairs)))
+    return f"{name}#{_digest(repr(said))}"
 
 
-def _name_of(function: object) -> str:
-    name: str = getattr(function, "__name__", type(function).__name__)
-    return "" if function is None else name
+def _called(function: Any, is_strict: bool) -> str:
+    """Return the name of a method of the spider, and of what else is called, all that it is."""
+    if function is None:
+        return ""
+    name: str = getattr(function, "__name__", "")
+    if isinstance(getattr(function, "__self__", None), Spider):
+        function, owner = function.__func__, type(function.__self__)
+        if getattr(owner, name, None) is function:
+            return name
+        # Wrapped without `functools.wraps`: the class has it under another name.
+        for own in dir(owner):
+            if getattr(owner, own, None) is function:
+                return own
+    return f"{name}@{_digest(in_words(function, is_strict=is_strict))}"
 
 
-def _in_order(values: Mapping[str, object]) -> list[str]:
-    return sorted(map(in_words, values.items()))
-
-
-def in_words(value: object) -> str:
+def in_words(value: object, *, is_strict: bool = False) -> str:
     """Return what a value is in words: an object that says only where it is in memory, pickled."""
     said = repr(value)
-    if " at 0x" in said:
-        with suppress(Exception):  # pickle raises what the object raises
-            return pickle.dumps(value, protocol=4).hex()
-    return _ADDRESS.sub("", said)
+    if not _VAGUE.search(said):
+        return said
+    data = BytesIO()
+    with suppress(Exception):  # pickle raises what the object raises
+        _Words(data, is_strict=is_strict).dump(value)
+        return data.getvalue().hex()
+    return _own_name(value, is_strict)
+
+
+class _Words(pickle.Pickler):
+    """Pickles what can be pickled, and has a name for all else in it."""
+
+    def __init__(self, data: BytesIO, *, is_strict: bool) -> None:
+        super().__init__(data, protocol=4)
+        self._is_strict = is_strict
+
+    def reducer_override(self, value: object) -> Any:
+        if isinstance(value, Spider):  # there is one
+            return str, ("spider",)
+        if isinstance(value, MethodType) and isinstance(value.__self__, Spider):
+            return str, (_called(value, self._is_strict),)
+        if isinstance(value, FunctionType) and "<" in value.__qualname__:
+            return str, (_own_name(value, self._is_strict),)
+        if isinstance(value, (type, FunctionType)) or type(value) in copyreg.dispatch_table:
+            return NotImplemented
+        try:
+            return value.__reduce_ex__(4)
+        except Exception:  # noqa: BLE001 - what the object raises
+            return str, (_own_name(value, self._is_strict),)
+
+
+def _own_name(value: object, is_strict: bool) -> str:
+    """Return a name that no other object has, or will have, if it *is_strict*."""
+    name = type(value).__qualname__
+    if not is_strict:
+        return name
+    with suppress(TypeError):  # it has no hash, or no weak references
+        return _OWN_NAMES.setdefault(value, f"{name} {uuid4()}")
+    return f"{name} {uuid4()}"
+
+
+def _digest(said: str) -> str:
+    return blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
 
 
 def note_purpose(request: Request) -> None:
