@@ -13,6 +13,7 @@ from scrapy_urlnorm.crawl.got import Got
 from scrapy_urlnorm.crawl.online.whole_pages import WholePages
 from scrapy_urlnorm.crawl.online.yields import Yields
 from scrapy_urlnorm.crawl.requests import Asked, asked_for
+from scrapy_urlnorm.logs.whole import whole_of
 from scrapy_urlnorm.stores.sqlite import Database
 
 ONE, OTHER = "http://shop.test/p/1", "http://shop.test/p/1?view=2"
@@ -152,3 +153,21 @@ def test_an_object_that_fails_ends_no_callback():
     got = Got(1, asked_for(ONE), HtmlResponse(ONE))
     got.add({"price": Broken(1)})
     assert isinstance(got.error, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "may_come_of_page"),
+    [
+        ("<p>Tea</p>", "<p>Tea</p>", False),  # the pages are one: the spider has counted
+        ("<p>Tea</p>", "<p>Tea</p><p>12:07</p>", False),
+        ("<p>Tea</p>", "<p>Tea</p><p>Green Ink</p>", True),
+    ],
+)
+def test_an_item_in_addition_comes_of_a_page_only_where_that_shows_it(
+    yields, earlier, later, may_come_of_page
+):
+    add(yields, ONE, {"name": "Tea"})
+    add(yields, OTHER, {"name": "Tea"}, {"name": "Green ink", "price": None})
+    other = yields.differ(ONE.encode(), OTHER.encode())
+    pages = (whole_of(HtmlResponse(ONE, body=body.encode())) for body in (later, earlier))
+    assert other.may_come_of(*pages) is may_come_of_page

@@ -64,14 +64,19 @@ class Other(NamedTuple):
     earlier: bytes  #: the fingerprints of the two pages
     later: bytes
     words: str
-    value: str  #: its first characters; "" where it is too much, or in the details, to look for
+    #: Values that say it, one of which the page may show; none where it is too much to look for.
+    values: tuple[str, ...]
 
     def may_come_of(self, page: Whole, other: Whole) -> bool:
-        """Whether the value stands where a page shows what the other one does not."""
-        value = _NO_WORD.sub("", self.value[:SHOWN].lower())
+        """Whether a value stands where a page shows what the other one does not."""
         new = Counter(page.nodes) - Counter(other.nodes)
         text = " ".join(_NO_WORD.sub("", node.value.lower()) for node in new)
-        return bool(re.search(rf"(?<!\d){value}(?!\d)" if value.isdigit() else value, text))
+        values = [_NO_WORD.sub("", value[:SHOWN].lower()) for value in self.values]
+        found = (
+            re.search(rf"(?<!\d){value}(?!\d)" if value.isdigit() else value, text)
+            for value in filter(None, values)
+        )
+        return bool(new) and (not any(values) or any(found))
 
 
 class _Row(NamedTuple):
@@ -156,14 +161,14 @@ class Yields:
             best = min(left[:_NEAR], key=lambda each: len(self._fields(each, item)), default=None)
             if best is None:
                 said = ", ".join(f"{name} {value!r}" for name, value in item.items() if name)
-                return _other(before, after, f"got another item: {said[:LONGEST]}")
+                values = (value.partition(OR)[0] for name, value in item.items() if name)
+                return _other(before, after, f"got another item: {said[:LONGEST]}", *values)
             left.remove(best)
             for name in self._fields(best, item):
                 if name not in moving:
                     one, other = (each.get(name, "").partition(OR)[0] for each in (best, item))
                     said = f"got another {name or 'item'}: {one!r}, {other!r}"
-                    value = other if one[:SHOWN] != other[:SHOWN] else ""
-                    return _other(before, after, said, value)
+                    return _other(before, after, said, *[other] * (one[:SHOWN] != other[:SHOWN]))
         return None
 
     def _fields(self, one: Item, other: Item) -> list[str]:
@@ -225,8 +230,8 @@ class Yields:
         return found
 
 
-def _other(before: _Row, after: _Row, said: str, value: str = "") -> Other:
-    return Other(before.fingerprint, after.fingerprint, f"the spider {said}", value)
+def _other(before: _Row, after: _Row, said: str, *values: str) -> Other:
+    return Other(before.fingerprint, after.fingerprint, f"the spider {said}", values)
 
 
 def _moves(values: list[str]) -> bool:
