@@ -8,6 +8,7 @@ import pytest
 from online_parts import Parts
 from scrapy import Request
 
+from scrapy_urlnorm.crawl import frontier
 from scrapy_urlnorm.crawl.online import closing, safe_points
 from scrapy_urlnorm.crawl.online import families as module
 from scrapy_urlnorm.crawl.online.families import LEAST_DUPLICATES
@@ -198,3 +199,41 @@ def test_nothing_waits_in_a_queue_that_others_share(begun):
     see_duplicates(parts)
     parts.learner.attach_scheduler(is_shared=True)
     assert parts.learner.on_leaving(Request(f"{HOST}/go/x?to=a"))
+
+
+def leave_with(parts, url, state):
+    parts.schedule(Request(url, meta={"state": state}))
+    return parts.leave()
+
+
+def test_what_waits_carries_what_it_was_given_and_no_copy(begun):
+    """Pages that fill one item together have it in their meta."""
+    parts = begun()
+    see_duplicates(parts)
+    state = {"left": 2}
+    assert leave_with(parts, f"{HOST}/go/x?to=later", state) is None
+    parts.learner.idle()
+    assert parts.leave().meta["state"] is state
+
+
+def test_what_is_suppressed_is_sent_when_that_has_changed(begun):
+    """Each of the pages counts; the last one has the item."""
+    parts = begun(has_audits=False)
+    parts.found(SID)
+    urls, state = [f"{HOST}/go/x?sid={n}" for n in range(4)], {"left": 4}
+    first, *others = [leave_with(parts, url, state) for url in urls]
+    assert others == [None] * 3
+    parts.arrive(first)
+    assert "suppressed 3" in parts.state()
+    state["left"] -= 1
+    assert parts.learner.idle()
+    assert parts.queued() == urls[1:]
+
+
+def test_no_more_are_kept_than_fit(begun, monkeypatch):
+    monkeypatch.setattr(frontier, "MAX_KEPT", 1)
+    parts = begun()
+    see_duplicates(parts)
+    left = [leave_with(parts, f"{HOST}/go/x?to=later{n}", {}) for n in range(2)]
+    assert left[0] is None
+    assert left[1] is not None

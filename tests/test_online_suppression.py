@@ -6,6 +6,7 @@ import pytest
 from online_model import SITE, UNREADABLE, Crawl, response_of
 from scrapy import Request
 
+from scrapy_urlnorm.crawl import frontier
 from scrapy_urlnorm.crawl.online import closing, safe_points, tables
 from scrapy_urlnorm.learning import aliases
 from scrapy_urlnorm.report.filtered import COALESCED, SUPPRESSED
@@ -126,6 +127,16 @@ def test_what_is_coalesced_behind_a_retry_is_sent_and_so_is_the_retry(crawl):
     assert {crawl.leave().url, crawl.leave().url} == {HTTPS, HTTP}
 
 
+#: Has held requests read from what they were packed as.
+only_copies = pytest.mark.usefixtures("copies")
+
+
+@pytest.fixture
+def copies(monkeypatch):
+    monkeypatch.setattr(frontier, "may_be_copied", lambda request: True)
+
+
+@only_copies
 def test_what_cannot_be_read_stays_until_it_can(crawl):
     """Nothing is remembered of it as having waited."""
     crawl.find(Request(HTTPS))
@@ -141,6 +152,7 @@ def test_what_cannot_be_read_stays_until_it_can(crawl):
     assert crawl.held() == {}
 
 
+@only_copies
 def test_what_cannot_be_read_is_suppressed_all_the_same(crawl):
     """Its row says enough; and the audit that it was to be comes when it can be read."""
     crawl.find(Request(HTTPS))
@@ -169,6 +181,7 @@ def test_what_a_rule_of_a_later_run_suppresses_is_sent_when_a_person_takes_the_r
     assert on_disk.held() == {}
 
 
+@only_copies
 def test_a_row_that_one_run_cannot_read_comes_back_in_another(on_disk):
     """Its rule went when nobody could say where it belongs."""
     on_disk.change_rules("https")

@@ -43,7 +43,7 @@ def held_in(database):
     frontier = SimpleNamespace(
         pack=lambda asked: asked.url.encode(),
         unpack=lambda data: asked_for(data.decode()),
-        send=lambda _: None,
+        send=lambda *_: None,
         count=refused,
     )
     return HeldRequests(database, frontier)

@@ -19,7 +19,14 @@ from scrapy.utils.request import request_from_dict
 
 from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, count, in_progress
 from scrapy_urlnorm.crawl.miner import Miner
-from scrapy_urlnorm.crawl.requests import Asked, Fetch, request_in, site_of
+from scrapy_urlnorm.crawl.requests import (
+    Asked,
+    Fetch,
+    may_be_copied,
+    purpose_of,
+    request_in,
+    site_of,
+)
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.text import logger_of
 
@@ -47,6 +54,8 @@ STATISTICS = frozenset(
         *("learned/second_fetches", "learned/barren_families", "learned/dropped", "errors"),
     )
 )
+#: Requests that are held as they are, and not as a copy. No more are held than these.
+MAX_KEPT = 20_000
 #: What of a request tells how it came to be, and what a second fetch must not take along.
 _META = ("redirect_urls", "redirect_times", "redirect_reasons", "redirect_ttl", "retry_times")
 
@@ -63,6 +72,9 @@ class CrawlFrontier:
         #: Whether only this crawler takes requests from its queue. A scheduler of somebody else
         #: may have a queue that many share.
         self.has_own_queue = False
+        #: Requests that carry what others may change, by what they were packed as: the queue of
+        #: stock Scrapy would have kept them, and not copies.
+        self._kept: dict[bytes, Request] = {}
         self._fetching: Counter[str] = Counter()  # pages that are fetched again, by site
         self.on_fetched: Callable[[], None] = lambda: None  #: told when a page was fetched again
         self.depth_limit = crawler.settings.getint("DEPTH_LIMIT")
@@ -88,8 +100,23 @@ class CrawlFrontier:
         return len(scheduler) if isinstance(scheduler, Sized) else 0
 
     def pack(self, asked: Asked) -> bytes:
-        """Return a request as bytes; raises what pickle raises."""
-        return pickle.dumps(request_in(asked).to_dict(spider=self.crawler.spider), protocol=4)
+        """Return a request as bytes; raises what pickle raises, or if too many are kept."""
+        request = request_in(asked)
+        data = pickle.dumps(request.to_dict(spider=self.crawler.spider), protocol=4)
+        if not may_be_copied(request):
+            if len(self._kept) >= MAX_KEPT:
+                raise OverflowError
+            self._kept[data] = request
+        return data
+
+    @property
+    def keeps_any(self) -> bool:
+        return bool(self._kept)
+
+    def has_changed(self, packed: bytes, purpose: str) -> bool:
+        """Return whether what a request carries is not what it was when it was packed."""
+        request = self._kept.get(packed)
+        return request is not None and purpose_of(request) != purpose
 
     def pack_bare(self, asked: Asked) -> bytes:
         """Return a request without its callbacks as bytes: what it takes to fetch its page again."""
@@ -100,15 +127,18 @@ class CrawlFrontier:
 
     def unpack(self, data: bytes) -> Asked | None:
         """Return the request that was packed; ``None`` for one that this run cannot do."""
+        if data in self._kept:
+            return Asked(self._kept[data])
         try:
             return Asked(request_from_dict(pickle.loads(data), spider=self.crawler.spider))
         except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
             self.failed("unpack", error)
             return None
 
-    def send(self, asked: Asked) -> None:
+    def send(self, asked: Asked, packed: bytes) -> None:
         assert self.crawler.engine is not None
         request = request_in(asked)
+        self._kept.pop(packed, None)
         self._dupefilter.let_pass(request)
         self.crawler.engine.crawl(request)
 

@@ -6,6 +6,7 @@ import copyreg
 import pickle
 import re
 from contextlib import suppress
+from datetime import date
 from hashlib import blake2b
 from io import BytesIO
 from types import FunctionType, MethodType
@@ -153,6 +154,22 @@ def _digest(said: str) -> str:
 def note_purpose(request: Request) -> None:
     """Keep what *request* is for, before downloader middlewares put more into its meta."""
     _PURPOSES[request] = purpose_of(request)
+
+
+def may_be_copied(request: Request) -> bool:
+    """Whether a copy is as good as *request*: it carries nothing that others may have, and change."""
+    carried = (
+        value
+        for key, value in (*request.meta.items(), *request.cb_kwargs.items())
+        if key not in _NOT_OWN
+    )
+    return type(request).__module__.startswith("scrapy.") and all(map(_is_fixed, carried))
+
+
+def _is_fixed(value: object) -> bool:
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(_is_fixed, value))
+    return value is None or isinstance(value, (str, bytes, int, float, date))
 
 
 def depth_of(request: Request) -> int:

@@ -134,7 +134,7 @@ class HeldRequests:
         if asked is None:
             return False
         if self._database.read("SELECT 1 FROM held WHERE id = ?", held.number):
-            self._frontier.send(asked)
+            self._frontier.send(asked, held.data)
             self._sent.add(held.number)
             with suppress(StoreError):
                 for number in tuple(self._sent):

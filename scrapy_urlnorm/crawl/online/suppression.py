@@ -429,8 +429,15 @@ class Suppression:
         return False
 
     def _send_slowly(self) -> Iterator[bool]:
-        """Send deferred requests, or else outstanding audits; yield true when that is done."""
+        """Send deferred requests, or else outstanding audits; yield true when that is done.
+
+        And what is suppressed, but carries what has changed since: it is for something else now.
+        """
         has_sent = False
+        for held in self.held.find(SUPPRESSED) if self.frontier.keeps_any else ():
+            if self.frontier.has_changed(held.data, held.purpose):
+                has_sent |= self.send_at_last(held)
+            yield False
         for site in list(self._batches):
             for was_sent in self._send_batch(site):
                 has_sent |= was_sent
