@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 
 import pytest
@@ -117,6 +118,38 @@ def test_a_request_that_cannot_be_written_down_is_not_suppressed():
     assert set(result.pages) == set(expected())
     assert "learned/suppressed" not in result.counts
     assert len(site.requests) <= 1 + 2 * COUNT
+
+
+class Fed(Follow):
+    """Its ``start()`` waits for what may never come: here, until all pages have."""
+
+    async def start(self):
+        heartbeat = self.crawler.engine._slot.heartbeat  # of five seconds
+        heartbeat.stop()
+        heartbeat.start(0.05)
+        yield Request(HOME)
+        self.missing, self.is_over = {f"/{n}" for n in range(COUNT)}, asyncio.Event()
+        await self.is_over.wait()
+
+    def parse(self, response):
+        yield from super().parse(response)
+        self.missing.discard(response.url.removeprefix(WWW).partition("?")[0])
+        if not self.missing:
+            self.is_over.set()
+
+
+def test_what_waits_is_sent_while_the_spider_waits_for_something_else():
+    """Most pages are one, so others like them wait until the crawl has nothing else to do."""
+    links = [f"/{n}?p={n}" for n in range(COUNT)]
+
+    def answer(url):
+        return article("home", *links) if url == HOME else article(f"{WWW}/wall")
+
+    with Site(answer) as site:
+        settings = {**ADDON, "URLNORM_LEARN": {"pairs": 0}, "CLOSESPIDER_TIMEOUT": 100}
+        result = crawl(site, [HOME], settings, spider="test_scrapy_learning.Fed")
+    assert result.counts["learned/deferred"] > 0
+    assert result.reason == "finished"
 
 
 def test_a_damaged_file_of_learned_rules_stops_the_start(tmp_path):

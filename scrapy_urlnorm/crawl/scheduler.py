@@ -87,6 +87,8 @@ logger = logger_of(__name__)
 DISK_QUEUES = ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")  #: settings with their classes
 #: Requests that are taken out of the queue while their sites pause, to find those of other sites.
 MAX_PARKED = 200
+#: After so many questions for a request, while the engine has none, ``start()`` is waiting.
+IN_VAIN = 3
 FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
 
 
@@ -115,6 +117,7 @@ class Scheduler(ScrapyScheduler):
         self._queue: Any = None  # `RequestQueue`, or the `SharedQueue` of a subclass
         self._shelf: Any = None  # since `open`
         self._has_failed = False
+        self._asked_in_vain = 0  # since ``start()`` gave a request
         self._parked: dict[str, deque[Request]] = {}  # of sites at a pause, in their order
 
     @property
@@ -261,6 +264,8 @@ class Scheduler(ScrapyScheduler):
 
     def _enqueue(self, request: Request) -> bool:
         queue, ours, announced = self._queue, self._ours, None
+        if "is_start_request" in request.meta:
+            self._asked_in_vain = 0
         if request.dont_filter and ours is not None:
             ours.awaiting.again(request)
         if queue is None:
@@ -307,9 +312,24 @@ class Scheduler(ScrapyScheduler):
                 if is_over():
                     ask_again(self.crawler)
                     break
+            else:
+                self._starve(learner)
         except StoreError as error:
             self._fail(error)
         return None
+
+    def _starve(self, learner: Learner | None) -> None:
+        """Have what waits be sent while ``start()`` of the spider is waiting for something.
+
+        The crawl is not idle as long as that may go on, which may be for ever. It is waiting if the
+        engine has nothing to do, and has asked in vain since ``start()`` gave its last request.
+        """
+        engine = self.crawler.engine
+        is_feeding = getattr(engine, "_start", None) is not None
+        if learner is not None and is_feeding and not in_progress(self.crawler) and not len(self):
+            self._asked_in_vain += 1
+            if self._asked_in_vain >= IN_VAIN:
+                learner.idle(is_feeding=True)
 
     def _take(self, learner: Learner | None) -> Request | None:
         """Take a request out of the queue whose site is at no pause; the others are parked."""

@@ -108,6 +108,10 @@ class Closing:
         self._job = None
         return False
 
+    def send_last(self, is_over: Callable[[], bool]) -> bool:
+        """Do the last step alone: return ``True`` to wait for that, or for the rest of it."""
+        return any(has_sent or is_over() for has_sent in self._send_last())
+
     def _steps(self) -> Iterator[bool]:
         """Do what comes next; yield true when something was sent, false to pause."""
         while held := self.held.count(SUPPRESSED):

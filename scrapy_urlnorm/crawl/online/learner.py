@@ -198,8 +198,10 @@ class Learner:
         return self._safe_points.is_paused(site)
 
     @fail_open(False)
-    def idle(self) -> bool:
+    def idle(self, *, is_feeding: bool = False) -> bool:
         """Send the requests that repeat no page: the crawl has nothing else to do.
+
+        If the spider *is_feeding* it, more may come; then the end of the crawl is not prepared.
 
         Return ``True`` to wait: for a verdict, a mined site, new keys, or the end of a search.
         """
@@ -216,7 +218,8 @@ class Learner:
             if self._frontier.is_fetching or self._safe_points:
                 return True
             is_over = new_slice()
-            if self._suppression.idle(is_over) or self._closing.idle(is_over):
+            end = self._closing.send_last if is_feeding else self._closing.idle
+            if self._suppression.idle(is_over) or end(is_over):
                 self._frontier.ask_again()  # the event loop has its turn before
                 return True
         except Exception as error:  # noqa: BLE001 - as in `fail_open`
