@@ -90,6 +90,17 @@ def test_what_cannot_be_said_in_words_is_like_no_other(make):
     assert purpose_of(one, is_strict=False) == purpose_of(other, is_strict=False)
 
 
+class Asking(Request):
+    def __init__(self, *args, product=None, **more):
+        super().__init__(*args, **more)
+        self.product = product
+
+
+def test_what_a_request_of_a_class_of_its_own_has_counts():
+    one, same, other = (Asking(URL, product=product) for product in "aab")
+    assert purpose_of(one) == purpose_of(same) != purpose_of(other)
+
+
 def test_what_a_middleware_adds_later_does_not_count():
     request = Request(URL)
     note_purpose(request)

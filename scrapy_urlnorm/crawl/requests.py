@@ -42,6 +42,8 @@ _OWN_SAY = frozenset(("cookiejar", "urlnorm", "urlnorm_key", "verbatim_url"))
 #: In what ``repr`` says: of an object without words of its own, or one that it cuts short.
 _VAGUE = re.compile(" at 0x[0-9a-fA-F]|<Selector ")
 _PURPOSES: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+#: Attributes of every request that have no slots: none, but in older versions of Scrapy.
+_ATTRIBUTES = frozenset(getattr(Request("data:,"), "__dict__", ()))
 _OWN_NAMES: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
@@ -70,7 +72,8 @@ def purpose_of(request: Request, *, is_strict: bool = True) -> str:
     """
     called = _called(request.callback, is_strict)
     name = "" if called == "parse" else called
-    is_plain = request.errback is None and not request.cb_kwargs and not request.cookies
+    own = _own_attributes(request)
+    is_plain = request.errback is None and not (request.cb_kwargs or request.cookies or own)
     if is_plain and request.meta.keys() <= _NOT_OWN:
         return name
     meta = {
@@ -81,10 +84,18 @@ def purpose_of(request: Request, *, is_strict: bool = True) -> str:
     if is_plain and not meta:
         return name
     said = [_called(request.errback, is_strict)]
-    for values in (request.cb_kwargs, meta, *([request.cookies] if request.cookies else ())):
+    for values in (request.cb_kwargs, meta, *filter(None, (request.cookies, own))):
         pairs = values.items() if isinstance(values, dict) else enumerate(values)
         said.append(repr(sorted(in_words(pair, is_strict=is_strict) for pair in pairs)))
     return f"{name}#{_digest(repr(said))}"
+
+
+def _own_attributes(request: Request) -> dict[str, object]:
+    """Return what a request of a class of the user's own has besides what every request has."""
+    own = getattr(request, "__dict__", None)
+    if not own or type(request).__module__.startswith("scrapy."):
+        return {}
+    return {name: value for name, value in own.items() if name not in _ATTRIBUTES}
 
 
 def _called(function: Any, is_strict: bool) -> str:
