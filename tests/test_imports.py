@@ -48,10 +48,9 @@ CRAWL_FLOORS = (
     ("dupefilter",),
     ("awaiting",),
     ("merges",),
-    ("crawl_log", "fingerprinter"),
+    ("crawl_log", "database", "fingerprinter"),
     ("components", "got"),
     ("settings", "requests", "miner"),
-    ("database",),
 )
 #: Modules outside of crawl/ that import Scrapy.
 USES_SCRAPY = {

@@ -8,10 +8,12 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.utils.request import request_from_dict
 
+from scrapy_urlnorm.crawl.components import components_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.text import logger_of
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
 
     from scrapy_urlnorm.stores import Database
 
@@ -32,6 +36,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 CREATE INDEX IF NOT EXISTS {table}_of_{group} ON {table} ({group});
 """
 _TYPES: dict[type, str] = {str: "TEXT", bytes: "BLOB"}
+FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
 MAX_HELD = 100_000  #: requests on a shelf
 ANNOUNCED = ""  #: the queue of requests of which a shared store may not know yet
 
@@ -313,3 +318,54 @@ class DatabaseShelf(Shelf):
                 self._rows.delete([id_])
                 return request
         return super()._read(key)
+
+
+class DiskQueue:
+    """One of the queues that Scrapy's priority queue makes, for one priority and one host.
+
+    `push` raises `ValueError` for a request that cannot be serialized. `pop` leaves a request whose
+    callback this spider does not have to another run.
+    """
+
+    newest: ClassVar[bool]  #: whether the newest request is the first one out
+    stock: ClassVar[type]  #: Scrapy's own queue of that order
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, key: str) -> Self:
+        queue = components_of(crawler).find(RequestQueue)
+        if queue is None:
+            # No ValueError: Scrapy's scheduler takes that for a request it cannot serialize.
+            raise StoreError(
+                f"{cls.__qualname__} is a queue of SCHEDULER = 'scrapy_urlnorm.Scheduler'; this "
+                f"crawl has {crawler.settings['SCHEDULER']!r}"
+            )
+        return cls(queue, key.rpartition(f"{FOLDER}/")[2])
+
+    def __init__(self, queue: RequestQueue, name: str) -> None:
+        self._queue, self._name = queue, name
+
+    def push(self, request: Request) -> None:
+        self._queue.push(self._name, request)
+
+    def pop(self) -> Any:
+        return self._queue.pop(self._name, newest=self.newest)
+
+    def close(self) -> None:
+        """Do nothing: the scheduler closes the database."""
+
+    def __len__(self) -> int:
+        return self._queue.waiting(self._name)
+
+
+class LifoDiskQueue(DiskQueue):
+    """The newest request first: a crawl in depth-first order."""
+
+    newest = True
+    stock = PickleLifoDiskQueue
+
+
+class FifoDiskQueue(DiskQueue):
+    """The oldest request first: a crawl in breadth-first order."""
+
+    newest = False
+    stock = PickleFifoDiskQueue

@@ -39,11 +39,10 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import Scheduler as ScrapyScheduler
 from scrapy.exceptions import CloseSpider
-from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_urlnorm.crawl.components import (
@@ -58,6 +57,9 @@ from scrapy_urlnorm.crawl.components import (
 )
 from scrapy_urlnorm.crawl.database import (
     DatabaseShelf,
+    DiskQueue,
+    FifoDiskQueue,
+    LifoDiskQueue,
     RequestQueue,
     Shelf,
     decoded,
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.learner import Learner
     from scrapy_urlnorm.stores import Database, Seen
 
+__all__ = ("FifoDiskQueue", "LifoDiskQueue", "Scheduler")  # settings name the queues here
 logger = logger_of(__name__)
 
 DISK_QUEUES = ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")  #: settings with their classes
@@ -89,7 +92,6 @@ DISK_QUEUES = ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE")  #: setting
 MAX_PARKED = 200
 #: After so many questions for a request, while the engine has none, ``start()`` is waiting.
 IN_VAIN = 3
-FOLDER = "requests.queue"  #: in JOBDIR, where Scrapy's scheduler has its queues
 
 
 class Scheduler(ScrapyScheduler):
@@ -409,57 +411,6 @@ class _StoresNothing:
 
     def __len__(self) -> int:
         return 1
-
-
-class DiskQueue:
-    """One of the queues that Scrapy's priority queue makes, for one priority and one host.
-
-    `push` raises `ValueError` for a request that cannot be serialized. `pop` leaves a request whose
-    callback this spider does not have to another run.
-    """
-
-    newest: ClassVar[bool]  #: whether the newest request is the first one out
-    stock: ClassVar[type]  #: Scrapy's own queue of that order
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, key: str) -> Self:
-        queue = components_of(crawler).find(RequestQueue)
-        if queue is None:
-            # No ValueError: Scrapy's scheduler takes that for a request it cannot serialize.
-            raise StoreError(
-                f"{cls.__qualname__} is a queue of SCHEDULER = 'scrapy_urlnorm.Scheduler'; this "
-                f"crawl has {crawler.settings['SCHEDULER']!r}"
-            )
-        return cls(queue, key.rpartition(f"{FOLDER}/")[2])
-
-    def __init__(self, queue: RequestQueue, name: str) -> None:
-        self._queue, self._name = queue, name
-
-    def push(self, request: Request) -> None:
-        self._queue.push(self._name, request)
-
-    def pop(self) -> Any:
-        return self._queue.pop(self._name, newest=self.newest)
-
-    def close(self) -> None:
-        """Do nothing: the scheduler closes the database."""
-
-    def __len__(self) -> int:
-        return self._queue.waiting(self._name)
-
-
-class LifoDiskQueue(DiskQueue):
-    """The newest request first: a crawl in depth-first order."""
-
-    newest = True
-    stock = PickleLifoDiskQueue
-
-
-class FifoDiskQueue(DiskQueue):
-    """The oldest request first: a crawl in breadth-first order."""
-
-    newest = False
-    stock = PickleFifoDiskQueue
 
 
 def _require_our_queues(crawler: Crawler) -> None:
