@@ -155,7 +155,7 @@ VERBS = (
         "report",
         "crawls.report",
         "Write an HTML page about what a crawl saved, or would have. It shows which merges are "
-        "suspicious, and what is still fetched twice. Of a crawl log it says what the rules would "
+        "suspicious, and what is fetched twice. Of a crawl log it says what the rules would "
         "have saved. The page needs no network.",
         "crawl.jsonl.gz --site-rules rules.toml -o report.html",
         _option("sources LOG|JOBDIR...", "crawl logs, the job directory of a crawl, or both"),

@@ -69,7 +69,7 @@ def _tiles(figures: Figures) -> list[str]:
         "pages": figures.pages,
         "distinct pages": figures.distinct,
         "would not be sent" if figures.is_forecast else "not sent": figures.spared,
-        "still fetched twice": figures.left,
+        "the same again, tests too": figures.left,
         "rules in force": sum(rule.status == "active" for rule in figures.rules),
         "suspicious": figures.suspicions,
     }
