@@ -164,6 +164,19 @@ def test_what_a_url_alone_does_not_make_is_not_remembered_by_it(clusters):
     assert len({clusters.keys(Asked(request)).cluster for request in REQUESTS}) == len(REQUESTS)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://shop.test/a/?utm_source=x", "http://shop.test/a", "https://shop.test/a"]
+)
+def test_the_first_key_of_a_page_makes_its_cluster_key(clusters, url):
+    """As its URL does: it is kept, so that the catalogue need not act once more."""
+    first = clusters.normalized(url), clusters.fingerprint_of(url)
+    assert clusters.cluster_of_plain(SITE, *first) is None
+    clusters.give_keys(SITE, has_aliases=True)
+    assert clusters.cluster_of_plain(SITE, *first) == clusters.cluster_of(url) == first[1]
+    clusters.replace(SITE, [HTTPS, SLASH])
+    assert clusters.cluster_of_plain(SITE, *first) == clusters.cluster_of(url) != first[1]
+
+
 def test_keys_are_made_anew_for_other_rules_and_aliases(clusters):
     """What was remembered by URL is forgotten with each change, also of another site."""
     request = asked_for("http://shop.test/a")
