@@ -10,10 +10,11 @@ import scrapy
 from hostile_base import BARE
 from loopback import Collect, Follow
 from scrapy import signals
-from scrapy.exceptions import IgnoreRequest, StopDownload
+from scrapy.exceptions import DropItem, IgnoreRequest, StopDownload
 from scrapy.http import Response, TextResponse
 
 TWINS = f"{BARE}/new/"
+TOP = "?ref=top"
 
 
 class Links(Follow):
@@ -107,6 +108,38 @@ class ReadsHeadersOnly(Links):
     def headers_received(self, request: scrapy.Request) -> None:
         if request.url.startswith(TWINS):
             raise StopDownload(fail=True)
+
+
+class YieldsItems(Links):
+    """Has the pipelines note what arrived."""
+
+    def parse(self, response: Response) -> Any:
+        yield {"page": name_of(response), "url": response.url}
+        yield from self.links_of(response)
+
+
+class DropsTops:
+    """An item pipeline of a project that does not want the items of some URLs."""
+
+    error: type[Exception] = DropItem
+    unwanted = TOP
+
+    def process_item(self, item: Any) -> Any:
+        if self.unwanted in item["url"]:
+            raise self.error("not from here")
+        return item
+
+
+class FailsWithTops(DropsTops):
+    """An item pipeline that cannot read such an item."""
+
+    error = ValueError
+
+
+class DropsAll(DropsTops):
+    """An item pipeline that has all items already, from wherever they come."""
+
+    unwanted = "/item/"
 
 
 class RefusesTwins:

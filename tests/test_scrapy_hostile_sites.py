@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hostile_sites
 import pytest
-from hostile_base import visit
+from hostile_base import IN_ORDER, WWW, article, visit
 from hostile_sites import Honest
-from loopback import mostly_long
+from hostile_spiders import TOP
+from loopback import Site, crawl, mostly_long
 
 OFF = {"URLNORM_LEARN": "off"}
 SITES = [
@@ -85,3 +86,35 @@ def test_what_is_suppressed_calls_nobody(jobdir, tmp_path):
     assert learning.counts["learned/suppressed"] >= len(Honest().victims) // 2
     assert [stat for stat in learning.stats if stat.startswith("errback/")] == []
     assert learning.stats["spider_callbacks"] == len(learning.pages)
+
+
+def items_of_a_shop(**settings):
+    """Crawl 120 pages with two URLs each; return what came of it, and which are missing.
+
+    Half come under TOP first.
+    """
+    pages = [f"{WWW}/item/{number}" for number in range(120)]
+    links = []
+    for number, page in enumerate(pages):
+        links += [page + TOP, f"{page}?ref={number}"][:: 1 if number % 2 else -1]
+    answers = {WWW + "/": article("home", *links)}
+    answers |= {url: article(url.partition("?")[0]) for url in links}
+    settings = {**IN_ORDER, **settings}
+    with Site(answers) as site:
+        found = crawl(site, [WWW + "/"], settings, spider="hostile_spiders.YieldsItems")
+    assert found.stats["urlnorm/learned/rules"]  # or nothing is tested here
+    return found, {"home", *pages} - {*found.pages}
+
+
+@pytest.mark.parametrize("kind", mostly_long(["DropsTops", "FailsWithTops"], of=2))
+def test_a_page_whose_item_a_pipeline_loses_stands_for_no_other(kind):
+    """The project takes the items of one spelling alone: it gets them, whichever comes first."""
+    pipelines = {f"hostile_spiders.{kind}": 50, "loopback.Collect": 100}
+    assert items_of_a_shop(ITEM_PIPELINES=pipelines)[1] == set()
+
+
+def test_an_item_that_a_pipeline_drops_under_each_url_changes_nothing():
+    pipelines = {"hostile_spiders.DropsAll": 50, "loopback.Collect": 100}
+    found, _ = items_of_a_shop(ITEM_PIPELINES=pipelines)
+    assert "urlnorm/learned/retracted" not in found.stats
+    assert found.stats["urlnorm/learned/held_at_end"] > 20

@@ -120,6 +120,9 @@ class UrlNormDownloaderMiddleware:
         dupefilter.on_arrival = learner.on_arrival
         dupefilter.awaiting.is_held = learner.holds
         crawler.signals.connect(self._answer_received, signals.response_received)
+        crawler.signals.connect(self._item_failed, signals.item_error)
+        crawler.signals.connect(self._item_dropped, signals.item_dropped)
+        crawler.signals.connect(self._item_scraped, signals.item_scraped)
         if not components.has_spider_middleware:
             crawler.signals.connect(self._response_received, signals.response_received)
 
@@ -161,6 +164,19 @@ class UrlNormDownloaderMiddleware:
                 self._components.learner.robots_txt(request, response)
         elif 400 <= response.status < 500 and response.status not in _NOT_NOW:
             self._components.learner.missing(request)
+
+    def _item_failed(self, response: object) -> None:
+        """Tell of a page with whose item a pipeline failed: another URL may give it."""
+        if request := getattr(response, "request", None):
+            self._components.learner.raised(request)
+
+    def _item_dropped(self, response: object) -> None:
+        if request := getattr(response, "request", None):
+            self._components.learner.dropped(request)
+
+    def _item_scraped(self, response: object) -> None:
+        if request := getattr(response, "request", None):
+            self._components.learner.scraped(request)
 
     def _response_received(self, response: Response, request: Request) -> None:
         """Tell of a page where our spider middleware is missing.

@@ -106,16 +106,18 @@ class Contradictions:
             is_of_page = not self.whole_pages.same(later, [earlier])
         else:
             is_of_page = other.may_come_of(later.whole, earlier.whole)
-        names = match.keys._replace(fingerprint=b"")  # it is no request in flight
-        audit = Audit(match._replace(keys=names), url, needs_proof=True, veto=other.words)
         if is_of_page:
             self._compared.add(pair)
-            self.verdicts.page(audit, shown[here.fingerprint])
+            self.verdicts.page(_vetoed(match, url, other.words), shown[here.fingerprint])
             return True
-        self.names.set_apart(here.fingerprint)
-        self.verdicts.agreed.discard(here.fingerprint)
-        self.verdicts.say(audit, Verdict.DIFFERS)
+        self.differs(match, url, other.words)
         return False
+
+    def differs(self, match: Match, url: str, veto: str) -> None:
+        """Have a page and its representative be two, for what is no part of them."""
+        self.names.set_apart(match.keys.fingerprint)
+        self.verdicts.agreed.discard(match.keys.fingerprint)
+        self.verdicts.say(_vetoed(match, url, veto), Verdict.DIFFERS)
 
     def _keyed(self, site: str) -> Iterator[None]:
         """Compare what the spider got out of pages that arrived before rules made them one."""
@@ -129,3 +131,8 @@ class Contradictions:
                 )
                 if keys is not None and reasons:
                     left -= self.compare_yields(Match(keys, page, reasons), found.url)
+
+
+def _vetoed(match: Match, url: str, veto: str) -> Audit:
+    keys = match.keys._replace(fingerprint=b"")  # it is no request in flight
+    return Audit(match._replace(keys=keys), url, needs_proof=True, veto=veto)

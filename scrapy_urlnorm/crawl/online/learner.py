@@ -373,11 +373,30 @@ class Learner:
 
     @fail_open(None)
     def raised(self, request: object) -> None:
-        """Have a page represent nothing: its callback raised, so the spider did not get all of it."""
+        """Have a page represent nothing: its callback or a pipeline raised, so not all of it came."""
         page = self._pages.get(self._keys.fingerprint(Asked(request)))
         if page is not None:
             self._suppression.representative_changed(page)
             self._pages.remove(page.fingerprint)
+
+    @fail_open(None)
+    def dropped(self, request: object) -> None:
+        """Take note that a pipeline dropped an item of a page."""
+        self._yields.drop(self._keys.fingerprint(Asked(request)))
+
+    @fail_open(None)
+    def scraped(self, request: object) -> None:
+        """Learn that the pipelines took an item of a page.
+
+        If one was dropped of the page that stands for it, the URL decides. What is dropped because
+        the pipeline had it already is dropped of both.
+        """
+        if self._yields.dropped:
+            asked = Asked(request)
+            match = self._suppression.match(asked, self._keys.keys(asked))
+            if match is not None and match.page.fingerprint in self._yields.dropped:
+                veto = "a pipeline took another item"
+                self._contradictions.differs(match, asked.url, veto)
 
     @fail_open(None)
     def missing(self, request: object) -> None:

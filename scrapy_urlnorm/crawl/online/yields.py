@@ -46,8 +46,8 @@ CREATE INDEX IF NOT EXISTS yield_for ON yield (site, purpose, id);
 """
 #: So many pages, those that came last, are remembered; how many more there may be for a while.
 MAX_PAGES, _FORGOTTEN = 20_000, 500
-#: Pairs of pages that are known to have given the same.
-_MOST_SAME = 100_000
+#: Pairs of pages that are known to have given the same, and pages with a dropped item.
+_MOST_SAME = _MOST_DROPPED = 100_000
 #: Items of one page among which that is looked for which is like one of another page.
 _NEAR = 10
 _MOST_SAID = 120  # characters of a URL
@@ -103,6 +103,7 @@ class Yields:
         select = "SELECT ifnull(max(id), 0) FROM yield"
         self._number = int(self.database.read(select)[0][0])
         self._same: set[tuple[bytes, ...]] = set()  # pages that gave the same
+        self.dropped = set[bytes]()  #: pages of which a pipeline dropped an item
         self._moving: dict[tuple[str, str], tuple[int, frozenset[str]]] = {}
 
     def next_number(self) -> int:
@@ -119,6 +120,11 @@ class Yields:
         )
         if not got.number % _FORGOTTEN:
             self.database.write("DELETE FROM yield WHERE id <= ?", got.number - MAX_PAGES)
+
+    def drop(self, fingerprint: bytes) -> None:
+        """Take note that a pipeline dropped an item of a page."""
+        if len(self.dropped) < _MOST_DROPPED:
+            self.dropped.add(fingerprint)
 
     def asked(self, fingerprint: bytes) -> Iterator[object]:
         """Yield the cluster keys of what the spider asked for on a page, or else the URLs."""
