@@ -114,6 +114,18 @@ def test_a_page_and_its_representative_are_fetched_in_turns(crawl, name):
     assert crawl.stats["second_fetches"] == fetched
 
 
+@pytest.mark.parametrize(("still", "said"), [(0, [1, 0, 0]), (4, [0, 1, 0])])
+def test_what_moves_on_half_of_the_pages_may_hold_still_on_this_one(crawl, still, said):
+    """Also where a rule was proved on others of its family. Statutes stand where news move."""
+    crawl.learner._audits.is_proved = lambda _: True
+    for number in range(4 + still):
+        pair = [f"news{fetch}" if number < 4 else "statutes" for fetch in "ab"]
+        shown = (Shown(PAGE, None, page_of(Request(PAGE), text)) for text in pair)
+        crawl.learner._whole_pages.learn(*shown)
+    crawl.arrive(crawl.audit, "another")
+    assert verdicts(crawl) == said
+
+
 def test_audits_that_wait_for_one_page_share_its_second_fetch(crawl):
     assert crawl.schedule(Request(f"{BASE}/p?sid=word"))
     audits, answer = (crawl.audit, crawl.leave()), Deferred()

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 #: How many nodes, or words, may come where others came and went: so many times as many, and some.
 _TIMES, _MORE = 2, 4
-#: Pairs that show that something changes at each fetch.
-_OFTEN = 2
+#: Pairs that show that something changes at each fetch, and of those that have it, so large a share
+#: at least, or nearly all.
+_OFTEN, SOME, NEARLY_ALL = 2, 1 / 3, 0.8
 #: Places in which a copy may say something else, and the nodes and words that it may say there.
 _ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 24
 _NUMBER = re.compile(r"\d")
@@ -184,23 +185,28 @@ class Movement:
             shape in each._changed or shape in each._late for each in (self, self._site) if each
         )
 
-    def hole(self, shape: str) -> _Hole | None:
-        """Return what changes in the nodes of a *shape*; ``None`` if they hold still, or nobody knows."""
-        changed, pairs = self._changed[shape], self._pairs[shape]
-        if changed >= _OFTEN and 3 * changed >= pairs:
+    def hole(self, shape: str, share: float = SOME) -> _Hole | None:
+        """Return what changes in the nodes of a *shape*; ``None`` if they hold still, or nobody knows.
+
+        Of the pairs that have them, so large a *share* has to show it.
+        """
+        changed, is_shown = self._changed[shape], self._is_shown(shape, share)
+        if changed >= _OFTEN and is_shown:
             return self._holes[shape]
         site = self._site
-        if site is not None and 3 * changed >= pairs and site.is_everywhere(shape):
+        if site is not None and is_shown and site.is_everywhere(shape):
             return site._holes[shape]
         return None
 
-    def allows(self, shape: str, one: Compared, two: Compared) -> bool:
-        hole = self.hole(shape)
+    def _is_shown(self, shape: str, share: float) -> bool:
+        return self._changed[shape] >= share * self._pairs[shape]
+
+    def allows(self, shape: str, one: Compared, two: Compared, share: float = SOME) -> bool:
+        hole = self.hole(shape, share)
         return hole is not None and hole.allows(one, two, _OFTEN)
 
     def is_everywhere(self, shape: str) -> bool:
-        changed = self._changed[shape]
-        return changed >= 2 * _OFTEN and 5 * changed >= 4 * self._pairs[shape]
+        return self._changed[shape] >= 2 * _OFTEN and self._is_shown(shape, NEARLY_ALL)
 
     def explains(
         self,
@@ -210,8 +216,11 @@ class Movement:
         of_time: Sequence[Collection[Node]] = ((), ()),
         *,
         is_copy: bool = False,
+        share: float = SOME,
     ) -> bool:
         """Return whether two pages differ only where pages of their family change at each fetch.
+
+        So large a *share* of these, of those that were fetched twice.
 
         *of_time* are nodes that each of the two shared with the pages that arrived beside it: they
         count where something has ever changed. "No" is what most pages say of anything.
@@ -222,12 +231,12 @@ class Movement:
         shown = as_compared((one, two), {one.url, two.url}, key_of)
 
         def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
-            hole = self.hole(page.shapes[n])
+            hole = self.hole(page.shapes[n], share)
             is_of_time = page.nodes[n] in of_time and self._has_changed(page.shapes[n])
             return is_of_time or (hole is not None and hole.is_whole)
 
         def left_of(part: _Part) -> _Part | None:
-            left = part.without(lambda n, *nodes: self.allows(one.shapes[n], *nodes))
+            left = part.without(lambda n, a, b: self.allows(one.shapes[n], a, b, share))
             sides = (one, left.start, left.one), (two, left.second, left.two)
             is_explained = all(
                 may_change(page, n, nodes)

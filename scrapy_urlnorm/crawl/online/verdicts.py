@@ -192,18 +192,24 @@ class Verdicts:
         """Whether a page is what *fetches* of its representative showed, but for what changes there.
 
         What differs between *before* and these may have changed with time. It counts where pages of
-        the family change at each fetch, and that is enough where it was proved for pages like this.
+        the family change at each fetch. Where nearly all of them do, that is enough if it was proved
+        for pages like this.
         """
-        if self.whole_pages.same(found, fetches):
+        pages = self.whole_pages
+        is_same = pages.same(found, fetches) or (
+            before not in fetches
+            and any(pages.explains(each, found) for each in fetches)
+            and pages.same(found, (before, *fetches))
+        )
+        if is_same:
             self.audits.proved(audit)
-            return True
-        is_proved = self.audits.is_proved(audit)
-        if not any(self.whole_pages.explains(each, found) for each in fetches):
-            return is_proved and before in fetches and self._is_of_time(before, found)
-        if not is_proved and self.whole_pages.same(found, (before, *fetches)):
-            self.audits.proved(audit)
-            return True
-        return is_proved
+        return is_same or (
+            self.audits.is_proved(audit)
+            and (
+                any(pages.surely_explains(each, found) for each in fetches)
+                or (before in fetches and self._is_of_time(before, found))
+            )
+        )
 
     def _fetch_again(self, page: Page, before: Shown) -> Fetches[None]:
         """Decide about all audits that wait for *page*, with as few fetches as that takes."""

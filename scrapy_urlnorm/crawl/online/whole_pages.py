@@ -17,7 +17,7 @@ from scrapy.http import HtmlResponse
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.media import may_expire
-from scrapy_urlnorm.logs.comparison import Movement, is_same
+from scrapy_urlnorm.logs.comparison import NEARLY_ALL, SOME, Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.nodes import carried, without_carried
 from scrapy_urlnorm.logs.page_identity import shown_by
@@ -282,14 +282,25 @@ class WholePages:
         return known
 
     def explains(self, one: Shown, two: Shown) -> bool:
-        """Return whether two pages differ no more than pages of their families at each fetch."""
-        return self._explains(one, two, ((), ()))
+        """Return whether two pages differ no more than some of their families at each fetch."""
+        return self._explains(one, two, SOME)
+
+    def surely_explains(self, one: Shown, two: Shown) -> bool:
+        """Return whether they differ no more than nearly all pages of their families."""
+        return self._explains(one, two, NEARLY_ALL)
 
     def explains_by_time(self, one: Shown, two: Shown) -> bool:
         """Return the same, but for what pages that arrived beside each of the two show as well."""
-        return self._explains(one, two, [self._beside(each.url) for each in (one, two)])
+        of_time = [self._beside(each.url) for each in (one, two)]
+        return self._explains(one, two, NEARLY_ALL, of_time)
 
-    def _explains(self, one: Shown, two: Shown, of_time: Sequence[Collection[Node]]) -> bool:
+    def _explains(
+        self,
+        one: Shown,
+        two: Shown,
+        share: float,
+        of_time: Sequence[Collection[Node]] = ((), ()),
+    ) -> bool:
         if one.whole is None or two.whole is None:
             return False
         for _ in self.catch_up():
@@ -298,7 +309,8 @@ class WholePages:
         pages, is_copy = (one.whole, two.whole), self._is_copy(two, one)
         key_of = self._key_of(two, one)
         return any(
-            self._movement(url).explains(*pages, key_of, of_time, is_copy=is_copy) for url in urls
+            self._movement(url).explains(*pages, key_of, of_time, is_copy=is_copy, share=share)
+            for url in urls
         )
 
     def read_beside(self, *pages: Shown) -> Iterator[None]:
