@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.verdicts import Verdicts
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
     from scrapy_urlnorm.crawl.online.yields import Yields
+    from scrapy_urlnorm.crawl.requests import Asked
 
 #: Pairs of pages that are fetched again where mining finds that rules are contradicted; and of a
 #: site, that keep rules from being learned, beyond those that agreed.
@@ -85,7 +86,23 @@ class Contradictions:
             audit = Audit(Match(keys, page, ()), other.url, needs_proof=True)
             self.verdicts.page(audit, self.verdicts.stored(other))
 
-    def compare_yields(self, match: Match, url: str) -> bool:
+    def got(self, asked: Asked) -> None:
+        """Compare what the spider got out of a page with what it got out of its representative."""
+        match = self.suppression.match(asked, self.keys.keys(asked))
+        if match is not None:
+            self._compare_yields(match, asked.url)
+
+    def scraped(self, asked: Asked) -> None:
+        """Have a page of which the pipelines took an item be another one than its representative.
+
+        So if they dropped one of that: the URL decides. What is dropped because the pipeline had it
+        already is dropped of both.
+        """
+        match = self.suppression.match(asked, self.keys.keys(asked))
+        if match is not None and match.page.fingerprint in self.yields.dropped:
+            self._differs(match, asked.url, "a pipeline took another item")
+
+    def _compare_yields(self, match: Match, url: str) -> bool:
         """Find out whether the spider got the same things out of a page and its representative.
 
         If not, and no difference of the pages is where that comes from, it comes of what is no part
@@ -110,10 +127,10 @@ class Contradictions:
             self._compared.add(pair)
             self.verdicts.page(_vetoed(match, url, other.words), shown[here.fingerprint])
             return True
-        self.differs(match, url, other.words)
+        self._differs(match, url, other.words)
         return False
 
-    def differs(self, match: Match, url: str, veto: str) -> None:
+    def _differs(self, match: Match, url: str, veto: str) -> None:
         """Have a page and its representative be two, for what is no part of them."""
         self.names.set_apart(match.keys.fingerprint)
         self.verdicts.agreed.discard(match.keys.fingerprint)
@@ -130,7 +147,7 @@ class Contradictions:
                     self.registry.between(site, found.url, page),
                 )
                 if keys is not None and reasons:
-                    left -= self.compare_yields(Match(keys, page, reasons), found.url)
+                    left -= self._compare_yields(Match(keys, page, reasons), found.url)
 
 
 def _vetoed(match: Match, url: str, veto: str) -> Audit:

@@ -367,9 +367,7 @@ class Learner:
         if got.error is not None:
             raise got.error
         self._yields.add(self._keys.fingerprint(got.page), got)
-        match = self._suppression.match(got.page, self._keys.keys(got.page))
-        if match is not None:
-            self._contradictions.compare_yields(match, got.page.url)
+        self._contradictions.got(got.page)
 
     @fail_open(None)
     def raised(self, request: object) -> None:
@@ -386,17 +384,9 @@ class Learner:
 
     @fail_open(None)
     def scraped(self, request: object) -> None:
-        """Learn that the pipelines took an item of a page.
-
-        If one was dropped of the page that stands for it, the URL decides. What is dropped because
-        the pipeline had it already is dropped of both.
-        """
+        """Learn that the pipelines took an item of a page."""
         if self._yields.dropped:
-            asked = Asked(request)
-            match = self._suppression.match(asked, self._keys.keys(asked))
-            if match is not None and match.page.fingerprint in self._yields.dropped:
-                veto = "a pipeline took another item"
-                self._contradictions.differs(match, asked.url, veto)
+            self._contradictions.scraped(Asked(request))
 
     @fail_open(None)
     def missing(self, request: object) -> None:
