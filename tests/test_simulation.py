@@ -117,6 +117,14 @@ def test_the_simulation_can_see_a_loss(monkeypatch):
     assert "are lost" in crawl.trouble
 
 
+def test_what_is_lost_is_said_whatever_else_is_wrong(monkeypatch):
+    monkeypatch.setattr("simulation.crawl.of_tests", lambda _: iter(["too few tests"]))
+    monkeypatch.setattr(Crawl, "expected", lambda _: {"a page that is nowhere"})
+    crawl = Crawl(Plan(1, "shop", pages=40)).crawl()
+    assert crawl.trouble == "too few tests"
+    assert crawl.lost == {"a page that is nowhere"}
+
+
 BREAKS = {
     "no test takes a rule back": (RuleRegistry, "contradicted", None),
     "other pages agree": (Verdicts, "_agrees", True),

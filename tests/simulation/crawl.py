@@ -425,7 +425,8 @@ class Crawl:
                 run.close()
                 self.stats = run.crawler.stats.get_stats()
                 self.counts += run.learner.counts if run.learner else Counter()
-            self.trouble = self.trouble or next(broken(self), "")
+            is_broken = next(broken(self), "")  # in any case: it says what is lost
+            self.trouble = self.trouble or is_broken
             for run in self.runs:
                 run.signal(signals.engine_stopped)
         return self
