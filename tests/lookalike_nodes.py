@@ -83,6 +83,28 @@ class Tread(Node):
         return [{"tread_depth": self.depth(n, self.value(n, query)), "name": words(n, 3)}], []
 
 
+class Quoted(Node):
+    """The price that an item says stands in one text between tokens, longer or shorter."""
+
+    variants: ClassVar = ("spread", "kind")
+    views = ("view=2", "view=3", "view=4")
+    refs = ()
+
+    def is_other(self, n):
+        return n % 5 == 2
+
+    def price(self, n, value):
+        return 1000 + crc32(f"{n} {value}".encode()) % 9000
+
+    def shows(self, n, value):
+        tokens = (words(self.draw.random(), self.draw.randint(1, 4)) for _ in range(2))
+        said = '{{"request":"{}","price":{},"csrf":"{}"}}'
+        return f"<script>{said.format(next(tokens), self.price(n, value), next(tokens))}</script>"
+
+    def got(self, n, url, query):
+        return [{"name": words(n, 3), "price": self.price(n, self.value(n, query))}], []
+
+
 class Report(Node):
     """The address of a report looks like an act, so no page of it is fetched again."""
 
@@ -256,7 +278,7 @@ class Wizard(Site):
         return name, f"<h1>{words(n, 3)}</h1><p>{words(name, 40)}</p>", links
 
 
-KINDS = [StatusLine, Ascii, Tread, Report, WayBack, Stub, Legend, Fits, Left]
+KINDS = [StatusLine, Ascii, Tread, Quoted, Report, WayBack, Stub, Legend, Fits, Left]
 KINDS += [Wizard, Column, Stars, Threads, Features]
 KINDS += of_table(Node, "place", NODES) + of_table(Few, "place", BESIDE)
 KINDS += of_table(Copies, "besides", BESIDES)

@@ -171,3 +171,41 @@ def test_an_item_in_addition_comes_of_a_page_only_where_that_shows_it(
     other = yields.differ(ONE.encode(), OTHER.encode())
     pages = (whole_of(HtmlResponse(ONE, body=body.encode())) for body in (later, earlier))
     assert other.may_come_of(*pages) is may_come_of_page
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "may_come_of_page"),
+    [
+        ({"look": 1, "price": 5}, {"look": 2, "price": 7}, False),  # the page does not show 7
+        ({"look": 1, "price": 5}, {"look": 2, "price": 5}, True),
+        ({"look": 1, "price": 5}, {"look": 2, "price": 6}, True),
+    ],
+)
+def test_each_field_that_differs_has_to_come_of_the_page(yields, one, other, may_come_of_page):
+    add(yields, ONE, one)
+    add(yields, OTHER, other)
+    found = yields.differ(ONE.encode(), OTHER.encode())
+    later, earlier = wholes("<p>2 look</p><p>6 EUR</p>", "<p>1 looks</p>")
+    assert found.may_come_of(later, earlier) is may_come_of_page
+
+
+def wholes(*bodies):
+    return [whole_of(HtmlResponse(ONE, body=body.encode())) for body in bodies]
+
+
+A7, B7, C5, D5 = wholes(*(f"<p>token {token}: {price} EUR</p>" for token, price in zip("abcd", (7, 7, 5, 5), strict=True)))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier", "stays"),
+    [
+        ([A7, B7], [C5, D5], True),
+        ([A7, C5], [D5], False),  # it is gone
+        ([A7], [C5, B7], False),  # the other page has it as well
+        (wholes('<a href="/7">x</a>'), wholes('<a href="/5">x</a>'), False),
+    ],
+)
+def test_a_value_stays_where_each_fetch_of_one_page_alone_shows_it(yields, later, earlier, stays):
+    add(yields, ONE, {"price": 5})
+    add(yields, OTHER, {"price": 7})
+    assert yields.differ(ONE.encode(), OTHER.encode()).stays(later, earlier) is stays

@@ -34,6 +34,7 @@ from scrapy_urlnorm.stores.sqlite import from_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from scrapy_urlnorm.crawl.online.yields import Other
     from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.learning.strata import Place
     from scrapy_urlnorm.site_rules import SiteRule
@@ -72,9 +73,7 @@ class Audit(NamedTuple):
     url: str
     request: object = None  #: its handle; ``None`` while it waits in the queue
     needs_proof: bool = False  #: whether it is compared as a whole, whatever its kind
-    veto: str = (
-        ""  #: what the spider got of this page and not of the other; it counts as layout does
-    )
+    veto: Other | None = None  #: what the spider got of one page alone; it counts as layout does
 
 
 class _Record:

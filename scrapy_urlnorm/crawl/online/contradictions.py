@@ -14,6 +14,7 @@ from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page
 from scrapy_urlnorm.crawl.online.verdicts import Verdict
+from scrapy_urlnorm.crawl.online.yields import Other
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,7 +101,7 @@ class Contradictions:
         """
         match = self.suppression.match(asked, self.keys.keys(asked))
         if match is not None and match.page.fingerprint in self.yields.dropped:
-            self._differs(match, asked.url, "a pipeline took another item")
+            self._differs(match, asked.url, Other(b"", b"", "a pipeline took another item", ()))
 
     def _compare_yields(self, match: Match, url: str) -> bool:
         """Find out whether the spider got the same things out of a page and its representative.
@@ -125,12 +126,12 @@ class Contradictions:
             is_of_page = other.may_come_of(later.whole, earlier.whole)
         if is_of_page:
             self._compared.add(pair)
-            self.verdicts.page(_vetoed(match, url, other.words), shown[here.fingerprint])
+            self.verdicts.page(_vetoed(match, url, other), shown[here.fingerprint])
             return True
-        self._differs(match, url, other.words)
+        self._differs(match, url, other)
         return False
 
-    def _differs(self, match: Match, url: str, veto: str) -> None:
+    def _differs(self, match: Match, url: str, veto: Other) -> None:
         """Have a page and its representative be two, for what is no part of them."""
         self.names.set_apart(match.keys.fingerprint)
         self.verdicts.agreed.discard(match.keys.fingerprint)
@@ -150,6 +151,6 @@ class Contradictions:
                     left -= self._compare_yields(Match(keys, page, reasons), found.url)
 
 
-def _vetoed(match: Match, url: str, veto: str) -> Audit:
+def _vetoed(match: Match, url: str, veto: Other) -> Audit:
     keys = match.keys._replace(fingerprint=b"")  # it is no request in flight
     return Audit(match._replace(keys=keys), url, needs_proof=True, veto=veto)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.suppression import Suppression
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
+    from scrapy_urlnorm.crawl.online.yields import Other
     from scrapy_urlnorm.learning.aliases import Doubt
     from scrapy_urlnorm.logs.page_identity import Identity
 
@@ -173,7 +174,7 @@ class Verdicts:
             other = Verdict.UNSTABLE if is_moving else Verdict.DIFFERS
             is_same = same_content(before.content, found.content)
             self.say(audit, Verdict.AGREES if is_same else other)
-        elif self._agrees(audit, found, before, [before]):
+        elif self._agrees(audit, [found], before, [before]):
             self.say(audit, Verdict.AGREES)
         elif self.frontier.queued() and self.whole_pages.same_but_for_links(found, [before]):
             self.say(audit, Verdict.UNSTABLE)  # the crawl may get to know what it links to
@@ -188,14 +189,20 @@ class Verdicts:
             if len(waiting) == 1:
                 self.frontier.fetch("verdict", site_of(page.url), self._fetch_again(page, before))
 
-    def _agrees(self, audit: Audit, found: Shown, before: Shown, fetches: Sequence[Shown]) -> bool:
+    def _agrees(
+        self, audit: Audit, shown: Sequence[Shown], before: Shown, fetches: Sequence[Shown]
+    ) -> bool:
         """Whether a page is what *fetches* of its representative showed, but for what changes there.
+
+        It has *shown* the last of these. What the spider got out of it is no change if it stays.
 
         What differs between *before* and these may have changed with time. It counts where pages of
         the family change at each fetch. Where nearly all of them do, that is enough if it was proved
         for pages like this.
         """
-        pages = self.whole_pages
+        pages, found = self.whole_pages, shown[-1]
+        if audit.veto and self._stays(audit.veto, audit.match.page, shown, (before, *fetches)):
+            return False
         is_same = pages.same(found, fetches) or (
             before not in fetches
             and any(pages.explains(each, found) for each in fetches)
@@ -210,6 +217,14 @@ class Verdicts:
                 or (before in fetches and self._is_of_time(before, found))
             )
         )
+
+    @staticmethod
+    def _stays(veto: Other, page: Page, *shown: Sequence[Shown]) -> bool:
+        """Whether it is on all fetches of the later of two pages alone; *page* is the second one."""
+        found, others = ([each.whole for each in pages if each.whole] for pages in shown)
+        if veto.later == page.fingerprint:
+            found, others = others, found
+        return veto.stays(found, others)
 
     def _fetch_again(self, page: Page, before: Shown) -> Fetches[None]:
         """Decide about all audits that wait for *page*, with as few fetches as that takes."""
@@ -242,7 +257,8 @@ class Verdicts:
         is_act = looks_like_an_act(found.url) or found.has_expiring_links  # not asked for again
         request = None if found.response is None else found.response.request
         asked = asked_for(found.url) if request is None else Asked(request)
-        if self._agrees(audit, found, before, fetches):
+        shown = [found]
+        if self._agrees(audit, shown, before, fetches):
             return Verdict.AGREES
         for turn in range(_TURNS):
             beside: Shown | None = found
@@ -251,14 +267,16 @@ class Verdicts:
             if beside is None:
                 break
             beside.known = found.known
-            if not is_act and self._agrees(audit, beside, before, fetches):
-                return Verdict.AGREES
+            if not is_act:
+                shown.append(beside)
+                if self._agrees(audit, shown, before, fetches):
+                    return Verdict.AGREES
             if turn or len(fetches) == 1:
                 after = yield from self._shown(page, at_once=is_act, with_layout=before.with_layout)
                 if after is None or not self.names.are_one(fetches[-1], after):
                     return Verdict.UNSTABLE
                 fetches.append(after)
-                if self._agrees(audit, beside, before, fetches):
+                if self._agrees(audit, shown, before, fetches):
                     return Verdict.AGREES
             if all(self.whole_pages.same(each, [before]) for each in fetches):
                 break  # it holds still, so time explains nothing
@@ -280,9 +298,9 @@ class Verdicts:
             }
             if len(clusters) >= _OUTAGE:
                 return Verdict.UNSTABLE
-        if audit.match.rules and not self.whole_pages.same_but_for_links(
-            found, fetches, of_list=True
-        ):
+        pages = self.whole_pages
+        is_alike = not audit.veto and pages.same_but_for_links(found, fetches, of_list=True)
+        if audit.match.rules and not is_alike:
             fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint_of(found.url)
             self.names.set_apart(fingerprint)
         return Verdict.DIFFERS
@@ -316,7 +334,8 @@ class Verdicts:
             self.has_differed = True
             self.frontier.count("learned/audits_differed")
             other = audit.match.page.url or "its twin"
-            note = note or f"{audit.veto or 'other content'} than {other}: {audit.url}"
+            what = audit.veto.words if audit.veto else "other content"
+            note = note or f"{what} than {other}: {audit.url}"
             self.registry.contradicted(audit.match.rules, note)
         # Last: a full disk refuses it, and the rule has to go all the same.
         self.audits.ended(audit)

@@ -20,7 +20,7 @@ import zlib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
@@ -30,12 +30,12 @@ from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from scrapy_urlnorm.crawl.got import Got
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
-    from scrapy_urlnorm.logs.whole import Whole
+    from scrapy_urlnorm.logs.whole import Node, Whole
     from scrapy_urlnorm.stores.sqlite import Database
 
 _TABLE = """
@@ -64,19 +64,33 @@ class Other(NamedTuple):
     earlier: bytes  #: the fingerprints of the two pages
     later: bytes
     words: str
-    #: Values that say it, one of which the page may show; none where it is too much to look for.
+    #: Values that say it; none where it is too much to look for.
     values: tuple[str, ...]
+    needs_all: bool = False  #: whether the page has to show them all, as fields of one item
 
     def may_come_of(self, page: Whole, other: Whole) -> bool:
-        """Whether a value stands where a page shows what the other one does not."""
-        new = Counter(page.nodes) - Counter(other.nodes)
-        text = " ".join(_NO_WORD.sub("", node.value.lower()) for node in new)
-        values = [_NO_WORD.sub("", value[:SHOWN].lower()) for value in self.values]
-        found = (
-            re.search(rf"(?<!\d){value}(?!\d)" if value.isdigit() else value, text)
-            for value in filter(None, values)
-        )
-        return bool(new) and (not any(values) or any(found))
+        """Whether a value, or all, stand where a page shows what the other one does not."""
+        new, values = Counter(page.nodes) - Counter(other.nodes), self._said
+        found = _found(values, new)
+        return bool(new) and (found == values if self.needs_all else bool(found) or not values)
+
+    def stays(self, later: Collection[Whole], earlier: Collection[Whole]) -> bool:
+        """Whether a value is in the texts of all fetches of the later page, and of none of the earlier.
+
+        What stands in a link is for the comparison of pages.
+        """
+        left = self._said
+        for page, other in product(later, earlier):
+            texts, others = (
+                Counter(node for node in each.nodes if node.fragment is None)
+                for each in (page, other)
+            )
+            left = _found(left, texts - others) - _found(left, others - texts)
+        return bool(left)
+
+    @property
+    def _said(self) -> set[str]:
+        return {_NO_WORD.sub("", value[:SHOWN].lower()) for value in self.values} - {""}
 
 
 class _Row(NamedTuple):
@@ -170,11 +184,14 @@ class Yields:
                 values = (value.partition(OR)[0] for name, value in item.items() if name)
                 return _other(before, after, f"got another item: {said[:LONGEST]}", *values)
             left.remove(best)
-            for name in self._fields(best, item):
-                if name not in moving:
-                    one, other = (each.get(name, "").partition(OR)[0] for each in (best, item))
-                    said = f"got another {name or 'item'}: {one!r}, {other!r}"
-                    return _other(before, after, said, *[other] * (one[:SHOWN] != other[:SHOWN]))
+            if names := [name for name in self._fields(best, item) if name not in moving]:
+                old, now = (
+                    [each.get(name, "").partition(OR)[0] for name in names] for each in (best, item)
+                )
+                said = f"got another {names[0] or 'item'}: {old[0]!r}, {now[0]!r}"
+                pairs = zip(old, now, strict=True)
+                shown = (other for one, other in pairs if one[:SHOWN] != other[:SHOWN])
+                return _other(before, after, said, *shown)._replace(needs_all=True)
         return None
 
     def _fields(self, one: Item, other: Item) -> list[str]:
@@ -234,6 +251,12 @@ class Yields:
                     with suppress(ValueError):
                         found.add(self._key(page.urljoin(link.strip())))
         return found
+
+
+def _found(values: set[str], nodes: Iterable[Node]) -> set[str]:
+    text = " ".join(_NO_WORD.sub("", node.value.lower()) for node in nodes)
+    patterns = {each: rf"(?<!\d){each}(?!\d)" if each.isdigit() else each for each in values}
+    return {each for each, pattern in patterns.items() if re.search(pattern, text)}
 
 
 def _other(before: _Row, after: _Row, said: str, *values: str) -> Other:
