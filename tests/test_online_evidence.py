@@ -55,6 +55,14 @@ def test_a_page_whose_content_is_known_is_an_event(rows):
     assert not rows.is_due(SITE, has_budget=False)
 
 
+def test_what_tests_a_rule_is_known_and_no_event(rows):
+    fill(rows, range(80), ())
+    for number in range(10):
+        assert rows.add(SITE, page(number, "?sid=1"), is_audit=True)
+    assert not is_due(rows)
+    assert not rows.unmined()
+
+
 def test_a_site_where_nothing_new_is_found_is_mined_more_rarely(rows):
     """After a fifth of new rows at most. What is found makes it 5 % again."""
     fill(rows, range(100), ())

@@ -72,9 +72,9 @@ class _Site:
 class Evidence:
     """Evidence by site, with the question when a site is worth mining again.
 
-    An *event* is a page whose content was seen before on its site, or a permanent redirect. Rows
-    grow whether there is anything to learn or not; where the rules work, events stop, and so does
-    mining.
+    An *event* is a page whose content was seen before on its site, or a permanent redirect, but not
+    an audit: what it tells is a rule already. Rows grow whether there is anything to learn or not;
+    where the rules work, events stop, and so does mining.
     """
 
     def __init__(self, database: Database) -> None:
@@ -92,11 +92,11 @@ class Evidence:
         """Return the number of sites."""
         return len(self._sites)
 
-    def add(self, name: str, row: Row) -> bool | None:
+    def add(self, name: str, row: Row, *, is_audit: bool = False) -> bool | None:
         """Write a row of the site *name* down, in place of one with the same URL.
 
-        Return whether it is an event; ``None`` if it was not written: a very long URL would take
-        the miner long, and teach little.
+        Return whether its content was seen before, or it is a permanent redirect; ``None`` if it was
+        not written: a very long URL would take the miner long, and teach little.
         """
         if len(row.url) > LONGEST_URL:
             return None
@@ -107,7 +107,8 @@ class Evidence:
         place = crc32(_path(row.url)) & 0x7FFFFFFF
         if site.parts > 1 and place % site.parts:
             return None
-        site.events += (is_event := self._is_event(name, row))
+        is_known = self._is_known(name, row)
+        site.events += is_known and not is_audit
         self._database.write(
             "INSERT OR REPLACE INTO evidence (site, url, status, content, target, place)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -117,9 +118,9 @@ class Evidence:
         self._total += 1
         if site.rows > MAX_ROWS:
             self._thin_out(name, site)
-        return is_event
+        return is_known
 
-    def _is_event(self, name: str, row: Row) -> bool:
+    def _is_known(self, name: str, row: Row) -> bool:
         if row.content is None:
             return row.status in PERMANENT
         select = "SELECT 1 FROM evidence WHERE site = ? AND content = ? AND url != ? LIMIT 1"
@@ -151,7 +152,7 @@ class Evidence:
     def rename(self, name: str, url: str, content: str | None) -> None:
         update = "UPDATE evidence SET content = ? WHERE site = ? AND url = ?"
         if self._database.write(update, content, name, url) and content:
-            self._of(name).events += self._is_event(name, Row(url, 200, content, None))
+            self._of(name).events += self._is_known(name, Row(url, 200, content, None))
             self.later[name] = None
 
     def _thin_out(self, name: str, site: _Site) -> None:

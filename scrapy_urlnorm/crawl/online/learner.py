@@ -319,7 +319,9 @@ class Learner:
             content = self._content_of_copy(arrival, arrival.original)
         if arrival.is_evidence and (content is not None or arrival.original is None):
             known = content if self._mining.wants_content(site) else None
-            is_duplicate = self._mining.page(site, arrival.url, arrival.status, known)
+            is_duplicate = self._mining.page(
+                site, arrival.url, arrival.status, known, is_audit=audit is not None
+            )
             if is_duplicate is not None:
                 question = self._families.arrived(arrival, is_new=not is_duplicate)
                 if question is not None:

@@ -64,13 +64,15 @@ class Mining:
     def wants_content(self, site: str) -> bool:
         return self.contents or site in self._candidates
 
-    def page(self, site: str, url: str, status: int, content: Identity | None) -> bool | None:
+    def page(
+        self, site: str, url: str, status: int, content: Identity | None, *, is_audit: bool = False
+    ) -> bool | None:
         """Write down that *url*, of *site*, was answered with a page with this *content*.
 
         Return whether another URL has it; ``None`` if that is not known.
         """
         name = None if content is None else named(content)
-        is_duplicate = self._add(site, Row(url, status, name, None))
+        is_duplicate = self._add(site, Row(url, status, name, None), is_audit=is_audit)
         return None if name is None else is_duplicate
 
     def redirect(self, site: str, url: str, target: str, status: int) -> None:
@@ -90,13 +92,13 @@ class Mining:
         if found and (known or len(self._candidates) < MAX_SITES_WITH_CANDIDATES):
             self._candidates[site] = (*known, *found)
 
-    def _add(self, site: str, row: Row) -> bool | None:
-        is_event = self.evidence.add(site, row)
+    def _add(self, site: str, row: Row, *, is_audit: bool = False) -> bool | None:
+        is_known = self.evidence.add(site, row, is_audit=is_audit)
         self._budget += ROWS_A_PAGE
-        is_simple = is_event and (row.content is None or site in self._candidates)
+        is_simple = is_known and (row.content is None or site in self._candidates)
         is_small = self.evidence.count(site) <= MINED_AT_ONCE
         self._look_at(site, at_once=bool(is_simple and is_small))
-        return is_event
+        return is_known
 
     # --- when to mine -----------------------------------------------------------------------
 
