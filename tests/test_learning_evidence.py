@@ -208,8 +208,6 @@ _ROWS = st.builds(
     location=st.none() | _TEXT,
     canonical=st.none() | _TEXT,
     mime=st.none() | _TEXT,
-    self_links=st.lists(_TEXT, max_size=2).map(tuple),
-    shortlink=st.none() | _TEXT,
 )
 
 

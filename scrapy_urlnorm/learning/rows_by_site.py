@@ -29,7 +29,7 @@ _BATCH = 20_000
 _Located = tuple[str, Observation]
 _Pack = tuple[int, str]  # how many rows, and these as JSON
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_URL, _LINKS = map(Observation._fields.index, ("url", "self_links"))
+_URL = Observation._fields.index("url")
 
 
 class Rows(Sized, Iterable[Observation], Protocol):
@@ -147,5 +147,4 @@ class Packed:
     def __iter__(self) -> Iterator[Observation]:
         for _, pack in self._packs:
             for row in json.loads(pack):
-                row[_LINKS] = tuple(row[_LINKS])
                 yield Observation(*row)

@@ -79,10 +79,7 @@ def _row(url: str, status: int, headers: Any, body: bytes) -> dict[str, Any] | N
     except IgnoreRequest:
         return None
     assert not isinstance(response, Request)
-    row = row_of(response, url)
-    if links := row.get("self_links"):
-        row["self_links"] = [f"{link}#{name}" for link, name in links]
-    return row
+    return row_of(response, url)
 
 
 # --- WARC (ISO 28500), as wget, browsertrix and the Internet Archive write it ---------------------

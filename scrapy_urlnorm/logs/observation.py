@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
-from scrapy_urlnorm.logs.self_links import MAX_NAMES
 from scrapy_urlnorm.logs.source import url_of
 
 if TYPE_CHECKING:
@@ -51,9 +50,6 @@ class Observation(NamedTuple):
     canonical: absolute ``rel=canonical`` of the page, or None.
     mime: media type in lower case, without parameters; "" when the response had none;
         None where the log does not say.
-    self_links: links of the page to its own elements under another URL, each with ``#`` and the
-        name of the element.
-    shortlink: absolute ``rel=shortlink`` of the page, or None.
     """
 
     url: str
@@ -62,8 +58,6 @@ class Observation(NamedTuple):
     location: str | None = None
     canonical: str | None = None
     mime: str | None = None
-    self_links: tuple[str, ...] = ()
-    shortlink: str | None = None
 
     @property
     def is_page(self) -> bool:
@@ -102,9 +96,6 @@ def from_row(row: Mapping[str, Any]) -> Observation:
         except ValueError:
             raise ValueError(f"'len' must be a number of bytes, not {size!r}") from None
         content = None if is_small else content
-    links = row.get("self_links") or ()
-    if not isinstance(links, (list, tuple)):
-        raise ValueError(f"'self_links' must be a list, not {links!r}")  # noqa: TRY004
     return Observation(
         url_of(url),
         status,
@@ -112,8 +103,6 @@ def from_row(row: Mapping[str, Any]) -> Observation:
         _link(url, row.get("location")),
         _link(url, row.get("canonical")),
         mime,
-        tuple(url_of(absolute(url, link)) for link in links[:MAX_NAMES]),
-        _link(url, row.get("shortlink")),
     )
 
 
