@@ -83,6 +83,56 @@ CASES = {
         '<link rel="canonical" href="/b"><meta property="og:url" content="/b">',
         True,
     ),
+    "a form that carries on what the page has": (
+        '<form action="/find"><input type=hidden name=sort value=up><input name=q></form>',
+        '<form action="/find"><input type=hidden name=sort value=down><input name=q></form>',
+        True,
+    ),
+    "a form that carries it on, or not": (
+        '<form action="/find"><input name=q></form>',
+        '<form action="/find"><input type=hidden name=sort value=down><input name=q></form>',
+        True,
+    ),
+    "a form that leads to the page itself": (
+        "<form><input type=hidden name=sort value=up></form>",
+        "<form><input type=hidden name=sort value=down></form>",
+        True,
+    ),
+    "a form that sends something else": (
+        '<form action="/find"><input type=hidden name=item value=1></form>',
+        '<form action="/find"><input type=hidden name=item value=2></form>',
+        False,
+    ),
+    "a form that posts what the page has": (
+        '<form action="/buy" method=post><input type=hidden name=sort value=up></form>',
+        '<form action="/buy" method=post><input type=hidden name=sort value=down></form>',
+        False,
+    ),
+    "a hidden field of no form": (
+        '<form action="/find"></form><input type=hidden name=sort value=up>',
+        '<form action="/find"></form><input type=hidden name=sort value=down>',
+        False,
+    ),
+    "a form that leads to another page": (
+        '<form action="/a"><input type=hidden name=sort value=up></form>',
+        '<form action="/b"><input type=hidden name=sort value=down></form>',
+        False,
+    ),
+    "a choice that a link has too": (
+        '<input value="/a?sort=a#"><a href="/a?sort=a">go</a>',
+        '<input value="/a?sort=b#"><a href="/a?sort=b">go</a>',
+        True,
+    ),
+    "a choice that no link has": (
+        '<input value="/a?sort=a#"><a href="/b">go</a>',
+        '<input value="/a?sort=b#"><a href="/b">go</a>',
+        False,
+    ),
+    "a picture that a link has too": (
+        '<a href="/a.png?sort=a"><img data-original="/a.png?sort=a"></a>',
+        '<a href="/a.png?sort=b"><img data-original="/a.png?sort=b"></a>',
+        False,
+    ),
     "a link that is no URL": ('<a href="//[/x">go</a>', '<a href="//[/x">go</a>', True),
 }
 

@@ -4,7 +4,7 @@ A name (`blocks`) proposes that two pages are one; `logs.comparison` decides. So
 what counts as content: all text, seen or not, all attributes, links, scripts and comments do. Left
 out are attributes and elements that lay a page out, and what the page declares: its own URL, and
 whether robots may index it. If not, and if it names another page as the canonical one, it is a copy
-of that.
+of that. A form may carry on what is in the URL of the page: it leads to an address with that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urljoin
+from urllib.parse import parse_qsl, urlencode, urljoin
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy import Request
@@ -33,6 +33,8 @@ _FORMATS = frozenset(("b", "big", "em", "font", "i", "mark", "small", "span", "s
 _ADDRESSES = frozenset(("src", "poster", "data", "background"))
 _LINKS = frozenset(("href", "action", "formaction", "cite", "longdesc"))
 # fmt: on
+#: Attributes of a hidden field that says no more than a parameter does.
+_FIELD = frozenset(("class", "id", "name", "type", "value"))
 _OWN_LINKS, _OWN_URLS = frozenset(("canonical", "shortlink")), frozenset(("og:url", "twitter:url"))
 _ROBOTS = frozenset(("robots", "googlebot"))
 _ADDRESS = re.compile(r"(?:https?:/)?/[^\s/]\S*")
@@ -67,7 +69,8 @@ class Whole(NamedTuple):
 
 def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
     """Read a page whole. Raises what Scrapy's selector raises for what it cannot parse."""
-    reader = _Reader(get_base_url(response), frozenset() if with_layout else _LAYOUT)
+    base, left_out = get_base_url(response), frozenset() if with_layout else _LAYOUT
+    reader = _Reader(response.url, base, left_out)
     reader.read(response.selector.root)
     copy_of = None
     if reader.is_unindexed and reader.canonical.startswith(("http://", "https://")):
@@ -123,11 +126,18 @@ class _Place:
 class _Reader:
     """Walks over a tree."""
 
-    def __init__(self, base: str, left_out: frozenset[str]) -> None:
+    def __init__(self, url: str, base: str, left_out: frozenset[str]) -> None:
         self._base, self._left_out = base, left_out
+        #: Names and values in the query of the page.
+        self._own = {*parse_qsl(url.partition("#")[0].partition("?")[2], keep_blank_values=True)}
+        self._action = 0  # the last node with the address of a form
+        #: That of the form that is open, if it gets a page; -1 where it leads to the page itself.
+        self._form: int | None = None
         host = _HOST.match(base)
         self._origin = host[0] if host else ""
         self._absolute: dict[str, tuple[str, str]] = {}
+        self._links = set[str]()
+        self._choices: dict[int, tuple[str, str]] = {}  # addresses of what may be chosen, by node
         self.nodes: list[Node] = []
         self.shapes: list[str] = []
         self.canonical = ""
@@ -152,10 +162,12 @@ class _Reader:
                 else:
                     known = dict(attributes)
                     place = place.inner(tag, known.get("id", ""), known.get("class", ""), at)
-                    counts = not self._declares(tag, known)
+                    counts = not (self._declares(tag, known) or self._carries_on(tag, known))
                     if counts:
                         for name, value in sorted(attributes):
                             self._attribute(place, name, value)
+                if tag == "form":
+                    self._form = self._leads_to(dict(attributes))
                 text = element.text
                 if counts and len(nodes) == before and not text and not len(element):
                     nodes.append(Node(place.text[0], ""))
@@ -165,12 +177,35 @@ class _Reader:
                     place = around.pop()
                     beside.pop()
                     verbatim -= element.tag in _VERBATIM
+                    if element.tag == "form":
+                        self._form = None
                 else:
                     self._text(place.comment, element.text)
                 text = element.tail if around else None  # what stands behind the page is none of it
             if text and (said := " ".join(text.split())):
                 nodes.append(Node(place.text[0], text if verbatim else said))
                 shapes.append(place.text[1])
+        for at, address in self._choices.items():
+            if address[0] in self._links:
+                nodes[at] = Node(nodes[at].place, *address)
+
+    def _leads_to(self, form: dict[str, str]) -> int | None:
+        if form.get("method", "get").lower() != "get":
+            return None
+        return self._action if form.get("action", "").strip() else -1
+
+    def _carries_on(self, tag: str, attributes: dict[str, str]) -> bool:
+        """Whether a hidden field has a parameter of the page; the address of its form has it then."""
+        if self._form is None or tag != "input" or not attributes.keys() <= _FIELD:
+            return False
+        field = attributes.get("name", ""), attributes.get("value", "")
+        if attributes.get("type", "").lower() != "hidden" or field not in self._own:
+            return False
+        if self._form >= 0:
+            place, url, fragment = self.nodes[self._form]
+            url += f"{'&' if '?' in url else '?'}{urlencode([field])}"
+            self.nodes[self._form] = Node(place, url, fragment)
+        return True
 
     def _text(self, where: tuple[str, str], text: str | None) -> None:
         if text and (said := " ".join(text.split())):
@@ -184,21 +219,28 @@ class _Reader:
         if name in self._left_out:
             pass
         elif name in _LINKS:
-            self._address(place.of(name), value, is_link=True)
+            if name == "action":
+                self._action = len(self.nodes)
+            self._links.add(self._address(place.of(name), value, is_link=True)[0])
         elif name in _ADDRESSES or (value[:1] in "/h" and _ADDRESS.fullmatch(value)):
-            self._address(place.of(name), value)
+            known = self._address(place.of(name), value)
+            if name == "value":  # what is chosen leads to where a link leads, if there is one
+                self._choices[len(self.nodes) - 1] = known
         elif name.endswith("srcset"):
             for url in _SET.findall(value):
                 self._address(place.of(name), url)
         else:
             self._text(place.of(name), value or name)
 
-    def _address(self, where: tuple[str, str], url: str, *, is_link: bool = False) -> None:
+    def _address(
+        self, where: tuple[str, str], url: str, *, is_link: bool = False
+    ) -> tuple[str, str]:
         known = self._absolute.get(url)
         if known is None:
             known = self._absolute[url] = self._join(url)
         self.nodes.append(Node(where[0], *known) if is_link else Node(where[0], "#".join(known)))
         self.shapes.append(where[1])
+        return known
 
     def _join(self, url: str) -> tuple[str, str]:
         if _PLAIN.fullmatch(url) and "/." not in url and self._origin:
