@@ -6,7 +6,7 @@ from math import log2
 
 import pytest
 
-from scrapy_urlnorm.crawl.online.audits import Audits
+from scrapy_urlnorm.crawl.online.audits import Audit, Audits
 from scrapy_urlnorm.crawl.online.keys import Keys
 from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.exceptions import StoreError
@@ -329,3 +329,13 @@ def test_an_audit_of_a_rule_that_is_gone_is_forgotten(again):
     audits = again()
     restore(audits, one, page=audit.match.page)
     assert not audits.has_outstanding(SITE, ())
+
+
+def test_one_audit_in_four_is_compared_as_a_whole_whatever_was_proved(audits):
+    """What moves on nearly all pages of a family may hold still on one of them."""
+    kind, urls = reason(), [f"{URL}?vx={number}" for number in range(100)]
+    every = [Audit(match_of((kind,), url), url) for url in urls]
+    audits.begin(every[0].match, URL)
+    assert not any(map(audits.is_proved, every))
+    audits.proved(every[0])
+    assert 65 <= sum(map(audits.is_proved, every)) <= 85
