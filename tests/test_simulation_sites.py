@@ -67,7 +67,7 @@ def test_a_redirect_to_a_login_page_is_followed_a_few_times():
 @pytest.mark.parametrize("kind", mostly_long(MOVING, of=2))
 def test_pages_that_move_are_learned_from(kind):
     """Some of what is redundant is not fetched. One at a time: what a page shows is its turn."""
-    shop = kind(120)
+    shop = kind(150)
     crawl = visit(shop, ONE_AT_A_TIME)
     assert not crawl.lost
     everything = len(shop.urls()) * len(shop.queries()) + 1
