@@ -397,6 +397,54 @@ def test_a_counter_is_a_shape():
     assert name(units, 3, views=1) == name(units, 3, views=2)
 
 
+def test_numbers_beside_words_of_the_page_are_one_unit():
+    """Else each page has a shape of its own, and teaches nothing about others."""
+    units = Units()
+    for own in ("tea", "ink", "oak"):
+        pair = [[Block("body/h1", own), Block("p", f"{own}: {n} views")] for n in (4, 17)]
+        units.learn("family", *pair)
+    assert units.left_out("family") == {Unit("shape", "p")}
+    for own, is_one in (("elm", True), ("fir", False)):
+        one, two = [Block("p", "elm: 4 views")], [Block("p", f"{own}: 5 views")]
+        assert units.same(one, two, units.left_out("family")) is is_one
+    units.learn("family", [Block("p", "fig: 4 views")], [Block("p", "fig: 5 views")])
+    assert units.left_out("family") == {Unit("shape", "p")}
+
+
+def test_a_label_begins_a_line_that_changes():
+    pairs = [[Block("p", f"Online: {names}")] for names in ("Ann, Bob, Cid", "Dan, Eve, Fay")]
+    assert changes_in_lines("p", *([line for _, line in pair] for pair in pairs)) == {
+        Unit("span", "p", "Online:", "$")
+    }
+
+
+def test_lines_that_several_pages_show_are_left_out_where_they_come_and_go():
+    """An advertisement among paragraphs."""
+
+    def page(number, *lines):
+        own = f"the words of page {'x' * number}"
+        return [Block("body/h1", "y" * number), *(Block("p", line) for line in (own, *lines))]
+
+    units = Units()
+    for number, ad in enumerate(("buy tea", "sell ink", "buy tea", "sell ink"), 1):
+        units.saw(page(number, ad), f"http://h.test/{number}")
+    assert not units.left_out("family")
+    units.learn("family", page(5, "buy tea"), page(5))
+    out = units.left_out("family")
+    assert Unit("shared", "p") in out
+    assert units.same(page(6, "sell ink"), page(6, "buy tea"), out)
+    assert not units.same(page(6, "a word of its own"), page(6), out)
+    assert not units.same(page(6), page(7), out)
+
+
+def test_a_line_is_counted_at_each_page_that_shows_it_where_pages_move():
+    """The latest news stand on pages that were seen already, under other URLs."""
+    units = learned(({"ad": "tea"}, {"ad": "ink"}))
+    for number in (1, 2, 1, 1):
+        units.saw(page(number, ad=f"news of {number // 3}"), f"http://h.test/item/{number}")
+    assert units.value(Unit("shared", "body/div.ad"), page(9, ad="news of 0")) == ("news of 0",)
+
+
 ITEM, SORTED, LIST = (
     family_of(f"http://h.test/{each}") for each in ("item?n=1", "item?s=1", "a/b")
 )

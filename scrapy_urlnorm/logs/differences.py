@@ -29,7 +29,7 @@ AROUND, LEAST_BESIDE = 12, 2
 class Unit(NamedTuple):
     """Something on pages that may change by itself."""
 
-    kind: str  #: "path", "shape", "span" or "part"
+    kind: str  #: "path", "shape", "span", "part" or "shared"
     path: str
     start: str = ""  #: the shape; the word before a span, or ``^``; the path of a heading
     end: str = ""  #: the word after a span, or ``$``; the line of a heading
@@ -40,6 +40,8 @@ class Unit(NamedTuple):
             return f"{where}: another text"
         if self.kind == "part":
             return f"{where}: another text below '{_printable(self.end)}'"
+        if self.kind == "shared":
+            return f"{where}: other lines that several pages show"
         if self.kind == "shape":
             return f"{where}: other numbers in '{_printable(self.start)}'"
         start, end = self.start.removeprefix("^"), self.end.removesuffix("$")
@@ -113,8 +115,9 @@ def _span(one: str, two: str) -> tuple[str, str] | None:
     before, after = words_of(one), words_of(two)
     first, last = common_ends(before, after)
     common = first + last
-    if not common or (common < 2 and common < 0.34 * min(len(before), len(after))):
-        return None  # a word in common by chance
+    by_chance = common < 2 and common < 0.34 * min(len(before), len(after))
+    if not common or (by_chance and not (first and before[0].endswith(":"))):  # a label is none
+        return None
     return before[first - 1] if first else "^", before[-last] if last else "$"
 
 

@@ -6,10 +6,12 @@ other, show *units* that change:
 
 ======  ========================================  ==============================================
 path    all that stands at a path                 an advertisement, a box of related pages
-shape   lines that differ in their digits alone   "generated in 0 s", a column of view counts
+shape   lines that differ in their digits alone,  "generated in 0 s", a column of view counts
+        or all of these lines at a path
 span    what stands between two words of a line   "Online: *"
 part    what stands at a path below a line that   paragraphs below "See also", where the path
         many pages have                           holds content elsewhere on the page
+shared  lines of a path that several pages show   an advertisement among paragraphs
 ======  ========================================  ==============================================
 
 A unit is left out of the pages of a *family* of URLs in which pairs have shown it to change. Siblings
@@ -45,6 +47,8 @@ _MAX_PLACES = 2_000
 #: A line that so many places show, and so large a share of them, is common.
 _LEAST_COMMON, _COMMON = 5, 0.1
 _MAX_UNITS = 300
+#: Shapes at one path, after which all lines there are known without their digits.
+_MANY_SHAPES = 2
 #: Pairs of a family that all agree on a unit, and need not ask those of its siblings.
 _CLEAR = 4
 #: A name needs words that are left: a share of those that are not on many pages.
@@ -88,6 +92,7 @@ class Units:
         self.different = 0  #: pairs of any kind that differed
         self.late = 0  #: of these, those of two fetches far apart
         self._lines: Counter[int] = Counter()  # places that show a line, by its hash
+        self._last_place: dict[int, str] = {}  # that showed it
         self._places: set[str] = set()
         self._pages = 0
         self._left_out: dict[str, frozenset[Unit]] = {}
@@ -102,13 +107,17 @@ class Units:
         place = place_of(blocks)
         if not place or (self._pages > 20 and len(self._places) * 20 < self._pages):
             place = url  # title and heading say nothing on this site
-        if place in self._places or len(self._places) >= _MAX_PLACES:
+        if (place in self._places and not self.different) or len(self._places) >= _MAX_PLACES:
             return
         self._places.add(place)
-        self._lines.update(map(hash, dict.fromkeys(blocks)))
+        for line in map(hash, dict.fromkeys(blocks)):
+            if self._last_place.get(line) != place:
+                self._last_place[line] = place
+                self._lines[line] += 1
         if len(self._lines) > _MAX_LINES:
             often = {line: n for line, n in self._lines.items() if n > 1}
             self._lines = Counter(dict(Counter(often).most_common(_MAX_LINES // 2)))
+            self._last_place = {line: self._last_place[line] for line in self._lines}
         shows = {block for block in blocks if not block.is_text and self.is_common(block)}
         if not shows <= self.decoration:
             self.decoration |= shows
@@ -123,6 +132,10 @@ class Units:
         """Whether many pages show this line at this path."""
         return self._lines.get(hash(block), 0) >= self._often
 
+    def _is_shared(self, path: str, line: str) -> bool:
+        """Whether a line came or went in a pair, or several pages show it at this path."""
+        return line in self._pool[path] or self._lines.get(hash(Block(path, line)), 0) > 1
+
     @property
     def _often(self) -> float:
         return max(_LEAST_COMMON, _COMMON * len(self._places))
@@ -135,10 +148,13 @@ class Units:
             before, after = one.at.get(path, []), two.at.get(path, [])
             units = changes_in_lines(path, before, after) if before != after else set()
             if units is not None:
-                found |= units
+                any_shape = Unit("shape", path)
+                is_known = any_shape in self._tallies
+                found |= {any_shape if is_known and u.kind == "shape" else u for u in units}
                 continue
             found.add(Unit("path", path))
             if set(before) & set(after):
+                found.add(Unit("shared", path))
                 below, then = self._below(path, one), self._below(path, two)
                 changed = (each for each in {*below, *then} if below.get(each) != then.get(each))
                 found |= {Unit("part", path, *heading) for heading in changed}
@@ -159,10 +175,13 @@ class Units:
         fetch = fetch if isinstance(fetch, Fetch) else Fetch(fetch)
         lines = fetch.at.get(unit.path, [])
         if unit.kind == "shape":
-            lines = [line for line in lines if without_digits(line) == unit.start]
+            start = unit.start
+            lines = [line for line in lines if start in ("", without_digits(line))]
         elif unit.kind == "span":
             cuts = (without_span(line, unit, self._most(unit)) for line in lines)
             lines = [cut[1] for cut in cuts if cut is not None]
+        elif unit.kind == "shared":
+            lines = [line for line in lines if self._is_shared(unit.path, line)]
         elif unit.kind == "part" and lines:
             lines = self._below(unit.path, fetch).get(Block(unit.start, unit.end), [])
         return tuple(lines)
@@ -257,9 +276,17 @@ class Units:
         return is_new
 
     def _add(self, unit: Unit) -> None:
-        """Take note of a unit. Spans that begin, or end, at one word are one to the line's end."""
+        """Take note of a unit. Spans that begin, or end, at one word are one to the line's end.
+
+        And many shapes at a path, as of lines with words of the page's own, are one.
+        """
         if unit in self._tallies or len(self._tallies) >= _MAX_UNITS:
             return
+        shapes = [each for each in self._tallies if unit.kind == "shape" and each[:2] == unit[:2]]
+        if len(shapes) >= _MANY_SHAPES:
+            for each in shapes:
+                del self._tallies[each]
+            unit = Unit(*unit[:2])
         for other in [each for each in self._tallies if unit.kind == each.kind == "span"]:
             if other.path != unit.path:
                 continue
@@ -281,7 +308,9 @@ class Units:
             self._longest[unit] = max([self._longest[unit], *lengths])
 
     def _kept(self, unit: Unit, before: tuple[str, ...], after: tuple[str, ...]) -> set[str]:
-        return set() if unit.kind in ("span", "shape") else set(before) & set(after)
+        if unit.kind not in ("path", "part"):
+            return set()
+        return set(before) & set(after)
 
     def _holds_content(self, unit: Unit, tallies: Collection[_Tally]) -> bool:
         """Whether a third of the pairs keep lines of their own: fewer do so by chance."""
@@ -325,11 +354,12 @@ class Units:
         """Return all that names of pages of a family depend on, besides what the pages show."""
         out = self.left_out(family) | self.timed | self.aged(family)
         lengths = frozenset((unit, self._longest[unit]) for unit in out if unit.kind == "span")
-        return out, lengths, len(self.decoration)
+        shared = any(unit.kind == "shared" for unit in out) and self._pages.bit_length()
+        return out, lengths, len(self.decoration), shared
 
     def depth_of(self, unit: Unit) -> int:
         """Return a number that changes when the `value` of *unit* on a page may be another one."""
-        return self.version if unit.kind == "part" else self._longest[unit]
+        return self._longest[unit] if unit.kind == "span" else self.version
 
     def in_words(self) -> list[str]:
         """Say what changes by itself, and when: for people, what most pages have first."""
@@ -407,10 +437,12 @@ class Units:
     def _without(self, unit: Unit, line: str, heading: Block | None) -> str:
         if unit.kind == "shape":
             shape = without_digits(line)
-            return shape if shape == unit.start else line
+            return shape if unit.start in ("", shape) else line
         if unit.kind == "span":
             cut = without_span(line, unit, self._most(unit))
             return line if cut is None else cut[0]
+        if unit.kind == "shared":
+            return "" if self._is_shared(unit.path, line) else line
         return "" if heading == (unit.start, unit.end) else line
 
     def same(self, one: list[Block], two: list[Block], out: Collection[Unit]) -> bool | None:

@@ -68,7 +68,7 @@ _ROWS_AT_ONCE = 50
 #: Pages with blocks that are read at once, and blocks that take as long as a step (`STEPS`).
 _PAGES_AT_ONCE, _BLOCKS_A_STEP = 8, 40
 #: What names are made with where nothing changes by itself: see `Units.state_of`.
-_STILL: tuple[object, ...] = (frozenset(), frozenset(), 0)
+_STILL: tuple[object, ...] = (frozenset(), frozenset(), 0, False)
 #: Pages before and after one of which it is asked what they show of a unit, such answers kept, and
 #: pages of which they are read.
 _BESIDE, _MAX_VALUES, _MAX_READ = 40, 20_000, 80
