@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.logs.comparison import Movement, is_same
+from scrapy_urlnorm.logs.comparison import NEARLY_ALL, Movement, is_same
 from scrapy_urlnorm.logs.nodes import without_carried
 from scrapy_urlnorm.logs.whole import whole_of
 
@@ -254,6 +254,13 @@ def test_of_a_text_that_changes_the_words_count_that_hold_still_on_pages_of_its_
     assert not is_same(page(text.format(2, 6, 12), TWO), shown[:1], key_of, family)
 
 
+def test_of_a_link_that_changes_in_a_word_the_others_count():
+    text = '<a href="/files/{}.pdf?signed={}">file</a>'
+    shown = [text.format("tea", number) for number in (1, 2)]
+    assert same(text.format("tea", 3), *shown)
+    assert not same(text.format("ink", 3), *shown)
+
+
 def test_one_fetch_shows_nothing_that_changes():
     assert not same("<p>2 visitors", "<p>1 visitors")
 
@@ -272,6 +279,19 @@ def test_pages_of_a_family_change_where_others_of_it_do():
     assert explains(("b", "v", "u"), ("b", "w", "u"))
     assert not explains(("b", "v", "u"), ("b", "w", "v"))
     assert not explains(("b", "v", "u"), ("c", "w", "u"))
+
+
+def test_what_came_and_went_on_several_pages_is_no_content():
+    """Even where it holds still as often as not; of what was never seen to move, nobody knows."""
+    with_ad, without = page("<p>text</p><p>buy tea</p>"), page("<p>text</p><p></p>")
+    movement = Movement()
+    for said in (True, False, False):
+        assert movement.explains(with_ad, without, key_of, share=NEARLY_ALL) is False
+        movement.learn(with_ad, without if said else with_ad, key_of)
+    movement.learn(without, with_ad, key_of)
+    assert movement.explains(with_ad, without, key_of, share=NEARLY_ALL)
+    other = page("<p>text</p><p>sold out</p>")
+    assert not movement.explains(with_ad, other, key_of, share=NEARLY_ALL)
 
 
 def test_what_changes_on_nearly_all_pages_of_a_site_changes_on_those_of_a_family():

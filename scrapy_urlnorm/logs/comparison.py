@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from scrapy_urlnorm.logs.differences import common_ends
-from scrapy_urlnorm.logs.nodes import Compared, as_compared, without_own
+from scrapy_urlnorm.logs.nodes import Compared, Leads, as_compared, without_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -37,6 +37,7 @@ _TIMES, _MORE = 2, 4
 _OFTEN, SOME, NEARLY_ALL = 2, 1 / 3, 0.8
 #: Places in which a copy may say something else, and the nodes and words that it may say there.
 _ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 24
+_MAX_MOVED = 5_000
 _NUMBER = re.compile(r"\d")
 #: How many times each node of two pages may be looked at, to find where they differ.
 _LOOKS = 20
@@ -157,11 +158,12 @@ class Movement:
         self._changed = Counter[str]()  # pairs in which it changed
         self._pairs = Counter[str]()  # and that have it
         self._late = set[str]()  # what changed with time
+        self._moved = Counter[Compared]()  # pairs in which it came or went
 
     def learn(self, first: Whole, second: Whole, key_of: KeyOf) -> None:
         """Learn from two fetches of one page, one right after the other."""
         one, two = as_compared((first, second), {first.url}, key_of)
-        changed = set()
+        changed, moved = set(), set[Compared]()
         for part in _changes(one, two):
             sides = [(first, part)]
             if not part.is_beside:
@@ -170,6 +172,9 @@ class Movement:
                 for n, node, other in side.changes():
                     self._holes[page.shapes[n]].see(node, other)
                     changed.add(page.shapes[n])
+            moved.update((*part.one, *part.two))
+        if len(self._moved) < _MAX_MOVED:
+            self._moved.update(moved)
         self._changed.update(changed)
         self._pairs.update({*first.shapes, *second.shapes})
 
@@ -184,6 +189,11 @@ class Movement:
         return any(
             shape in each._changed or shape in each._late for each in (self, self._site) if each
         )
+
+    def _has_moved(self, shape: str, node: Compared) -> bool:
+        """Whether this very node came and went on several pages, where much does at each fetch."""
+        site = self._site or self
+        return max(self._moved[node], site._moved[node]) >= _OFTEN and self.hole(shape) is not None
 
     def hole(self, shape: str, share: float = SOME) -> _Hole | None:
         """Return what changes in the nodes of a *shape*; ``None`` if they hold still, or nobody knows.
@@ -233,7 +243,11 @@ class Movement:
         def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
             hole = self.hole(page.shapes[n], share)
             is_of_time = page.nodes[n] in of_time and self._has_changed(page.shapes[n])
-            return is_of_time or (hole is not None and hole.is_whole)
+            return (
+                is_of_time
+                or (hole is not None and hole.is_whole)
+                or self._has_moved(page.shapes[n], shown[page is two][n])
+            )
 
         def left_of(part: _Part) -> _Part | None:
             left = part.without(lambda n, a, b: self.allows(one.shapes[n], a, b, share))
@@ -290,15 +304,17 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
     own = {value for _, value in parse_qsl(urlsplit(url).query)}
     known: set[object] = own | {" "}
     for node in base:
-        known.update(word for word in node.words if not _NUMBER.search(word))
-        known.update(node.value[:1] if isinstance(node.value, tuple) else ())
+        if isinstance(node.value, Leads):
+            known.add(node.value.key)
+        else:
+            known.update(word for word in node.words if not _NUMBER.search(word))
     here, there = Counter[object](), Counter[object]()
     for number, part in enumerate(parts):
         texts = [[node.words for node in nodes if "@" not in node.place] for nodes in part[:2]]
         said = [*chain.from_iterable(texts[1])]
         begins = {words[0] for words in texts[0] if words}
         attributes = [node.value for node in part.two if "@" in node.place]
-        keys = [value[0] for value in attributes if isinstance(value, tuple)]
+        keys = [value.key for value in attributes if isinstance(value, Leads)]
         if (
             number == _ASIDES
             or max(len(part.one), len(part.two)) > _ASIDE_NODES

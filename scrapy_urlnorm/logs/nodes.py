@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -23,16 +24,25 @@ _LONGEST_OWN = 2_000
 _WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*(?!\w)|\w+|\W").findall
 
 
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """Where a link leads: links to one *key* are equal, however its *address* is written."""
+
+    key: object
+    fragment: str
+    address: str = field(compare=False)
+
+
 class Compared(NamedTuple):
     """A node as it is compared."""
 
     place: str
-    value: object
+    value: str | Leads
 
     @property
     def words(self) -> list[str]:
-        """The words of a text, and the signs between them; none of a link."""
-        return _WORDS(self.value) if isinstance(self.value, str) else []
+        """The words of a text or an address, and the signs between them."""
+        return _WORDS(self.value.address if isinstance(self.value, Leads) else self.value)
 
 
 class _Shows(dict["Node", Compared]):
@@ -52,7 +62,7 @@ class _Shows(dict["Node", Compared]):
             if value not in self._keys:
                 key = _key(value, self._key_of)
                 self._keys[value] = _OWN if key in self._own_keys else key
-            shown = Compared(place, (self._keys[value], fragment))
+            shown = Compared(place, Leads(self._keys[value], fragment, value))
         elif any(said in value for said in self._found):
             shown = Compared(place, self._own.sub(_OWN, value))
         else:
