@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from scrapy_urlnorm.crawl.online import whole_pages
 from scrapy_urlnorm.crawl.online.verdicts import LARGEST_FILE, is_comparable, same_content
 from scrapy_urlnorm.crawl.online.whole_pages import LARGEST_READ, Shown, shown_in_crawl
+from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -94,7 +95,8 @@ TURNS = {
         [0, 1, 0],
         5,
     ),
-    "all of the representative changes": ("a", "b, c, d", [0, 0, 1], 3),
+    "all of both changes": ("a", "b, c", [0, 0, 1], 2),
+    "the page alone changes in a word": ("one page", "the page, two page", [1, 0, 0], 2),
     "it was between two changes": ("a", "the page, the page", [1, 0, 0], 2),
 }
 
@@ -124,6 +126,52 @@ def test_what_moves_on_half_of_the_pages_may_hold_still_on_this_one(crawl, still
         crawl.learner._whole_pages.learn(*shown)
     crawl.arrive(crawl.audit, "another")
     assert verdicts(crawl) == said
+
+
+def test_what_both_may_show_by_chance_is_fetched_more_often(crawl):
+    """An advertisement is on half of the fetches, and each of two pages held still in some."""
+    answers = iter(
+        [
+            "the page",
+            "another",
+            "the page",
+            "another",
+            "the page",
+            "another",
+            "the page",
+            "the page",
+        ]
+    )
+    for text in ("news", "news", "statutes", "statutes"):
+        shown = (
+            Shown(PAGE, None, page_of(Request(PAGE), f"{text}{n}")) for n in (1, text == "news")
+        )
+        crawl.learner._whole_pages.learn(*shown)
+    crawl.download = lambda request: page_of(request, next(answers))
+    crawl.arrive(crawl.audit, "another")
+    assert verdicts(crawl) == [1, 0, 0]
+    assert not list(answers)
+
+
+def test_what_a_page_showed_again_serves_later_audits(crawl):
+    assert crawl.schedule(Request(f"{BASE}/p?sid=word"))
+    audits, answers = (crawl.audit, crawl.leave()), iter(("old page", "red page", "new page"))
+    pages = (page_of(Request(PAGE), f"{word} page") for word in ("red", "tan"))
+    shown = (Shown(PAGE, None, page, shown_in_crawl(page)[1]) for page in pages)
+    assert crawl.learner._names.learn(family_of(PAGE), *shown)
+    crawl.download = lambda request: page_of(request, next(answers))
+    for word, audit in zip(("red", "tan"), audits, strict=True):
+        crawl.arrive(audit, f"{word} page")
+    assert verdicts(crawl) == [2, 0, 0]
+    assert crawl.stats["second_fetches"] == 3
+
+
+def test_tests_that_take_more_fetches_than_they_save_are_left_alone(crawl, monkeypatch):
+    """What is drawn at the end is decided whatever that takes: a bound rests on it."""
+    monkeypatch.setattr("scrapy_urlnorm.crawl.online.verdicts._FREE", 0)
+    crawl.arrive(crawl.audit, "another")
+    assert verdicts(crawl) == [0, 0, 1]
+    assert not crawl.stats["second_fetches"]
 
 
 def test_audits_that_wait_for_one_page_share_its_second_fetch(crawl):

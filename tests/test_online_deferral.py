@@ -152,8 +152,8 @@ def test_an_audit_is_sent_of_what_waited(begun):
     assert parts.stats["audits"] == parts.stats["audits_agreed"] == 1
 
 
-def test_what_was_put_last_is_tested_when_a_rule_holds_all_of_it(begun, monkeypatch):
-    """The crawl is not over then, though nothing was sent: as many are drawn as of all that is held."""
+def test_what_was_put_last_is_sent_when_a_rule_holds_all_of_it(begun, monkeypatch):
+    """The crawl is not over then, though nothing was sent; so few are not worth a sample."""
     monkeypatch.setattr(module, "BARREN", LEAST_DUPLICATES)
     monkeypatch.setattr(closing, "LEAST_DRAWS", 19)
     parts = begun(has_audits=False)
@@ -165,7 +165,7 @@ def test_what_was_put_last_is_tested_when_a_rule_holds_all_of_it(begun, monkeypa
     while parts.learner.idle() and not parts.queue:
         pass
     assert set(parts.queued()) == urls
-    assert parts.stats["closing_audits"] == len(urls)
+    assert parts.stats["drained"] == len(urls)
 
 
 def test_a_crawl_of_short_slices_does_not_end_while_requests_wait(begun, monkeypatch):

@@ -112,7 +112,12 @@ def test_what_an_audit_refutes_is_not_proved_by_the_same_pages_again(begin):
     see_twins(parts, count=60)
     held = parts.held()
     assert held
-    parts.download = lambda request: page_of(request, f"page {request.url.rpartition('/')[2]}")
+
+    def download(request):
+        number, query, _ = request.url.rpartition("/")[2].partition("?ref=1")
+        return page_of(request, f"{'other' if query else 'page'} {number}")
+
+    parts.download = download
     for number in range(1000, 1100):
         if not parts.stats["audits_differed"]:
             parts.fetch(f"{BARE}/a/{number}", f"page {number}")

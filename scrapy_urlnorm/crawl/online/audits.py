@@ -76,6 +76,9 @@ class Audit(NamedTuple):
     url: str
     request: object = None  #: its handle; ``None`` while it waits in the queue
     needs_proof: bool = False  #: whether it is compared as a whole, whatever its kind
+    is_drawn: bool = (
+        False  #: whether a bound rests on it, so that it is decided whatever that takes
+    )
     veto: Other | None = None  #: what the spider got of one page alone; it counts as layout does
 
 
@@ -239,13 +242,15 @@ class Audits:
 
     # --- in flight --------------------------------------------------------------------------
 
-    def begin(self, match: Match, url: str, *, needs_proof: bool = False) -> None:
+    def begin(
+        self, match: Match, url: str, *, needs_proof: bool = False, is_drawn: bool = False
+    ) -> None:
         where, content = self._where(match, url)
         for reason in match.rules:
             record = self._record(reason)
             record.add(_ASKED, content)
             record.add(_PLACES, where.neighbourhood(record.about))
-        self._put(Audit(match, url, needs_proof=needs_proof))
+        self._put(Audit(match, url, needs_proof=needs_proof, is_drawn=is_drawn))
 
     def _put(self, audit: Audit) -> None:
         self.begun += 1

@@ -171,8 +171,10 @@ class HeldRequests:
         select = "SELECT 1 FROM held WHERE site = ? AND fingerprint = ? LIMIT 1"
         return bool(self._database.read(select, site, fingerprint))
 
-    def count(self, state: int) -> int:
-        return int(self._database.read("SELECT count(*) FROM held WHERE state = ?", state)[0][0])
+    def count(self, state: int, site: str = "") -> int:
+        where = "state = ?" + " AND site = ?" * bool(site)
+        values = (state, site) if site else (state,)
+        return int(self._database.read(f"SELECT count(*) FROM held WHERE {where}", *values)[0][0])
 
     def note(self, sample: int) -> None:
         """Write down which requests are suppressed now, under the number of a sample of them.

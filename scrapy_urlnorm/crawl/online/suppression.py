@@ -271,9 +271,9 @@ class Suppression:
         self.frontier.count("learned/suppressed")
         return True
 
-    def _begin_audit(self, match: Match, url: str, *, needs_proof: bool = False) -> None:
+    def _begin_audit(self, match: Match, url: str, **how: bool) -> None:
         self.frontier.count("learned/audits")
-        self.audits.begin(match, url, needs_proof=needs_proof)
+        self.audits.begin(match, url, **how)
 
     def _match_of(self, held: Held) -> Match | None:
         """Return what a held request repeats by now. It is read only where its URL makes no key."""
@@ -320,14 +320,14 @@ class Suppression:
         if match is None:
             self.held.send(held)
             return False
-        return self._send_as_audit(held, match, needs_proof=needs_proof)
+        return self._send_as_audit(held, match, needs_proof=needs_proof, is_drawn=True)
 
-    def _send_as_audit(self, held: Held, match: Match, *, needs_proof: bool = False) -> bool:
+    def _send_as_audit(self, held: Held, match: Match, **how: bool) -> bool:
         """Send a held request as an audit; return whether this run can read it."""
         asked = self.held.request_of(held)
         if asked is None:
             return False
-        self._begin_audit(match, held.url, needs_proof=needs_proof)
+        self._begin_audit(match, held.url, **how)
         return self.held.send(held, asked)
 
     # --- what becomes of requests in flight -------------------------------------------------

@@ -4,7 +4,8 @@ A verdict compares pages as a whole (`logs.whole`): names only propose.
 
 1. The page is what its representative was when it arrived: it agrees.
 2. Else the representative is fetched again, then the page, then the representative, at most twice.
-   The page agrees if it differs from these fetches no more than they do from one another.
+   The page agrees if it differs from these fetches no more than they do from one another, or if
+   the last of them differs from fetches of the page no more than these do.
 3. If the representative has not changed at all, or it still differs, the page differs.
 
 Two fetches differ with time, too. So what differs between one fetch and another counts if they came
@@ -30,6 +31,7 @@ from scrapy_urlnorm.crawl.requests import Asked, Fetch, asked_for, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.observation import LEAST_FILE
+from scrapy_urlnorm.report.filtered import SUPPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -53,8 +55,14 @@ if TYPE_CHECKING:
 #: Bytes of what is no HTML whose digest is made while the event loop waits. What is larger is
 #: always fetched.
 LARGEST_FILE = 16 * 1024 * 1024
-#: How many times a page and its representative are fetched in turns.
-_TURNS = 2
+#: How many times a page and its representative are fetched in turns; and at most, where they differ
+#: in what moves on some pages of their family at a fetch: both may have held still by chance.
+_TURNS, _MOST_TURNS = 2, 5
+#: Pages that verdicts may fetch again on a site, and how many more for each request that is held.
+_FREE, _SHARE = 20, 0.5
+_LAST = 20  #: audits that say what the next ones take
+#: Representatives of which it is remembered what they showed when they were fetched again.
+_MAX_AGAIN = 200
 #: Steps that end a turn.
 _TURN = (False,) * STEPS
 #: What so many other clusters have shown may be an outage.
@@ -104,9 +112,16 @@ class Verdicts:
         #: Audits that wait until their representative is fetched again, by its fingerprint and
         #: whether layout counts.
         self._waiting: dict[tuple[bytes, bool], list[tuple[Audit, Shown]]] = {}
+        #: What representatives showed when they were fetched again, as in `_waiting`.
+        self._again: dict[tuple[bytes, bool], list[Shown]] = {}
         self._long: dict[str, list[tuple[Audit, Shown]]] = {}  # by site: they wait for a safe point
         #: How many pairs of pages that no rule makes one were found to be one, by site.
         self.paired: Counter[str] = Counter()
+        #: How many pages were fetched again for audits, by site.
+        self.fetched: Counter[str] = Counter()
+        #: How many of them each of the last audits took.
+        self.fetches_an_audit = 0.5
+        self._fetched = 0  # of all sites, at the last verdict
         #: Fingerprints of audits that agreed, and whether one differed, since somebody cleared them.
         self.agreed: set[bytes] = set()
         self.has_differed = False
@@ -174,7 +189,10 @@ class Verdicts:
             other = Verdict.UNSTABLE if is_moving else Verdict.DIFFERS
             is_same = same_content(before.content, found.content)
             self.say(audit, Verdict.AGREES if is_same else other)
-        elif self._agrees(audit, [found], before, [before]):
+            return
+        key = page.fingerprint, before.with_layout
+        known = [[before], *filter(None, [self._again.get(key)])]
+        if any(self._agrees(audit, [found], before, fetches) for fetches in known):
             self.say(audit, Verdict.AGREES)
         elif self.frontier.queued() and self.whole_pages.same_but_for_links(found, [before]):
             self.say(audit, Verdict.UNSTABLE)  # the crawl may get to know what it links to
@@ -183,11 +201,19 @@ class Verdicts:
         elif looks_like_an_act(page.url):
             other = Verdict.UNSTABLE if self._is_restless(page.url) else Verdict.DIFFERS
             self.say(audit, Verdict.AGREES if self._is_of_time(before, found) else other)
+        elif not audit.is_drawn and not self._pays(page):
+            self.say(audit, Verdict.UNSTABLE)
         else:
-            waiting = self._waiting.setdefault((page.fingerprint, before.with_layout), [])
+            waiting = self._waiting.setdefault(key, [])
             waiting.append((audit, found))
             if len(waiting) == 1:
                 self.frontier.fetch("verdict", site_of(page.url), self._fetch_again(page, before))
+
+    def _pays(self, page: Page) -> bool:
+        """Whether what is held on the site of a page is worth one more page that is fetched again."""
+        site = site_of(page.url)
+        held = self.suppression.held.count(SUPPRESSED, site)
+        return self.fetched[site] < _FREE + _SHARE * held
 
     def _agrees(
         self, audit: Audit, shown: Sequence[Shown], before: Shown, fetches: Sequence[Shown]
@@ -203,10 +229,15 @@ class Verdicts:
         pages, found = self.whole_pages, shown[-1]
         if audit.veto and self._stays(audit.veto, audit.match.page, shown, (before, *fetches)):
             return False
-        is_same = pages.same(found, fetches) or (
-            before not in fetches
-            and any(pages.explains(each, found) for each in fetches)
-            and pages.same(found, (before, *fetches))
+        moves = len(shown) > 1 and before not in fetches and pages.same(fetches[-1], shown)
+        is_same = (
+            pages.same(found, fetches)
+            or moves
+            or (
+                before not in fetches
+                and any(pages.explains(each, found) for each in fetches)
+                and pages.same(found, (before, *fetches))
+            )
         )
         if is_same:
             self.audits.proved(audit)
@@ -249,6 +280,10 @@ class Verdicts:
             if said is Verdict.UNSTABLE and fetches and not self._has_stayed(before, *fetches):
                 self.suppression.representative_changed(page)
         self._learn(page, fetches)
+        if fetches and self._has_stayed(before, *fetches):
+            self._again[key] = fetches
+            if len(self._again) > _MAX_AGAIN:
+                del self._again[next(iter(self._again))]
 
     def _in_turns(
         self, page: Page, audit: Audit, found: Shown, before: Shown, fetches: list[Shown]
@@ -260,7 +295,7 @@ class Verdicts:
         shown = [found]
         if self._agrees(audit, shown, before, fetches):
             return Verdict.AGREES
-        for turn in range(_TURNS):
+        for turn in range(_MOST_TURNS):
             beside: Shown | None = found
             if not is_act:
                 beside = yield from self._shown_at(asked, with_layout=before.with_layout)
@@ -278,11 +313,13 @@ class Verdicts:
                 fetches.append(after)
                 if self._agrees(audit, shown, before, fetches):
                     return Verdict.AGREES
-            if all(self.whole_pages.same(each, [before]) for each in fetches):
-                break  # it holds still, so time explains nothing
+            holds_still = all(self.whole_pages.same(each, [before]) for each in fetches)
             if is_act:
-                if self.whole_pages.same(found, (before, *fetches)):
+                if not holds_still and self.whole_pages.same(found, (before, *fetches)):
                     return Verdict.UNSTABLE  # time may explain it
+                break
+            is_chance = self.whole_pages.may_be_chance(fetches[-1], shown[-1])
+            if not is_chance and (holds_still or turn + 1 >= _TURNS):
                 break
         return self._other(page, audit, found, before, *fetches)
 
@@ -323,6 +360,8 @@ class Verdicts:
             if said is Verdict.AGREES:
                 self._have_one_name(audit)
             return
+        before, self._fetched = self._fetched, self.fetched.total()
+        self.fetches_an_audit += (self._fetched - before - self.fetches_an_audit) / _LAST
         if said is Verdict.AGREES:
             self.agreed.add(audit.match.keys.fingerprint)
             self.frontier.count("learned/audits_agreed")
@@ -363,6 +402,7 @@ class Verdicts:
     def _shown_at(
         self, asked: Asked, *, at_once: bool = False, with_layout: bool = False
     ) -> Fetches[Shown | None]:
+        self.fetched[asked.site] += 1
         response = yield Fetch(asked, at_once)
         if response is None:
             return None

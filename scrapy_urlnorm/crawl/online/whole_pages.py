@@ -289,6 +289,13 @@ class WholePages:
         """Return whether they differ no more than nearly all pages of their families."""
         return self._explains(one, two, NEARLY_ALL)
 
+    def may_be_chance(self, one: Shown, two: Shown) -> bool:
+        """Return whether they differ where some pages of their families move, or of their site.
+
+        So both may move there, too, though they have held still in some fetches.
+        """
+        return self._explains(one, two, SOME, more=[self._movement_of_site(one.url)])
+
     def explains_by_time(self, one: Shown, two: Shown) -> bool:
         """Return the same, but for what pages that arrived beside each of the two show as well."""
         of_time = [self._beside(each.url) for each in (one, two)]
@@ -300,17 +307,18 @@ class WholePages:
         two: Shown,
         share: float,
         of_time: Sequence[Collection[Node]] = ((), ()),
+        more: Sequence[Movement] = (),
     ) -> bool:
         if one.whole is None or two.whole is None:
             return False
         for _ in self.catch_up():
             pass
-        urls = [one.url] if family_of(one.url) == family_of(two.url) else [one.url, two.url]
+        movements = dict.fromkeys([*map(self._movement, (one.url, two.url)), *more])
         pages, is_copy = (one.whole, two.whole), self._is_copy(two, one)
         key_of = self._key_of(two, one)
         return any(
-            self._movement(url).explains(*pages, key_of, of_time, is_copy=is_copy, share=share)
-            for url in urls
+            each.explains(*pages, key_of, of_time, is_copy=is_copy, share=share)
+            for each in movements
         )
 
     def read_beside(self, *pages: Shown) -> Iterator[None]:
