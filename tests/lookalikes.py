@@ -1,7 +1,8 @@
 """Crawls of sites of lookalikes, in virtual time, and what they lose.
 
-``PYTHONPATH=.:tests python tests/lookalikes.py [NAME ...]`` prints that; with ``--bounds FIRST N``,
-how often the bound is broken that N crawls of sites with rare exceptions say.
+``PYTHONPATH=.:tests python tests/lookalikes.py [NAME ...]`` prints that; with ``--random FIRST N``,
+that of sites that N seeds draw; with ``--bounds FIRST N``, how often the bound is broken that N crawls of
+sites with rare exceptions say.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from time import perf_counter
 import lookalike_nodes
 import lookalike_sites
 from lookalike_sites import Link, Rare, Shown, Site
+from random_sites import RandomSite
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.utils.request import RequestFingerprinter
@@ -124,25 +126,34 @@ def bounds(first: int, seeds: int) -> None:
     )
 
 
-def main(names: list[str]) -> None:
-    """Print a line a site; wrong_at_most is how many the summary says may be lost."""
+def main(cases: dict[str, tuple[type[Site], str]]) -> None:
+    """Print a line a site, and the sums; wrong_at_most is how many the summary says may be lost."""
     counted = ("saved", "learned/rules", "learned/audits", "learned/second_fetches")
     counted += ("learned/wrong_at_most", "errors")
     heads = ["contents", "found", "lost", "stock", "add-on", *counted, "seconds"]
     heads = [head.removeprefix("learned/") for head in heads]
+    rows = []
+
+    def say(case: str, row: list[int]) -> None:
+        said = (f"{number:{len(head)}}" for head, number in zip(heads, row, strict=True))
+        print(f"{case:24}", *said, flush=True)
+
     print(f"{'site':24}", *heads)
-    for case, (kind, variant) in CASES.items():
-        if not names or {case, kind.__name__} & {*names}:
-            begun, visit = perf_counter(), Visit(kind(variant)).crawl()
-            (found, sent), figures = stock(kind(variant)), map(visit.figure, counted)
-            row = [len({each[-1] for each in found}), len(found), len(visit.lost), sent]
-            row += [len(visit.sent), *figures, round(perf_counter() - begun, 1)]
-            said = (f"{number:{len(head)}}" for head, number in zip(heads, row, strict=True))
-            print(f"{case:24}", *said, flush=True)
+    for case, (kind, variant) in cases.items():
+        begun, visit = perf_counter(), Visit(kind(variant)).crawl()
+        (found, sent), figures = stock(kind(variant)), map(visit.figure, counted)
+        row = [len({each[-1] for each in found}), len(found), len(visit.lost), sent]
+        rows.append([*row, len(visit.sent), *figures, round(perf_counter() - begun, 1)])
+        say(case, rows[-1])
+    say("all", [round(sum(column)) for column in zip(*rows, strict=True)])
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--bounds"]:
         bounds(*map(int, sys.argv[2:4]))
+    elif sys.argv[1:2] == ["--random"]:
+        first, seeds = map(int, sys.argv[2:4])
+        main({f"seed {each}": (RandomSite, str(each)) for each in range(first, first + seeds)})
     else:
-        main(sys.argv[1:])
+        named = {*sys.argv[1:]}
+        main({c: of for c, of in CASES.items() if not named or {c, of[0].__name__} & named})

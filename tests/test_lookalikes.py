@@ -10,6 +10,7 @@ from lookalike_sites import Link, Loop, SeeAlso, Site, Tokens
 from lookalikes import CASES, Visit, missed, stock
 from loopback import mostly_long
 from moving_sites import HOST, words
+from random_sites import RandomSite
 from simulation.crawl import CallbackError
 
 from scrapy_urlnorm.crawl.online import pairs, whole_pages
@@ -32,6 +33,15 @@ def test_no_lookalike_is_lost(case):
         assert visit.figure("saved") > 0, "it has duplicates, and none was saved"
     most = visit.figure("learned/wrong_at_most") if variant in ("few", "rare") else 0
     assert len(visit.lost) <= most, sorted(visit.lost)[:5]
+
+
+@pytest.mark.parametrize("seed", mostly_long(range(300, 324), of=4))
+def test_a_site_that_nobody_thought_of_loses_and_costs_no_more_than_is_said(seed):
+    """More of them: ``python tests/lookalikes.py --random 1000 100``."""
+    visit = Visit(RandomSite(str(seed))).crawl()
+    _, sent = stock(RandomSite(str(seed)))
+    assert len(visit.lost) <= visit.figure("learned/wrong_at_most")
+    assert len(visit.sent) < 1.15 * sent + 40
 
 
 def test_a_crawl_is_the_same_when_it_is_repeated():
