@@ -37,6 +37,7 @@ _TIMES, _MORE = 2, 4
 _OFTEN, SOME, NEARLY_ALL = 2, 1 / 3, 0.8
 #: Places in which a copy may say something else, and the nodes and words that it may say there.
 _ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 24
+#: Nodes of a site that came or went, that are remembered.
 _MAX_MOVED = 5_000
 _NUMBER = re.compile(r"\d")
 #: How many times each node of two pages may be looked at, to find where they differ.
@@ -158,7 +159,7 @@ class Movement:
         self._changed = Counter[str]()  # pairs in which it changed
         self._pairs = Counter[str]()  # and that have it
         self._late = set[str]()  # what changed with time
-        self._moved = Counter[Compared]()  # pairs in which it came or went
+        self._moved = Counter[Compared]()  # of a site: pairs in which it came or went
 
     def learn(self, first: Whole, second: Whole, key_of: KeyOf) -> None:
         """Learn from two fetches of one page, one right after the other."""
@@ -173,7 +174,7 @@ class Movement:
                     self._holes[page.shapes[n]].see(node, other)
                     changed.add(page.shapes[n])
             moved.update((*part.one, *part.two))
-        if len(self._moved) < _MAX_MOVED:
+        if self._site is None and len(self._moved) < _MAX_MOVED:
             self._moved.update(moved)
         self._changed.update(changed)
         self._pairs.update({*first.shapes, *second.shapes})
@@ -192,8 +193,8 @@ class Movement:
 
     def _has_moved(self, shape: str, node: Compared) -> bool:
         """Whether this very node came and went on several pages, where much does at each fetch."""
-        site = self._site or self
-        return max(self._moved[node], site._moved[node]) >= _OFTEN and self.hole(shape) is not None
+        moved = (self._site or self)._moved
+        return moved[node] >= _OFTEN and self.hole(shape) is not None
 
     def hole(self, shape: str, share: float = SOME) -> _Hole | None:
         """Return what changes in the nodes of a *shape*; ``None`` if they hold still, or nobody knows.
@@ -242,12 +243,10 @@ class Movement:
 
         def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
             hole = self.hole(page.shapes[n], share)
+            if hole is not None and hole.is_whole:
+                return True
             is_of_time = page.nodes[n] in of_time and self._has_changed(page.shapes[n])
-            return (
-                is_of_time
-                or (hole is not None and hole.is_whole)
-                or self._has_moved(page.shapes[n], shown[page is two][n])
-            )
+            return is_of_time or self._has_moved(page.shapes[n], shown[page is two][n])
 
         def left_of(part: _Part) -> _Part | None:
             left = part.without(lambda n, a, b: self.allows(one.shapes[n], a, b, share))

@@ -76,9 +76,7 @@ class Audit(NamedTuple):
     url: str
     request: object = None  #: its handle; ``None`` while it waits in the queue
     needs_proof: bool = False  #: whether it is compared as a whole, whatever its kind
-    is_drawn: bool = (
-        False  #: whether a bound rests on it, so that it is decided whatever that takes
-    )
+    is_drawn: bool = False  #: whether a bound rests on it: it is decided whatever that takes
     veto: Other | None = None  #: what the spider got of one page alone; it counts as layout does
 
 

@@ -222,12 +222,10 @@ class Closing:
             kinds[each.number] = self._kind_of(each)
             crowds[kinds[each.number]].append(each.number)
             yield False
-        if (
-            size * (1 + self.verdicts.fetches_an_audit) >= held
-        ):  # to test it takes more than it saves
-            numbers, size = list(kinds), 0
-        else:
+        if size * (1 + self.verdicts.fetches_an_audit) < held:
             numbers = self._random.sample(list(kinds), min(size, len(kinds)))
+        else:  # to test them takes as many requests
+            numbers, size = list(kinds), 0
         self._drawn += len(numbers)
         proofs = set(numbers[:_PROOFS])
         drawn, sent = set[bytes](), dict[bytes, _Kind]()

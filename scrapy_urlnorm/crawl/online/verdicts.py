@@ -117,11 +117,10 @@ class Verdicts:
         self._long: dict[str, list[tuple[Audit, Shown]]] = {}  # by site: they wait for a safe point
         #: How many pairs of pages that no rule makes one were found to be one, by site.
         self.paired: Counter[str] = Counter()
-        #: How many pages were fetched again for audits, by site.
-        self.fetched: Counter[str] = Counter()
-        #: How many of them each of the last audits took.
+        #: Pages that were fetched again for audits: by site, and how many each of the last ones took.
+        self._fetched: Counter[str] = Counter()
+        self._fetched_since = 0  # the last verdict
         self.fetches_an_audit = 0.5
-        self._fetched = 0  # of all sites, at the last verdict
         #: Fingerprints of audits that agreed, and whether one differed, since somebody cleared them.
         self.agreed: set[bytes] = set()
         self.has_differed = False
@@ -213,7 +212,7 @@ class Verdicts:
         """Whether what is held on the site of a page is worth one more page that is fetched again."""
         site = site_of(page.url)
         held = self.suppression.held.count(SUPPRESSED, site)
-        return self.fetched[site] < _FREE + _SHARE * held
+        return self._fetched[site] < _FREE + _SHARE * held
 
     def _agrees(
         self, audit: Audit, shown: Sequence[Shown], before: Shown, fetches: Sequence[Shown]
@@ -229,16 +228,12 @@ class Verdicts:
         pages, found = self.whole_pages, shown[-1]
         if audit.veto and self._stays(audit.veto, audit.match.page, shown, (before, *fetches)):
             return False
-        moves = len(shown) > 1 and before not in fetches and pages.same(fetches[-1], shown)
-        is_same = (
-            pages.same(found, fetches)
-            or moves
-            or (
-                before not in fetches
-                and any(pages.explains(each, found) for each in fetches)
+        is_same = pages.same(found, fetches)
+        if not is_same and before not in fetches:
+            is_same = (len(shown) > 1 and pages.same(fetches[-1], shown)) or (
+                any(pages.explains(each, found) for each in fetches)
                 and pages.same(found, (before, *fetches))
             )
-        )
         if is_same:
             self.audits.proved(audit)
         return is_same or (
@@ -360,8 +355,8 @@ class Verdicts:
             if said is Verdict.AGREES:
                 self._have_one_name(audit)
             return
-        before, self._fetched = self._fetched, self.fetched.total()
-        self.fetches_an_audit += (self._fetched - before - self.fetches_an_audit) / _LAST
+        self.fetches_an_audit += (self._fetched_since - self.fetches_an_audit) / _LAST
+        self._fetched_since = 0
         if said is Verdict.AGREES:
             self.agreed.add(audit.match.keys.fingerprint)
             self.frontier.count("learned/audits_agreed")
@@ -402,7 +397,8 @@ class Verdicts:
     def _shown_at(
         self, asked: Asked, *, at_once: bool = False, with_layout: bool = False
     ) -> Fetches[Shown | None]:
-        self.fetched[asked.site] += 1
+        self._fetched[asked.site] += 1
+        self._fetched_since += 1
         response = yield Fetch(asked, at_once)
         if response is None:
             return None
