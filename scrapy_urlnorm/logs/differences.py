@@ -43,7 +43,7 @@ class Unit(NamedTuple):
         if self.kind == "shared":
             return f"{where}: other lines that several pages show"
         if self.kind == "shape":
-            return f"{where}: other numbers in '{_printable(self.start)}'"
+            return f"{where}: other numbers" + f" in '{_printable(self.start)}'" * bool(self.start)
         start, end = self.start.removeprefix("^"), self.end.removesuffix("$")
         said = f"{_printable(start)} * {_printable(end)}".strip()
         return f"{where}: other words in '{said}'"

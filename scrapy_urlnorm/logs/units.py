@@ -134,7 +134,7 @@ class Units:
 
     def _is_shared(self, path: str, line: str) -> bool:
         """Whether a line came or went in a pair, or several pages show it at this path."""
-        return line in self._pool[path] or self._lines.get(hash(Block(path, line)), 0) > 1
+        return line in self._pool.get(path, ()) or self._lines.get(hash(Block(path, line)), 0) > 1
 
     @property
     def _often(self) -> float:
@@ -359,7 +359,7 @@ class Units:
 
     def depth_of(self, unit: Unit) -> int:
         """Return a number that changes when the `value` of *unit* on a page may be another one."""
-        return self._longest[unit] if unit.kind == "span" else self.version
+        return self.version if unit.kind in ("part", "shared") else self._longest[unit]
 
     def in_words(self) -> list[str]:
         """Say what changes by itself, and when: for people, what most pages have first."""
