@@ -29,17 +29,15 @@ AROUND, LEAST_BESIDE = 12, 2
 class Unit(NamedTuple):
     """Something on pages that may change by itself."""
 
-    kind: str  #: "path", "shape", "span", "part" or "shared"
+    kind: str  #: "path", "shape", "span" or "shared"
     path: str
-    start: str = ""  #: the shape; the word before a span, or ``^``; the path of a heading
-    end: str = ""  #: the word after a span, or ``$``; the line of a heading
+    start: str = ""  #: the shape; the word before a span, or ``^``
+    end: str = ""  #: the word after a span, or ``$``
 
     def __str__(self) -> str:
         where = _printable(self.path.rpartition("/")[2])
         if self.kind == "path":
             return f"{where}: another text"
-        if self.kind == "part":
-            return f"{where}: another text below '{_printable(self.end)}'"
         if self.kind == "shared":
             return f"{where}: other lines that several pages show"
         if self.kind == "shape":

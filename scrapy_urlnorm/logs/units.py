@@ -9,8 +9,6 @@ path    all that stands at a path                 an advertisement, a box of rel
 shape   lines that differ in their digits alone,  "generated in 0 s", a column of view counts
         or all of these lines at a path
 span    what stands between two words of a line   "Online: *"
-part    what stands at a path below a line that   paragraphs below "See also", where the path
-        many pages have                           holds content elsewhere on the page
 shared  lines of a path that several pages show   an advertisement among paragraphs
 ======  ========================================  ==============================================
 
@@ -155,19 +153,6 @@ class Units:
             found.add(Unit("path", path))
             if set(before) & set(after):
                 found.add(Unit("shared", path))
-                below, then = self._below(path, one), self._below(path, two)
-                changed = (each for each in {*below, *then} if below.get(each) != then.get(each))
-                found |= {Unit("part", path, *heading) for heading in changed}
-        return found
-
-    def _below(self, path: str, fetch: Fetch) -> dict[Block, list[str]]:
-        found: defaultdict[Block, list[str]] = defaultdict(list)
-        heading: Block | None = None
-        for block in fetch.all:
-            if self.is_common(block):
-                heading = block
-            elif block.path == path and heading is not None:
-                found[heading].append(block.line)
         return found
 
     def value(self, unit: Unit, fetch: list[Block] | Fetch) -> tuple[str, ...]:
@@ -182,8 +167,6 @@ class Units:
             lines = [cut[1] for cut in cuts if cut is not None]
         elif unit.kind == "shared":
             lines = [line for line in lines if self._is_shared(unit.path, line)]
-        elif unit.kind == "part" and lines:
-            lines = self._below(unit.path, fetch).get(Block(unit.start, unit.end), [])
         return tuple(lines)
 
     def _most(self, unit: Unit) -> int:
@@ -308,9 +291,7 @@ class Units:
             self._longest[unit] = max([self._longest[unit], *lengths])
 
     def _kept(self, unit: Unit, before: tuple[str, ...], after: tuple[str, ...]) -> set[str]:
-        if unit.kind not in ("path", "part"):
-            return set()
-        return set(before) & set(after)
+        return set(before) & set(after) if unit.kind == "path" else set()
 
     def _holds_content(self, unit: Unit, tallies: Collection[_Tally]) -> bool:
         """Whether a third of the pairs keep lines of their own: fewer do so by chance."""
@@ -359,7 +340,7 @@ class Units:
 
     def depth_of(self, unit: Unit) -> int:
         """Return a number that changes when the `value` of *unit* on a page may be another one."""
-        return self.version if unit.kind in ("part", "shared") else self._longest[unit]
+        return self.version if unit.kind == "shared" else self._longest[unit]
 
     def in_words(self) -> list[str]:
         """Say what changes by itself, and when: for people, what most pages have first."""
@@ -406,7 +387,6 @@ class Units:
             if unit.kind != "path":
                 inner[unit.path].append(unit)
         words: list[str] = []
-        heading: Block | None = None
         own = kept = 0
         is_whole, often, known = True, self._often, self._lines.get
         shows_text = False  # two pages without a word may be two pictures
@@ -414,8 +394,7 @@ class Units:
             path, line = block
             if block in self.decoration:
                 continue
-            if is_common := known(hash(block), 0) >= often:  # as `is_common` does
-                heading = block
+            is_common = known(hash(block), 0) >= often  # as `is_common` does
             if line in common:
                 continue
             own += 0 if is_common else 1 + line.count(" ")
@@ -423,7 +402,7 @@ class Units:
                 is_whole = False
                 continue
             for unit in inner.get(path, ()):
-                rest = self._without(unit, line, None if is_common else heading)
+                rest = self._without(unit, line)
                 is_whole &= rest == line
                 line = rest
             if line:
@@ -434,16 +413,14 @@ class Units:
             return None
         return digest_of(sorted(words))
 
-    def _without(self, unit: Unit, line: str, heading: Block | None) -> str:
+    def _without(self, unit: Unit, line: str) -> str:
         if unit.kind == "shape":
             shape = without_digits(line)
             return shape if unit.start in ("", shape) else line
         if unit.kind == "span":
             cut = without_span(line, unit, self._most(unit))
             return line if cut is None else cut[0]
-        if unit.kind == "shared":
-            return "" if self._is_shared(unit.path, line) else line
-        return "" if heading == (unit.start, unit.end) else line
+        return "" if self._is_shared(unit.path, line) else line
 
     def same(self, one: list[Block], two: list[Block], out: Collection[Unit]) -> bool | None:
         """Return whether two pages show the same but for the units *out*; ``None``: unknown."""
