@@ -99,6 +99,43 @@ def test_edits_of_titles_are_learned(one: str, other: str, edit: str | None) -> 
 
 
 @pytest.mark.parametrize(
+    ("paths", "kinds"),
+    [
+        (("/q/{n}", "/q/{n}/title-{word}"), {"drop-segment"}),
+        (("/q/{n}/title-{word}", "/q/{n}/other-{word}"), {"ignore-value"}),
+        (("/q/{n}", "/q/{n}/title-{word}", "/q/{n}/other-{word}"), {"drop-segment"}),
+        (("/{folder}/{n}", "/{folder}/{n}/title-{word}"), {"drop-segment"}),
+        (("/{folder}/some-title-{n}.html", "/{folder}/other-{n}.html"), {"edit-value"}),
+        (("/q/{n}/red", "/q/{n}/blue", "/q/{n}/grey"), {"replace"}),  # no titles
+    ],
+)
+def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -> None:
+    """As https://stackoverflow.com/questions/4 shows what comes with any title behind it."""
+    urls = [
+        ("http://a.example" + path.format(n=n, folder=("tea", "ink")[n % 2], word=word), f"{n}")
+        for n in range(60)
+        for word in ["".join(chr(ord("a") + int(digit)) for digit in str(n))]
+        for path in paths
+    ]
+    rules = [rule for rule in mine([page(*each) for each in urls]) if rule.active]
+    assert {rule.kind for rule in rules} == kinds
+    normalize = Normalizer("default", site_rules=rules).normalize
+    assert len({normalize(url) for url, _ in urls}) == 60
+    urls += [(f"http://a.example/q/{n}/edit", f"edit {n}") for n in range(9)]
+    rules = [rule for rule in mine([page(*each) for each in urls]) if rule.active]
+    normalize = Normalizer("default", site_rules=rules).normalize
+    assert normalize("http://a.example/q/3/edit") != normalize("http://a.example/q/3")
+
+
+def test_a_few_versions_are_no_titles() -> None:
+    """However many values the same segment has in other sections."""
+    rows = [page(f"http://a.example/q/{n}/{n}x", f"q{n}") for n in range(300)]
+    rows += [page(f"http://a.example/docs/{v}.0/{n}", f"{n}") for n in range(60) for v in (3, 4)]
+    rules = [rule for rule in mine(rows) if rule.active]
+    assert "ignore-value" not in {rule.kind for rule in rules}
+
+
+@pytest.mark.parametrize(
     ("one", "other", "edit"),
     [
         ("2026-11-{:02}T06:00:00Z", "2026-11-{:02}T00:00:00Z", "cut-after"),

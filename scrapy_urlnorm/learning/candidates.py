@@ -22,7 +22,7 @@ from scrapy_urlnorm.learning.media import voices
 from scrapy_urlnorm.site_rules.context import SYMBOLS, Pair, PathText
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_path, is_segment, segments
 from scrapy_urlnorm.site_rules.operation import Twins
-from scrapy_urlnorm.site_rules.operations import KINDS, DropParam, Operation, Replace
+from scrapy_urlnorm.site_rules.operations import KINDS, DropParam, IgnoreValue, Operation, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -115,7 +115,8 @@ class Candidates:
             if is_one and names != {"sep"} and not names & _SERVER:
                 for op in _structural(one, other, names):
                     found[op].add(content)
-        return _best(found, _CAPS["structure"])
+        best = _best(found, _CAPS["structure"])
+        return sorted(best, key=lambda op: isinstance(op, IgnoreValue))  # it destroys values
 
     @property
     def named(self) -> list[tuple[str, ...]]:

@@ -46,7 +46,7 @@ from scrapy_urlnorm.learning.cover import Found, proven
 from scrapy_urlnorm.learning.priors import exchanges_values, is_listed, selects
 from scrapy_urlnorm.learning.trials import Trial, count, made_one
 from scrapy_urlnorm.site_rules.context import Among, Context, Is, Path, Rest, all_hold
-from scrapy_urlnorm.site_rules.form import Slots, is_param, place
+from scrapy_urlnorm.site_rules.form import Slots, is_param, is_segment, place
 from scrapy_urlnorm.site_rules.operations import (
     ANY,
     EDITS,
@@ -55,6 +55,7 @@ from scrapy_urlnorm.site_rules.operations import (
     IgnoreValue,
     ParamToPath,
     Replace,
+    StripSegment,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
 #: Different values that must have been tried before all values are taken as meaningless: of
 #: a parameter that is dropped, of one whose value is ignored, of what an edit cuts (choices).
 _DROP_VALUES, _WILD_VALUES, _EDITED_VALUES = 3, 4, 6
+#: Titles in paths, as a share of the URLs that have them (a choice).
+_TITLES = 0.3
 #: Where so many values, and this share of those known, were tried, the rest may be like them;
 #: with more values than _MANY no list of them is complete (choices).
 _OPEN_VALUES, _OPEN_SHARE, _MANY = 8, 0.8, 40
@@ -142,10 +145,13 @@ def _values(name: str, corpus: Corpus) -> set[str]:
 
 
 def enough_values(op: Operation, touched: Sequence[Slots]) -> bool:
-    """Whether an edit was seen on enough different values (a version may end in ``.11``).
+    """Whether an operation was seen on enough different values.
 
-    Needed by test_the_end_of_a_version_is_no_suffix.
+    A version may end in ``.11``, as in test_the_end_of_a_version_is_no_suffix. A segment that means
+    nothing is a title: nearly each page has its own.
     """
+    if isinstance(op, (IgnoreValue, StripSegment)) and op.names and is_segment(op.names[0]):
+        return len({slots.get(op.names[0]) for slots in touched}) >= _TITLES * len(touched)
     if not isinstance(op, EditValue) or not EDITS[op.edit].cuts:
         return True
     values = {tuple(slots.get(place(slots, name)) for name in op.names) for slots in touched}

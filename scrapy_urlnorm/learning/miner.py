@@ -300,9 +300,11 @@ class Miner:
         if not trials:
             return []
         touched = self._touched(op)
-        if not coverage.enough_values(op, touched):
-            return []
-        found = cover(op, trials, self.vocabulary, self.limits, touched)
+        found = [
+            each
+            for each in cover(op, trials, self.vocabulary, self.limits, touched)
+            if coverage.enough_values(op, [t for t in touched if all_hold(each.context, t)])
+        ]
         total = count(trials)
         few = 0 < total.conflicts <= _FEW * total.support
         if few and isinstance(op, (DropParam, Replace)) and all(each.context for each in found):

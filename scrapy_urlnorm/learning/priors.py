@@ -115,6 +115,8 @@ def prior(op: Operation, context: Context = ()) -> float:
 def _of_operation(op: Operation) -> float:
     if isinstance(op, DropParam):
         return min(_of_slot(name) for name in op.names)
+    if isinstance(op, StripSegment) and op.names:
+        return _SEGMENT
     if isinstance(op, IgnoreValue):
         return min(_of_slot(name) for name in op.names) / 2
     if isinstance(op, Replace):

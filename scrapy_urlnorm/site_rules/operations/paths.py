@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.context import Context, Pair, Path
+from scrapy_urlnorm.site_rules.context import Context, Is, Pair, Path
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
     Slots,
+    is_segment,
     path_text,
     segments,
     segments_of,
@@ -161,11 +162,14 @@ class StripSegment(Operation):
         return slots if self.names else with_segments(slots, [*path, "x", "x"], slash=slash)
 
     def check_context(self, context: Context) -> None:
-        literal = any(isinstance(c, Path) and c.literals() for c in context)
+        literal = any(
+            (isinstance(c, Path) and c.literals()) or (isinstance(c, Is) and is_segment(c.slot))
+            for c in context
+        )
         if self.names and not (literal and all(slot[0] == "s" for slot in self.names)):
             raise SiteRuleError(
-                "a drop-segment rule has slots like 's0' and a path with a literal segment, "
-                "or it would swallow any path"
+                "a drop-segment rule has slots like 's0' and a path with a literal segment, or 'when' "
+                "with one, or it would swallow any path"
             )
 
     @classmethod
@@ -180,6 +184,8 @@ class StripSegment(Operation):
         at = next((i for i, text in enumerate(short) if text != long[i]), len(short))
         if at < len(short) and at <= LEARNED_PREFIX and long[at + 1 :] == short[at:] and long[at]:
             yield cls(tuple(long[:at]), long[at])
+        if at and len(long) == len(short) + 1 and long[at + 1 :] == short[at:]:
+            yield cls(names=(f"s{at}",))
 
     @property
     def family(self) -> object:

@@ -162,7 +162,7 @@ EDITS: dict[str, Edit] = {
         key_only=True, cuts=True,
     ),
     "number-after": Edit(
-        _group(".+-([0-9]+)"), "of {slots} only the number at the end counts", "x-12",
+        _group(r".+-([0-9]+(?:\.[A-Za-z]{2,5})?)"), "of {slots} only the number at the end counts", "x-12",
         key_only=True, cuts=True,
     ),
     "lowercase-first": Edit(
@@ -374,6 +374,14 @@ class IgnoreValue(Operation):
     @property
     def key_only(self) -> bool:
         return True
+
+    @classmethod
+    def between(cls, twins: Twins) -> Iterator[IgnoreValue]:
+        """Segments alone: whether a parameter says nothing is asked of what drops it."""
+        name, *others = sorted(twins.names)
+        is_one = not others and is_segment(name) and name != "s0"
+        if is_one and twins.one.get(name) and twins.other.get(name):
+            yield cls((name,))
 
     def example(self, slots: Slots) -> Slots:
         return _with_values(slots, self.names, "x")
