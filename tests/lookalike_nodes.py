@@ -196,8 +196,8 @@ class Copy(Node):
 
 class WayBack(Copy):
     def says(self, n, value):
-        ways = words((n, "way"), 3).title().split()
-        return "<p>{} to {} by {}</p>".format(*(ways[value:] + ways[:value]))
+        ways = words((n, "way"), 4).title().split()
+        return "<p>{} to {} by {} at {}</p>".format(*(ways[value:] + ways[:value]))
 
 
 class Legend(Copy):

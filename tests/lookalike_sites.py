@@ -170,13 +170,14 @@ class Order(Site):
     """The way back has the words of the way there, in another order."""
 
     def shows(self, n, value):
-        ways = words((n, "way"), 2).title().split()
-        return self.place.format(*(reversed(ways) if value else ways))
+        ways = words((n, "way"), 4).title().split()
+        at = int(value or 0)
+        return self.place.format(*ways[at:], *ways[:at])
 
 
 ORDERS = {
-    "WordOrder": "<p>From {} To {}</p>",
-    "CellOrder": "<table><tr><td>{}</td><td>{}</td></tr></table>",
+    "WordOrder": "<p>From {} To {} By {} At {}</p>",
+    "CellOrder": f"<table><tr>{4 * '<td>{}</td>'}</tr></table>",
 }
 
 

@@ -367,7 +367,7 @@ class Units:
     def name(
         self, blocks: list[Block], out: Collection[Unit], common: Collection[str] = ()
     ) -> str | None:
-        """Return the name of a page without the units *out*; ``None`` if too little is left.
+        """Return the name of a page, words in order, without the units *out*; ``None`` if too little is left.
 
         Lines that are *common* are no part of it either.
         """
@@ -376,7 +376,7 @@ class Units:
         lines = [line for _, line in blocks if line not in common]  # so on most sites: it is fast
         if all(line.startswith(SHOWN) for line in lines):
             return None
-        return digest_of(sorted(" ".join(lines).split(" ")))
+        return digest_of(" ".join(lines).split(" "))
 
     def _name_without(
         self, blocks: list[Block], out: Collection[Unit], common: Collection[str]
@@ -411,7 +411,7 @@ class Units:
                 kept += 0 if is_common else 1 + line.count(" ")
         if not shows_text or (kept <= _LEAST_KEPT * own and not is_whole):
             return None
-        return digest_of(sorted(words))
+        return digest_of(words)
 
     def _without(self, unit: Unit, line: str) -> str:
         if unit.kind == "shape":
