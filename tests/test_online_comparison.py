@@ -218,6 +218,47 @@ def test_what_a_list_carries_on_refutes_a_rule_and_no_other(path, is_known, said
     crawl.close()
 
 
+def test_links_that_rules_make_one_are_equal_though_the_crawl_has_some_of_them():
+    """What a page carries on is what its representative carries on, under another value."""
+    values = {"old": {"q:size": "100"}, "new": {"q:size": "50"}}
+    crawl = Parts(has_miner=False, URLNORM_LEARN="content")
+
+    def shown(url):
+        size = url.partition("size=")[2]
+        return "".join(f'<a href="/q?sort={n}&amp;size={size}">by {n}</a>' for n in range(3))
+
+    assert crawl.fetch(f"{PAGE}?size=50", shown("size=50")) == "fetched"
+    crawl.found(SiteRule(kind="replace", site="shop.test", source="content", support=400, **values))
+    crawl.schedule(Request(f"{PAGE}?size=100"))
+    audit = crawl.leave()
+    crawl.schedule(Request(f"{BASE}/q?sort=1&size=100"))
+    crawl.arrive(audit, shown(audit.url))
+    assert (verdicts(crawl), crawl.stats["second_fetches"]) == ([1, 0, 0], 0)
+    crawl.close()
+
+
+def test_a_test_of_the_end_waits_until_the_crawl_knows_what_its_page_links_to(monkeypatch):
+    """While anything is in the queue, it may get that from other pages."""
+    narrow = {"kind": "drop-param", "param": "sid", "when": {"no": "page"}}
+    crawl = Parts(has_miner=False, URLNORM_LEARN="content")
+    learner, pages = crawl.learner, 'the page <a href="/q?page=2{}">next</a>'
+    assert crawl.fetch(PAGE, pages.format("")) == "fetched"
+    crawl.found(SiteRule(site="shop.test", source="content", support=400, **narrow))
+    crawl.schedule(Request(f"{PAGE}?sid=1"))
+    asked = crawl.leave()
+    key = learner._keys.fingerprint_of(asked.url)
+    audit = learner._audits.get(key)._replace(is_drawn=True)
+    monkeypatch.setattr(learner._frontier, "queued", lambda: 1)
+    shown = Shown(asked.url, None, page_of(asked, pages.format("&amp;sid=1")))
+    learner._verdicts.page(audit, shown)
+    assert verdicts(crawl) == [0, 0, 0]
+    crawl.schedule(Request(f"{BASE}/q?page=2&sid=1"))
+    assert learner._verdicts.decide_open()
+    assert verdicts(crawl) == [1, 0, 0]
+    assert not learner._verdicts.decide_open()
+    crawl.close()
+
+
 def test_a_bad_link_hides_no_others_and_most_links_are_not_asked_for(crawl, monkeypatch):
     monkeypatch.setattr(whole_pages, "_MOST_LINKS", 4)
     links = ["http://[/?sid=1", *(f"/{n}?sid=1" for n in range(9))]

@@ -291,8 +291,6 @@ class Learner:
         audit = self._audits.get(fingerprint) if self._keys.has_keys(site) else None
         if audit is not None:
             self._audits.answered(audit)
-            is_seen = self._frontier.is_seen
-            shown.known = self._whole_pages.known_links(response, audit.match.url, is_seen)
             self._verdicts.page(audit, shown)
         page = None
         is_copy = original is not None and self._whole_pages.explains(

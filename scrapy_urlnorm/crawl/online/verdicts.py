@@ -115,6 +115,8 @@ class Verdicts:
         #: What representatives showed when they were fetched again, as in `_waiting`.
         self._again: dict[tuple[bytes, bool], list[Shown]] = {}
         self._long: dict[str, list[tuple[Audit, Shown]]] = {}  # by site: they wait for a safe point
+        #: Audits of a sample that wait until the crawl knows all that pages link to.
+        self._open: list[tuple[Audit, Shown]] = []
         #: How many pairs of pages that no rule makes one were found to be one, by site.
         self.paired: Counter[str] = Counter()
         #: Pages that were fetched again for audits: by site, and how many each of the last ones took.
@@ -148,6 +150,8 @@ class Verdicts:
     def page(self, audit: Audit, found: Shown) -> None:
         page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
         before = self.stored(page, with_layout=bool(audit.veto))
+        is_seen = self.frontier.is_seen
+        found.known = self.whole_pages.known_links(found.response, audit.match.url, is_seen)
         if not found.is_long and not before.is_long:
             self._decide(audit, found, page, before)
             return
@@ -155,6 +159,13 @@ class Verdicts:
         self._long.setdefault(site, []).append((audit, found))
         if not self.names.safe_points.has(site, Work.VERDICTS):
             self.names.safe_points.put(site, Work.VERDICTS, self._decide_long(site))
+
+    def decide_open(self) -> bool:
+        """Decide what waited until nothing else is left; return whether anything did."""
+        waiting, self._open = self._open, []
+        for audit, found in waiting:
+            self.page(audit, found)
+        return bool(waiting)
 
     def _decide_long(self, site: str) -> Iterator[bool]:
         """Decide about long pages, a part of the work in each turn of the event loop.
@@ -194,7 +205,11 @@ class Verdicts:
         if any(self._agrees(audit, [found], before, fetches) for fetches in known):
             self.say(audit, Verdict.AGREES)
         elif self.frontier.queued() and self.whole_pages.same_but_for_links(found, [before]):
-            self.say(audit, Verdict.UNSTABLE)  # the crawl may get to know what it links to
+            # The crawl may get to know what it links to.
+            if audit.is_drawn:
+                self._open.append((audit, found))
+            else:
+                self.say(audit, Verdict.UNSTABLE)
         elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
             self.say(audit, Verdict.DIFFERS)  # to ask for it again might do something
         elif looks_like_an_act(page.url):

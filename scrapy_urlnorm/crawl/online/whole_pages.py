@@ -72,7 +72,7 @@ class Shown:
     response: Response | None = None
     blocks: list[Block] | None = None
     with_layout: bool = False  #: whether what only lays the page out is a part of it
-    #: Links that carry on a part of its URL, and that the crawl had from others when it arrived.
+    #: Links that carry on a part of its URL, and that the crawl has from others.
     known: Collection[str] = ()
 
     @property
@@ -146,7 +146,10 @@ class WholePages:
         What cannot be read whole has to have the same bytes as one of them.
         """
         if page.whole is not None:
-            return self._same(page, fetches, self._key_of(page, fetches[0]))
+            key_of = self._key_of(page, fetches[0])
+            return self._same(page, fetches, self.keys.cluster_of) or (
+                bool(page.known) and self._same(page, fetches, key_of)
+            )
         contents = [each.content for each in fetches]
         digest = None if page.content is None else page.content.digest
         return any(content is not None and content.digest == digest for content in contents)
@@ -180,7 +183,7 @@ class WholePages:
         return without_carried(page.url, other.url, self.keys.cluster_of, is_known)
 
     def known_links(
-        self, response: Response, original: str, is_seen: Callable[[bytes], bool]
+        self, response: Response | None, original: str, is_seen: Callable[[bytes], bool]
     ) -> set[str]:
         """Return the links that are seen already, and carry on what the URL of *original* has not."""
         found = set[str]()
