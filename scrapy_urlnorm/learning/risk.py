@@ -90,29 +90,35 @@ def _log_choose(n: int, k: int) -> float:
     return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
 
 
-def at_most(held: int, agreed: int, error: float, failed: int = 0) -> int:
-    """Return how many of *held* requests may be wrong, if *agreed* of them, drawn at random, are not.
+def at_most(share: float, error: float, failed: int, most: int) -> int:
+    """Return how many of *most* held requests may be wrong, if each was drawn with a chance of *share*.
 
-    *failed* were drawn as well, and may be wrong. The largest D of which so few among the draws are
-    not less likely than *error* (Clopper and Pearson, for the hypergeometric distribution).
+    All that were drawn are right, but *failed*, which may be wrong. It is the largest number of
+    which so few are drawn with a probability of *error* or more. Where requests are drawn from
+    several parts, each by its own chance, *share* is the least of these: the number of wrong ones
+    among the draws is a sum of independent events of other chances, and its lower tail is below
+    that of the binomial distribution with their mean (Hoeffding 1956).
     """
-    drawn = agreed + failed
 
     def is_unlikely(wrong: int) -> bool:
-        if not failed:
-            return by_chance(held, wrong, agreed) < error
-        terms = (
-            _log_choose(wrong, each) + _log_choose(held - wrong, drawn - each)
-            for each in range(max(0, drawn - held + wrong), min(failed, wrong) + 1)
-        )
-        return sum(exp(term - _log_choose(held, drawn)) for term in terms) < error
+        if not share or (failed and wrong * share < failed + 1):
+            return False  # the theorem is about tails alone
+        return share >= 1 or _as_few(failed, wrong, share) < error
 
-    return failed + bisect_left(range(failed + 1, held - agreed + 1), True, key=is_unlikely)
+    return failed + bisect_left(range(failed + 1, most + 1), True, key=is_unlikely)
 
 
 def draws_for(held: int, wrong: float, error: float) -> int:
     """Return how many of *held* requests to draw so that at most *wrong* may be wrong if all agree."""
-    return bisect_left(range(held), True, key=lambda draws: at_most(held, draws, error) <= wrong)
+    key = lambda draws: at_most(draws / held, error, 0, held) <= wrong
+    return bisect_left(range(held), True, key=key)
+
+
+def _as_few(failures: int, trials: int, rate: float) -> float:
+    """Return the probability of no more than so many *failures* (the binomial distribution)."""
+    yes, no = log(rate), log1p(-rate)
+    terms = (_log_choose(trials, i) + i * yes + (trials - i) * no for i in range(failures + 1))
+    return sum(map(exp, terms))
 
 
 def upper_bound(failures: int, trials: int) -> float:
@@ -129,9 +135,7 @@ def upper_bound(failures: int, trials: int) -> float:
     low, high = failures / trials, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        yes, no = log(middle), log1p(-middle)
-        terms = (_log_choose(trials, i) + i * yes + (trials - i) * no for i in range(failures + 1))
-        if sum(map(exp, terms)) > target:
+        if _as_few(failures, trials, middle) > target:
             low = middle
         else:
             high = middle

@@ -8,13 +8,14 @@ for one page in a thousand. So the end of a crawl has steps of its own:
 2. A crawl that runs dry right after rules came into force, and holds more than it fetched, may hold
    the way to the rest of the site: so it is where an empty day stands for all days. If these rules
    hold half as much as was fetched behind one page, all that is sent, once.
-3. Audits are drawn, the latest request of each crowded kind and, over all rules together, a sample
-   in which every held request is as likely as any other. Of this sample the summary says how many
-   of the requests that were not sent may have been other pages (`learning.risk.at_most`). It is as
-   large as it takes to bring that below `SHARE_OF_PAGES` of the pages that were found, as far as
-   `MOST_DRAWS` go. If a page of it leads to pages that nothing else has led to, all of its kind are
-   sent; so is all that is held where that is less than a sample. So is what came to be held after
-   it, as long as there are draws: a way through held pages is found step by step.
+3. Audits are drawn, the latest request of each crowded kind and a sample in which every held request
+   is as likely as any other. Of it the summary says how many of the requests that were not sent may
+   have been other pages (`learning.risk.at_most`). It is as large as it takes to bring that below
+   `SHARE_OF_PAGES` of the pages that were found, as far as `MOST_DRAWS` go. What came to be held
+   after it is drawn from by the same share: all samples together are one test, until a page of them
+   differs. If a page leads to pages that nothing else has led to, all of its kind are sent; so is all
+   that is held where that is less than a sample. Few that came after it are all tested: a way through
+   held pages is found step by step.
 4. Where the settings say "last", all that is held is sent, those in most doubt
    first.
 5. What was put last is sent, some at a time. What comes of it goes before the rest.
@@ -25,7 +26,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.online.summary import Bound
@@ -35,7 +36,7 @@ from scrapy_urlnorm.report.filtered import LAST, SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.held import Held, HeldRequests
@@ -62,20 +63,14 @@ _NEW = 0.1
 _SEVERAL, _MAX_RECHECKED = 4, 20
 #: How many requests are sent at a time that are sent last, and that were put last.
 _BATCH, _LAST_BATCH = 200, 16
-#: So large a share of requests that were held after the sample was drawn asks for another one.
-_GREW = 0.1
-
 
 _Kind = tuple[str, int]  #: the rules that hold a request, and the number of its kind
 
 
 class _Sample(NamedTuple):
-    number: int  #: of the samples, from 1
+    test: int  #: the number of its test
     held: int  #: how many requests it was drawn from
-    error: float  #: how likely its bound may be wrong
-    pages: int  #: the number of the last page that had arrived
     drawn: frozenset[bytes]  #: their fingerprints
-    kinds: dict[bytes, _Kind]  #: of these, and of the latest ones of crowded kinds
 
 
 @dataclass(eq=False)
@@ -94,7 +89,8 @@ class Closing:
     def __post_init__(self) -> None:
         self._job: Iterator[bool] | None = None
         self._samples: list[_Sample] = []
-        self._drawn, self._error = 0, ERROR  # draws of all samples, and the error that is left
+        self._errors: list[float] = []  # how likely the bound of each test may be wrong
+        self._drawn = 0  # of all samples
         self._looked_at: set[_Kind] = set()  # crowded kinds
         self._has_put_back = self._has_rechecked = False
         #: Of the samples. The site is its seed, so one that answers alike is crawled alike.
@@ -128,13 +124,12 @@ class Closing:
             if self.sends_all:
                 yield from self._send_all()
                 continue
-            if self._samples and (few := self._newcomers()):
-                yield from self._test(few)
-            elif self._samples and not self._wants_more():
+            if not self._errors or (self._draws_left and self._wants_another_test()):
+                self._begin_test()
+            elif not self._draws_left or not self._has_newcomers():
                 return
-            else:
-                yield from self._draw(held)
-                yield from self._drain(self._that_led_on(self._samples[-1]))
+            if not (yield from self._draw()):
+                return
 
     # --- 2: the newest rules ----------------------------------------------------------------
 
@@ -156,50 +151,35 @@ class Closing:
 
     @property
     def bound(self) -> Bound | None:
-        """What the samples prove of what is held now; ``None`` without one, or if nothing is held.
+        """What the tests prove of what is held now; ``None`` without one, or if nothing is held.
 
         The bound of each holds: this is the best one. What was drawn is sent, so it is not held.
         """
         bounds = []
-        for sample in self._samples:
-            now, later = self.held.count_beside(sample.number)
-            agreed = len(sample.drawn & self.verdicts.agreed)
-            failed = len(sample.drawn) - agreed
-            wrong = at_most(sample.held, agreed, sample.error, failed) - failed + later
+        for test, samples in groupby(self._samples, key=lambda sample: sample.test):
+            of, drawn = [], frozenset[bytes]()
+            for sample in samples:
+                of.append(len(sample.drawn) / sample.held)
+                drawn |= sample.drawn
+            agreed = len(drawn & self.verdicts.agreed)
+            failed = len(drawn) - agreed
+            now, later = self.held.count_beside(test)
+            wrong = at_most(min(of), self._errors[test - 1], failed, now + failed) - failed + later
             bounds.append(Bound(now, min(now, wrong), agreed))
         best = min(bounds, key=lambda bound: bound.wrong, default=None)
         return best if best is not None and best.held else None
 
-    def _wants_more(self) -> bool:
-        """Whether another sample may prove more than those that were drawn."""
-        last, bound = self._samples[-1], None
-        if not last.kinds or not self._draws_left:  # what is left was sent, and cannot be deleted
-            return False
-        if self.verdicts.has_differed or self._has_outgrown(last):
-            bound = self.bound
+    def _wants_another_test(self) -> bool:
+        """Whether one may prove more: not while all that was drawn agrees."""
+        bound = self.bound if self.verdicts.has_differed else None
         return bound is not None and bound.wrong > self._wrong_allowed
 
-    def _newcomers(self) -> list[Held]:
-        """Return what is in no sample, if that is few; asked when what was put last is sent.
+    def _has_newcomers(self) -> bool:
+        """Whether requests are held that are in no sample; asked when what was put last is sent.
 
         The pages of a sample may be all that led there.
         """
-        if self.held.count(LAST):
-            return []
-        few = self.held.beside(self._samples[-1].number, LEAST_DRAWS)
-        return few[: self._draws_left] if len(few) < LEAST_DRAWS else []
-
-    def _test(self, few: list[Held]) -> Iterator[bool]:
-        self._drawn += len(few)
-        for held in few:
-            self.frontier.count("learned/closing_audits", self.suppression.audit(held))
-        yield True
-
-    def _has_outgrown(self, sample: _Sample) -> bool:
-        """Whether much is held that was not so at a sample; asked when what was put last is sent."""
-        if self.held.count(LAST):
-            return False
-        return self.held.count_beside(sample.number)[1] > _GREW * sample.held
+        return not self.held.count(LAST) and self.held.count_beside(len(self._errors))[1] > 0
 
     @property
     def _wrong_allowed(self) -> float:
@@ -210,40 +190,57 @@ class Closing:
         """What an endless space leads to is held and drawn for ever: pages found are a measure."""
         return max(0, min(MOST_DRAWS, 2 * self.pages.contents) - self._drawn)
 
-    def _draw(self, held: int) -> Iterator[bool]:
+    def _begin_test(self) -> None:
         self.verdicts.has_differed = False
-        number, error = len(self._samples) + 1, SPENT * self._error
-        self._error -= error
-        self.held.note(number)
-        if not self._samples:
+        self._errors.append(SPENT * (ERROR - sum(self._errors)))
+        if len(self._errors) == 1:
             self._random.seed(next((site_of(each.url) for each in self.held.find(SUPPRESSED)), ""))
-        wanted, last_page = draws_for(held, self._wrong_allowed, error), self.pages.last
-        size = max(LEAST_DRAWS, min(wanted, self._draws_left))
+
+    def _draw(self) -> Generator[bool, None, bool]:
+        """Draw from what is in no sample of this test; return whether anything was sent."""
+        test, last_page = len(self._errors), self.pages.last
         kinds, crowds = dict[int, _Kind](), defaultdict[_Kind, list[int]](list)
-        for each in self.held.find(SUPPRESSED):
+        for each in self.held.find(SUPPRESSED, beside=test):
             kinds[each.number] = self._kind_of(each)
             crowds[kinds[each.number]].append(each.number)
             yield False
-        if size * (1 + self.verdicts.fetches_an_audit) < held:
-            numbers = self._random.sample(list(kinds), min(size, len(kinds)))
-        else:  # to test them takes as many requests
-            numbers, size = list(kinds), 0
+        held, left, numbers = len(kinds), self._draws_left, list(kinds)
+        size = max(LEAST_DRAWS, draws_for(held, self._wrong_allowed, self._errors[-1]))
+        if not any(sample.test == test for sample in self._samples):
+            size = max(LEAST_DRAWS, min(size, left))
+        elif min(size, held) > left:
+            return False  # fewer would make the samples before say less
+        is_few = held < LEAST_DRAWS and self._drawn > 0  # they came one by one, and may go on so
+        if not is_few and size * (1 + self.verdicts.fetches_an_audit) >= held:
+            self._drawn += held  # to test them takes as many requests
+            return (yield from self._send(numbers))
+        self.held.note(test)
+        numbers = self._random.sample(numbers, min(size, held))
         self._drawn += len(numbers)
-        proofs = set(numbers[:_PROOFS])
-        drawn, sent = set[bytes](), dict[bytes, _Kind]()
+        proofs, drawn, sent = set(numbers[:_PROOFS]), set[bytes](), dict[bytes, _Kind]()
         for each in self.held.numbered(sorted({*numbers, *self._latest(crowds)})):
-            sent[each.fingerprint] = kinds[each.number]
-            if not size:
-                self.frontier.count("learned/drained", self.suppression.send_at_last(each))
-            elif self.suppression.audit(each, needs_proof=each.number in proofs):
+            if self.suppression.audit(each, needs_proof=each.number in proofs):
                 self.frontier.count("learned/closing_audits")
+                sent[each.fingerprint] = kinds[each.number]
                 if each.number in numbers:
                     drawn.add(each.fingerprint)
             yield False
-        sample = _Sample(number, held, error, last_page, frozenset(drawn), sent)
+        sample = _Sample(test, held, frozenset(drawn))
         self._samples.append(sample)
+        yield bool(sent)
+        yield from self._drain(self._that_led_on(sent, last_page))
+        return bool(sent)
+
+    def _send(self, numbers: Iterable[int]) -> Generator[bool, None, bool]:
+        sent = False
+        for each in self.held.numbered(numbers):
+            if self.suppression.send_at_last(each):
+                self.frontier.count("learned/drained")
+                sent = True
+            yield False
         if sent:
             yield True
+        return sent
 
     @staticmethod
     def _kind_of(held: Held) -> _Kind:
@@ -251,13 +248,11 @@ class Closing:
 
         return held.rules, Place(held.url, held.behind).kinds((), lambda *_: True).pop()
 
-    def _that_led_on(self, sample: _Sample) -> set[_Kind]:
+    def _that_led_on(self, sent: dict[bytes, _Kind], last_page: int) -> set[_Kind]:
         """Return the kinds of which a page led to others, while nothing else was under way."""
-        new = self.pages.clusters_since(sample.pages)
-        led_on = (
-            each for each in sample.kinds if new and not new.isdisjoint(self.yields.asked(each))
-        )
-        return {sample.kinds[each] for each in led_on}
+        new = self.pages.clusters_since(last_page)
+        led_on = (each for each in sent if new and not new.isdisjoint(self.yields.asked(each)))
+        return {sent[each] for each in led_on}
 
     def _drain(self, kinds: set[_Kind]) -> Iterator[bool]:
         numbers = []
@@ -265,10 +260,7 @@ class Closing:
             if self._kind_of(held) in kinds:
                 numbers.append(held.number)
             yield False
-        for held in self.held.numbered(numbers):
-            self.frontier.count("learned/drained", self.suppression.send_at_last(held))
-        if numbers:
-            yield True
+        yield from self._send(numbers)
 
     def _latest(self, crowds: dict[_Kind, list[int]]) -> set[int]:
         crowded = [

@@ -65,6 +65,7 @@ class Held(NamedTuple):
 
 _COLUMNS = "id, fingerprint, state, request, url, ifnull(behind, ''), rules, depth, purpose"
 _HELD = f"SELECT {_COLUMNS} FROM held WHERE"
+_SAMPLED = "SELECT fingerprint FROM sampled WHERE sample = ?"
 
 
 class HeldRequests:
@@ -144,15 +145,21 @@ class HeldRequests:
         return True
 
     def find(
-        self, *states: int, site: str = "", cluster: bytes = b"", in_order: bool = True
+        self,
+        *states: int,
+        site: str = "",
+        cluster: bytes = b"",
+        beside: int = 0,
+        in_order: bool = True,
     ) -> Iterator[Held]:
         """Yield the requests in these *states* (without, in any), of a site, with a cluster key.
 
-        They come in the order in which they were held, or else by fingerprint: in a random order.
+        If *beside* is the number of a test, then those in none of its samples. They come in the order in which they were held, or else by fingerprint: in a random order.
         """
-        values = [each for each in (site, cluster) if each]
+        values = [each for each in (site, cluster, beside) if each]
         where = f"state IN ({', '.join(map(str, states or STATES))})"
         where += " AND site = ?" * bool(site) + " AND cluster = ?" * bool(cluster)
+        where += f" AND fingerprint NOT IN ({_SAMPLED})" * bool(beside)
         column, last = "id" if in_order else "fingerprint", (0 if in_order else b"", 0)
         while rows := self._database.read(
             f"{_HELD} {where} AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT ?",
@@ -176,28 +183,20 @@ class HeldRequests:
         values = (state, site) if site else (state,)
         return int(self._database.read(f"SELECT count(*) FROM held WHERE {where}", *values)[0][0])
 
-    def note(self, sample: int) -> None:
-        """Write down which requests are suppressed now, under the number of a sample of them.
+    def note(self, test: int) -> None:
+        """Write down which requests are suppressed now, under the number of the test that drew from them.
 
         And under 0 which are held at all: no page that is sent for the sample led to them.
         """
         insert = "INSERT OR IGNORE INTO sampled SELECT ?, fingerprint FROM held"
-        self._database.write(f"{insert} WHERE state = ?", sample, SUPPRESSED)
+        self._database.write(f"{insert} WHERE state = ?", test, SUPPRESSED)
         self._database.write(insert, 0)
 
-    def count_beside(self, sample: int) -> tuple[int, int]:
-        """Count suppressed requests, and those of them that were not so at a sample."""
-        select = "SELECT fingerprint FROM sampled WHERE sample = ?"
-        beside = f"SELECT count(*), sum(fingerprint NOT IN ({select})) FROM held WHERE state = ?"
-        now, later = self._database.read(beside, sample, SUPPRESSED)[0]
+    def count_beside(self, test: int) -> tuple[int, int]:
+        """Count suppressed requests, and those of them that are in no sample of a test."""
+        beside = f"SELECT count(*), sum(fingerprint NOT IN ({_SAMPLED})) FROM held WHERE state = ?"
+        now, later = self._database.read(beside, test, SUPPRESSED)[0]
         return now, later or 0
-
-    def beside(self, sample: int, most: int) -> list[Held]:
-        """Return suppressed requests that were not so at a sample: the first ones, so many at *most*."""
-        beside = "fingerprint NOT IN (SELECT fingerprint FROM sampled WHERE sample = ?)"
-        select = f"{_HELD} state = ? AND {beside} ORDER BY id LIMIT ?"
-        rows = map(Held._make, self._database.read(select, SUPPRESSED, sample, most))
-        return [held for held in rows if held.number not in self._sent]
 
     def counts(self) -> dict[str, int]:
         found = dict(self._database.read("SELECT state, count(*) FROM held GROUP BY 1"))

@@ -42,11 +42,11 @@ _SENT, _SAVED = "downloader/request_count", "urlnorm/saved"
 
 
 class Bound(NamedTuple):
-    """What the last sample proved."""
+    """What the samples of a test proved."""
 
     held: int  #: requests that were not sent
     wrong: int  #: of these, how many may have been other pages, at most
-    tested: int  #: requests of the sample that were sent, and agreed
+    tested: int  #: requests of the samples that were sent, and agreed
 
 
 def summary(
