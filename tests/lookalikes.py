@@ -1,7 +1,7 @@
 """Crawls of sites of lookalikes, in virtual time, and what they lose.
 
-``PYTHONPATH=.:tests python tests/lookalikes.py [NAME ...]`` prints that; with ``--random FIRST N``,
-that of sites that N seeds draw; with ``--bounds FIRST N``, how often the bound is broken that N crawls of
+``PYTHONPATH=.:tests python tests/lookalikes.py [NAME ...]`` prints that; with ``--random FIRST N`` or
+``--shops FIRST N``, that of sites that N seeds draw; with ``--bounds FIRST N``, how often the bound is broken that N crawls of
 sites with rare exceptions say.
 """
 
@@ -15,6 +15,7 @@ from time import perf_counter
 import lookalike_nodes
 import lookalike_sites
 from lookalike_sites import Link, Rare, Shown, Site
+from random_shops import RandomShop
 from random_sites import RandomSite
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
@@ -22,6 +23,7 @@ from scrapy.utils.request import RequestFingerprinter
 from simulation.crawl import Crawl
 from simulation.plan import Plan
 
+DRAWN = {"--random": RandomSite, "--shops": RandomShop}
 CASES = {**lookalike_sites.CASES, **lookalike_nodes.CASES}
 
 
@@ -151,9 +153,9 @@ def main(cases: dict[str, tuple[type[Site], str]]) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--bounds"]:
         bounds(*map(int, sys.argv[2:4]))
-    elif sys.argv[1:2] == ["--random"]:
+    elif (kind := DRAWN.get(" ".join(sys.argv[1:2]))) is not None:
         first, seeds = map(int, sys.argv[2:4])
-        main({f"seed {each}": (RandomSite, str(each)) for each in range(first, first + seeds)})
+        main({f"seed {each}": (kind, str(each)) for each in range(first, first + seeds)})
     else:
         named = {*sys.argv[1:]}
         main({c: of for c, of in CASES.items() if not named or {c, of[0].__name__} & named})

@@ -16,7 +16,7 @@ from moving_sites import HOST, words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_HEAD = {"Content-Type": "text/html"}
+HEAD = {"Content-Type": "text/html"}
 
 
 def _list(lines: list[str], tag: str = "li") -> str:
@@ -111,7 +111,7 @@ SAYS = (
 )
 
 
-class _Block:
+class Block:
     """A part of each page. *move* says what of it moves, if so; *holds* where the exception is."""
 
     def __init__(self, r: random.Random, holds: str) -> None:
@@ -159,7 +159,7 @@ class RandomSite(Site):
         holds = r.choice(("inside", "in place", "beside")) if self.rate else ""
         blocks = r.randint(2, 6)
         at = r.randrange(blocks)
-        self.blocks = [_Block(r, holds if each == at else "") for each in range(blocks)]
+        self.blocks = [Block(r, holds if each == at else "") for each in range(blocks)]
         self.title = r.random() < 0.7
 
     def address(self, n: int, query: str) -> str:
@@ -179,13 +179,13 @@ class RandomSite(Site):
         if path == "/":
             links = self.home()
             body = "".join(f'<a href="{link.url}">.</a>' for link in links)
-            return Shown(200, _HEAD, f"<html><body>{body}</body></html>".encode(), "home", links)
+            return Shown(200, HEAD, f"<html><body>{body}</body></html>".encode(), "home", links)
         if folder in ("photo", "files"):
             body = f"<html><body><h1>{last}</h1><p>{words(last, 30)}</p></body></html>"
-            return Shown(200, _HEAD, body.encode(), f"photo {last}", [])
+            return Shown(200, HEAD, body.encode(), f"photo {last}", [])
         n = int(last)
         value = query.removeprefix("view=") if query in self.views and n in self.others else ""
         body = "".join(block(n, value, self.fetch) for block in self.blocks)
         heading = f"<h1>{words(n, 3)}</h1>" if self.title else ""
         text = f"<html><head><title>site</title></head><body>{heading}{body}</body></html>"
-        return Shown(200, _HEAD, text.encode(), f"item {n} {value}".strip(), [])
+        return Shown(200, HEAD, text.encode(), f"item {n} {value}".strip(), [])
