@@ -378,6 +378,13 @@ def name(units, *args, **moving):
     return units.name(page(*args, **moving), units.left_out("family"))
 
 
+@pytest.mark.parametrize("out", [(), (Unit("path", "p"),)])
+def test_a_name_tells_lists_in_another_order_apart(out):
+    lists = ["<ul><li>one</li><li>two</li></ul>", "<ul><li>two</li><li>one</li></ul>"]
+    one, other = (Units().name(read(each), out) for each in lists)
+    assert one != other
+
+
 def test_nothing_is_left_out_before_a_pair():
     units = Units()
     assert name(units, 1, ad="tea") != name(units, 1, ad="ink")

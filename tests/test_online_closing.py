@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from moving_sites import HOME, HOST, Shop, words
 from simulation.plan import Plan
 from simulation.walk import Walk
 
-from scrapy_urlnorm.crawl.online.closing import ERROR, SHARE_OF_PAGES, SPENT
+from scrapy_urlnorm.crawl.online.closing import ERROR, SHARE_OF_PAGES, SPENT, Closing, _Sample
 from scrapy_urlnorm.learning.risk import at_most, draws_for
 
 ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
@@ -88,6 +89,18 @@ def test_the_bound_holds_in_95_of_100_crawls(share):
             parts = rest
         wrong_bounds += sum(map(sum, parts)) > min(bounds)
     assert wrong_bounds <= 0.05 * crawls
+
+
+def test_the_bound_rests_on_the_least_share_that_was_drawn():
+    """Of two samples of one test, one half of what was held and one tenth of it."""
+    held, verdicts = SimpleNamespace(count_beside=lambda _: (140, 0)), SimpleNamespace(agreed=set())
+    closing = Closing(*[None] * 8)
+    closing.held, closing.verdicts, closing._errors = held, verdicts, [0.04]
+    for part, drawn in enumerate((50, 10)):
+        found = frozenset(bytes([part, number]) for number in range(drawn))
+        closing._samples.append(_Sample(1, 100, found))
+        verdicts.agreed |= found
+    assert closing.bound == (140, at_most(0.1, 0.04, 0, 140), 60)
 
 
 # --- crawls -------------------------------------------------------------------------------------
