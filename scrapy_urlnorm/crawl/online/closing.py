@@ -110,9 +110,11 @@ class Closing:
 
     def _steps(self) -> Iterator[bool]:
         """Do what comes next; yield true when something was sent, false to pause."""
-        while held := self.held.count(SUPPRESSED):
+        while True:
             if self.verdicts.decide_open():
                 yield True
+            if not (held := self.held.count(SUPPRESSED)):
+                return
             if not self._has_rechecked:
                 self._has_rechecked = True
                 for pages in self.pages.shared(_SEVERAL)[:_MAX_RECHECKED]:
