@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import UrlNormError
-from scrapy_urlnorm.learning.corpus import most_common
+from scrapy_urlnorm.learning.corpus import PLAIN, keys_by, most_common
 from scrapy_urlnorm.learning.media import FIRST_FILE
 from scrapy_urlnorm.learning.risk import Limits, expected_noise
 from scrapy_urlnorm.learning.rules import reaches
@@ -38,8 +38,6 @@ _RESTLESS = 1_000_000
 #: Of more URLs that the rules change, an even sample is explained; of the sites that come when so
 #: many are, a sample of this size (choices, for time).
 _MAX_EXPLAINED, _MIN_EXPLAINED = 20_000, 100
-#: The normalizer without rules, which says once for all sites what the catalogue does.
-_PLAIN = Normalizer("default")
 
 
 def compiled(
@@ -47,14 +45,14 @@ def compiled(
 ) -> tuple[Normalizer, list[SiteRule]]:
     """Compile as many rules as go together, in the order in which they were learned."""
     try:
-        return _PLAIN.replace_site_rules([*base, *rules]), list(rules)
+        return PLAIN.replace_site_rules([*base, *rules]), list(rules)
     except UrlNormError:
         kept: list[SiteRule] = []
     for rule in rules:
         with suppress(UrlNormError):
-            _PLAIN.replace_site_rules([*base, *kept, rule])
+            PLAIN.replace_site_rules([*base, *kept, rule])
             kept.append(rule)
-    return _PLAIN.replace_site_rules([*base, *kept]), kept
+    return PLAIN.replace_site_rules([*base, *kept]), kept
 
 
 def audited(
@@ -77,12 +75,9 @@ def audited(
         if not kept:
             return kept, len({key(url) for url in contents})
         groups: defaultdict[str, list[str]] = defaultdict(list)
-        known: dict[str, str] = {}  # many URLs have one key without the rules
+        key_of = keys_by(normalizer)
         for url in contents:
-            plain = key(url)
-            if plain not in known:
-                known[plain] = normalizer.normalize(plain)
-            groups[known[plain]].append(url)
+            groups[key_of(key(url))].append(url)
         worst = _worst(normalizer, kept, groups, contents, key, limits)
         if worst is None:
             return kept, len(groups)

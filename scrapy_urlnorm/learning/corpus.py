@@ -15,6 +15,8 @@ from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules.context import Condition, Has, Is, Path, Starts, heads_of
 from scrapy_urlnorm.site_rules.form import (
     REPEAT,
@@ -29,7 +31,7 @@ from scrapy_urlnorm.site_rules.form import (
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 #: The slot of parameters that are too rare to have one each; no rule ever touches it.
@@ -55,6 +57,22 @@ _DIRECTORY_SHARE, _SURROUNDINGS = 0.003, 5
 GENERALITY = {"has": 0, "is": 1, "starts": 1, "no": 2, "slash": 2, "path": 3}
 
 
+#: A crawl has a site mined again and again: of so many URLs it is remembered what they are.
+_REMEMBERED = 32_768
+#: The normalizer without site rules.
+PLAIN = Normalizer("default")
+
+
+@lru_cache(maxsize=3)
+def keys_by(normalizer: Normalizer) -> Callable[[str], str]:
+    """Return what gives keys as *normalizer* does, and remembers them for the rule sets of late."""
+    return BoundedCache(normalizer.normalize, most=_REMEMBERED, longest=MAX_LENGTH).__getitem__
+
+
+plain_key = keys_by(PLAIN)
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def slots_of(key: str) -> Slots | None:
     """Take a normalized URL apart; None for what is too long, or no URL with a host."""
     if len(key) > MAX_LENGTH:

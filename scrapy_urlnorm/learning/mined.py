@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning import proposals, robots
 from scrapy_urlnorm.learning.audit import Blame
-from scrapy_urlnorm.learning.corpus import slots_of
+from scrapy_urlnorm.learning.corpus import PLAIN, keys_by, plain_key, slots_of
 from scrapy_urlnorm.learning.media import DOOR, ENOUGH_FILES, FILES_ALONE, OF_FILE, OF_WALL, OnFiles
 from scrapy_urlnorm.learning.mining import are_proof, survey
 from scrapy_urlnorm.learning.priors import prior
@@ -28,7 +28,6 @@ from scrapy_urlnorm.learning.rules import joined, reaches, settle
 from scrapy_urlnorm.learning.strata import shown
 from scrapy_urlnorm.learning.worker import PERMANENT, Job, Mined, receive, send
 from scrapy_urlnorm.logs.observation import Observation
-from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules.data import index_names
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.site_rules.form import Form, Slots
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-_PLAIN = Normalizer("default")
 #: A content has the vote of two at most, see `trials`.
 _MOST = 2
 #: Redirects that vote about a rule (a choice, for time).
@@ -94,7 +92,7 @@ def _by_its_url(row: Observation) -> Observation:
     """Return a row whose content is that of no other page, but of what the catalogue merges."""
     if row.location is not None or row.status is None or not 200 <= row.status < 300:
         return row
-    return row._replace(status=200, content=_PLAIN.normalize(row.url), mime=None)
+    return row._replace(status=200, content=plain_key(row.url), mime=None)
 
 
 def _found(
@@ -179,7 +177,7 @@ def _votes(
     votes: list[tuple[set[str], set[str]]] = [(set(), set()) for _ in rules]
     redirects = ((row.url, row.location) for row in rows if row.location is not None)
     for url, location in islice(redirects, _MOST_REDIRECTS):
-        source, target = slots_of(_PLAIN.normalize(url)), slots_of(_PLAIN.normalize(location))
+        source, target = slots_of(plain_key(url)), slots_of(plain_key(location))
         if source is None or target is None or settle(source, rules) != settle(target, rules):
             continue
         for rule, (along, back) in zip(rules, votes, strict=True):
@@ -207,9 +205,9 @@ def _against(rules: Sequence[SiteRule], rows: Sequence[Observation]) -> Iterator
     contents: dict[str, str | None] = {}
     targets: dict[str, str] = {}
     for row in rows:
-        key = _PLAIN.normalize(row.url)
+        key = plain_key(row.url)
         if row.location is not None:
-            targets[key] = _PLAIN.normalize(row.location)
+            targets[key] = plain_key(row.location)
         elif not row.is_file and row.status is not None and 200 <= row.status < 300:
             contents[key] = row.content or contents.get(key)
     for key, content in contents.items():
@@ -218,7 +216,7 @@ def _against(rules: Sequence[SiteRule], rows: Sequence[Observation]) -> Iterator
             if slots is None or not _acts(rule, slots):
                 continue
             form = rule.apply(Form(split(key)))
-            twin = None if form is None else _PLAIN.normalize(join(form.to_url()))
+            twin = None if form is None else plain_key(join(form.to_url()))
             if twin is None or targets.get(twin) == key or (content and contents.get(twin)):
                 continue
             yield from (Observation(url, 200, url) for url in (key, twin) if not contents.get(url))
@@ -233,14 +231,15 @@ def on_files(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> dict[str
     contents = {row.url: row.content for row in rows if row.is_page and row.is_file}
     if not rules or not contents:
         return {}
-    normalizer, blame = Normalizer("default", site_rules=rules), Blame(rules)
+    normalizer, blame = PLAIN.replace_site_rules(rules), Blame(rules)
+    key_of = keys_by(normalizer)
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for url in contents:
-        groups[normalizer.normalize(url)].append(url)
+        groups[key_of(plain_key(url))].append(url)
     agree: defaultdict[int, set[str | None]] = defaultdict(set)
     differ: Counter[int] = Counter()
     for key, urls in groups.items():
-        changed = (url for url in urls if len(urls) > 1 and _PLAIN.normalize(url) != key)
+        changed = (url for url in urls if len(urls) > 1 and plain_key(url) != key)
         acting = set().union(*(blame.of(url, normalizer) for url in changed))
         found = {contents[url] for url in urls}
         if len(found) > 1:
@@ -268,7 +267,7 @@ def with_doors(rules: Iterable[SiteRule], rows: Sequence[Observation]) -> tuple[
     ]
     if not any(is_wall for _, is_wall in pages):
         return rules
-    known = [(slots_of(_PLAIN.normalize(url)), is_wall) for url, is_wall in pages]
+    known = [(slots_of(plain_key(url)), is_wall) for url, is_wall in pages]
     noted = []
     for rule in rules:
         if rule.kind in ("ignore-value", "drop-param"):

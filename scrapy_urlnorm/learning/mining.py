@@ -20,7 +20,7 @@ from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.learning import proposals
 from scrapy_urlnorm.learning.audit import audited
 from scrapy_urlnorm.learning.candidates import of_server
-from scrapy_urlnorm.learning.corpus import Hasher, most_common
+from scrapy_urlnorm.learning.corpus import Hasher, most_common, plain_key
 from scrapy_urlnorm.learning.evidence import Evidence, gather, items_of, selected
 from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.risk import Limits
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 _CHUNK, _UNDER_WAY = 5_000, 300_000
 #: A rule that was tried on more hosts than this names none of them (a choice).
 _MAX_HOSTS = 100
-_PLAIN = Normalizer("default")
 #: Two observations that agree are the least that could prove anything.
 _MIN_ROWS = 2
 #: Canonical links that say more than the contents: of fewer nothing is proposed (a choice).
@@ -223,11 +222,11 @@ def _report(job: SiteJob, rows: Sequence[Observation]) -> SiteReport:
     urls = {row.url for row in rows}
     if len(rows) < _MIN_ROWS:
         return SiteReport(site, len(urls), len(urls), 0, 0, job.beside(()), (_TOO_FEW,))
-    plain = key = cache(_PLAIN.normalize)  # each is asked for several times
-    exceptions = proposals.exceptions(site, rows, plain, limits)
+    key = plain_key
+    exceptions = proposals.exceptions(site, rows, plain_key, limits)
     if exceptions:
         kept = Normalizer("default", site_rules=exceptions).normalize
-        key = cache(lambda url: kept(url) if proposals.is_suspect(url) else plain(url))
+        key = cache(lambda url: kept(url) if proposals.is_suspect(url) else plain_key(url))
     evidence = gather(rows, key)
     job = job._replace(limits=limits._replace(noise=evidence.noise(limits.noise)))
     if evidence.pages or (limits.wary and evidence.redirects):

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.learning.corpus import slots_of
+from scrapy_urlnorm.learning.corpus import plain_key, slots_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import support_needed
 from scrapy_urlnorm.learning.rules import reaches, settle
-from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ MAX_LINE = 500
 #: Candidates of one file; further ones are left out.
 MAX_CANDIDATES = 100
 _EXAMPLES = 3
-_PLAIN = Normalizer("default")
 _LINE = re.compile(r"[ \t]*clean-param[ \t]*:([^#]*)", re.IGNORECASE)
 _LINE_END = re.compile(r"[\r\n]+")
 #: The wildcards that a segment of a rule's path may hold.
@@ -135,7 +133,7 @@ def proven(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> list[SiteR
         (slots, row.content, row.url)
         for row in rows
         if row.is_page and row.content is not None and not row.is_file
-        if (slots := slots_of(_PLAIN.normalize(row.url))) is not None
+        if (slots := slots_of(plain_key(row.url))) is not None
     ]
     while True:
         agree, wrong = _compared(found.values(), pages)

@@ -65,7 +65,7 @@ class _Site:
     def _acting(self, url: str) -> frozenset[int]:
         if self.key_of[url] == self._plain[url]:
             return frozenset()  # so with most URLs, and to explain one takes long
-        return frozenset(self._blame.of(url, self.normalizer))
+        return frozenset(self._blame.of(self._plain[url], self.normalizer))
 
 
 class ClusterKeys:

@@ -41,6 +41,8 @@ _LEARNED_SPLITS = ":;,|"
 _LEARNED_PARAM_SPLITS = (":", "/")
 #: A parameter that comes into the path takes at most two others with it (a choice).
 _MAX_MOVED = 3
+#: Where the value comes: like `REPEAT`, a character that no URL can bring along.
+_HOLE = "\ud801"
 
 
 def _by(name: str, value: object) -> str:
@@ -119,6 +121,12 @@ class ParamToPath(Operation):
         return path, slash and bool(path)
 
     @cached_property
+    def _target(self) -> tuple[str, bool]:
+        """The segments of ``by`` in one text, and whether it ends in a slash."""
+        path, slash = segments_of(self.by.replace("{}", _HOLE))
+        return REPEAT.join(path), slash
+
+    @cached_property
     def _pairs(self) -> list[Pair]:
         return numbered(self.prefix or ()) + [(f"q:{name}", value) for name, value in self.default]
 
@@ -139,15 +147,18 @@ class ParamToPath(Operation):
 
     def _moved(self, slots: Slots) -> Slots | None:
         value = slots.get(f"q:{self.param[0]}")
-        if not value or REPEAT in value or (tuple(segments(slots)), "slash" in slots) != self._base:
+        path, slash = self._base
+        if not value or ("slash" in slots) is not slash or f"s{len(path)}" in slots:
+            return None
+        if REPEAT in value or not begins(slots, numbered(path)):
             return None
         tokens = value.split(self.separator) if self.separator else [value]
         # The value may not vanish into its surroundings: "" and ".." are no page.
         if any(token in DOT_SEGMENTS for token in tokens):
             return None
-        name = "/".join(map(encode_segment, tokens))
-        path, slash = segments_of(self.by.replace("{}", name))
-        return with_segments(without(slots, self.slots), path, slash=slash)
+        target, slash = self._target
+        new = target.replace(_HOLE, REPEAT.join(tokens)).split(REPEAT)
+        return with_segments(without(slots, self.slots), new, slash=slash)
 
     def _split(self, slots: Slots) -> Slots | None:
         path, at = segments(slots), len(self.prefix or ())
