@@ -167,6 +167,8 @@ class RuleSet:
     def __init__(
         self, rules: Iterable[SiteRule], told: set[frozenset[SiteRule]] | None = None
     ) -> None:
+        #: What was done to the last URL: who has its key often asks for the rules, too.
+        self._last: tuple[Url | None, list[Acted]] = (None, [])
         own, wide, moved = _by_site(rules)
         self.told = set() if told is None else told
         #: How many URLs met a circle of rules.
@@ -205,6 +207,7 @@ class RuleSet:
         and the reason.
         """
         result, steps = self._settled(url)
+        self._last = url, steps
         if recorder is not None:
             for rule, form in steps:
                 before, url = url, form.to_url()
@@ -213,7 +216,8 @@ class RuleSet:
 
     def acting_on(self, url: Url) -> list[SiteRule]:
         """Return the rules that act on *url*, in the order in which they do."""
-        return [rule for rule, _ in self._settled(url)[1]]
+        known, steps = self._last
+        return [rule for rule, _ in (steps if known == url else self._settled(url)[1])]
 
     def _settled(self, url: Url) -> tuple[Url, list[Acted]]:
         """Apply the rules; where some go round in a circle, without these.
