@@ -21,13 +21,13 @@ from scrapy_urlnorm.learning.corpus import PLAIN, keys_by, most_common
 from scrapy_urlnorm.learning.media import FIRST_FILE
 from scrapy_urlnorm.learning.risk import Limits, expected_noise
 from scrapy_urlnorm.learning.rules import reaches
-from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules.rule_set import is_switch, reason
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
 
 #: A rule may put this share of the URLs that it changes beside other contents: twice the rate of

@@ -14,6 +14,7 @@ from scrapy_urlnorm.site_rules.form import (
     encode_segment,
     is_param,
     path_text,
+    segment_slots,
     segments,
     segments_of,
     with_segments,
@@ -127,6 +128,10 @@ class ParamToPath(Operation):
         return REPEAT.join(path), slash
 
     @cached_property
+    def _gone(self) -> frozenset[str]:
+        return self.slots | {"slash", *segment_slots(len(self._base[0]))}
+
+    @cached_property
     def _pairs(self) -> list[Pair]:
         return numbered(self.prefix or ()) + [(f"q:{name}", value) for name, value in self.default]
 
@@ -158,7 +163,9 @@ class ParamToPath(Operation):
             return None
         target, slash = self._target
         new = target.replace(_HOLE, REPEAT.join(tokens)).split(REPEAT)
-        return with_segments(without(slots, self.slots), new, slash=slash)
+        image = without(slots, self._gone)
+        image.update(zip(segment_slots(len(new)), new, strict=True))
+        return image | {"slash": "1"} if slash else image
 
     def _split(self, slots: Slots) -> Slots | None:
         path, at = segments(slots), len(self.prefix or ())
