@@ -182,6 +182,8 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
     (rule(kind="param-to-path", param="id", path="/story", by="/story_{}"),
      {"/story?id=xyz": "/story_xyz", "/story?id=a/b": "/story_a%2Fb"},
      ["/story?id=", "/stories?id=xyz"]),
+    (rule(kind="param-to-path", param="id", path="/story/", by="/{}/"),
+     {"/story/?id=xyz&a=1": "/xyz/?a=1"}, ["/story?id=xyz", "/story/x/?id=xyz"]),
     (rule(kind="split-segment", separator=":", prefix="/doku.php"),
      {"/doku.php/a:b:c": "/doku.php/a/b/c", "/doku.php/a%3Ab": "/doku.php/a/b"},
      ["/wiki/Talk:A", "/doku.php/a::b", "/doku.php/:a"]),
