@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import UrlNormError
-from scrapy_urlnorm.learning.corpus import PLAIN, keys_by, most_common
+from scrapy_urlnorm.learning.corpus import PLAIN, keys_by, most_common, plain_key
 from scrapy_urlnorm.learning.media import FIRST_FILE
 from scrapy_urlnorm.learning.risk import Limits, expected_noise
 from scrapy_urlnorm.learning.rules import reaches
@@ -55,6 +55,17 @@ def compiled(
     return PLAIN.replace_site_rules([*base, *kept]), kept
 
 
+def grouped(
+    urls: Iterable[str], normalizer: Normalizer, key: Callable[[str], str] = plain_key
+) -> dict[str, list[str]]:
+    """Return URLs by their keys; *key* gives those by the catalogue."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    key_of = keys_by(normalizer)
+    for url in urls:
+        found[key_of(key(url))].append(url)
+    return found
+
+
 def audited(
     base: Sequence[SiteRule],
     rules: Sequence[SiteRule],
@@ -74,10 +85,7 @@ def audited(
         normalizer, kept = compiled(base, kept)
         if not kept:
             return kept, len({key(url) for url in contents})
-        groups: defaultdict[str, list[str]] = defaultdict(list)
-        key_of = keys_by(normalizer)
-        for url in contents:
-            groups[key_of(key(url))].append(url)
+        groups = grouped(contents, normalizer, key)
         worst = _worst(normalizer, kept, groups, contents, key, limits)
         if worst is None:
             return kept, len(groups)

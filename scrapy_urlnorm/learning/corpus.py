@@ -55,10 +55,9 @@ _FEW_VALUES, _OFTEN, _SHARE = 40, 5, 0.005
 _DIRECTORY_SHARE, _SURROUNDINGS = 0.003, 5
 #: Which condition is the most general, for equal support.
 GENERALITY = {"has": 0, "is": 1, "starts": 1, "no": 2, "slash": 2, "path": 3}
-
-
-#: A crawl has a site mined again and again: of so many URLs it is remembered what they are.
-_REMEMBERED = 32_768
+#: A crawl has a site mined again and again: of so many URLs it is remembered what they are (a
+#: choice: about 20 MB; a crawl of many small sites needs none of it).
+_REMEMBERED = 16_384
 #: The normalizer without site rules.
 PLAIN = Normalizer("default")
 
@@ -74,7 +73,10 @@ plain_key = keys_by(PLAIN)
 
 @lru_cache(maxsize=_REMEMBERED)
 def slots_of(key: str) -> Slots | None:
-    """Take a normalized URL apart; None for what is too long, or no URL with a host."""
+    """Take a normalized URL apart; None for what is too long, or no URL with a host.
+
+    Who asks again gets the same slots, so nobody changes them.
+    """
     if len(key) > MAX_LENGTH:
         return None
     url = split(key)

@@ -18,8 +18,8 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning import proposals, robots
-from scrapy_urlnorm.learning.audit import Blame
-from scrapy_urlnorm.learning.corpus import PLAIN, keys_by, plain_key, slots_of
+from scrapy_urlnorm.learning.audit import Blame, grouped
+from scrapy_urlnorm.learning.corpus import PLAIN, plain_key, slots_of
 from scrapy_urlnorm.learning.media import DOOR, ENOUGH_FILES, FILES_ALONE, OF_FILE, OF_WALL, OnFiles
 from scrapy_urlnorm.learning.mining import are_proof, survey
 from scrapy_urlnorm.learning.priors import prior
@@ -232,10 +232,7 @@ def on_files(rules: Iterable[SiteRule], rows: Iterable[Observation]) -> dict[str
     if not rules or not contents:
         return {}
     normalizer, blame = PLAIN.replace_site_rules(rules), Blame(rules)
-    key_of = keys_by(normalizer)
-    groups: defaultdict[str, list[str]] = defaultdict(list)
-    for url in contents:
-        groups[key_of(plain_key(url))].append(url)
+    groups = grouped(contents, normalizer)
     agree: defaultdict[int, set[str | None]] = defaultdict(set)
     differ: Counter[int] = Counter()
     for key, urls in groups.items():

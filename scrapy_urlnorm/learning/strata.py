@@ -27,8 +27,7 @@ from math import log
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from scrapy_urlnorm.learning.audit import Blame, compiled
-from scrapy_urlnorm.learning.corpus import keys_by, plain_key
+from scrapy_urlnorm.learning.audit import Blame, compiled, grouped
 from scrapy_urlnorm.site_rules.form import REPEAT, Form, Slots, is_param, place
 from scrapy_urlnorm.url import split
 
@@ -233,13 +232,10 @@ def shown(
         return {}  # to normalize all rows takes long
     contents = {row.url: row.content for row in rows if row.is_page and not row.is_file}
     normalizer, rules = compiled((), rules)
-    key_of = keys_by(normalizer)
     blame = Blame(rules)
     known = [Kinds(rule.operation.slots) for rule in rules]
     found: defaultdict[str, list[Pair]] = defaultdict(list)
-    groups: defaultdict[str, list[str]] = defaultdict(list)
-    for url in contents:
-        groups[key_of(plain_key(url))].append(url)
+    groups = grouped(contents, normalizer)
     acting = cache(partial(blame.of, normalizer=normalizer))
     for url, twin in islice(_pairs(groups.values(), contents), _MOST_PAIRS):
         place = Place(url, twin)
