@@ -27,8 +27,10 @@ from scrapy_urlnorm.site_rules.form import Slots, is_segment
 from scrapy_urlnorm.site_rules.operations import (
     DropParam,
     IgnoreValue,
+    ParamToPath,
     RangeAlias,
     Replace,
+    StripTail,
     ValueAlias,
 )
 
@@ -61,8 +63,10 @@ class Miner:
         site: str,
         *,
         walls: frozenset[int] = frozenset(),
+        in_force: Iterable[SiteRule] = (),
     ) -> None:
         self.site = site
+        self._in_force = in_force
         self.walls = walls  #: contents that ask for a password
         self.corpus = self.first = Corpus(items, hasher)
         self.limits = limits
@@ -81,12 +85,31 @@ class Miner:
 
     def run(self) -> list[SiteRule]:
         """Learn until nothing more is accepted."""
+        self._begin()
         for _ in range(_ROUNDS):
             if self.corpus is not self.first:
                 self.vocabulary = Vocabulary(self.corpus.items)
             if not self._round(Candidates(self.corpus, self.vocabulary)):
                 break
         return self.rules
+
+    def _begin(self) -> None:
+        """Begin with the rules in force that the items prove and that no wider one can replace.
+
+        To find one again takes a round. What holds in a context may hold in more of them by now, a
+        table may have grown, and of what exchanges or destroys values all may mean nothing: these
+        are found anew.
+        """
+        for rule in self._in_force:
+            op, stays = rule.operation, (DropParam, ParamToPath, StripTail)
+            if (
+                rule.site != self.site
+                or rule.context
+                or not (isinstance(op, stays) or of_server(op))
+            ):
+                continue
+            if (found := self._proven(op, ())) is not None:
+                self._rewrite(op, found)
 
     def _round(self, found: Candidates) -> bool:
         """Try stage after stage; return whether one accepted something.

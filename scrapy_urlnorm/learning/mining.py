@@ -276,12 +276,15 @@ def _learn(
     hasher = Hasher()
     items = items_of(evidence, key, hasher)
     scope = _scope(job.site, {item.slots["host"] for item in items})
-    miner = Miner(selected(items), hasher, job.limits, scope, walls=evidence.walls)
+    miner = Miner(
+        selected(items), hasher, job.limits, scope, walls=evidence.walls, in_force=job.accepted
+    )
     learned = (_on_its_hosts(rule.replace(source=source), miner) for rule in miner.run())
     kept = joined(job.accepted, filter(None, learned), job.banned)
     kept, keys = audited(exceptions, kept, evidence.urls, key, job.limits)
     known = {rule.identity for rule in kept}
-    proposed = [r for r in proposals.unproven(miner) if r.identity not in known]
+    unproven = () if job.limits.wary else proposals.unproven(miner)  # nobody looks at a crawl's
+    proposed = [rule for rule in unproven if rule.identity not in known]
     contents = [content for of in evidence.urls.values() if (content := most_common(of)) >= 0]
     return SiteReport(
         site=job.site,
