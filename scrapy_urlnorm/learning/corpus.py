@@ -169,6 +169,8 @@ class Corpus:
         self._pairs: dict[str, dict[str, list[Item]]] = {}
         #: By the hash of slots: that of what the rules make of them. The miner fills it.
         self.settled: dict[int, int] = {}
+        #: By slots and a context: what `value_tables` compares.
+        self.together: dict[Any, Any] = {}
 
     @cached_property
     def by_slot(self) -> dict[str, list[Item]]:

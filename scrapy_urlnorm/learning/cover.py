@@ -105,7 +105,6 @@ def cover(
     trials: Sequence[Trial],
     vocabulary: Vocabulary,
     limits: Limits,
-    touched: Sequence[Slots] = (),
 ) -> list[Found]:
     """Return the contexts in which *op* holds, the widest first; at best everywhere."""
     total = count(trials)
@@ -113,10 +112,10 @@ def cover(
         return []
     if limits.tolerates(total.conflicts, total.compared):
         everywhere = proven(op, (), total, limits)
-        if everywhere is None:
-            return []
-        return [everywhere._replace(context=guarded(op, trials, (), vocabulary, touched))]
+        return [] if everywhere is None else [everywhere]
     found: list[Found] = []
+    if total.support < support_needed(prior(op, (_NO_SLASH,)), limits.risk):
+        return found  # no condition can prove with a part of it what needs more than all
     todo = list(trials)
     for _ in range(_MAX_CONTEXTS):
         context = _search(op, todo, vocabulary, limits)

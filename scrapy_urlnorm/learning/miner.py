@@ -322,12 +322,17 @@ class Miner:
         """Return where *op* holds; remember what is open and what is refuted."""
         if not trials:
             return []
-        touched = self._touched(op)
-        found = [
-            each
-            for each in cover(op, trials, self.vocabulary, self.limits, touched)
-            if coverage.enough_values(op, [t for t in touched if all_hold(each.context, t)])
-        ]
+        found = cover(op, trials, self.vocabulary, self.limits)
+        if found:
+            touched = self._touched(op)
+            if not found[0].context:
+                where = guarded(op, trials, (), self.vocabulary, touched)
+                found = [found[0]._replace(context=where)]
+            found = [
+                each
+                for each in found
+                if coverage.enough_values(op, [t for t in touched if all_hold(each.context, t)])
+            ]
         total = count(trials)
         few = 0 < total.conflicts <= _FEW * total.support
         if few and isinstance(op, (DropParam, Replace)) and all(each.context for each in found):

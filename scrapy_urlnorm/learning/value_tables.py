@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     #: What the shared slots say, and a value of the others; and two values of the others.
     Node = tuple[Values, Values]
     Couple = tuple[Values, Values, Values]
-    #: Two URLs that differ in the slots alone.
-    Compared = tuple[Item, Item]
+    #: Two URLs that differ in the slots alone, and what they say there.
+    Compared = tuple[Item, Item, Values, Values]
+    Group = dict[Values, Item]
 
 #: With fewer trials nothing can be proven; classes that one rule may know (choices).
 _MIN_TRIALS, _MAX_CLASSES = 5, 20_000
@@ -62,12 +63,12 @@ _MAX_WITHIN, _UNSHARED, _FAILURE = 6, 2, 20
 
 def trials(op: ValueAlias, corpus: Corpus, context: Context = ()) -> list[Trial]:
     """Return what the URLs say that differ in the slots alone."""
-    compared = _compared(op.names, corpus, context)
+    _, compared = _together(op.names, corpus, context)
     return [
         _vote(one, other)
         for evidence in _evidence(op.names, op.within, compared).values()
         if evidence.is_nominated
-        for one, other in (*evidence.later.values(), *evidence.of_files, *evidence.failing)
+        for one, other, *_ in (*evidence.later.values(), *evidence.of_files, *evidence.failing)
     ]
 
 
@@ -111,10 +112,10 @@ class _Evidence(NamedTuple):
 
 def candidate(names: tuple[str, ...], corpus: Corpus) -> ValueAlias | None:
     """Return the rule about *names*, slots in which URLs of one content differ."""
-    compared = _compared(names, corpus, ())
-    if sum(one.content == other.content for one, other in compared) < _MIN_TRIALS:
+    _, compared = _together(names, corpus, ())
+    if sum(one.content == other.content for one, other, *_ in compared) < _MIN_TRIALS:
         return None
-    beside = Counter(slot for one, _ in compared for slot in one.slots if has_values(slot))
+    beside = Counter(slot for one, *_ in compared for slot in one.slots if has_values(slot))
     common = [slot for slot, _ in beside.most_common() if slot not in names][:_MAX_WITHIN]
     alone = _worth(_evidence(names, (), compared))
     shared = {slot: _worth(_evidence(names, (slot,), compared)) for slot in common}
@@ -128,9 +129,10 @@ def _with_classes(
     names: tuple[str, ...], within: tuple[str, ...], corpus: Corpus, context: Context = ()
 ) -> ValueAlias | None:
     """Return the rule with the classes that *context* shows; None if it shows none."""
-    pairs = _evidence(names, within, _compared(names, corpus, context))
+    groups, compared = _together(names, corpus, context)
+    pairs = _evidence(names, within, compared)
     classes = []
-    for where, members in _classes(pairs, _groups(names, corpus, context), within):
+    for where, members in _classes(pairs, groups, within):
         ordered = sorted(members, key=lambda values: _simplest(names, values))
         urls = [_as_url((*within, *names), (*where, *values)) for values in ordered]
         if placeholders(urls) == urls:  # no secret goes to a file
@@ -167,13 +169,40 @@ def _worth(pairs: dict[Couple, _Evidence]) -> int:
     return len(contents) - _FAILURE * sum(len(each.failing) for each in nominated)
 
 
-def _compared(names: tuple[str, ...], corpus: Corpus, context: Context) -> list[Compared]:
-    """Compare URLs that differ in *names* alone, where these values were one somewhere.
+def _together(
+    names: tuple[str, ...], corpus: Corpus, context: Context
+) -> tuple[list[Group], list[Compared]]:
+    """Return `_groups` and what is `_compared`; a corpus is asked several times, and remembers."""
+    found = corpus.together.get((names, context))
+    if found is None:
+        groups = _groups(names, corpus, context)
+        found = corpus.together[names, context] = groups, _compared(groups)
+    return found
+
+
+def _groups(names: tuple[str, ...], corpus: Corpus, context: Context) -> list[Group]:
+    """Return the URLs by what they have besides *names*, each group by what they say there.
+
+    A group of one tells nothing.
+    """
+    in_path = [name for name in names if is_segment(name)]
+    groups: defaultdict[int, Group] = defaultdict(dict)
+    for item in corpus.by_slot.get(in_path[0], []) if in_path else corpus.items:
+        slots = item.slots
+        values = values_of(slots, names)
+        is_whole = all(name in slots for name in in_path)
+        if is_whole and is_writable(values) and all_hold(context, slots):
+            rest = corpus.hasher.moved(item.form, slots, (*names, "sep"))
+            groups[rest][values] = item
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _compared(groups: Iterable[Group]) -> list[Compared]:
+    """Compare the URLs of each group where their values were one somewhere.
 
     The one with the smaller values comes first. A page that is the same whatever they say tells of
     no two values that they are one.
     """
-    groups = [group for group in _groups(names, corpus, context) if len(group) > 1]
     found: list[Compared] = []
     partners: defaultdict[Values, set[Values]] = defaultdict(set)
     for group in groups:
@@ -187,29 +216,13 @@ def _compared(names: tuple[str, ...], corpus: Corpus, context: Context) -> list[
                 for one, other in combinations(sorted(same, key=_order), 2):
                     if not _is_step(one, other):
                         partners[one].add(other)
-                        found.append((group[one], group[other]))
+                        found.append((group[one], group[other], one, other))
     for group in groups:
         for one in sorted(group.keys() & partners.keys(), key=_order):
             others = sorted(partners[one] & group.keys(), key=_order)
-            pairs = [(group[one], group[other]) for other in others]
-            found += [(a, b) for a, b in pairs if 0 <= a.content != b.content >= 0]
+            pairs = [(group[one], group[other], one, other) for other in others]
+            found += [pair for pair in pairs if 0 <= pair[0].content != pair[1].content >= 0]
     return found
-
-
-def _groups(
-    names: tuple[str, ...], corpus: Corpus, context: Context
-) -> Iterable[dict[Values, Item]]:
-    """Return the URLs by what they have besides *names*, each group by what they say there."""
-    in_path = [name for name in names if is_segment(name)]
-    groups: defaultdict[int, dict[Values, Item]] = defaultdict(dict)
-    for item in corpus.by_slot.get(in_path[0], []) if in_path else corpus.items:
-        slots = item.slots
-        values = values_of(slots, names)
-        is_whole = all(name in slots for name in in_path)
-        if is_whole and is_writable(values) and all_hold(context, slots):
-            rest = corpus.hasher.moved(item.form, slots, (*names, "sep"))
-            groups[rest][values] = item
-    return groups.values()
 
 
 def _evidence(
@@ -217,21 +230,22 @@ def _evidence(
 ) -> dict[Couple, _Evidence]:
     """Return the evidence by pair. Where pairs fail, only kinds of pages count that tell."""
     found: defaultdict[Couple, _Evidence] = defaultdict(lambda: _Evidence({}, [], [], set()))
-    for one, other in compared:
+    for pair in compared:
+        one, other, *values = pair
         where = values_of(one.slots, within)
         if None in where:
             continue
-        evidence = found[where, values_of(one.slots, names), values_of(other.slots, names)]
+        evidence = found[(where, *values)]
         if is_file(min(one.content, other.content)):  # small and equal by chance, often
-            evidence.of_files.append((one, other))
+            evidence.of_files.append(pair)
         elif one.content == other.content:
-            evidence.agreeing.setdefault(one.content, (one, other))
+            evidence.agreeing.setdefault(one.content, pair)
         else:
-            evidence.failing.append((one, other))
+            evidence.failing.append(pair)
     if any(each.failing and len(each.agreeing) >= _NOMINATED for each in found.values()):
         slot, kinds = _telling(found.values(), {*names, *within})
         for each in found.values():
-            for content, (one, _) in each.agreeing.items():
+            for content, (one, *_) in each.agreeing.items():
                 if one.slots.get(slot) not in kinds:
                     each.silent.add(content)
     return found
@@ -247,7 +261,7 @@ def _telling(pairs: Collection[_Evidence], named: set[str]) -> tuple[str, set[st
     good: defaultdict[str, Counter[str]] = defaultdict(Counter)
     failing: set[tuple[str, str]] = set()
     for each in pairs:
-        for one, _ in each.agreeing.values():
+        for one, *_ in each.agreeing.values():
             for slot, value in one.slots.items():
                 if has_values(slot) and slot not in named:
                     good[slot][value] += len(each.agreeing) - 1
@@ -262,7 +276,7 @@ def _telling(pairs: Collection[_Evidence], named: set[str]) -> tuple[str, set[st
 
 
 def _classes(
-    pairs: dict[Couple, _Evidence], groups: Iterable[dict[Values, Item]], within: tuple[str, ...]
+    pairs: dict[Couple, _Evidence], groups: Iterable[Group], within: tuple[str, ...]
 ) -> Iterator[tuple[Values, list[Values]]]:
     """Yield sets of values that are one thing: all that pairs connect, if no two differ."""
     members: dict[Node, list[Node]] = {}
