@@ -36,7 +36,7 @@ one while a crawl runs is needed by app_trac in random order (19 contents lost).
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import compress
 from math import gcd
 from typing import TYPE_CHECKING
@@ -166,14 +166,18 @@ def shared(items: Iterable[Item], hasher: Hasher, vocabulary: Vocabulary) -> Sha
 
     In the same kind of URLs, the slot tells other pages apart: with all else equal, they differ.
     """
+    items = list(items)
+    number = Counter(item.content for item in items)
+    named = [(tuple(sorted(filter(is_param, item.slots))), item) for item in items]
+    asked = {names for names, item in named if number[item.content] >= _SHARED}
     kinds: defaultdict[object, list[Item]] = defaultdict(list)
-    for item in items:
-        names = tuple(sorted(filter(is_param, item.slots)))
-        kinds[vocabulary.template(item.slots, frozenset()), names].append(item)
+    for names, item in named:
+        if names in asked:  # a template takes longer
+            kinds[vocabulary.template(item.slots, frozenset()), names].append(item)
     found: defaultdict[int, set[str]] = defaultdict(set)
     for members in kinds.values():
-        contents = {item.content for item in members}
-        if len(members) < _SHARED or len(contents) == len(members) or len(contents) < 2:
+        number = Counter(item.content for item in members)
+        if len(number) < 2 or max(number.values()) < _SHARED:
             continue
         for slot in members[0].slots:
             values: defaultdict[int, set[str]] = defaultdict(set)

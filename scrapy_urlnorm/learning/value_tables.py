@@ -231,11 +231,11 @@ def _evidence(
     """Return the evidence by pair. Where pairs fail, only kinds of pages count that tell."""
     found: defaultdict[Couple, _Evidence] = defaultdict(lambda: _Evidence({}, [], [], set()))
     for pair in compared:
-        one, other, *values = pair
+        one, other, left, right = pair
         where = values_of(one.slots, within)
         if None in where:
             continue
-        evidence = found[(where, *values)]
+        evidence = found[where, left, right]
         if is_file(min(one.content, other.content)):  # small and equal by chance, often
             evidence.of_files.append(pair)
         elif one.content == other.content:
