@@ -7,9 +7,14 @@ import random
 import pytest
 
 from scrapy_urlnorm.learning import mine, survey
+from scrapy_urlnorm.learning.corpus import PLAIN, Hasher
+from scrapy_urlnorm.learning.evidence import gather, items_of
+from scrapy_urlnorm.learning.miner import Miner
+from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.rules import has_longer_table, joined, says
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules import SiteRule
+from scrapy_urlnorm.site_rules.context import No
 
 
 def rule(site="h.example", support=9, **operands):
@@ -125,6 +130,36 @@ def test_rules_of_other_sites_are_left_alone():
     known = [rule(), rule("*.b.example")]
     (report,) = survey(pages(3), accepted=known)
     assert report.active == (known[0],)
+
+
+IGNORED = SiteRule(site="h.example", kind="ignore-value", slots="q:vx", support=9)
+#: Rules in force, and the rounds that the miner needs to learn that one parameter means nothing.
+IN_FORCE = {
+    "nothing": ([], 2),
+    "all that there is": ([rule()], 1),
+    "for another host": ([rule("www.h.example")], 2),
+    "in a place that is too small": ([rule(path="/p1")], 2),
+    "what destroys values": ([IGNORED], 2),
+}
+
+
+@pytest.mark.parametrize("name", IN_FORCE)
+def test_a_rule_in_force_takes_no_round(monkeypatch, name):
+    """The miner begins with it, and has one round to find that there is no more."""
+    known, expected = IN_FORCE[name]
+    whole, done = Miner._round, []
+    monkeypatch.setattr(Miner, "_round", lambda *of: done.append(of) or whole(*of))
+    assert rule().identity in {each.identity for each in mine(pages(20), accepted=known)}
+    assert len(done) == expected
+
+
+def test_a_miner_begins_with_no_rule_that_its_items_refute():
+    """Else they would be one item by then, and say nothing against it."""
+    lists = (page(f"/p{n}?list=1{v}", f"{n}{v}") for n in range(9) for v in ("", "&vx=1", "&vx=2"))
+    key, hasher = PLAIN.normalize, Hasher()
+    items = items_of(gather([*pages(40), *lists], key), key, hasher)
+    (found,) = Miner(items, hasher, Limits(), "h.example", in_force=[rule()]).run()
+    assert found.context == (No("q:list"),)
 
 
 @pytest.mark.parametrize("wary", [False, True])

@@ -97,18 +97,13 @@ class Miner:
         """Begin with the rules in force that the items prove and that no wider one can replace.
 
         To find one again takes a round. What holds in a context may hold in more of them by now, a
-        table may have grown, and of what exchanges or destroys values all may mean nothing: these
-        are found anew.
+        table may have grown, of what exchanges or destroys values all may mean nothing, and what
+        redirects say of hosts may have changed: these are found anew.
         """
         for rule in self._in_force:
-            op, stays = rule.operation, (DropParam, ParamToPath, StripTail)
-            if (
-                rule.site != self.site
-                or rule.context
-                or not (isinstance(op, stays) or of_server(op))
-            ):
-                continue
-            if (found := self._proven(op, ())) is not None:
+            op = rule.operation
+            stays = isinstance(op, (DropParam, ParamToPath, StripTail)) and not rule.context
+            if stays and rule.site == self.site and (found := self._proven(op, ())) is not None:
                 self._rewrite(op, found)
 
     def _round(self, found: Candidates) -> bool:
