@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from processes import processor_seconds
 from scrapy import Request
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.core.engine import ExecutionEngine
 from scrapy.http import HtmlResponse, Response
 from scrapy.utils.request import RequestFingerprinter
 from spider import crawl
@@ -211,6 +212,8 @@ def replay(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
         async def download_request(self, request: Request) -> Response:
             return site.respond(request)
 
+    # Scrapy asks for requests every five seconds as well, which changes their order from run to run.
+    ExecutionEngine._SLOT_HEARTBEAT_INTERVAL = 1e6
     settings = {**SETTINGS, "DOWNLOAD_HANDLERS": {"http": Handler, "https": Handler}, **settings}
     crawler, before = crawl(site.start, settings)
     with suppress(ChildProcessError):
