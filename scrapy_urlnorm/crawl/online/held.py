@@ -175,8 +175,9 @@ class HeldRequests:
             yield from map(Held._make, self._database.read(f"{_HELD} id = ?", number))
 
     def has(self, site: str, fingerprint: bytes) -> bool:
-        select = "SELECT 1 FROM held WHERE site = ? AND fingerprint = ? LIMIT 1"
-        return bool(self._database.read(select, site, fingerprint))
+        select = "SELECT id FROM held WHERE site = ? AND fingerprint = ?"
+        rows = self._database.read(select, site, fingerprint)
+        return any(number not in self._sent for (number,) in rows)
 
     def count(self, state: int, site: str = "") -> int:
         where = "state = ?" + " AND site = ?" * bool(site)
