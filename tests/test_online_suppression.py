@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from online_model import SITE, UNREADABLE, Crawl, response_of
+from online_model import SITE, UNREADABLE, Crawl, key_of, response_of
 from scrapy import Request
 
 from scrapy_urlnorm.crawl import frontier
@@ -61,10 +61,13 @@ def suppress(crawl, number):
 def test_what_cannot_be_deleted_is_sent_once(crawl):
     """A row that stays because the disk is full is passed over: it was sent."""
     suppress(crawl, 3)
+    held = {url: key_of(url) for url in crawl.held()}
+    assert all(crawl.learner.holds(key, url) for url, key in held.items())
     before = crawl.parts.stats["requeued"]
     crawl.database.refuses = True
     crawl.change_rules()
     crawl.run_to_the_end()
+    assert not any(crawl.learner.holds(key, url) for url, key in held.items())
     assert crawl.lost() == []
     assert crawl.parts.stats["requeued"] - before == 3
 

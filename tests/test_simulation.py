@@ -95,6 +95,17 @@ FOUND = {
     "pages get their names when the miner has its answer, or before": Plan(
         201848, "views", pages=120, concurrency=4, expiring=0.1, restless=True
     ),
+    "a full disk keeps the rows of what was sent, and its other spellings wait": Plan(
+        *(310527, "board"),
+        pages=120,
+        concurrency=16,
+        late=True,
+        broken=0.2,
+        astray=0.2,
+        cut=0.2,
+        spelled=0.2,
+        full=(134, 250),
+    ),
 }
 
 
