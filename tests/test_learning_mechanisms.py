@@ -163,38 +163,6 @@ def test_a_parameter_that_is_never_absent_is_ignored_before_edits() -> None:
     assert not merged(rules, "/list/new?s=1", "/list/new?page=2&s=1")
 
 
-def repositories(*, odd: bool = False) -> Site:
-    """The list of branches is one page of each repository, whatever the commit.
-
-    With *odd*, repositories are large, and one of them has branches that the commit changes.
-    """
-    site = []
-    for at, name in enumerate(("lib", "web", "app", "doc", "cli", "api")):
-        for n in range(30 if at < 2 else 6):
-            content = f"{name} at {n}" if odd and at == 3 and n == 1 else f"refs of {name}"
-            site.append((f"/{name}.git/refs/?commit={n:x}f{at}", content))
-            site.append((f"/{name}.git/tree/?commit={n:x}f{at}", f"{name} at {n}"))
-            if odd:
-                site.append((f"/{name}.git/log/{n}/all", f"{name} log {n}"))
-    return site
-
-
-def test_one_rule_for_pages_that_are_alike() -> None:
-    """Two of six repositories prove it alone, the others have little and agree."""
-    (rule,) = learned(repositories())
-    assert (rule.kind, rule.slots, rule.path) == ("ignore-value", ("q:commit",), "/*/refs/")
-    assert rule.support == 84
-    assert merged([rule], "/new.git/refs/?commit=1", "/new.git/refs/?commit=2")
-    assert not merged([rule], "/new.git/tree/?commit=1", "/new.git/tree/?commit=2")
-
-
-def test_one_page_that_differs_keeps_its_kind_apart() -> None:
-    """Where one of the others speaks against it, a rule is for the page that proved it."""
-    rules = learned(repositories(odd=True))
-    assert not merged(rules, "/new.git/refs/?commit=1", "/new.git/refs/?commit=2")
-    assert not merged(rules, "/doc.git/refs/?commit=1", "/doc.git/refs/?commit=2")
-
-
 def looped() -> Site:
     """A picture of each page links to itself by a relative link; in each archive a word recurs."""
     site = []
@@ -244,7 +212,7 @@ def test_parameters_that_only_repeat() -> None:
     assert not merged(rules, "/find/x?q=c", "/find/x?q=c&q=d")
 
 
-@pytest.mark.parametrize("site", [headed, repositories, looped, asked_again, lambda: pooled(WORDS)])
+@pytest.mark.parametrize("site", [headed, looped, asked_again, lambda: pooled(WORDS)])
 def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
     """Wary mining finds no rule of these sites that plain mining does not."""
     rules = {rule.identity for rule in learned(site(), wary=True)}  # type: ignore[operator]

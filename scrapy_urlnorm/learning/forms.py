@@ -20,19 +20,16 @@ from scrapy_urlnorm.learning.priors import RETURNS, prior, returns
 from scrapy_urlnorm.learning.risk import Limits, accepted, risk
 from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.site_rules.context import Context, Path, context_text, rest_of
-from scrapy_urlnorm.site_rules.form import Slots, is_param, segments
+from scrapy_urlnorm.site_rules.form import Slots, is_param
 from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 
 #: URLs of one page, and different values of each parameter, that a rule needs; rules a round,
 #: parameters of a rule, and those it is made of, at most (choices).
 _MIN_ITEMS, _MIN_VALUES, _MAX_RULES, _MAX_NAMES, _MAX_VARYING = 20, 5, 60, 3, 4
-#: Pages alike that are proven alone, and different segments with a pair of URLs, before one rule is
-#: made for all of them (choices).
-_MIN_PROVEN, _MIN_ALIKE = 2, 3
 #: So many URLs are enough where the parameters only say where to go afterwards (a choice).
 _MIN_RETURNS = 8
 #: Different paths from which a page must have been called (a choice).
@@ -72,7 +69,6 @@ def _of_names(
         for items in buckets.values()
         if len({item.content for item in items}) > 1
     }
-    proven: set[int] = set()
     for form, items in buckets.items():
         slots, content = items[0].slots, items[0].content
         returning = all(_returns(name, items, is_wary=limits.wary) for name in names)
@@ -92,46 +88,7 @@ def _of_names(
         if len(vocabulary.values["host"]) > 1:
             context = (*context, equals("host", slots["host"]))
         likely = RETURNS if returning else prior(op)
-        if found := _found(op, context, len(items), likely, limits):
-            proven.add(form)
-            yield from found
-    if len(proven) >= _MIN_PROVEN:
-        yield from _across(corpus, names, buckets, proven, limits)
-
-
-def _across(
-    corpus: Corpus,
-    names: tuple[str, ...],
-    buckets: Mapping[int, list[Item]],
-    proven: set[int],
-    limits: Limits,
-) -> Iterator[tuple[Operation, Found]]:
-    """Yield one rule for pages that differ in one segment of the path, such as ``/*/refs/``.
-
-    Some of them are *proven* alone. Whether others speak against it, the trials of the rule show.
-    Needed by app_cgit (0.53 of a half with this, 0.52 without).
-    """
-    # By the host, a path with one segment left out, and whether it ends in a slash.
-    alike: defaultdict[Any, list[tuple[int, str, list[Item]]]] = defaultdict(list)
-    for form, items in buckets.items():
-        path = segments(items[0].slots)
-        for at, segment in enumerate(path):
-            others = (*path[:at], None, *path[at + 1 :])
-            host, slash = items[0].slots["host"], "slash" in items[0].slots
-            alike[host, others, slash].append((form, segment, items))
-    for (host, others, slash), pages in alike.items():
-        values = {segment for _, segment, items in pages if len(items) > 1}
-        known = [form for form, _, _ in pages if form in proven]
-        if len(values) < _MIN_ALIKE or len(known) < _MIN_PROVEN or len(others) < 2:
-            continue
-        is_absent = any(form in corpus.by_form for form, _, _ in pages)
-        op: Operation = DropParam(names) if is_absent else IgnoreValue(names)
-        template = tuple(("*", "") if text is None else ("=", text) for text in others)
-        context: Context = (Path(template, None, slash),)
-        if len({item.slots["host"] for item in corpus.items}) > 1:
-            context = (*context, equals("host", host))
-        size = sum(len(items) for _, _, items in pages)
-        yield from _found(op, context, size, prior(op), limits)
+        yield from _found(op, context, len(items), likely, limits)
 
 
 def _called_from_anywhere(
