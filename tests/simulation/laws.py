@@ -37,8 +37,9 @@ def _of_held(run: Run, most: int) -> Iterator[str]:
     """What holds a request back is a page that the spider has read, and the one it asks for."""
     select = "SELECT url, behind FROM held WHERE state = 0 AND behind > ''"
     pairs = run.database.read(select) if run.learner else ()
-    read, answers = run.crawl.read, run.crawl.site.answers
-    others = [each for each in pairs if answers[each[0]].content not in ("", read.get(each[1]))]
+    read, contents = run.crawl.read, {u: a.content for u, a in run.crawl.site.answers.items()}
+    # A redirect may lead to where the site has nothing.
+    others = [each for each in pairs if contents.get(each[0], "") not in ("", read.get(each[1]))]
     wrong = [each for each in others if normalize(each[1]) not in run.crawl.spoilt]
     if len(wrong) > most:
         yield f"{len(wrong)} are held behind other pages, as {wrong[0]}"
