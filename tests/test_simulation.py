@@ -95,6 +95,9 @@ FOUND = {
     "pages get their names when the miner has its answer, or before": Plan(
         201848, "views", pages=120, concurrency=4, expiring=0.1, restless=True
     ),
+    "a page becomes another one while it is tested": Plan(
+        403914, "forum", 120, concurrency=4, moved=0.2, spelled=0.2, changing=0.3, misled=24
+    ),
     "a full disk keeps the rows of what was sent, and its other spellings wait": Plan(
         *(310527, "board"),
         pages=120,

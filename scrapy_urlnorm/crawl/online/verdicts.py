@@ -238,14 +238,16 @@ class Verdicts:
 
         What differs between *before* and these may have changed with time. It counts where pages of
         the family change at each fetch. Where nearly all of them do, that is enough if it was proved
-        for pages like this.
+        for pages like this. What changes on the page alone says nothing of a representative that holds
+        still: it may have become another page just then.
         """
         pages, found = self.whole_pages, shown[-1]
         if audit.veto and self._stays(audit.veto, audit.match.page, shown, (before, *fetches)):
             return False
         is_same = pages.same(found, fetches)
         if not is_same and before not in fetches:
-            is_same = (len(shown) > 1 and pages.same(fetches[-1], shown)) or (
+            moves = not all(pages.same(each, [before]) for each in fetches)
+            is_same = (len(shown) > 1 and moves and pages.same(fetches[-1], shown)) or (
                 any(pages.explains(each, found) for each in fetches)
                 and pages.same(found, (before, *fetches))
             )
