@@ -96,7 +96,7 @@ TURNS = {
         5,
     ),
     "all of both changes": ("a", "b, c", [0, 0, 1], 2),
-    "the page alone changes in a word": ("one page", "the page, two page", [1, 0, 0], 2),
+    "the page alone changes in a word": ("one page", "the page, two page, the page", [0, 1, 0], 3),
     "it was between two changes": ("a", "the page, the page", [1, 0, 0], 2),
 }
 
