@@ -187,6 +187,20 @@ def test_audits_that_wait_for_one_page_share_its_second_fetch(crawl):
     assert verdicts(crawl) == [0, 0, 2]  # the representative has become the page
 
 
+def test_what_is_fetched_again_when_the_crawl_ends_decides_nothing():
+    """Its answer may come when the database is closed."""
+    crawl, answer = Parts(has_miner=False, URLNORM_LEARN="content"), Deferred()
+    crawl.fetch(PAGE, "the page")
+    crawl.found(*RULES)
+    crawl.schedule(Request(FOUND))
+    crawl.download = lambda _: answer
+    crawl.arrive(crawl.leave(), "another")
+    crawl.close()
+    answer.callback(page_of(Request(PAGE), "the page"))
+    assert crawl.stats["second_fetches"] == 1
+    assert not crawl.stats["errors"]
+
+
 @pytest.mark.parametrize(
     ("path", "is_known", "said"),
     [("/p", False, [0, 1, 0]), ("/q", False, [0, 1, 0]), ("/q", True, [1, 0, 0])],

@@ -77,6 +77,7 @@ class CrawlFrontier:
         self._kept: dict[bytes, Request] = {}
         self._fetching: Counter[str] = Counter()  # pages that are fetched again, by site
         self.on_fetched: Callable[[], None] = lambda: None  #: told when a page was fetched again
+        self.is_closed = False  #: whether the crawl ends: what is fetched again comes too late
         self.depth_limit = crawler.settings.getint("DEPTH_LIMIT")
         self.miner = Miner(self.ask_again)
         self.now = monotonic
@@ -196,7 +197,11 @@ class CrawlFrontier:
             with suppress(StopIteration):
                 fetch = next(job)
                 while True:
-                    fetch = job.send(await self._fetch(*fetch))
+                    response = await self._fetch(*fetch)
+                    if self.is_closed:
+                        job.close()
+                        return
+                    fetch = job.send(response)
             self.on_fetched()
         except Exception as error:  # noqa: BLE001
             self.failed(what, error)

@@ -448,6 +448,7 @@ class Learner:
     @fail_open(None)
     def close(self) -> None:
         """End what learns, write down the rules, and say at DEBUG what no statistic tells."""
+        self._frontier.is_closed = True
         for site, units in self._names.moving().items():
             message = "Pages of %(site)s change by themselves: %(units)s"
             logger.debug(
