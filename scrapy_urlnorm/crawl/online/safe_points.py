@@ -12,7 +12,6 @@ Where somebody else gives requests out, no request waits, and the work is done a
 from __future__ import annotations
 
 from enum import IntEnum
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.text import logger_of
@@ -30,6 +29,9 @@ STEPS = 50
 #: A site of which no request has ended for so long waits no more for those that are under way: a
 #: download may hang. The engine asks every five seconds, so it waits five more at most.
 LONGEST_SECONDS = 5.0
+#: And not before the event loop has had so many turns: where it was busy for so long, requests may have
+#: ended that nobody has heard of.
+TURNS = 100
 
 
 class Work(IntEnum):
@@ -43,10 +45,11 @@ class Work(IntEnum):
 
 
 class _Waiting(NamedTuple):
-    """How many requests of a site are under way, and since when: ``-inf`` if they do not count."""
+    """How many requests of a site are under way, since when, and for how many turns too long."""
 
     number: int
     since: float
+    turns: int = 0
 
 
 class SafePoints:
@@ -120,8 +123,12 @@ class SafePoints:
             return False
         if now - waiting.since < LONGEST_SECONDS:
             return False
-        if waiting.since > -inf:
-            self._waiting[site] = _Waiting(number, -inf)
+        turns = waiting.turns + 1
+        self._waiting[site] = waiting._replace(turns=turns)
+        if turns < TURNS:
+            self._frontier.ask_again()
+            return False
+        if turns == TURNS:
             message = (
                 "What is learned of %(site)s comes into force early: %(number)d downloads hang"
             )
