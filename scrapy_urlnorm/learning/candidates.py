@@ -19,10 +19,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.corpus import OTHER, Corpus, Item, Vocabulary
 from scrapy_urlnorm.learning.media import voices
-from scrapy_urlnorm.site_rules.context import SYMBOLS, Pair, PathText
+from scrapy_urlnorm.site_rules.context import SYMBOLS, TITLE, Pair, Path, PathText
 from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_path, is_segment, segments
 from scrapy_urlnorm.site_rules.operation import Twins
-from scrapy_urlnorm.site_rules.operations import KINDS, DropParam, IgnoreValue, Operation, Replace
+from scrapy_urlnorm.site_rules.operations import (
+    KINDS,
+    DropParam,
+    IgnoreValue,
+    Operation,
+    Replace,
+    StripSegment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +47,7 @@ _MAX_SLOTS, _MAX_SIDE = 5, 3
 #: What has another name in more slots than this is no candidate (a choice).
 _MAX_NAMED = 2
 #: Candidates tried in a round, those that most contents support (a choice, for the time it takes).
-_CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "named": 12}
+_CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "titles": 12, "named": 12}
 #: Segments before the text of a symbol, at most (a choice).
 _MAX_PREFIX = 2
 #: A content with so many URLs is evidence alone, if so many pairs of them differ in a set.
@@ -115,8 +122,19 @@ class Candidates:
             if is_one and names != {"sep"} and not names & _SERVER:
                 for op in _structural(one, other, names):
                     found[op].add(content)
-        best = _best(found, _CAPS["structure"])
-        return sorted(best, key=lambda op: isinstance(op, IgnoreValue))  # it destroys values
+        return _best(found, _CAPS["structure"])
+
+    @property
+    def titles(self) -> list[tuple[Operation, Path]]:
+        """What takes a segment away, or its value, and the kind of path in which it is a title."""
+        found: defaultdict[tuple[Operation, Path], set[int]] = defaultdict(set)
+        for content, one, other, names in self._pairs:
+            for entry in _titles(one, other, names, self._vocabulary):
+                found[entry].add(content)
+        # Where a title may be missing, it goes; else only its value does.
+        return sorted(
+            _best(found, _CAPS["titles"]), key=lambda entry: isinstance(entry[0], IgnoreValue)
+        )
 
     @property
     def named(self) -> list[tuple[str, ...]]:
@@ -135,6 +153,25 @@ def _structural(one: Slots, other: Slots, names: set[str]) -> Iterable[Operation
         return _on_values(name, one.get(name), other.get(name))
     twins = Twins.of(one, other, names)
     return [op for kind in KINDS for op in kind.between(twins)]
+
+
+def _titles(
+    one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary
+) -> Iterator[tuple[Operation, Path]]:
+    """Yield what takes for a title the one segment in which two paths differ."""
+    twins = Twins.of(one, other, names)
+    long, short = twins.long, twins.short
+    at = next((i for i, (a, b) in enumerate(zip(long, short, strict=False)) if a != b), len(short))
+    is_one, is_more = (long[at + 1 :] == short[at + less :] for less in (1, 0))
+    if not (twins.by_path and twins.same_slash) or not (is_one or is_more):
+        return
+    slot = f"s{at}"
+    template = vocabulary.template(twins.one, frozenset((slot,)))
+    items = [*template.before]
+    items[at] = TITLE
+    path = template._replace(before=tuple(items))
+    if path.literals():
+        yield (StripSegment(names=(slot,)) if is_more else IgnoreValue((slot,))), path
 
 
 @lru_cache(maxsize=65_536)

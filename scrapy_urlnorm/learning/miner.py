@@ -22,7 +22,7 @@ from scrapy_urlnorm.learning.priors import NEUTRAL, prior
 from scrapy_urlnorm.learning.risk import Limits, accepted, risk
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
 from scrapy_urlnorm.learning.trials import count, enough_absent, heard, sources, trials_of
-from scrapy_urlnorm.site_rules.context import Among, Context, Has, No, all_hold
+from scrapy_urlnorm.site_rules.context import Among, Context, Has, No, Path, all_hold
 from scrapy_urlnorm.site_rules.form import Slots, is_segment
 from scrapy_urlnorm.site_rules.operations import (
     DropParam,
@@ -117,6 +117,7 @@ class Miner:
             or self._try_sets(found.drops)
             or self._try_postponed()
             or self._try_siblings(found.structure)
+            or self._try_titles(found.titles)
             or self._try_siblings([op for op in found.exchanges if not of_server(op)])
             or self._try_found(self._pools(found), guard=True)
             or self._try_found(self._forms(), guard=False)
@@ -183,6 +184,15 @@ class Miner:
                     inside = [t for t in trials if all_hold(result.context, t.slots)]
                     context = self._placed(op, result.context, inside)
                     is_new |= self._accept(op, result._replace(context=context))
+        return is_new
+
+    def _try_titles(self, given: Iterable[tuple[Operation, Path]]) -> bool:
+        """Accept what takes titles away, each on the kind of path that it was seen on."""
+        is_new = False
+        for op, path in given:
+            there = self._proven(op, (path,))
+            if there and coverage.enough_values(op, self._touched(op, (path,))):
+                is_new |= self._accept(op, there)
         return is_new
 
     def _placed(self, op: Operation, context: Context, trials: Sequence[Trial]) -> Context:

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 Pair = tuple[str, str]
 #: Values that stand for text of the same URL, see `PathText`.
 SYMBOLS = ("{namespace}", "{page}")
+#: The item of a segment of several words. One word may be the name of a view: ``/edit``.
+TITLE: Pair = ("*-*", "")
+_BLANKS = re.compile(r"[-_+ ]")
 
 
 class PathText(NamedTuple):
@@ -68,8 +71,8 @@ class PathText(NamedTuple):
 class Path(NamedTuple):
     """The path has this template: ``before`` and, with ``**`` between, ``after`` (else ``None``).
 
-    An item is ``("=", text)``, ``("*", extension)`` for any segment or ``("#", extension)`` for
-    digits; the extension may be empty. ``slash`` says whether the path ends in a slash; ``None``
+    An item is ``("=", text)``, ``("*", extension)`` for any segment, ``("#", extension)`` for
+    digits or ``("*-*", "")`` for a title; the extension may be empty. ``slash`` says whether the path ends in a slash; ``None``
     accepts both.
     """
 
@@ -117,6 +120,8 @@ def _is_item(segment: str, item: Pair) -> bool:
     kind, text = item
     if kind == "=":
         return segment == text
+    if kind == TITLE[0]:
+        return sum(any(map(str.isalpha, w)) for w in _BLANKS.split(segment)) > 1
     if text:
         if not segment.endswith(text) or len(segment) == len(text):
             return False
@@ -128,7 +133,9 @@ def _example_of(item: Pair, segment: str) -> str:
     kind, text = item
     if kind == "=":
         return text
-    return segment if _is_item(segment, item) else f"{'1' if kind == '#' else 'x'}{text}"
+    return (
+        segment if _is_item(segment, item) else f"{kind.replace('#', '1').replace('*', 'x')}{text}"
+    )
 
 
 def _item_text(item: Pair) -> str:
@@ -155,14 +162,14 @@ def parse_path(path: str) -> Path:
 
 
 def _parse_item(segment: str, path: str) -> Pair:
-    if segment in ("*", "#"):
+    if segment in ("*", "#", TITLE[0]):
         return segment, ""
     if segment[:2] in ("*.", "#.") and not set(segment[1:]) & set("*#"):
         return segment[0], decode(segment[1:])
     if "*" in segment or "#" in segment:
         raise SiteRuleError(
             f"path = {path!r} is not accepted; accepted in a segment: text, or one of '*', '#', "
-            "'*.ext', '#.ext' alone (a literal star is %2A, a literal # is %23)"
+            "'*-*', '*.ext', '#.ext' alone (a literal star is %2A, a literal # is %23)"
         )
     return "=", decode(segment)
 

@@ -184,8 +184,6 @@ class StripSegment(Operation):
         at = next((i for i, text in enumerate(short) if text != long[i]), len(short))
         if at < len(short) and at <= LEARNED_PREFIX and long[at + 1 :] == short[at:] and long[at]:
             yield cls(tuple(long[:at]), long[at])
-        if at and len(long) == len(short) + 1 and long[at + 1 :] == short[at:]:
-            yield cls(names=(f"s{at}",))
 
     @property
     def family(self) -> object:

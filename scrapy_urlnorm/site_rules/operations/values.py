@@ -375,14 +375,6 @@ class IgnoreValue(Operation):
     def key_only(self) -> bool:
         return True
 
-    @classmethod
-    def between(cls, twins: Twins) -> Iterator[IgnoreValue]:
-        """Segments alone: whether a parameter says nothing is asked of what drops it."""
-        name, *others = sorted(twins.names)
-        is_one = not others and is_segment(name) and name != "s0"
-        if is_one and twins.one.get(name) and twins.other.get(name):
-            yield cls((name,))
-
     def example(self, slots: Slots) -> Slots:
         return _with_values(slots, self.names, "x")
 
