@@ -48,6 +48,7 @@ BLOCKS = {
     ),
     "picture": ("<p>x <img src='/a.png?v=1'></p>", [("body/p/img", "\0img /a.png?v=1"), ("body/p", "x")]),
     "lazy picture": ("<img src=dot.gif data-src=/b.png>", [("body/img", "\0img /b.png")]),
+    "document": ("<object data='/a.pdf'>x</object>", [("body/object", "\0object /a.pdf"), ("body", "x")]),
     "field": ("<input value=hello>", [("body/input", "\0input hello")]),
     "hidden field": ("<input type=hidden value=token>", []),
     "script": ("<script>var x = 1</script><p>x</p>", [("body/p", "x")]),
@@ -96,7 +97,7 @@ def test_lines_are_what_a_reader_sees(body, expected):
         ("https://a.test/p/42?sid=1", "https://a.test/p/42?sid=1"),
         ("https://a.test/p/42?sid=1", "https://a.test/p/42"),
         ("https://a.test/p/42?sid=1", "&lt;https://a.test/p/42/&gt;."),
-        ("https://a.test/p/42?sid=1", "http://a.test/p/42?sid=2#top"),
+        ("https://a.test/p/42?sid=1", "http://a.test/p/42?sid=1#top"),
         ("https://a.test/p/42?sid=1", "/p/42"),
         ("https://a.test/p/42?sid=1", "(/p/42?sid=1)"),
         ("https://a.test/caf%C3%A9", "/café"),
@@ -114,7 +115,7 @@ def test_the_pages_own_url_does_not_count(url, echo):
 
 def test_other_places_count():
     """What merely resembles the page's URL stays."""
-    places = f"{URL}1 {URL}/x http://b.test/item/7 /item/ and/or"
+    places = f"{URL}1 {URL}/x {URL}.zip {URL}?raw=1 http://b.test/item/7 /item/ and/or"
     assert lines(f"<p>{places}</p>") == [places]
 
 

@@ -49,7 +49,8 @@ CASES = {
         "<i style=\"background:url('/b.png')\"></i>",
         False,
     ),
-    "layout": ('<p class="a" id="b" style="color:red">t', '<p class="c" id="d">t', True),
+    "layout": ('<p class="a" id="b" style="display: none">t', '<p class="c" id="d">t', True),
+    "a chart": ('<p style="width:30%">t', '<p style="width:80%">t', False),
     "data of a script": ("<script>state={a:1}</script>", "<script>state={a:2}</script>", False),
     "an attribute of data": ('<p data-price="12">t', '<p data-price="13">t', False),
     "what a click does": ('<p onclick="go(1)">t', '<p onclick="go(2)">t', False),
@@ -78,6 +79,17 @@ CASES = {
         '<input value="%2Flist%3Fsort%3Ddown">',
         True,
     ),
+    "its own URL in another one": (
+        '<input value="http://x.test/?u=%2Flist%3Fsort%3Dup&t=1">',
+        '<input value="http://x.test/?u=%2Flist%3Fsort%3Ddown&t=1">',
+        True,
+    ),
+    "a picture below its own URL": (
+        '<img src="/list?sort=up&raw=1">',
+        '<img src="/list?sort=down&raw=1">',
+        False,
+    ),
+    "a file named as itself": ("<p>see /list?sort=up.zip", "<p>see /list?sort=down.zip", False),
     "what it declares as its URL": (
         '<link rel="canonical" href="/a"><meta property="og:url" content="/a">',
         '<link rel="canonical" href="/b"><meta property="og:url" content="/b">',
@@ -326,17 +338,19 @@ def test_rows_that_repeat_are_compared_in_their_order():
 
 
 COPY = """<meta name="robots" content="{}"><link rel="canonical" href="{}"><p>Ada says: hi to all
-<h3>{}</h3><input type="hidden" name="parent" value="{}"><a href="/{}">go</a>"""
-ORIGINAL = COPY.format("index", ONE, "Reply", 0, "a")
+<h3>{}</h3><input type="hidden" name="parent" value="{}"><a href="/{}">go</a><a href="#7">a</a>"""
+ORIGINAL, TO_ADA = COPY.format("index", ONE, "Reply", 0, "a"), 'Reply to <a href="#7">Ada</a>'
 ASIDES = {
-    "words of the other page": (("noindex, follow", ONE, "Reply to Ada", 7, "a"), True),
-    "no copy, as it says": (("follow", ONE, "Reply to Ada", 7, "a"), False),
-    "a copy of another page": (("noindex", "/other", "Reply to Ada", 7, "a"), False),
-    "new words": (("noindex", ONE, "Reply to Bob", 7, "a"), False),
+    "words of the other page": (("noindex, follow", ONE, TO_ADA, 7, "a"), True),
+    "words that point nowhere": (("noindex", ONE, "Reply to Ada", 7, "a"), False),
+    "words that no field names": (("noindex", ONE, TO_ADA, 0, "a"), False),
+    "no copy, as it says": (("follow", ONE, TO_ADA, 7, "a"), False),
+    "a copy of another page": (("noindex", "/other", TO_ADA, 7, "a"), False),
+    "new words": (("noindex", ONE, TO_ADA.replace("Ada", "Bob"), 7, "a"), False),
     "a number that is not in its URL": (("noindex", ONE, "Reply", 8, "a"), False),
     "another link": (("noindex", ONE, "Reply", 7, "b"), False),
-    "many words": (("noindex", ONE, "to Ada " * 9, 7, "a"), False),
-    "more than a few nodes": (("noindex", ONE, "Ada<b>to</b>all<b>Ada</b>hi", 7, "a"), False),
+    "many words": (("noindex", ONE, TO_ADA * 9, 7, "a"), False),
+    "more than a few nodes": (("noindex", ONE, f"{TO_ADA}<b>to</b>all<b>Ada</b>hi", 7, "a"), False),
 }
 
 

@@ -46,6 +46,7 @@ def refute(parts: Parts, number: int = 0) -> None:
     bodies: dict[str, str] = {}
     parts.download = lambda request: page_of(request, bodies[request.url])
     while parts.stats["audits_differed"] == differed:
+        assert not parts.stats["errors"]
         number += 1
         for name in ("", "?sid=1"):
             url = f"{BARE}/{differed}/{number}{name}"

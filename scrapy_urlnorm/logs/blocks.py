@@ -66,10 +66,9 @@ _STYLESHEET = f"""
 <xsl:apply-templates select=".//script"/><xsl:text>{_SHUT}</xsl:text></xsl:template>
 <xsl:template match="{"|".join(_INLINE)}"><xsl:apply-templates/></xsl:template>
 <xsl:template match="{"|".join(_UNSEEN)}"/>
-<xsl:template match="img|iframe[@src]|video[@src]|audio[@src]|source[@src]|embed[@src]">
-<xsl:text>{_SHOW}</xsl:text><xsl:value-of select="name()"/><xsl:text> </xsl:text><xsl:choose>
-<xsl:when test="@data-src"><xsl:value-of select="@data-src"/></xsl:when>
-<xsl:otherwise><xsl:value-of select="@src"/></xsl:otherwise></xsl:choose>
+<xsl:template match="img|iframe[@src]|video[@src]|audio[@src]|source[@src]|embed[@src]|object[@data]">
+<xsl:text>{_SHOW}</xsl:text><xsl:value-of select="name()"/><xsl:text> </xsl:text>
+<xsl:value-of select="(@data-src|@src[not(../@data-src)]|@data)[1]"/>
 <xsl:text>{_NEXT}</xsl:text><xsl:apply-templates/></xsl:template>
 <xsl:template match="video|audio"><xsl:apply-templates select="source[@src]"/></xsl:template>
 <xsl:template match="input[@value][not(@type) or @type='text' or @type='search' or @type='email'
@@ -239,9 +238,9 @@ def _without_echoes(lines: list[str], url: str, canonical: str | None) -> list[s
 def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
     """Return a function that tells whether a word only repeats the URL of the page.
 
-    The word may be the URL without the query, in full or from its path on.
+    The word may be the URL with a part of its query or without it, in full or from its path on.
     """
-    places = set()
+    places, own = set(), set[str]()
     for address in (url, canonical):
         try:
             parts = urlsplit(address or "")
@@ -252,13 +251,18 @@ def _echoes(url: str, canonical: str | None) -> Callable[[str], bool]:
             places |= {f"{scheme}//{parts.netloc}{path}" for scheme in ("http:", "https:", "")}
         if path:
             places.add(path)
+        own.update(unquote(parts.query).split("&"))
 
     def echoes(word: str) -> bool:
         if "%" not in word and not any(place in word for place in places):
             return False  # this is quick
         bare = unquote(word).lstrip(_BEFORE_URL)
-        rests = [bare[len(place) :].removeprefix("/") for place in places if bare.startswith(place)]
-        return any(rest.startswith(("?", "#")) or not rest.strip(_AFTER_URL) for rest in rests)
+        rests = (bare[len(place) :].removeprefix("/") for place in places if bare.startswith(place))
+        for rest in rests:
+            end, _, query = rest.partition("#")[0].rstrip(_AFTER_URL).partition("?")
+            if not end and own.issuperset(query.split("&") if query else ()):
+                return True
+        return False
 
     return echoes
 

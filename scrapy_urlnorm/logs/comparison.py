@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from scrapy_urlnorm.logs.differences import common_ends
-from scrapy_urlnorm.logs.nodes import Compared, Leads, as_compared, without_own
+from scrapy_urlnorm.logs.nodes import OWN, Compared, Leads, as_compared, without_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -298,7 +298,8 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
 
     These begin as there, and the other page has all words and links, too; of attributes, only
     numbers of its own URL differ. The same words in another order say something else, and so do as
-    many words in the place of others: "Fits: no" for "Fits: yes".
+    many words in the place of others: "Fits: no" for "Fits: yes". What is said points at a part of the
+    page (``#comment-7``), which a field names, too: else it may be what the page is about.
     """
     own = {value for _, value in parse_qsl(urlsplit(url).query)}
     known: set[object] = own | {" "}
@@ -308,17 +309,20 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
         else:
             known.update(word for word in node.words if not _NUMBER.search(word))
     here, there = Counter[object](), Counter[object]()
+    points = is_named = False
     for number, part in enumerate(parts):
         texts = [[node.words for node in nodes if "@" not in node.place] for nodes in part[:2]]
         said = [*chain.from_iterable(texts[1])]
         begins = {words[0] for words in texts[0] if words}
         attributes = [node.value for node in part.two if "@" in node.place]
-        keys = [value.key for value in attributes if isinstance(value, Leads)]
+        links = [value for value in attributes if isinstance(value, Leads)]
+        points |= any(link.fragment and link.key == OWN for link in links)
+        is_named |= not own.isdisjoint(value for value in attributes if isinstance(value, str))
         if (
             number == _ASIDES
             or max(len(part.one), len(part.two)) > _ASIDE_NODES
             or len(said) > _ASIDE_WORDS
-            or not known.issuperset((*said, *keys))
+            or not known.issuperset((*said, *(link.key for link in links)))
             or not own.issuperset(value for value in attributes if isinstance(value, str))
             or not all(texts[1])  # an element with nothing in it
             or (said and begins.isdisjoint(words[0] for words in texts[1]))
@@ -327,7 +331,7 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
             return False
         there.update(chain.from_iterable(texts[0]))
         here.update(said)
-    return not here or here != there
+    return not here or (here != there and points and is_named)
 
 
 class _Holes:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
     KeyOf = Callable[[str], object]
 
-_OWN = "\x01"  # stands for the URL of the page in a text
+OWN = "\x01"  # stands for the URL of the page in a text
 #: A path and query that are shorter may stand in a text by chance.
 _LEAST_OWN = 6
 #: Characters. A page does not say a longer URL, and to look for it takes long.
 _LONGEST_OWN = 2_000
+#: What comes after an address: no more of it, but for a fragment, or the end of a sentence.
+_END = r"(?=[.,:;!?]*(?:[\s\"'<>()\[\]{}|\\^`#]|\Z))"
 #: Words of a text, and the signs between them: a time or a date is one.
 _WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*(?!\w)|\w+|\W").findall
 
@@ -61,10 +63,10 @@ class _Shows(dict["Node", Compared]):
         if fragment is not None:
             if value not in self._keys:
                 key = _key(value, self._key_of)
-                self._keys[value] = _OWN if key in self._own_keys else key
+                self._keys[value] = OWN if key in self._own_keys else key
             shown = Compared(place, Leads(self._keys[value], fragment, value))
         elif any(said in value for said in self._found):
-            shown = Compared(place, self._own.sub(_OWN, value))
+            shown = Compared(place, self._own.sub(OWN, value))
         else:
             shown = Compared(place, value)
         self[node] = shown
@@ -100,13 +102,16 @@ def _own(urls: set[str]) -> set[str]:
         said |= {url, url.partition("://")[2]}
         ways = (local, local[1:] if re.search("[/?]", local[1:]) else "")  # no word of a text
         said |= {each for each in ways if len(each) >= _LEAST_OWN}
-    said |= {quote(each, safe=safe) for each in said for safe in ("", "/", "/?=&")}
+    quoted = {quote(each, safe=safe) for each in said for safe in ("", "/", "/?=&")}
+    # That is a parameter of an address, which may have more.
+    said |= quoted | {f"{each}&" for each in quoted - said}
     return said | {each.replace("/", "\\/") for each in said}
 
 
 def _pattern(said: Collection[str]) -> re.Pattern[str]:
+    """Return what finds these URLs where they end: ``/5.pdf`` and ``?n=5&raw=1`` are others."""
     longest_first = sorted(said, key=lambda each: (-len(each), each)) or ["\0"]  # no text has it
-    return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\\w)")
+    return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?:(?<=&)|{_END})")
 
 
 def without_own(
@@ -148,7 +153,7 @@ def carried(url: str, original: str) -> Callable[[str], str]:
             left = "&".join(each for each in query.split("&") if each not in own)
         if places:
             segments = enumerate(start.split("/"))
-            start = "/".join(_OWN if places.get(n) == each else each for n, each in segments)
+            start = "/".join(OWN if places.get(n) == each else each for n, each in segments)
         return f"{start}?{left}" if left else start
 
     return without

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from lxml import html
     from scrapy.http import HtmlResponse
 
-#: Attributes that lay a page out. Pages that are one differ in them: an entry of a menu is active.
-_LAYOUT = frozenset(("class", "id", "style", "nonce"))
+#: Attributes that lay a page out, and styles. Pages that are one differ in them: an entry of a menu is
+#: active, or open. How wide something is, or which colour it has, may be all that a chart says.
+_LAYOUT = frozenset(("class", "id", "nonce"))
+_OPEN = re.compile(r"(?:^|;)\s*(?:display|visibility)\s*:[^;]*", re.IGNORECASE)
 #: Elements that lay a text out, too: what is chosen or sought is set in bold.
 _FORMATS = frozenset(("b", "big", "em", "font", "i", "mark", "small", "span", "strong", "u"))
 # fmt: off
@@ -216,7 +218,8 @@ class _Reader:
         if name == "style":
             for url in _IN_STYLE.findall(value):
                 self._address(place.of(name), url)
-        if name in self._left_out:
+            value = _IN_STYLE.sub("", _OPEN.sub("", value) if self._left_out else value)
+        if name in self._left_out or (name == "style" and not value.strip(" ;")):
             pass
         elif name in _LINKS:
             if name == "action":
