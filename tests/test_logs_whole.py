@@ -354,6 +354,16 @@ ASIDES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("to", "is_one"), [("/{}", True), ("http://shop.test/{}", True), ("{}", False)]
+)
+def test_a_form_may_post_where_one_comes_back_to(to, is_one):
+    """As the one of a login does: only a number or a word may be what the page is about."""
+    form = "<form method=post><input type=hidden name=to value={0}><input type=password></form>"
+    one, two = (page(form.format(to.format(n)), f"{ONE}&to={to.format(n)}") for n in "ab")
+    assert is_same(two, [one], key_of) is is_one
+
+
 @pytest.mark.parametrize("named", ["http://[shop", "http://shop.test:99999/", "javascript:go()"])
 def test_a_copy_of_what_no_request_can_ask_for_is_none(named):
     assert page(COPY.format("noindex", named, "Reply", 7, "a")).copy_of is None

@@ -197,12 +197,17 @@ class _Reader:
         return self._action if form.get("action", "").strip() else -1
 
     def _carries_on(self, tag: str, attributes: dict[str, str]) -> bool:
-        """Whether a hidden field has a parameter of the page; the address of its form has it then."""
-        if self._form is None or tag != "input" or not attributes.keys() <= _FIELD:
+        """Whether a hidden field has a parameter of the page; the address of its form has it then.
+
+        Of a form that posts, an address alone: where one comes back to, as after a login.
+        """
+        if tag != "input" or not attributes.keys() <= _FIELD:
             return False
         field = attributes.get("name", ""), attributes.get("value", "")
         if attributes.get("type", "").lower() != "hidden" or field not in self._own:
             return False
+        if self._form is None:
+            return _ADDRESS.fullmatch(field[1]) is not None
         if self._form >= 0:
             place, url, fragment = self.nodes[self._form]
             url += f"{'&' if '?' in url else '?'}{urlencode([field])}"
