@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from scrapy_urlnorm.learning.audit import Blame, compiled, grouped
+from scrapy_urlnorm.site_rules.context import TITLE, is_title
 from scrapy_urlnorm.site_rules.form import REPEAT, Form, Slots, is_param, place
 from scrapy_urlnorm.url import split
 
@@ -86,6 +87,8 @@ class Place:
         section = section_of(self.url)
         if len(folders) == 2 and "." not in folders[1] and not is_told("page", _number(section)):
             section = section[: section.index("/") + 1]
+        elif is_title(folders[1]) and not is_told("section", _number(section)):
+            section = section[: section.index("/") + 1] + TITLE[0]
         if "host" not in about and self.twin:  # another rule makes that host of this one
             section = self.twin["host"] + section[section.index("/") :]
         # However often folders stand after themselves, the kind is the same. Of the others it is told

@@ -121,12 +121,17 @@ def _is_item(segment: str, item: Pair) -> bool:
     if kind == "=":
         return segment == text
     if kind == TITLE[0]:
-        return sum(any(map(str.isalpha, w)) for w in _BLANKS.split(segment)) > 1
+        return is_title(segment)
     if text:
         if not segment.endswith(text) or len(segment) == len(text):
             return False
         segment = segment[: -len(text)]
     return kind == "*" or (segment.isascii() and segment.isdigit())
+
+
+def is_title(segment: str) -> bool:
+    """Whether a segment has several words: with letters, and with a blank or a sign between them."""
+    return sum(any(map(str.isalpha, word)) for word in _BLANKS.split(segment)) > 1
 
 
 def _example_of(item: Pair, segment: str) -> str:
