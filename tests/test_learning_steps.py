@@ -105,6 +105,7 @@ def test_edits_of_titles_are_learned(one: str, other: str, edit: str | None) -> 
         (("/q/{n}/title-{word}", "/q/{n}/other-{word}"), {"ignore-value"}),
         (("/q/{n}", "/q/{n}/title-{word}", "/q/{n}/other-{word}"), {"drop-segment"}),
         (("/{folder}/{n}", "/{folder}/{n}/title-{word}"), {"drop-segment"}),
+        (("/q/any-words-{word}", "/q/any+words+{word}"), {"edit-value"}),
         (("/t/title-{word}/{n}", "/t/other-{word}/{n}"), {"ignore-value"}),
         (("/title-{word}/dp/{n}", "/other-{word}/dp/{n}"), {"ignore-value"}),
         (("/dp/{n}", "/title-{word}/dp/{n}", "/other-{word}/dp/{n}"), {"drop-segment"}),
@@ -127,7 +128,9 @@ def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -
     assert {rule.kind for rule in rules} == kinds
     normalize = Normalizer("default", site_rules=rules).normalize
     assert len({normalize(url) for url, _ in urls}) == 60
-    views = [path.format(n=n) for path in ("/q/{n}/edit", "/t/{n}", "/edit/dp/{n}") for n in range(9)]
+    views = [
+        path.format(n=n) for path in ("/q/{n}/edit", "/t/{n}", "/edit/dp/{n}") for n in range(9)
+    ]
     urls += [(f"http://a.example{view}", view) for view in views]
     rules = [rule for rule in mine([page(*each) for each in urls]) if rule.active]
     normalize = Normalizer("default", site_rules=rules).normalize

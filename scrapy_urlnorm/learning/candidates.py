@@ -43,7 +43,7 @@ _Key = TypeVar("_Key")
 #: Of a content with many URLs so many simple ones and so many others are compared (a choice).
 _SAMPLE = 6
 #: A difference in more slots, or an exchange of more on a side, is no candidate (a choice).
-_MAX_SLOTS, _MAX_SIDE = 5, 3
+_MAX_SLOTS, _MAX_SIDE = 5, 5
 #: What has another name in more slots than this is no candidate (a choice).
 _MAX_NAMED = 2
 #: Candidates tried in a round, those that most contents support (a choice, for the time it takes).

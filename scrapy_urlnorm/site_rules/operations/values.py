@@ -42,7 +42,7 @@ _INSTANT = re.compile(
     r"(Z|[ +-][0-9]{2}:[0-9]{2})"
 )
 #: Learning tries to put the second text of each pair in place of the first (as slugs differ).
-_LEARNED_TEXTS = ((" ", "_"), ("-", "_"), (" ", "-"))
+_LEARNED_TEXTS = ((" ", "_"), ("-", "_"), (" ", "-"), ("+", " "), ("+", "-"), ("+", "_"))
 #: A suffix that learning tries to strip: ``-1``, ``.html``, ``_thumbnail``, 13 characters at most.
 _LEARNED_SUFFIX = re.compile(r"[-_.,;/:~][^\W_]{1,12}")
 #: A head without a letter is cut off only if it has as many digits as a day: short numbers and
