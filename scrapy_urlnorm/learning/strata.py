@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 #: Two URLs of equal pages: the one that would be suppressed behind the other comes first.
 Pair = tuple[str, str]
 
-#: Kinds of one rule that are told apart, and words of one slot. Further ones are sampled, or like
+#: Kinds of one rule that are told apart, words of one slot, and sections named by several. Further ones are sampled, or like
 #: each other (choices: each is an audit; where a value is the title of a page, every request brings
 #: another word).
-MAX_KINDS, MAX_WORDS = 200, 8
+MAX_KINDS, _MAX_WORDS, _MAX_SECTIONS = 200, 8, 16
 #: Numbers up to _ONE_BY_ONE are classes of their own; then each class goes up to _STEP times the
 #: least number in it, and from _LARGE on to _WIDE_STEP times. Page numbers and offsets are below.
 _ONE_BY_ONE, _STEP, _LARGE, _WIDE_STEP = 4, 1.5, 1_000, 8.0
@@ -139,7 +139,7 @@ class Kinds:
         return sum(self._add("kinds", kind, MAX_KINDS) for kind in kinds) > 0
 
     def _tells(self, slot: str, word: int) -> bool:
-        return word in self._known[slot] or self._add(slot, word, MAX_WORDS)
+        return word in self._known[slot] or self._add(slot, word, most_words(slot))
 
     def _add(self, what: str, value: int, most: int) -> bool:
         known = self._known[what]
@@ -147,6 +147,11 @@ class Kinds:
         if is_new:
             known.add(value)
         return is_new
+
+
+def most_words(slot: str) -> int:
+    """Return how many words of a slot are told apart."""
+    return _MAX_SECTIONS if slot == "section" else _MAX_WORDS
 
 
 def _number(*texts: str) -> int:

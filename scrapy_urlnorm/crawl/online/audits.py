@@ -127,9 +127,9 @@ class _Record:
         return len(proved) >= _TRUSTED or _number(family) in proved
 
     def _tells(self, slot: str, word: int) -> bool:
-        from scrapy_urlnorm.learning.strata import MAX_WORDS
+        from scrapy_urlnorm.learning.strata import most_words
 
-        return word in self._seen[slot] or self.add(slot, word, MAX_WORDS)
+        return word in self._seen[slot] or self.add(slot, word, most_words(slot))
 
     def discard_kind(self, where: Place) -> None:
         kinds = ((_KINDS, kind) for kind in where.kinds(self.about, self._tells))
