@@ -100,6 +100,9 @@ CASES: list[tuple[SiteRule, dict[str, str], list[str]]] = [
     (rule(kind="edit-value", edit="leading-zeros", slots=("q:n", "s-1")),
      {"/a?n=007": "/a?n=7", "/2010/07": "/2010/7", "/a?n=00": "/a?n=0"},
      ["/a?n=7", "/a?n=0", "/a?n=0x7", "/07/a", "/a?n=", "/a?n=%D9%A0%D9%A1"]),
+    (rule(kind="edit-value", edit="sort-parts", slots=("q:ids", "s-1"), text=","),
+     {"/a?ids=2,10,1": "/a?ids=1%2C10%2C2", "/b,a": "/a,b"},
+     ["/a?ids=1,2", "/a?ids=b;a", "/b,a/c"]),
     (rule(kind="edit-value", edit="cut-after", slots="q:from", text="#-#-#"),
      {
          "/t?from=2026-11-01T06:00:00Z": "/t?from=2026-11-01",

@@ -83,6 +83,7 @@ def test_the_steps_of_one_rule() -> None:
         ("{}-any-words", "{}-others", "number-before"),
         ("any-words-{}", "others-{}", "number-after"),
         ("topic-{}-any-words", "topic-{}-others", "cut-after"),
+        ("red,blue,x{}", "blue,x{},red", "sort-parts"),
         ("2026-11-01T06:{}", "2026-11-01T05:{}", None),
         ("0{}", "{}", "leading-zeros"),
     ],

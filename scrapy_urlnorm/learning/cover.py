@@ -34,7 +34,13 @@ from scrapy_urlnorm.site_rules.context import (
     Starts,
     all_hold,
 )
-from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation, Replace
+from scrapy_urlnorm.site_rules.operations import (
+    DropParam,
+    EditValue,
+    IgnoreValue,
+    Operation,
+    Replace,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -338,9 +344,12 @@ def _group(condition: Condition) -> str:
 def _headless(op: Operation) -> frozenset[str]:
     """Return the slots of which a context of *op* does not say what they begin with.
 
-    Those are its own, if it takes the values away. What an edit or a move reads may have a head.
+    Those are its own, if it takes the values away, or turns them round. What another edit or a move
+    reads may have a head.
     """
-    return op.slots if isinstance(op, (DropParam, IgnoreValue, Replace)) else frozenset()
+    is_turned = isinstance(op, EditValue) and op.edit == "sort-parts"
+    is_own = is_turned or isinstance(op, (DropParam, IgnoreValue, Replace))
+    return op.slots if is_own else frozenset()
 
 
 def _described(

@@ -78,7 +78,7 @@ _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
 #: below are choices, ordered as the logs are; all of them at 0.4 change little (see above).
 _SELECTS, _OTHER, _LISTED, _DRESSED = 0.15, 0.4, 0.95, 0.6
 _SEGMENT = 0.08
-_OF_EDITS = {"lowercase-first": 0.5}
+_OF_EDITS = {"lowercase-first": 0.5, "sort-parts": 0.15}
 _PATH_KINDS = (StripSegment, ParamToPath, PrefixAlias)
 _OF_OTHERS = 0.3
 _OF_SLOTS = {"scheme": 0.8, "host": 0.7, "slash": 0.5, "?": _OTHER, "sep": _OTHER}

@@ -43,6 +43,8 @@ _INSTANT = re.compile(
 )
 #: Learning tries to put the second text of each pair in place of the first (as slugs differ).
 _LEARNED_TEXTS = ((" ", "_"), ("-", "_"), (" ", "-"), ("+", " "), ("+", "-"), ("+", "_"))
+#: Signs of which learning tries whether the order of what they separate means nothing.
+_SEPARATORS = ",|;+ "
 #: A suffix that learning tries to strip: ``-1``, ``.html``, ``_thumbnail``, 13 characters at most.
 _LEARNED_SUFFIX = re.compile(r"[-_.,;/:~][^\W_]{1,12}")
 #: A head without a letter is cut off only if it has as many digits as a day: short numbers and
@@ -153,6 +155,10 @@ EDITS: dict[str, Edit] = {
     ),
     "replace-text": Edit(
         _replace_text, "“{text}” counts as “{by}” in {slots}", "x{text}", ("text", "by")
+    ),
+    "sort-parts": Edit(
+        lambda value, text, by: text.join(sorted(value.split(text))),
+        "the order of what “{text}” separates in {slots} means nothing", "x{text}a", ("text",),
     ),
     "drop-repeats": Edit(
         None, "a value that is repeated in {slots} counts once", f"x{REPEAT}x", in_path=False
@@ -323,6 +329,9 @@ def _with_text(slot: str, place: str, left: str, right: str) -> Iterator[EditVal
         left, right = right, left
     yield from _suffixes(place, left, right)
     yield from _cuts(place, left, right)
+    for text in filter(left.__contains__, _SEPARATORS):
+        if sorted(left.split(text)) == sorted(right.split(text)):
+            yield EditValue((slot,), "sort-parts", text)
     for text, by in _LEARNED_TEXTS:
         if _replace_text(left, text, by) == _replace_text(right, text, by):
             yield EditValue((slot,), "replace-text", text, by)
