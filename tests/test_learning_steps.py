@@ -138,6 +138,36 @@ def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -
     assert len({normalize(url) for url, _ in urls}) == 60 + len(views)
 
 
+def _listed(folders: int, *, others: int = 0) -> list[SiteRule]:
+    """Learn from 60 goods, each listed in three of some folders; of some, /faq has a page of its own."""
+    words = ["".join(chr(ord("a") + int(digit)) for digit in str(n)) for n in range(60)]
+    goods = [
+        page(f"http://a.example/cat{words[(n + k) % folders]}/a-title-{words[n]}", f"{n}")
+        for n in range(60)
+        for k in range(3)
+    ]
+    goods += [page(f"http://a.example/faq/a-title-{words[n]}", f"faq {n}") for n in range(others)]
+    return [rule for rule in mine(goods) if rule.active]
+
+
+def test_folders_before_a_title_mean_nothing() -> None:
+    """As in a shop that lists its goods in several; one rule says so, and not one for each."""
+    (rule,) = _listed(20)
+    assert (rule.kind, rule.operation.names) == ("drop-segment", ("s0",))
+    normalize = Normalizer("default", site_rules=[rule]).normalize
+    assert normalize("http://a.example/catb/a-title-x") == normalize(
+        "http://a.example/new/a-title-x"
+    )
+    assert normalize("http://a.example/catb/edit") != normalize("http://a.example/catc/edit")
+
+
+def test_folders_with_other_pages_of_a_title_mean_something() -> None:
+    normalize = Normalizer("default", site_rules=_listed(20, others=9)).normalize
+    assert normalize("http://a.example/faq/a-title-a") != normalize(
+        "http://a.example/catb/a-title-a"
+    )
+
+
 def test_a_few_versions_are_no_titles() -> None:
     """However many values the same segment has in other sections."""
     rows = [page(f"http://a.example/q/{n}/{n}x", f"q{n}") for n in range(300)]

@@ -19,8 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.corpus import OTHER, Corpus, Item, Vocabulary
 from scrapy_urlnorm.learning.media import voices
-from scrapy_urlnorm.site_rules.context import SYMBOLS, TITLE, Pair, Path, PathText
-from scrapy_urlnorm.site_rules.form import REPEAT, Slots, is_param, is_path, is_segment, segments
+from scrapy_urlnorm.site_rules.context import SYMBOLS, TITLE, Pair, Path, PathText, is_title
+from scrapy_urlnorm.site_rules.form import (
+    REPEAT,
+    Slots,
+    is_param,
+    is_path,
+    is_segment,
+    segment_slots,
+    segments,
+)
 from scrapy_urlnorm.site_rules.operation import Twins
 from scrapy_urlnorm.site_rules.operations import (
     KINDS,
@@ -47,7 +55,7 @@ _MAX_SLOTS, _MAX_SIDE = 5, 5
 #: What has another name in more slots than this is no candidate (a choice).
 _MAX_NAMED = 2
 #: Candidates tried in a round, those that most contents support (a choice, for the time it takes).
-_CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "titles": 12, "named": 12}
+_CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "titles": 24, "named": 12}
 #: Segments before the text of a symbol, at most (a choice).
 _MAX_PREFIX = 2
 #: A content with so many URLs is evidence alone, if so many pairs of them differ in a set.
@@ -126,7 +134,7 @@ class Candidates:
 
     @property
     def titles(self) -> list[tuple[Operation, Path]]:
-        """What takes a segment away, or its value, and the kind of path in which it is a title."""
+        """What takes segments away, or a value, and the kind of path in which there is a title."""
         found: defaultdict[tuple[Operation, Path], set[int]] = defaultdict(set)
         for content, one, other, names in self._pairs:
             for entry in _titles(one, other, names, self._vocabulary):
@@ -158,20 +166,34 @@ def _structural(one: Slots, other: Slots, names: set[str]) -> Iterable[Operation
 def _titles(
     one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary
 ) -> Iterator[tuple[Operation, Path]]:
-    """Yield what takes for a title the one segment in which two paths differ."""
+    """Yield what takes for a title the one segment in which two paths differ.
+
+    Or, where they end in the same title, what takes away the folders before it.
+    """
     twins = Twins.of(one, other, names)
+    if not (twins.by_path and twins.same_slash):
+        return
     long, short = twins.long, twins.short
     at = next((i for i, (a, b) in enumerate(zip(long, short, strict=False)) if a != b), len(short))
     is_one, is_more = (long[at + 1 :] == short[at + less :] for less in (1, 0))
-    if not (twins.by_path and twins.same_slash) or not (is_one or is_more):
-        return
-    slot = f"s{at}"
-    template = vocabulary.template(twins.one, frozenset((slot,)))
-    items = [*template.before]
-    items[at] = TITLE
-    path = template._replace(before=tuple(items))
-    if path.literals():
-        yield (StripSegment(names=(slot,)) if is_more else IgnoreValue((slot,))), path
+    if is_one or is_more:
+        slot = f"s{at}"
+        path = _with_title(vocabulary.template(twins.one, frozenset((slot,))), at)
+        if path.literals():
+            yield (StripSegment(names=(slot,)) if is_more else IgnoreValue((slot,))), path
+    end = 0
+    while end < len(short) and long[-1 - end] == short[-1 - end]:
+        end += 1
+    for slots, count in ((twins.one, len(long)), (twins.other, len(short))):
+        if end and count > end and is_title(long[-1]):
+            gone = tuple(segment_slots(count - end))
+            for ignored in (frozenset(gone), frozenset[str]()):
+                path = _with_title(vocabulary.template(slots, ignored), count - 1)
+                yield StripSegment(names=gone), path
+
+
+def _with_title(path: Path, at: int) -> Path:
+    return path._replace(before=(*path.before[:at], TITLE, *path.before[at + 1 :]))
 
 
 @lru_cache(maxsize=65_536)

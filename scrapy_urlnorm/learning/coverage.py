@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.learning.candidates import of_server
 from scrapy_urlnorm.learning.cover import Found, proven
 from scrapy_urlnorm.learning.priors import exchanges_values, is_listed, selects
-from scrapy_urlnorm.learning.trials import Trial, count, made_one
+from scrapy_urlnorm.learning.trials import Trial, count, made_one, sources
 from scrapy_urlnorm.site_rules.context import Among, Context, Is, Path, Rest, all_hold
 from scrapy_urlnorm.site_rules.form import Slots, is_param, is_segment, place
 from scrapy_urlnorm.site_rules.operations import (
@@ -94,6 +94,7 @@ ENOUGH = 3
 MANY = 6
 #: A rule that would have to name more of them is not learned (a choice, for the rule file).
 MOST = 1_000
+_NUMBER = re.compile(r"\d")
 _PROGRAM = re.compile(
     r"\.(?:php\d?|phtml|aspx?|ashx|jspx?|jsf|do|action|cgi|fcgi|pl|py|rb|cfm|dll|exe)\Z",
     re.IGNORECASE,
@@ -156,6 +157,28 @@ def enough_values(op: Operation, touched: Sequence[Slots]) -> bool:
         return True
     values = {tuple(slots.get(place(slots, name)) for name in op.names) for slots in touched}
     return len(values) >= _EDITED_VALUES
+
+
+def folders(
+    op: Operation, path: Path, trials: Sequence[Trial], corpus: Corpus, *, wary: bool
+) -> Context | None:
+    """Return where the folders that *op* takes away mean nothing; None if too few were tried.
+
+    Those that were, unless nearly all were. A number may be that of a version, which differs where
+    nobody looked: folders with one do not count.
+    """
+    if wary and count(trials).support < _EXCHANGED:
+        return None
+    agreeing = [trial.slots for trial in trials if trial.content is not None]
+    agreeing += [item.slots for items in made_one(op, corpus, (path,)) for item in items]
+    touched = [item.slots for item in sources(op, corpus, (path,)) if path.holds(item.slots)]
+    context: Context = (path,)
+    for slot in sorted(op.slots):
+        tried, known = ({slots[slot] for slots in each} for each in (agreeing, touched))
+        if len(tried) < len(known) and len(tried) < max(_OPEN_VALUES, _OPEN_SHARE * len(known)):
+            context = (*context, Is(slot, tuple(sorted(tried))))
+    seen = {"/".join(slots[slot] for slot in sorted(op.slots)) for slots in agreeing}
+    return context if sum(_NUMBER.search(each) is None for each in seen) >= ENOUGH else None
 
 
 # --- where a crawl still runs -----------------------------------------------------------------

@@ -22,7 +22,7 @@ from scrapy_urlnorm.learning.priors import NEUTRAL, prior
 from scrapy_urlnorm.learning.risk import Limits, accepted, risk
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
 from scrapy_urlnorm.learning.trials import count, enough_absent, heard, sources, trials_of
-from scrapy_urlnorm.site_rules.context import Among, Context, Has, No, Path, all_hold
+from scrapy_urlnorm.site_rules.context import TITLE, Among, Context, Has, No, Path, all_hold
 from scrapy_urlnorm.site_rules.form import Slots, is_segment
 from scrapy_urlnorm.site_rules.operations import (
     DropParam,
@@ -187,12 +187,17 @@ class Miner:
         return is_new
 
     def _try_titles(self, given: Iterable[tuple[Operation, Path]]) -> bool:
-        """Accept what takes titles away, each on the kind of path that it was seen on."""
+        """Accept what takes titles away, or folders before them, on the kind of path it was seen on."""
         is_new = False
         for op, path in given:
-            there = self._proven(op, (path,))
-            if there and coverage.enough_values(op, self._touched(op, (path,))):
-                is_new |= self._accept(op, there)
+            context: Context | None = (path,)
+            if all(path.before[int(slot[1:])] != TITLE for slot in op.slots):
+                trials = self._trials(op, (path,))
+                context = coverage.folders(op, path, trials, self.corpus, wary=self.limits.wary)
+            elif not coverage.enough_values(op, self._touched(op, (path,))):
+                context = None
+            there = None if context is None else self._proven(op, context)
+            is_new |= there is not None and self._accept(op, there)
         return is_new
 
     def _placed(self, op: Operation, context: Context, trials: Sequence[Trial]) -> Context:

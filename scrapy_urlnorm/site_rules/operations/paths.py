@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from scrapy_urlnorm.exceptions import SiteRuleError
-from scrapy_urlnorm.site_rules.context import Context, Is, Pair, Path
+from scrapy_urlnorm.site_rules.context import TITLE, Context, Is, Pair, Path
 from scrapy_urlnorm.site_rules.form import (
     DOT_SEGMENTS,
     Slots,
@@ -163,13 +163,14 @@ class StripSegment(Operation):
 
     def check_context(self, context: Context) -> None:
         literal = any(
-            (isinstance(c, Path) and c.literals()) or (isinstance(c, Is) and is_segment(c.slot))
+            (isinstance(c, Path) and (c.literals() or TITLE in c.before))
+            or (isinstance(c, Is) and is_segment(c.slot))
             for c in context
         )
         if self.names and not (literal and all(slot[0] == "s" for slot in self.names)):
             raise SiteRuleError(
-                "a drop-segment rule has slots like 's0' and a path with a literal segment, or 'when' "
-                "with one, or it would swallow any path"
+                "a drop-segment rule has slots like 's0' and a path with a literal segment or '*-*', or "
+                "'when' with one, or it would swallow any path"
             )
 
     @classmethod
