@@ -72,8 +72,8 @@ class Path(NamedTuple):
     """The path has this template: ``before`` and, with ``**`` between, ``after`` (else ``None``).
 
     An item is ``("=", text)``, ``("*", extension)`` for any segment, ``("#", extension)`` for
-    digits or ``("*-*", "")`` for a title; the extension may be empty. ``slash`` says whether the path ends in a slash; ``None``
-    accepts both.
+    digits or ``("*-*", "")`` for a title; the extension may be empty. ``slash`` says whether the
+    path ends in a slash; ``None`` accepts both.
     """
 
     before: tuple[Pair, ...]
@@ -138,9 +138,7 @@ def _example_of(item: Pair, segment: str) -> str:
     kind, text = item
     if kind == "=":
         return text
-    return (
-        segment if _is_item(segment, item) else f"{kind.replace('#', '1').replace('*', 'x')}{text}"
-    )
+    return segment if _is_item(segment, item) else kind.replace("#", "1").replace("*", "x") + text
 
 
 def _item_text(item: Pair) -> str:
