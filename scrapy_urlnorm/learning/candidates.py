@@ -189,7 +189,10 @@ def _titles(
             gone = tuple(segment_slots(count - end))
             for ignored in (frozenset(gone), frozenset[str]()):
                 path = _with_title(vocabulary.template(slots, ignored), count - 1)
-                yield StripSegment(names=gone), path
+                if any(
+                    kind != "=" for kind, _ in path.before[: len(gone)]
+                ):  # else it is one folder
+                    yield StripSegment(names=gone), path
 
 
 def _with_title(path: Path, at: int) -> Path:
