@@ -87,6 +87,17 @@ CLASSES = [
 ]
 
 
+def test_titles_are_no_sections_but_the_first():
+    """Sections with a name of one word are all told apart."""
+    kinds = Kinds(("q:ref",))
+    names = [f"{one}-{two}" for one in "abcdefgh" for two in "abcdefgh"]
+    assert (
+        sum(kinds.add(Place(f"http://a.test/{name}/dp/{n}?ref=1")) for n, name in enumerate(names))
+        == 17
+    )
+    assert sum(kinds.add(Place(f"http://a.test/{name}/dp/1?ref=1")) for name in "abcdefgh") == 8
+
+
 def test_values_are_alike_or_not():
     """Small numbers and words one by one, larger numbers by size, others by their looks."""
     of = [{class_of(value) for value in line} for line in CLASSES]
