@@ -251,6 +251,45 @@ def test_links_that_rules_make_one_are_equal_though_the_crawl_has_some_of_them()
     crawl.close()
 
 
+def test_links_of_a_cluster_that_the_crawl_has_are_known(crawl):
+    """Be it from another page, or from the representative."""
+    assert crawl.fetch(f"{BASE}/seen?n=1", "another page") == "fetched"
+    links = ["/seen?n=1&amp;sid=1", "/beside?sid=1", "/new?sid=1", "mailto:us?sid=1"]
+    found = page_of(Request(FOUND), "".join(f'<a href="{link}">go</a>' for link in links))
+    page = page_of(Request(PAGE), '<a href="/beside">go</a>')
+    shown = Shown(FOUND, None, found), Shown(PAGE, None, page)
+    known = crawl.learner._whole_pages.known_links(*shown, crawl.learner._verdicts._is_known)
+    assert [*known.values()] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("links", "said"), [("/any?to={0}", [1, 0, 0]), ("/any?to={0} /only?to={1}", [0, 1, 0])]
+)
+def test_a_link_that_the_audited_page_alone_has_stays_unknown(links, said):
+    """The spider asks for it before the page is fetched again. Other links change at each fetch."""
+    crawl, turns = Parts(has_miner=False, URLNORM_LEARN="content"), iter(range(9))
+
+    def shown(url):
+        n, sid = next(turns), "&amp;sid=1" if "sid" in url else ""
+        return "".join(f'<a href="{link}{sid}">go</a>' for link in links.format(n, 0).split())
+
+    def download(request):
+        crawl.schedule(Request(f"{BASE}/only?to=0&sid=1"))
+        return page_of(request, shown(request.url))
+
+    crawl.download = download
+    assert crawl.fetch(PAGE, shown(PAGE)) == "fetched"
+    narrow = {"kind": "drop-param", "param": "sid", "path": "/p"}
+    crawl.found(SiteRule(site="shop.test", source="content", support=400, **narrow))
+    for n in range(2, 9):
+        crawl.schedule(Request(f"{BASE}/any?to={n}&sid=1"))
+    crawl.schedule(Request(f"{PAGE}?sid=1"))
+    audit = next(request for request in iter(crawl.leave, None) if PAGE in request.url)
+    crawl.arrive(audit, shown(audit.url))
+    assert verdicts(crawl) == said
+    crawl.close()
+
+
 def test_a_test_of_the_end_waits_until_the_crawl_knows_what_its_page_links_to(monkeypatch):
     """While anything is in the queue, it may get that from other pages."""
     narrow = {"kind": "drop-param", "param": "sid", "when": {"no": "page"}}
@@ -277,8 +316,9 @@ def test_a_bad_link_hides_no_others_and_most_links_are_not_asked_for(crawl, monk
     monkeypatch.setattr(whole_pages, "_MOST_LINKS", 4)
     links = ["http://[/?sid=1", *(f"/{n}?sid=1" for n in range(9))]
     page = page_of(Request(FOUND), "".join(f'<a href="{link}">go</a>' for link in links))
-    known = crawl.learner._whole_pages.known_links(page, PAGE, lambda _: True)
-    assert known == {f"{BASE}/{n}?sid=1" for n in range(3)}
+    one, two = Shown(FOUND, None, page), Shown(PAGE, None)
+    known = crawl.learner._whole_pages.known_links(one, two, lambda _: True)
+    assert known == {f"{BASE}/{n}?sid=1": True for n in range(3)}
 
 
 def redirect(crawl, target):

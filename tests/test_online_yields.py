@@ -36,8 +36,8 @@ class Broken(Offer):
 class Keys:
     by_url = True
 
-    def cluster_of(self, url):
-        return url.partition("#")[0].partition("?view=")[0].encode()
+    def cluster_url(self, url):
+        return url.partition("#")[0].partition("?view=")[0]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.logs.whole import Node, Whole
 
-    KeyOf = Callable[[str], object]
+    KeyOf = Callable[[str], str]
 
 OWN = "\x01"  # stands for the URL of the page in a text
 #: A path and query that are shorter may stand in a text by chance.
@@ -26,13 +25,11 @@ _END = r"(?=[.,:;!?]*(?:[\s\"'<>()\[\]{}|\\^`#]|\Z))"
 _WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*(?!\w)|\w+|\W").findall
 
 
-@dataclass(frozen=True, slots=True)
-class Leads:
-    """Where a link leads: links to one *key* are equal, however its *address* is written."""
+class Leads(NamedTuple):
+    """Where a link leads: links to one *key* are equal, however their addresses are written."""
 
-    key: object
+    key: str
     fragment: str
-    address: str = field(compare=False)
 
 
 class Compared(NamedTuple):
@@ -43,8 +40,8 @@ class Compared(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The words of a text or an address, and the signs between them."""
-        return _WORDS(self.value.address if isinstance(self.value, Leads) else self.value)
+        """The words of a text or a key, and the signs between them."""
+        return _WORDS(self.value.key if isinstance(self.value, Leads) else self.value)
 
 
 class _Shows(dict["Node", Compared]):
@@ -53,7 +50,7 @@ class _Shows(dict["Node", Compared]):
     def __init__(self, urls: set[str], key_of: KeyOf) -> None:
         self._key_of = key_of
         #: By address. What is said to be one page has one key, and links within a page have it, too.
-        self._keys = dict[str, object]()
+        self._keys = dict[str, str]()
         self._own_keys = {_key(url.partition("#")[0], key_of) for url in urls}
         self._said = _own(urls)
         self._found: list[str] = []  # what is found of these, in the page that is read
@@ -64,7 +61,7 @@ class _Shows(dict["Node", Compared]):
             if value not in self._keys:
                 key = _key(value, self._key_of)
                 self._keys[value] = OWN if key in self._own_keys else key
-            shown = Compared(place, Leads(self._keys[value], fragment, value))
+            shown = Compared(place, Leads(self._keys[value], fragment))
         elif any(said in value for said in self._found):
             shown = Compared(place, self._own.sub(OWN, value))
         else:
@@ -84,10 +81,10 @@ def as_compared(pages: Iterable[Whole], urls: set[str], key_of: KeyOf) -> list[l
     return [shows.of(page) for page in pages]
 
 
-def _key(url: str, key_of: KeyOf) -> object:
+def _key(url: str, key_of: KeyOf) -> str:
     if url.startswith(("http://", "https://")):
         with suppress(ValueError):  # a bad host
-            return key_of(url) or url
+            return key_of(url)
     return url
 
 

@@ -164,9 +164,10 @@ class ClusterKeys:
     def keys_of(self, url: str) -> Keys | None:
         return self._keys_of_get[url] if self.by_url else self.keys(asked_for(url))
 
-    def cluster_of(self, url: str) -> bytes | None:
-        keys = self.keys_of(url)
-        return None if keys is None else keys.cluster
+    def cluster_url(self, url: str) -> str:
+        """Return the URL that what the user configured and the rules in force make of *url*."""
+        found = self._sites.get(site_of(url))
+        return self._key_of[url] if found is None else found.key_of[url]
 
     def cluster_of_plain(self, site: str, plain: str, fingerprint: bytes) -> bytes | None:
         """Return the cluster key of a request for a URL of *site* of which the first key is *plain*."""

@@ -415,8 +415,8 @@ class Learner:
                 return False
         if response.url == asked.url or not self._keys.rules(asked.site):
             return True
-        own, answered = map(self._keys.cluster_of, (asked.url, response.url))
-        return own is not None and own == answered
+        own, answered = map(self._keys.cluster_url, (asked.url, response.url))
+        return own == answered
 
     # --- the end ----------------------------------------------------------------------------
 

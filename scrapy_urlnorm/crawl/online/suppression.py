@@ -158,8 +158,8 @@ class Suppression:
         """
         if asked.is_suppressible or not asked.may_represent:
             return asked.is_suppressible
-        cluster_of = self.keys.cluster_of
-        return cluster_of(asked.url) not in map(cluster_of, asked.redirects)
+        cluster_url = self.keys.cluster_url
+        return cluster_url(asked.url) not in map(cluster_url, asked.redirects)
 
     def _is_moved(self, keys: Keys) -> bool:
         """Whether an audit was redirected to this request, which has not been sent."""

@@ -222,6 +222,11 @@ class Pages:
         found = self._first(where, keys.cluster, keys.fingerprint, purpose)
         return found or self._shared.find(keys, purpose)
 
+    def has_cluster(self, url: str) -> bool:
+        """Return whether a page of the cluster of *url* has arrived."""
+        keys = self._keys.keys_of(url)
+        return keys is not None and self.representative(keys) is not None
+
     def _first(self, where: str, *values: Any) -> Page | None:
         return next((page for _, page in self._find(f"{where} LIMIT 1", *values)), None)
 

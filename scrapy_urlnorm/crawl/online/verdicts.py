@@ -137,10 +137,10 @@ class Verdicts:
         goes on with the page of *onto*. If the dupefilter knows that (*is_known*), it may be there.
         """
         match, fingerprint = audit.match, self.keys.fingerprint(onto)
-        cluster_of = self.keys.cluster_of
+        cluster_url = self.keys.cluster_url
         if fingerprint == match.page.fingerprint:
             self.say(audit, Verdict.AGREES)
-        elif not match.is_alias and cluster_of(onto.url) != cluster_of(audit.url):
+        elif not match.is_alias and cluster_url(onto.url) != cluster_url(audit.url):
             self.say(audit, Verdict.DIFFERS, f"redirects elsewhere: {onto.url}")
         elif is_known and (page := self.pages.get(fingerprint)) is not None:
             self.page(audit, self.stored(page, onto.url))
@@ -150,8 +150,7 @@ class Verdicts:
     def page(self, audit: Audit, found: Shown) -> None:
         page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
         before = self.stored(page, with_layout=bool(audit.veto))
-        is_seen = self.frontier.is_seen
-        found.known = self.whole_pages.known_links(found.response, audit.match.url, is_seen)
+        found.known = self.whole_pages.known_links(found, before, self._is_known)
         if not found.is_long and not before.is_long:
             self._decide(audit, found, page, before)
             return
@@ -159,6 +158,9 @@ class Verdicts:
         self._long.setdefault(site, []).append((audit, found))
         if not self.names.safe_points.has(site, Work.VERDICTS):
             self.names.safe_points.put(site, Work.VERDICTS, self._decide_long(site))
+
+    def _is_known(self, url: str) -> bool:
+        return self.frontier.is_seen(self.keys.fingerprint_of(url)) or self.pages.has_cluster(url)
 
     def decide_open(self) -> bool:
         """Decide what waited until nothing else is left; return whether anything did."""
@@ -172,7 +174,8 @@ class Verdicts:
 
         Nothing else happens meanwhile on their site, not even where they are fetched again.
         """
-        for audit, found in iter(lambda: self._next_long(site), None):
+        while waiting := self._long.get(site):
+            audit, found = waiting.pop(0)
             page = self.pages.get(audit.match.page.fingerprint) or audit.match.page
             before = self.stored(page, with_layout=bool(audit.veto))
             for each in (found, before):
@@ -186,10 +189,6 @@ class Verdicts:
             self._decide(audit, found, page, before)
             yield from _TURN
             yield bool(self.frontier.under_way(site))  # it may be fetched again
-
-    def _next_long(self, site: str) -> tuple[Audit, Shown] | None:
-        waiting = self._long.get(site)
-        return waiting.pop(0) if waiting else None
 
     def _decide(self, audit: Audit, found: Shown, page: Page, before: Shown) -> None:
         if not page.url or any(reason.is_door for reason in audit.match.rules):
@@ -313,8 +312,10 @@ class Verdicts:
                 beside = yield from self._shown_at(asked, with_layout=before.with_layout)
             if beside is None:
                 break
-            beside.known = found.known
             if not is_act:
+                # Those of the page that arrived are seen by now: the spider has them.
+                links = self.whole_pages.known_links(beside, before, self._is_known)
+                beside.known = links | found.known
                 shown.append(beside)
                 if self._agrees(audit, shown, before, fetches):
                     return Verdict.AGREES
@@ -342,9 +343,7 @@ class Verdicts:
         now = fetches[-1]
         if now.blocks and not self._has_stayed(before, now):
             urls = self.names.urls_showing(site_of(page.url), now.blocks)
-            clusters = {self.keys.cluster_of(url) for url in urls} - {
-                self.keys.cluster_of(page.url)
-            }
+            clusters = {*map(self.keys.cluster_url, urls)} - {self.keys.cluster_url(page.url)}
             if len(clusters) >= _OUTAGE:
                 return Verdict.UNSTABLE
         pages = self.whole_pages

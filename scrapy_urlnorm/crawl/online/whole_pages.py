@@ -6,7 +6,7 @@ import re
 import zlib
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -72,8 +72,8 @@ class Shown:
     response: Response | None = None
     blocks: list[Block] | None = None
     with_layout: bool = False  #: whether what only lays the page out is a part of it
-    #: Links that carry on a part of its URL, and that the crawl has from others.
-    known: Collection[str] = ()
+    #: Links that carry on a part of its URL, and whether the crawl has them from others.
+    known: dict[str, bool] = field(default_factory=dict)
 
     @property
     def is_page(self) -> bool:
@@ -91,6 +91,21 @@ class Shown:
             with suppress(ValueError, etree.LxmlError):
                 return any(map(may_expire, self.response.xpath("//a/@href").getall()))
         return False
+
+    @property
+    def links(self) -> list[str]:
+        """The URLs that the page links to, without fragments: the first `_MOST_LINKS` of them."""
+        found, response = dict[str, None](), self.response
+        if isinstance(response, HtmlResponse) and self.is_page:
+            hrefs: list[str] = []
+            with suppress(ValueError, etree.LxmlError):
+                hrefs = response.xpath("//@href").getall()
+            for href in islice(dict.fromkeys(hrefs), _MOST_LINKS):
+                with suppress(ValueError):  # a bad host
+                    url = response.urljoin(href.strip()).partition("#")[0]
+                    if url.startswith(("http://", "https://")):
+                        found[url] = None
+        return [*found]
 
     @cached_property
     def whole(self) -> Whole | None:
@@ -147,8 +162,8 @@ class WholePages:
         """
         if page.whole is not None:
             key_of = self._key_of(page, fetches[0])
-            return self._same(page, fetches, self.keys.cluster_of) or (
-                bool(page.known) and self._same(page, fetches, key_of)
+            return self._same(page, fetches, self.keys.cluster_url) or (
+                any(page.known.values()) and self._same(page, fetches, key_of)
             )
         contents = [each.content for each in fetches]
         digest = None if page.content is None else page.content.digest
@@ -167,8 +182,8 @@ class WholePages:
         def may_change(address: str) -> bool:
             return not of_list or address.partition("?")[0] in paths
 
-        cluster_of = self.keys.cluster_of
-        key_of = without_carried(page.url, fetches[0].url, cluster_of, may_change)
+        cluster_url = self.keys.cluster_url
+        key_of = without_carried(page.url, fetches[0].url, cluster_url, may_change)
         return self._same(page, fetches, key_of)
 
     def _key_of(self, page: Shown, other: Shown) -> KeyOf:
@@ -177,27 +192,25 @@ class WholePages:
         A page may carry a part of its URL on. What that leads to is not lost with the page if the
         crawl has it from others.
         """
-        if not page.known:
-            return self.keys.cluster_of
-        is_known = page.known.__contains__
-        return without_carried(page.url, other.url, self.keys.cluster_of, is_known)
+        if not any(page.known.values()):
+            return self.keys.cluster_url
+
+        def is_known(address: str) -> bool:
+            return page.known.get(address, False)
+
+        return without_carried(page.url, other.url, self.keys.cluster_url, is_known)
 
     def known_links(
-        self, response: Response | None, original: str, is_seen: Callable[[bytes], bool]
-    ) -> set[str]:
-        """Return the links that are seen already, and carry on what the URL of *original* has not."""
-        found = set[str]()
-        if isinstance(response, HtmlResponse) and len(response.body) <= LARGEST_READ:
-            without, fingerprint_of = carried(response.url, original), self.keys.fingerprint_of
-            hrefs: list[str] = []
-            with suppress(ValueError, etree.LxmlError):
-                hrefs = response.xpath("//@href").getall()
-            for href in islice(dict.fromkeys(hrefs), _MOST_LINKS):
-                with suppress(ValueError):  # a bad host
-                    url = response.urljoin(href.strip()).partition("#")[0]
-                    if without(url) != url and is_seen(fingerprint_of(url)):
-                        found.add(url)
-        return found
+        self, page: Shown, other: Shown, is_seen: Callable[[str], bool]
+    ) -> dict[str, bool]:
+        """Return the links that carry on what the URL of the *other* page has not.
+
+        And whether the crawl has them from others, or the other page has one of their cluster.
+        """
+        without, cluster_url = carried(page.url, other.url), self.keys.cluster_url
+        links = [link for link in page.links if without(link) != link]
+        others = set(map(cluster_url, other.links)) if links else ()
+        return {link: cluster_url(link) in others or is_seen(link) for link in links}
 
     def _same(self, page: Shown, fetches: Sequence[Shown], key_of: KeyOf) -> bool:
         wholes = [each.whole for each in fetches if each.whole is not None]
@@ -216,9 +229,9 @@ class WholePages:
         original = page.whole and page.whole.copy_of
         if not original or page.with_layout or other.whole is None:
             return False
-        fingerprint_of, cluster_of = self.keys.fingerprint_of, self.keys.cluster_of
+        fingerprint_of = self.keys.fingerprint_of
         urls = original, other.whole.copy_of or other.url
-        named, others = (cluster_of(url) or fingerprint_of(url) for url in urls)
+        named, others = map(self.keys.cluster_url, urls)
         return named == others and fingerprint_of(original) != fingerprint_of(page.url)
 
     def original_of(self, page: Shown) -> str | None:
@@ -267,10 +280,10 @@ class WholePages:
             return
         if is_late:
             of_site = self._movement_of_site(first.url)
-            of_site.learn_late(first.whole, second.whole, self.keys.cluster_of)
+            of_site.learn_late(first.whole, second.whole, self.keys.cluster_url)
         else:
             for movement in (self._movement(first.url), self._movement_of_site(first.url)):
-                movement.learn(first.whole, second.whole, self.keys.cluster_of)
+                movement.learn(first.whole, second.whole, self.keys.cluster_url)
 
     def _movement_of_site(self, url: str) -> Movement:
         return self._movements.setdefault(site_of(url), Movement())

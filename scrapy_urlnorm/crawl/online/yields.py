@@ -140,10 +140,11 @@ class Yields:
         if len(self.dropped) < _MOST_DROPPED:
             self.dropped.add(fingerprint)
 
-    def asked(self, fingerprint: bytes) -> Iterator[object]:
-        """Yield the cluster keys of what the spider asked for on a page, or else the URLs."""
+    def asked(self, fingerprint: bytes) -> Iterator[bytes]:
+        """Yield the cluster keys of what the spider asked for on a page, where URLs have them."""
         row = self._find(fingerprint)
-        return (self._key(url) for url, _ in (row.asked if row else ()))
+        found = (self.keys.keys_of(url) for url, _ in (row.asked if row else ()))
+        return (keys.cluster for keys in found if keys is not None)
 
     def may_differ(self, *pages: bytes) -> bool:
         """Return whether two pages may differ: not if they were compared, and gave the same."""
@@ -201,7 +202,8 @@ class Yields:
             first, second = (each.get(name, "").split(OR) for each in (one, other))
             if set(first).isdisjoint(second):
                 is_url = first[0].startswith("http") and second[0].startswith("http")
-                if not is_url or self._key(first[0]) != self._key(second[0]):
+                cluster_url = self.keys.cluster_url
+                if not is_url or cluster_url(first[0]) != cluster_url(second[0]):
                     found.append(name)
         return found
 
@@ -223,12 +225,12 @@ class Yields:
         return moving
 
     def _other_request(self, before: _Row, after: _Row) -> Other | None:
-        known = {(self._key(asked), purpose) for asked, purpose in before.asked}
-        known.add((self._key(after.url), after.purpose))  # the page itself
+        known = {(self.keys.cluster_url(asked), purpose) for asked, purpose in before.asked}
+        known.add((self.keys.cluster_url(after.url), after.purpose))  # the page itself
         new = {
             key: asked
             for asked, purpose in after.asked
-            if ((key := self._key(asked)), purpose) not in known
+            if ((key := self.keys.cluster_url(asked)), purpose) not in known
         }
         if new:
             links_before, links = self._links(before.fingerprint), self._links(after.fingerprint)
@@ -238,9 +240,6 @@ class Yields:
                     return _other(before, after, said, asked.split("/", 3)[-1])
         return None
 
-    def _key(self, url: str) -> object:
-        return self.keys.cluster_of(url) or url
-
     def _links(self, fingerprint: bytes) -> set[object]:
         """Return the keys of the links on a page."""
         found = set[object]()
@@ -249,7 +248,7 @@ class Yields:
             with suppress(ValueError, etree.LxmlError):
                 for link in page.xpath("//@href | //@src | //@action").getall():
                     with suppress(ValueError):
-                        found.add(self._key(page.urljoin(link.strip())))
+                        found.add(self.keys.cluster_url(page.urljoin(link.strip())))
         return found
 
 
