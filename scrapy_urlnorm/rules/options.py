@@ -120,10 +120,6 @@ def kept_fragments(option: object) -> tuple[Any, Any]:
     if option is True:
         return True, ()
     accepted = "True, a list of beginnings to keep such as ['#!', '#/'], False"
-    if isinstance(option, Mapping):
-        if set(option) != {"keep"}:
-            _refuse(dict(option), accepted)
-        option = option["keep"]
     found = [prefix.removeprefix("#") for prefix in _strings(option, accepted)]
     return found, tuple(found)
 
