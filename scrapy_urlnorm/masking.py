@@ -155,9 +155,8 @@ def _is_session(kinds: tuple[str, ...], name: str, value: str) -> bool:
 @cache
 def _sessions(kinds: tuple[str, ...], initial: str) -> list[data.SessionId]:
     """Return the session ids of some kinds whose names have this initial."""
-    rows = (*data.session_params(), *data.path_sessions())
     # One character is no id: X(1) says only that the server tested for cookies.
-    known = [row for row in rows if row.kind in kinds and row.max_length > 1]
+    known = [row for row in data.session_ids() if row.kind in kinds and row.max_length > 1]
     return [row for row in known if row.name[:1].lower() == initial]
 
 

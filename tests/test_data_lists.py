@@ -26,7 +26,8 @@ def is_session(
     present = {other.lower() for other in query}
     return any(
         param.is_named(name) and param.accepts(value) and param.stands_among(present)
-        for param in data.session_params()
+        for param in data.session_ids()
+        if param.kind == "query"
         if param.strength in ("sure", strength)
     )
 
@@ -35,7 +36,7 @@ def in_path(kind: str, name: str, value: str, strength: str = "likely") -> bool:
     """Whether the path list takes this for a session id."""
     return any(
         session.kind == kind and session.is_named(name) and session.accepts(value)
-        for session in data.path_sessions()
+        for session in data.session_ids()
         if session.strength in ("sure", strength)
     )
 
@@ -82,17 +83,15 @@ def test_rows_are_sorted_and_distinct(table: str) -> None:
 
 def test_guards_are_sound() -> None:
     """Each guard has a known alphabet, a length range and a known partner."""
-    names = {param.name.lower() for param in data.session_params()}
-    for guard in (*data.session_params(), *data.path_sessions()):
+    names = {param.name.lower() for param in data.session_ids() if param.kind == "query"}
+    for guard in data.session_ids():
         assert guard.alphabet in data.ALPHABETS
         assert 1 <= guard.min_length <= guard.max_length <= 1024
-    for param in data.session_params():
-        assert param.needs is None or param.needs[0] == "!" or param.needs in names
+        assert guard.needs is None or guard.needs[0] == "!" or guard.needs in names
     assert {row["case"] for row in data.read_table("session_params")} == {"exact", "ignore"}
-    assert {session.kind for session in data.path_sessions()} == {"parameter", "group", "segment"}
-    assert {guard.alphabet for guard in (*data.session_params(), *data.path_sessions())} == set(
-        data.ALPHABETS
-    )
+    kinds = {session.kind for session in data.session_ids()}
+    assert kinds == {"query", "parameter", "group", "segment"}
+    assert {guard.alphabet for guard in data.session_ids()} == set(data.ALPHABETS)
 
 
 # --- what must never match ------------------------------------------------------------------

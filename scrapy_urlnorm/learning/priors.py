@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.rules.data import session_params
+from scrapy_urlnorm.rules.data import session_ids
 from scrapy_urlnorm.site_rules.form import is_param, is_segment
 from scrapy_urlnorm.site_rules.operations import (
     CatalogueRule,
@@ -177,7 +177,7 @@ def is_session(name: str) -> bool:
 @lru_cache(maxsize=1)
 def _session_names() -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the names of the list, and what names of sessions begin with."""
-    names = [row.name.lower() for row in session_params()]
+    names = [row.name.lower() for row in session_ids() if row.kind == "query"]
     stems = tuple(name[:-1] for name in names if name[-1:] == "*")
     return frozenset(name for name in names if name[-1:] != "*"), stems
 

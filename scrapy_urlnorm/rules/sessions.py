@@ -53,11 +53,7 @@ class SessionMatcher:
 
     def __init__(self, strength: str = data.STRENGTHS[0]) -> None:
         accepted = data.STRENGTHS[: data.STRENGTHS.index(strength) + 1]
-        rows = [
-            row
-            for row in (*data.session_params(), *data.path_sessions())
-            if row.strength in accepted
-        ]
+        rows = [row for row in data.session_ids() if row.strength in accepted]
         self._in_query = _by_name((row for row in rows if row.kind == "query"), decode_token)
         self._in_path = _by_name((row for row in rows if row.kind == "parameter"), unquote)
         self._groups = _by_name((row for row in rows if row.kind == "group"), unquote)

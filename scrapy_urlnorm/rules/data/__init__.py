@@ -150,18 +150,8 @@ def tracking_params(strength: str = STRENGTHS[-1]) -> TrackingParams:
 
 
 @cache
-def session_params() -> tuple[SessionId, ...]:
-    """Return the query parameters that hold session ids; a name may come more than once."""
-    return _session_ids("session_params")
-
-
-@cache
-def path_sessions() -> tuple[SessionId, ...]:
-    """Return the forms of session ids in paths; a name may come more than once."""
-    return _session_ids("path_sessions")
-
-
-def _session_ids(table: str) -> tuple[SessionId, ...]:
+def session_ids() -> tuple[SessionId, ...]:
+    """Return the session ids in queries, then those in paths; a name may come more than once."""
     return tuple(
         SessionId(
             kind=row.get("kind", "query"),
@@ -173,6 +163,7 @@ def _session_ids(table: str) -> tuple[SessionId, ...]:
             strength=row["strength"],
             needs=row.get("needs", "-").lower().removeprefix("-") or None,
         )
+        for table in ("session_params", "path_sessions")
         for row in read_table(table)
     )
 
