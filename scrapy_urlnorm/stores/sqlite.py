@@ -15,7 +15,6 @@ import sqlite3
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from struct import Struct
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +57,7 @@ class Database:
         self.commits_itself = True  #: whether nobody else says when a transaction ends
         self.before_commit: list[Callable[[], None]] = []  #: they write what waits in memory
         self._users = 0
-        self._connection: sqlite3.Connection | None = None
+        self._open: sqlite3.Cursor | None = None  # while it is open
         self._file = (0, 0)  # device and number
         self._due = 0.0
         self._undone: Exception | None = None  # why the last transaction was undone
@@ -70,17 +69,18 @@ class Database:
         """
         if self._undone is not None:
             raise self.failure("open", self._undone)
-        if self._connection is None:
+        if self._open is None:
             if self.path is None:
-                self._connection = sqlite3.connect("", isolation_level=None)
-                self._connection.executescript(_TEMPORARY)
+                connection = sqlite3.connect("", isolation_level=None)
+                connection.executescript(_TEMPORARY)
             else:
-                self._connection = self._at(self.path)
+                connection = self._at(self.path)
+            self._open = connection.cursor()
             self._due = monotonic() + COMMIT_SECONDS
         self._users += 1
 
     def close(self) -> None:
-        if self._connection is None:
+        if self._open is None:
             return
         self._users -= 1
         try:
@@ -98,17 +98,18 @@ class Database:
 
     def give_up(self, error: Exception) -> None:
         """Undo what was not committed, and close the file for all users because of *error*."""
-        if self._connection is not None:
+        if self._open is not None:
             self._undone = error
             with suppress(sqlite3.Error):
-                self._connection.rollback()
+                self._open.connection.rollback()
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._connection is not None:
+        if self._open is not None:
             with suppress(sqlite3.Error):
-                self._connection.close()
-        self._connection = None
+                self._open.close()
+                self._open.connection.close()
+        self._open = None
 
     def _at(self, path: Path) -> sqlite3.Connection:
         """Open and lock the file. Mark it if it is new, else see that it is ours."""
@@ -163,13 +164,18 @@ class Database:
     # --- statements -------------------------------------------------------------------------
 
     @property
-    def connection(self) -> sqlite3.Connection:
-        """The connection, for statements that have to be fast; use `failure` for their errors."""
-        if self._connection is None:
+    def _cursor(self) -> sqlite3.Cursor:
+        """What runs statements that end at once: to make one for each of them takes a while."""
+        if self._open is None:
             if self._undone is not None:
                 raise self.failure("use", self._undone)
             raise StoreError(f"{self.name} is not open")
-        return self._connection
+        return self._open
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection, for others that read."""
+        return self._cursor.connection
 
     def ensure(self, tables: str) -> None:
         """Make *tables*: statements with ``IF NOT EXISTS``, each ended by a semicolon."""
@@ -179,7 +185,7 @@ class Database:
     def write(self, statement: str, *values: object) -> int:
         """Run a statement that changes one table. Return how many rows it changed."""
         try:
-            return self.changed(self.connection.execute(statement, values).rowcount)
+            return self.changed(self._cursor.execute(statement, values).rowcount)
         except sqlite3.Error as error:
             raise self.failure("write", error) from error
 
@@ -192,7 +198,7 @@ class Database:
 
     def read(self, select: str, *values: object) -> list[tuple[Any, ...]]:
         try:
-            return self.connection.execute(select, values).fetchall()  # faster than `each`
+            return self._cursor.execute(select, values).fetchall()  # faster than `each`
         except sqlite3.Error as error:
             raise self.failure("read", error) from error
 
@@ -215,7 +221,7 @@ class Database:
     def commit(self) -> None:
         """Make everything since the last commit last."""
         self._due = monotonic() + COMMIT_SECONDS
-        if self._connection is None:
+        if self._open is None:
             return
         for write in self.before_commit:
             write()
@@ -267,7 +273,6 @@ _EXPECT = "INSERT OR REPLACE INTO awaited VALUES (?, ?, ?, ?)"
 _AWAITED = "SELECT url, callback, under_way FROM awaited WHERE key = ?"
 _CHANGE = "UPDATE awaited SET under_way = max(0, under_way + ?2) WHERE key = ?1"
 _ARRIVED = "DELETE FROM awaited WHERE key = ?"
-_unpack = Struct("<q").unpack
 
 
 class SqliteSeen(Seen):
@@ -285,16 +290,14 @@ class SqliteSeen(Seen):
         self.database = database
         self.name = f"the store in {database.name}"
         self._identity = identity
-        self._salt = b""
-        self._cursor: sqlite3.Cursor | None = None  # to make one takes a while
+        self._salt = b""  # while it is open
 
     def open(self) -> None:
-        if self._cursor is not None:
+        if self._salt:
             return
         self.database.open()
         try:
             self._salt = self._identify()
-            self._cursor = self.database.connection.cursor()
         except BaseException:
             self.database.close()
             raise
@@ -313,34 +316,25 @@ class SqliteSeen(Seen):
             self.database.commit()
         return found.salt
 
-    def _run(self, statement: str, key: bytes, *values: object) -> sqlite3.Cursor:
-        if self._cursor is None:
-            raise StoreError(f"{self.name} is not open")
-        return self._cursor.execute(statement, (*self._entry(key), *values))
-
     def _change(self, statement: str, key: bytes, *values: object) -> bool:
-        """Run a statement, `_run` with *values*; return whether it changed a row."""
-        try:
-            is_changed = self._run(statement, key, *values).rowcount > 0
-        except sqlite3.Error as error:
-            raise self.database.failure("write", error) from error
-        return is_changed and bool(self.database.changed())
+        """Run a *statement* about *key*; return whether it changed a row."""
+        return self.database.write(statement, self._entry(key), *values) > 0
 
-    def _found(self, select: str, key: bytes) -> Any:
-        try:
-            return self._run(select, key).fetchone()
-        except sqlite3.Error as error:
-            raise self.database.failure("read", error) from error
+    def _found(self, select: str, key: bytes) -> list[tuple[Any, ...]]:
+        return self.database.read(select, self._entry(key))
 
-    def _entry(self, key: bytes) -> tuple[Any, ...]:
-        return _unpack(blake2b(key or key_bytes(key), digest_size=8, key=self._salt).digest())
+    def _entry(self, key: bytes) -> int:
+        if not self._salt:
+            raise StoreError(f"{self.name} is not open")
+        digest = blake2b(key or key_bytes(key), digest_size=8, key=self._salt).digest()
+        return int.from_bytes(digest, "little", signed=True)
 
     def add(self, key: bytes) -> bool:
         return self._change(_ADD, key)
 
     def awaited(self, key: bytes) -> Awaited | None:
-        row = self._found(_AWAITED, key)
-        return None if row is None else Awaited(*row)
+        rows = self._found(_AWAITED, key)
+        return Awaited(*rows[0]) if rows else None
 
     def expect(self, key: bytes, awaited: Awaited) -> None:
         self._change(_EXPECT, key, *awaited)
@@ -352,7 +346,7 @@ class SqliteSeen(Seen):
         self._change(_ARRIVED, key)
 
     def __contains__(self, key: object) -> bool:
-        return self._found("SELECT 1 FROM key WHERE key = ?", key_bytes(key)) is not None
+        return bool(self._found("SELECT 1 FROM key WHERE key = ?", key_bytes(key)))
 
     def forget(self, key: bytes) -> bool:
         self.arrived(key)
@@ -362,6 +356,6 @@ class SqliteSeen(Seen):
         return int(self.database.read("SELECT count(*) FROM key")[0][0])
 
     def close(self) -> None:
-        if self._cursor is not None:
-            self._cursor = None
+        if self._salt:
+            self._salt = b""
             self.database.close()
