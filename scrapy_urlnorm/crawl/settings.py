@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_urlnorm.exceptions import ConfigError, SiteRuleError
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.rules import PROFILES
-from scrapy_urlnorm.stores import (
-    REDIS_SCHEMES,
-    RULES_NAME,
-    Database,
-    database_path,
-    default_spec,
-    open_store,
-)
+from scrapy_urlnorm.stores import REDIS_SCHEMES, RULES_NAME, Database, database_path, open_store
 from scrapy_urlnorm.text import did_you_mean
 from scrapy_urlnorm.url import STOCK_FINGERPRINTER
 
@@ -211,7 +204,7 @@ class Config:
         if self.family_limit and self.learn != "content":
             raise ConfigError(f"{FAMILY_LIMIT} needs {LEARN} = 'content', which is {self.learn!r}")
         self.held: str = read[HELD]  #: what becomes of held requests at the end
-        self.store: str = read[STORE] or default_spec(self.jobdir)
+        self.store: str = read[STORE] or ("sqlite" if self.jobdir else "memory")
         self.crawl_log: str | None = read[CRAWL_LOG]
         self.report: str | None = read[REPORT]
         #: The class, or its import path, that makes bytes of a normalized request.

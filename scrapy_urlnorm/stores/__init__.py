@@ -57,10 +57,10 @@ def open_store(
         except ImportError as error:
             raise MissingExtraError("redis", "redis", "a store in Redis") from error
         return RedisSeen(parse_redis(spec, spider), identity)
-    if spec != "memory" and kind != "sqlite":
-        raise ConfigError(f"unknown store {spec!r}; accepted: {_ACCEPTED}")
-    if kind == "memory":
+    if spec == "memory":
         return MemorySeen()
+    if kind != "sqlite":
+        raise ConfigError(f"unknown store {spec!r}; accepted: {_ACCEPTED}")
     path = database_path(spec, jobdir)
     if path is None:
         raise ConfigError(f"store {spec!r} names no path, and there is no JOBDIR to put it in")
@@ -73,8 +73,3 @@ def database_path(spec: str, jobdir: str | None) -> Path | None:
     if kind == "sqlite" and path:
         return Path(path)
     return Path(jobdir, DATABASE_NAME) if jobdir else None
-
-
-def default_spec(jobdir: str | None) -> str:
-    """Return the store, as `open_store` takes it, of a crawl whose settings name none."""
-    return "sqlite" if jobdir else "memory"
