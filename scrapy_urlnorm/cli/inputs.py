@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from scrapy_urlnorm.cli import Project, UsageError, progress, say
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.logs import read_log
-from scrapy_urlnorm.logs.source import Log, blocks, open_log
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import RULES
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -51,13 +50,6 @@ def _rule_option(text: str) -> tuple[str, object]:
         except ConfigError:
             return name, [found]  # perhaps a list of one; if not, the normalizer raises the error
     return name, found
-
-
-def blocks_of(path: str) -> Iterator[bytes]:
-    """Yield the lines of a file of URLs, or of standard input for ``-``, many at once."""
-    with open_log(path) as stream:
-        for _, block in blocks(stream, Log(path)):
-            yield block
 
 
 def require_one_standard_input(paths: list[str]) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from hashlib import blake2b
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.cli import NO, YES, UsageError, flush, inputs, out, out_json, say
 from scrapy_urlnorm.cli.parser import SPELLINGS
-from scrapy_urlnorm.logs.source import lines_in, text_of, url_of, urls_in
+from scrapy_urlnorm.logs.source import Log, blocks, lines_in, open_log, text_of, url_of, urls_in
 from scrapy_urlnorm.stores import MemorySeen
 from scrapy_urlnorm.text import counted
 from scrapy_urlnorm.url import parse
@@ -85,13 +84,16 @@ def dedupe(args: argparse.Namespace) -> int:
 
 
 def _keyed(files: Iterable[str], normalizer: Normalizer) -> Keyed:
-    """Yield the lines of *files*, each with its key.
+    """Yield the lines of *files*, ``-`` for standard input, each with its key.
 
     Before more is read, what was written goes out: who writes to a pipe may wait for the answer.
     """
-    for block in chain.from_iterable(map(inputs.blocks_of, files)):
-        yield from zip(lines_in(block), normalizer.normalize_many(urls_in(block)), strict=True)
-        flush()
+    for path in files:
+        with open_log(path) as stream:
+            for _, block in blocks(stream, Log(path)):
+                keys = normalizer.normalize_many(urls_in(block))
+                yield from zip(lines_in(block), keys, strict=True)
+                flush()
 
 
 def _first(keyed: Keyed, as_json: bool) -> tuple[int, int]:
