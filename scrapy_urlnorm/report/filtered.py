@@ -54,6 +54,7 @@ CREATE TABLE IF NOT EXISTS run (
   crawl TEXT NOT NULL, log TEXT NOT NULL, started REAL NOT NULL, ended REAL NOT NULL,
   about TEXT NOT NULL);
 """
+#: Of several requests with one key, one of which the rules are known says more.
 _ADD_FILTERED = """
 INSERT INTO filtered VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET count = count + excluded.count, last = excluded.last,
@@ -135,9 +136,8 @@ def held_figures(database: Database, before: HeldFigures = HeldFigures()) -> Hel
 class FilteredRecord:
     """Writes down what the dupefilter filters. What fails of it ends the record, and not the crawl.
 
-    A filtered request costs a look into a dict. What has come together goes into the transaction
-    of *database*, which has to be open, when that ends; and before, when it is much. Where the
-    database itself fails, whoever needs it stops the crawl.
+    What has come together goes into the transaction of *database*, which has to be open, when that
+    ends; and before, when it is much. Where the database itself fails, whoever needs it stops the crawl.
 
     Runs that share *database*, as those with one JOBDIR do, are one crawl. `crawl` is its name, by
     which it finds its rows in *log*, the path of its crawl log, where other crawls write too. *about*
@@ -150,7 +150,7 @@ class FilteredRecord:
         self._database = database
         self.crawl = token_hex(8)
         self._has_ended = False
-        self._new: dict[bytes, list[Any]] = {}
+        self._new: list[tuple[Any, ...]] = []
         self._saved: Counter[tuple[str, str]] = Counter()
         self._parts = 1  # of so many keys, one is kept
         self._rows = self._counts = 0
@@ -182,15 +182,9 @@ class FilteredRecord:
         if saves:
             is_full = self._counts + len(self._saved) >= MAX_COUNTS
             self._saved["" if is_full else split(url).host or "", listed] += 1
-        now = time.time()
-        if (row := self._new.get(key)) is not None:
-            row[5] += 1
-            row[7] = now
-            if row[4] == "[]":  # one of which the rules are known says more
-                row[2:5] = url[:_LONGEST_URL], first and first[:_LONGEST_URL], listed
-        elif (place := crc32(key)) % self._parts == 0:
-            first = first and first[:_LONGEST_URL]
-            self._new[key] = [key, place, url[:_LONGEST_URL], first, listed, 1, now, now]
+        if (place := crc32(key)) % self._parts == 0:
+            now, first = time.time(), first and first[:_LONGEST_URL]
+            self._new.append((key, place, url[:_LONGEST_URL], first, listed, 1, now, now))
             if len(self._new) >= _BATCH:
                 self.write()
 
@@ -199,14 +193,14 @@ class FilteredRecord:
         if self._has_ended:
             return
         # Taken away first: what is written may end the transaction, which calls this again.
-        rows, self._new = self._new, {}
+        rows, self._new = self._new, []
         saved, self._saved = self._saved, Counter()
         database = self._database
         with self._ending_on_failure():
             if database.changes or rows or saved:
                 database.write(_RUN_ENDED, time.time())
             if rows:
-                database.write_many(_ADD_FILTERED, list(rows.values()))
+                database.write_many(_ADD_FILTERED, rows)
             if saved:
                 database.write_many(_ADD_SAVED, [(*about, n) for about, n in saved.items()])
             self._rows += len(rows)
