@@ -261,7 +261,7 @@ ConfigError` for an unknown profile, rule or option.
             result = join(url)
             if fast_key(result) == result:
                 return result
-        safe = _of_profile("safe")
+        safe = normalizer_of("safe")
         if self is safe:
             return result
         result = safe.normalize(text)
@@ -347,7 +347,7 @@ def _digest(canonical: Mapping[str, Any], site_rules: Iterable[SiteRule]) -> str
 
 
 @lru_cache(maxsize=len(PROFILES))
-def _of_profile(profile: str) -> Normalizer:
+def normalizer_of(profile: str) -> Normalizer:
     return Normalizer(profile)
 
 
@@ -357,9 +357,9 @@ def normalize(url: str, profile: str = "default") -> str:
     >>> normalize("HTTP://Example.com:80/%7Efoo/../a?b=2&utm_source=x&a=1#top")
     'http://example.com/a?a=1&b=2'
     """
-    return _of_profile(profile).normalize(url)
+    return normalizer_of(profile).normalize(url)
 
 
 def explain(url: str, profile: str = "default") -> Trace:
     """Return the key of *url* under *profile* and every change on the way to it."""
-    return _of_profile(profile).explain(url)
+    return normalizer_of(profile).explain(url)

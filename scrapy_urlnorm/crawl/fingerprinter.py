@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from hashlib import sha1
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from scrapy_urlnorm.crawl.components import components_of, config_of
 from scrapy_urlnorm.crawl.requests import Asked, request_in
 from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.normalizer import Normalizer
+from scrapy_urlnorm.normalizer import normalizer_of
 from scrapy_urlnorm.rules import PROFILES
 from scrapy_urlnorm.text import logger_of
 from scrapy_urlnorm.url import get_fingerprint
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
+    from scrapy_urlnorm.normalizer import Normalizer
+
 logger = logger_of(__name__)
 
 #: How many URLs the fingerprint is remembered of, and how many characters they have at most.
 KNOWN_URLS = 16_384
 KNOWN_LENGTH = 1_024
-
-_of_profile = cache(Normalizer)  # for requests that name one in their meta
 
 # The class of most requests, if its parts can be read past its properties, which cost more than all
 # the rest of a look-up. A subclass may have properties that say something else.
@@ -189,7 +188,7 @@ class UrlNormRequestFingerprinter:
         ):
             return None
         if isinstance(choice, str) and choice in PROFILES:
-            return _of_profile(choice)
+            return normalizer_of(choice)
         if choice is not True and choice is not None:
             self._refuse("urlnorm", choice, request, f"True, False, {', '.join(PROFILES)}")
         return self.normalizer
