@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from w3lib.url import canonicalize_url
 
@@ -29,14 +29,6 @@ logger = logger_of(__name__)
 REMEMBERED_URLS = 10_000
 #: Keys of stock Scrapy that are remembered, so that each is counted once.
 _REMEMBERED = 100_000
-
-
-class Merge(NamedTuple):
-    """What a filtered request was merged with."""
-
-    first: str | None  #: the URL that was there first; ``None`` if it is no longer remembered
-    rules: list[str]  #: that made the two one, as far as somebody asked
-    is_beyond: bool = False  #: whether stock Scrapy would have sent the request
 
 
 class Merges:
@@ -69,21 +61,23 @@ class Merges:
 
     def merged_by(
         self, request: Request, key: bytes, *, needs_rules: bool, saves: bool = True
-    ) -> Merge:
+    ) -> tuple[str | None, list[str], bool]:
         """Return what *request* was merged with, and count it if stock Scrapy would not have merged.
 
+        That is the URL that was there first, ``None`` if it is no longer remembered; the rules that
+        made the two one, as far as somebody asked; and whether stock Scrapy would have sent it.
         *needs_rules* is false where the rules are of interest only if they are counted: to find
         them takes a while. Of a request for the very URL that was there first there are none. With
         *saves* false it is known that stock Scrapy drops it too.
         """
         first = self.firsts.get(key, (None,))[0]
         if first is None or first == request.url or self._explainer is None:
-            return Merge(first, [])
+            return first, [], False
         self.firsts.move_to_end(key)
         normalizer = self._explainer.normalizer_for(request)
         is_beyond = saves and normalizer is not None and self.is_beyond(first, request.url)
         if normalizer is None or not (is_beyond or needs_rules):
-            return Merge(first, [])
+            return first, [], False
         if self._explainer.given_key(request) is not None:
             rules = ["urlnorm_key"]
         else:
@@ -93,7 +87,7 @@ class Merges:
             for rule in rules:
                 self._count(f"urlnorm/merged/{rule}")
             self._tell(first, request.url, [rule for rule in rules if rule not in self._told])
-        return Merge(first, rules, is_beyond)
+        return first, rules, is_beyond
 
     def is_beyond(self, first: str, url: str) -> bool:
         """Return whether stock Scrapy would have fetched *url* after *first* with the same key.
