@@ -55,9 +55,6 @@ class Url(NamedTuple):
         scheme, userinfo, host, port, path, _, fragment = self
         return Url(scheme, userinfo, host, port, path, query, fragment)
 
-    def __str__(self) -> str:
-        return join(self)
-
 
 # RFC 3986, appendix B, with the scheme and the two slashes required: text without an authority
 # (mailto:, data:, javascript:, relative references) is not split.
