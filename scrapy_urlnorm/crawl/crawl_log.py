@@ -82,10 +82,8 @@ class CrawlLog:
         except (OSError, LogFormatError) as error:
             raise bad_setting(REPORT if secrets else CRAWL_LOG, path, str(error)) from error
         if self._writer.cut:
-            logger.warning(
-                "%(path)s ended in half a row: its %(bytes)d bytes were cut off",
-                {"path": path, "bytes": self._writer.cut},
-            )
+            message = "%s ended in half a row: its %d bytes were cut off"
+            logger.warning(message, path, self._writer.cut)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -151,8 +149,8 @@ class CrawlLog:
         except OSError as error:
             self._give_up(writer, error, spider)
         else:
-            arguments = {"rows": writer.rows, "path": writer.path}
-            logger.info("Wrote %(rows)d rows to %(path)s", arguments, extra={"spider": spider})
+            extra = {"spider": spider}
+            logger.info("Wrote %d rows to %s", writer.rows, writer.path, extra=extra)
 
     def _write(self, row: dict[str, Any], spider: Spider) -> None:
         if self._writer is None:
@@ -178,11 +176,8 @@ class CrawlLog:
     @staticmethod
     def _give_up(writer: LogWriter, error: OSError, spider: Spider) -> None:
         """End the log, not the crawl: the disk is full."""
-        logger.error(
-            "The crawl log %(path)s ends here after %(rows)d rows: %(error)s",
-            {"path": writer.path, "rows": writer.rows, "error": error},
-            extra={"spider": spider},
-        )
+        message = "The crawl log %s ends here after %d rows: %s"
+        logger.error(message, writer.path, writer.rows, error, extra={"spider": spider})
         with suppress(OSError):  # the rows that are still in memory are lost
             writer.close()
 
@@ -216,7 +211,7 @@ class Recording:
         try:
             database = database_of(self._crawler)
         except StoreError as error:
-            logger.warning("Filtered requests are not written down: %(error)s", {"error": error})
+            logger.warning("Filtered requests are not written down: %s", error)
             return
         # Used until the report is made, whoever hears first that the engine has stopped.
         database.open()
@@ -262,11 +257,9 @@ class Recording:
                 figures.notes.append(f"{said}, to know what changes by itself.")
             replace_file(report, page(figures))
         except (UrlNormError, OSError) as error:
-            message = "%(setting)s = %(path)s cannot be written: %(error)s"
-            arguments = {"setting": REPORT, "path": str(report), "error": error}
-            logger.error(message, arguments, extra=extra)
+            logger.error(f"{REPORT} = %s cannot be written: %s", report, error, extra=extra)
         else:
-            logger.info("Wrote the report %(path)s", {"path": str(report)}, extra=extra)
+            logger.info("Wrote the report %s", report, extra=extra)
 
 
 def _about(crawler: Crawler) -> list[tuple[str, str]]:

@@ -54,8 +54,8 @@ def decoded(data: bytes, spider: Spider | None) -> Request | None:
     try:
         return request_from_dict(pickle.loads(data), spider=spider)
     except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
-        message = "A request is left to another run, because this one cannot read it: %(error)s"
-        logger.error(message, {"error": error}, extra={"spider": spider})
+        message = "A request is left to another run, because this one cannot read it: %s"
+        logger.error(message, error, extra={"spider": spider})
         return None
 
 

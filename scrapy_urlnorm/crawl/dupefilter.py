@@ -125,8 +125,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         try:
             self.store.open()
         except StoreError as error:
-            message = "%(setting)s cannot be used, the crawl ends here: %(error)s"
-            logger.critical(message, {"setting": STORE, "error": error})
+            logger.critical(f"{STORE} cannot be used, the crawl ends here: %s", error)
             is_mismatch = isinstance(error, StoreMismatchError)
             # Scrapy logs this one with its cause; the line above says all that the user can act on.
             raise CloseSpider(MISMATCH_REASON if is_mismatch else ERROR_REASON) from None
@@ -139,14 +138,13 @@ class UrlNormDupeFilter(BaseDupeFilter):
             self.store.close()
         except StoreError as error:
             if not self.has_failed:
-                self._failed("The store (%(setting)s) could not be closed: %(error)s", error)
+                self._failed("could not be closed", error)
 
     def clear(self) -> None:
         """Warn that the keys stay: scrapy-redis calls this when it empties its queue."""
         logger.warning(
-            "The queue is emptied, but the keys in %(setting)s stay: what was in the queue "
-            "counts as seen. Set SCHEDULER_PERSIST to keep both.",
-            {"setting": STORE},
+            f"The queue is emptied, but the keys in {STORE} stay: what was in the queue "
+            "counts as seen. Set SCHEDULER_PERSIST to keep both."
         )
 
     def let_pass(self, request: Request) -> None:
@@ -175,16 +173,14 @@ class UrlNormDupeFilter(BaseDupeFilter):
             try:
                 return question(*values)
             except StoreError as error:
-                self._failed(
-                    "The store (%(setting)s) failed, the crawl ends here: %(error)s", error
-                )
+                self._failed("failed, the crawl ends here", error)
                 self._on_failure()
         return failed
 
-    def _failed(self, message: str, error: StoreError) -> None:
+    def _failed(self, how: str, error: StoreError) -> None:
         self.has_failed = True
         self.count("urlnorm/errors")
-        logger.critical(message, {"setting": STORE, "error": error})
+        logger.critical(f"The store ({STORE}) {how}: %s", error)
 
     def request_seen(self, request: Request) -> bool:
         """Return whether *request* is filtered, and remember it.
@@ -273,7 +269,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
             if self._recording is not None and first != request.url:
                 self._recording.dropped(key, request.url, first, rules, saves=saves)
         if is_shown:
-            message = "Filtered duplicate request: %(request)s (referer: %(referer)s)%(merged)s"
+            message = "Filtered duplicate request: %s (referer: %s)%s"
             if not self.debug:
                 self._has_logged = True
                 message += (
@@ -281,8 +277,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
                     " (see DUPEFILTER_DEBUG to show all duplicates)"
                 )
             merged, referer = in_words(first, rules), referer_str(request)
-            arguments = {"request": request, "referer": referer, "merged": merged}
-            logger.debug(message, arguments, extra={"spider": spider})
+            logger.debug(message, request, referer, merged, extra={"spider": spider})
         self.count("dupefilter/filtered")
 
     def count(self, stat: str) -> None:

@@ -255,7 +255,7 @@ class UrlNormRequestFingerprinter:
             if failed := self._rare["fallback_errors"]:
                 self._stats.inc_value("urlnorm/errors", failed)
         said = ", ".join(f"{name} {number:,}" for name, number in self.counts.items())
-        logger.debug("Requests that were given keys: %(said)s", {"said": said})
+        logger.debug("Requests that were given keys: %s", said)
 
 
 def redirect_hop(fingerprint: Callable[[Request], bytes], request: Request) -> int:

@@ -170,9 +170,10 @@ class CrawlFrontier:
             return
         self._failures.add(kind)
         logger.error(
-            "Learning failed in %(what)s, the request is sent: %(error)r "
+            "Learning failed in %s, the request is sent: %r "
             "(further failures of this kind are only counted)",
-            {"what": what, "error": error},
+            what,
+            error,
             extra=self.extra,
         )
         if not isinstance(error, StoreError):
@@ -230,7 +231,7 @@ class CrawlFrontier:
         try:
             response = await self.crawler.engine.download_async(again)
         except Exception as error:  # noqa: BLE001 - any failure of a download
-            logger.debug("A page could not be fetched again: %(error)r", {"error": error})
+            logger.debug("A page could not be fetched again: %r", error)
             return None
         urls = {url.partition("#")[0] for url in (response.url, request.url)}
         return response if response.status == 200 and len(urls) == 1 else None

@@ -111,10 +111,7 @@ class Merges:
             self._told.update(rules)
             first, url = placeholders((first, url))
             said = listed([summary_of(rule).rstrip(".") for rule in rules])
-            logger.info(
-                "First request saved by a rule (%(rules)s): %(url)s counts as %(first)s",
-                {"rules": said, "url": url, "first": first},
-            )
+            logger.info("First request saved by a rule (%s): %s counts as %s", said, url, first)
 
 
 def rules_between(normalizer: Normalizer, first: str, url: str) -> list[str]:

@@ -97,7 +97,7 @@ class UrlNormDownloaderMiddleware:
             crawler.signals.connect(self._idle, signals.spider_idle)
         learns = config.learn != "off"
         for warning in missing_parts(crawler):
-            logger.warning("%(warning)s", {"warning": warning}, extra={"spider": spider})
+            logger.warning("%s", warning, extra={"spider": spider})
         if fingerprinter is not crawler.request_fingerprinter or fingerprinter is None:
             return
         if dupefilter is None or not (learns or config.database):
@@ -111,7 +111,7 @@ class UrlNormDownloaderMiddleware:
             database, frontier = database_of(crawler), CrawlFrontier(crawler, dupefilter)
             learner = Learner(frontier, config, fingerprinter, dupefilter.store, database)
         except StoreError as error:
-            logger.error(f"{_NOT_LEARNED}: %(error)s", {"error": error})
+            logger.error(f"{_NOT_LEARNED}: %s", error)
             return
         if not learns:
             learner.release_all()  # an earlier run may have learned
@@ -146,7 +146,7 @@ class UrlNormDownloaderMiddleware:
             stats.set_value("urlnorm/saved", merged + held - again)
             said = list(summary(stats.get_stats(), *learned))
         for line in said:
-            logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
+            logger.info("%s", line, extra={"spider": self._crawler.spider})
 
     def _idle(self) -> None:
         awaiting, learner = self._dupefilter.awaiting, self._components.learner
@@ -202,7 +202,7 @@ class UrlNormDownloaderMiddleware:
         if self._is_held(request):
             raise IgnoreRequest("A learned rule makes it equal to a page that has arrived")
         if parse(request.url) is None:
-            logger.debug("No URL that can be parsed, so its own key: %(url)s", {"url": request.url})
+            logger.debug("No URL that can be parsed, so its own key: %s", request.url)
         return None
 
     def _is_held(self, request: Request) -> bool:
@@ -278,7 +278,7 @@ class UrlNormDownloaderMiddleware:
             self._dupefilter.awaiting.again(new)
         else:
             new.dont_filter = True
-        logger.debug("Rewrote %(old)s to %(new)s", {"old": request.url, "new": new.url})
+        logger.debug("Rewrote %s to %s", request.url, new.url)
         return new
 
 

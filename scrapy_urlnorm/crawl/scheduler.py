@@ -143,7 +143,7 @@ class Scheduler(ScrapyScheduler):
             self._queue = None
             if not isinstance(error, (StoreError, ConfigError)):
                 raise
-            logger.critical("The crawl ends here: %(error)s", {"error": error})
+            logger.critical("The crawl ends here: %s", error)
             # Scrapy logs this one with its cause; the line above says all that the user can act on.
             raise CloseSpider(ERROR_REASON) from None
 
@@ -170,8 +170,8 @@ class Scheduler(ScrapyScheduler):
         components_of(self.crawler).put(queue)
         self._shelf = shelf = DatabaseShelf(database, spider)
         if damaged := queue.damaged + shelf.damaged:
-            message = "%(count)d requests in %(queue)s are damaged and lost; all others are whole"
-            logger.error(message, {"count": damaged, "queue": database.name})
+            message = "%d requests in %s are damaged and lost; all others are whole"
+            logger.error(message, damaged, database.name)
             count(self.crawler, "urlnorm/errors", damaged)
         # What Scrapy's priority queue would have saved at a clean close: a killed crawl never wrote
         # it, and without it Scrapy finds no request.
@@ -193,8 +193,7 @@ class Scheduler(ScrapyScheduler):
             self._tell_of_waiting(queue, self._ours)
         database.commit()
         if len(queue):
-            arguments = {"count": len(queue), "queue": database.name}
-            logger.info("Resuming: %(count)d requests wait in %(queue)s", arguments)
+            logger.info("Resuming: %d requests wait in %s", len(queue), database.name)
         return opened
 
     def _priority_queue(self, queue: Any, start_queue: Any, state: Any = ()) -> Any:
@@ -225,8 +224,7 @@ class Scheduler(ScrapyScheduler):
             try:
                 request = before.pop()
             except Exception as error:  # noqa: BLE001, PERF203 - what its pickled objects raise
-                message = "A request that Scrapy left in its queue is lost: %(error)r"
-                logger.error(message, {"error": error})
+                logger.error("A request that Scrapy left in its queue is lost: %r", error)
             else:
                 if request is not None:
                     self.dqs.push(request)
@@ -380,7 +378,7 @@ class Scheduler(ScrapyScheduler):
             except StoreError as error:
                 self._has_failed = True
                 self._queue.give_up(error)
-                logger.critical("Some pages will be fetched again: %(error)s", {"error": error})
+                logger.critical("Some pages will be fetched again: %s", error)
         return super().close(reason)
 
     def _end(self, reason: str) -> None:
@@ -393,7 +391,7 @@ class Scheduler(ScrapyScheduler):
             self._queue.give_up(error)
             if self._ours is not None and self._ours.has_failed:
                 return  # the keys are in the same place, and the dupefilter has said all this
-        logger.critical("The crawl ends here: %(error)s", {"error": error})
+        logger.critical("The crawl ends here: %s", error)
         count(self.crawler, "urlnorm/errors")
         stop_crawl(self.crawler)
 

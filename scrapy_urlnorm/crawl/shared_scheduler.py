@@ -221,10 +221,8 @@ class SharedQueue:
             while self._journal_bytes > JOURNAL:
                 self._journal_bytes -= _size(self._journal.popleft()[1])
         if taken_back:
-            message = (
-                "%(count)d requests of a crawler that gave no sign of life are back in the queue"
-            )
-            logger.info(message, {"count": taken_back}, extra=self.extra)
+            message = "%d requests of a crawler that gave no sign of life are back in the queue"
+            logger.info(message, taken_back, extra=self.extra)
         return entry
 
     def _repeat(self, last: int) -> None:
@@ -240,9 +238,9 @@ class SharedQueue:
             if self._say(number, "", changes)[0] not in (number - 1, number):
                 return  # another server answers now: the caller finds out what that one knows
         logger.warning(
-            "Redis had lost the last %(count)d things that this crawler told its queue (it failed "
+            "Redis had lost the last %d things that this crawler told its queue (it failed "
             "over, or was restarted); it was told again, and no request is lost",
-            {"count": len(lost)},
+            len(lost),
             extra=self.extra,
         )
 
@@ -337,9 +335,8 @@ class SharedScheduler(Scheduler):
         self._queue = self.dqs = queue
         self._shelf = SharedShelf(queue)
         if queue.waiting or queue.held:
-            message = "%(waiting)d requests wait in %(queue)s, other crawlers hold %(held)d"
-            arguments = {"waiting": queue.waiting, "queue": queue.name, "held": queue.held}
-            logger.info(message, arguments, extra=queue.extra)
+            message = "%d requests wait in %s, other crawlers hold %d"
+            logger.info(message, queue.waiting, queue.name, queue.held, extra=queue.extra)
         self.crawler.signals.connect(self._spider_opened, signals.spider_opened)
 
     def _entry(self, request: Request) -> bytes:

@@ -227,8 +227,7 @@ class FilteredRecord:
             yield
         except (StoreError, sqlite3.Error, UnicodeError) as error:
             logger.warning(
-                "Filtered requests are not written down any more, the crawl goes on: %(error)s",
-                {"error": error},
+                "Filtered requests are not written down any more, the crawl goes on: %s", error
             )
             self._end()
 
