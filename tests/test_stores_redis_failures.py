@@ -128,7 +128,7 @@ def test_a_store_that_is_not_open_says_so():
         store.add,
         store.forget,
         store.__contains__,
-        lambda key: store.claim_many([(key, "", "")]),
+        lambda key: store.claim(key, ""),
     ):
         with pytest.raises(StoreError, match="not open"):
             ask(b"x")

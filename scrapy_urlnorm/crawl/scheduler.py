@@ -248,7 +248,8 @@ class Scheduler(ScrapyScheduler):
                     yield self._fingerprint(request), request.url, ""
 
         if not all(keys.knows(key) for key, *_ in claims_of(queue.one_of_each())):
-            keys.store.claim_many(claims_of(queue.all()))
+            for claim in claims_of(queue.all()):
+                keys.store.claim(*claim)
 
     # --- a crawl that runs ------------------------------------------------------------------
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
-from scrapy_urlnorm.stores.redis_connection import NO_ANSWER, RedisConnection, Script
+from scrapy_urlnorm.stores.redis_connection import RedisConnection, Script
 from scrapy_urlnorm.stores.seen import MAX_VALUE, Awaited, Identity, Seen, key_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from scrapy_urlnorm.stores.redis_connection import Place
 
@@ -23,7 +22,6 @@ MAX_KEYS = 100_000  #: and when there are so many, some 10 MB
 _LOST = -1  # a script's answer when the group is gone, or another crawler made it anew
 _MAKING = b"making "  # begins an identity record while its groups are being made
 _MAKE = Script.load(__package__, "group.lua")
-_PIPELINED = 1000
 _SEEN = Script.load(__package__, "table.lua", "seen.lua")
 _AWAITED = Script.load(__package__, "table.lua", "awaited.lua", answers=(bytes, type(None)))
 _PAGES = Script.load(__package__, "table.lua", "pages.lua", answers=(bytes, type(None)))
@@ -123,7 +121,7 @@ class RedisSeen(Seen):
             (group, str(_signed(group.encode(), found.salt, 8)[0])) for group, _ in self._groups
         ]
 
-    # --- one question, or many in one round trip ------------------------------------------------
+    # --- what Redis is asked ---------------------------------------------------------------------
 
     def _call(self, operation: str, key: bytes, *values: bytes) -> tuple[Any, ...]:
         """Return the arguments of a script for one operation on *key*."""
@@ -135,33 +133,11 @@ class RedisSeen(Seen):
         return 1, group, operation, mark, self._ttl
 
     def _ask(self, script: Script, call: tuple[Any, ...]) -> tuple[Any, bool]:
-        """Run *script* for *call*; return its result, and whether it surely ran only once."""
-        return self.connection.do(lambda client: self._checked(script, script.run(client, *call)))
+        """Run *script* for *call*; return its result, and whether it surely ran only once.
 
-    def _ask_many(self, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, bool]]:
-        """Return for each of *calls* on keys what `_ask` returns, in one round trip for all."""
-
-        def run(client: Any) -> list[Any]:
-            pipeline = client.pipeline(transaction=False)
-            for call in calls:
-                # By name: a cluster's pipeline has no method for it.
-                pipeline.execute_command("EVALSHA", _SEEN.sha, *call)
-            results: list[Any] = pipeline.execute(raise_on_error=False)
-            if unanswered := [each for each in results if isinstance(each, NO_ANSWER)]:
-                raise unanswered[0]
-            return results
-
-        results, is_sure = self.connection.do(run)
-        return [
-            # Redis has not loaded the script yet, or the error comes again and `_ask` raises it.
-            self._ask(_SEEN, call)
-            if isinstance(result, Exception)
-            else (self._checked(_SEEN, result), is_sure)
-            for call, result in zip(calls, results, strict=True)
-        ]
-
-    def _checked(self, script: Script, result: Any) -> Any:
-        """Return *result*; raise `StoreError` if it is no answer of *script* on a whole store."""
+        Raises `StoreError` for what is no answer of *script* on a whole store.
+        """
+        result, is_sure = self.connection.do(lambda client: script.run(client, *call))
         if result == _LOST:
             raise StoreError(
                 f"{self.name} has lost its keys, or some of them (was Redis restarted without "
@@ -170,7 +146,7 @@ class RedisSeen(Seen):
             )
         if not isinstance(result, script.answers):
             raise StoreError(f"{self.name} answers {result!r}, as no Redis does: is it one?")
-        return result
+        return result, is_sure
 
     # --- what a store can be asked --------------------------------------------------------------
 
@@ -184,19 +160,9 @@ class RedisSeen(Seen):
         if self._remembers(key):
             return False
         self._arrived.discard(key)
-        is_new = _is_new(*self._ask(_SEEN, self._call(operation, key, *values)))
+        result, is_sure = self._ask(_SEEN, self._call(operation, key, *values))
         self._known.add(key)
-        return is_new
-
-    def claim_many(self, claims: Iterable[tuple[bytes, str, str]]) -> int:
-        calls = (
-            self._call("claim", key, _packed(Awaited(url, callback)))
-            for key, url, callback in claims
-        )
-        new = 0
-        while some := list(islice(calls, _PIPELINED)):
-            new += sum(_is_new(*answer) for answer in self._ask_many(some))
-        return new
+        return result != 0 or not is_sure
 
     def awaited(self, key: bytes) -> Awaited | None:
         if self.caches_keys and key in self._arrived and self._remembers(key):
@@ -243,7 +209,7 @@ class RedisSeen(Seen):
 
     def __len__(self) -> int:
         calls = [self._on_group(number, "len") for number in range(GROUPS)]
-        return sum(result for result, _ in self._ask_many(calls))
+        return sum(self._ask(_SEEN, call)[0] for call in calls)
 
     def put_page(self, key: bytes, value: bytes) -> None:
         if len(value) > MAX_VALUE:
@@ -283,7 +249,3 @@ def _packed(awaited: Awaited) -> bytes:
 def _unpacked(entry: bytes) -> Awaited:
     under_way, callback, url = entry.decode(errors="surrogatepass").split(" ", 2)
     return Awaited(url, callback, int(under_way))
-
-
-def _is_new(result: object, is_sure: bool) -> bool:
-    return result != 0 or not is_sure

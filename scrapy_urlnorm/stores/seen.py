@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_urlnorm.exceptions import StoreMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from typing_extensions import Self
 
@@ -62,10 +62,6 @@ class Seen(ABC):
         if is_new:
             self.expect(key, Awaited(url, callback))
         return is_new
-
-    def claim_many(self, claims: Iterable[tuple[bytes, str, str]]) -> int:
-        """Claim keys, as fast as the store can; return how many were new."""
-        return sum(self.claim(*each) for each in claims)
 
     @abstractmethod
     def awaited(self, key: bytes) -> Awaited | None:
