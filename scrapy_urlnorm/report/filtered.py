@@ -357,15 +357,12 @@ class Job:
 
     def saved(self) -> Counter[tuple[str, tuple[str, ...]]]:
         """Count by host and rules the requests not sent that stock Scrapy would have sent."""
-        counts = Counter[tuple[str, str]]()
+        counts = Counter[tuple[str, tuple[str, ...]]]()
         for host, rules, count in self._rows("host, rules, count", "saved"):
-            counts[host, rules] += count
+            counts[host, self._names("a saved request", rules)] += count
         for url, rules in self._rows("url, rules", "held", f"WHERE {_SAVED}"):
-            counts[split(url).host or "", rules] += 1
-        found = Counter[tuple[str, tuple[str, ...]]]()
-        for (host, rules), count in counts.items():
-            found[host, self._names("a saved request", rules)] += count
-        return found
+            counts[split(url).host or "", self._names("a held request", rules)] += 1
+        return counts
 
     def examples(self) -> dict[str, tuple[str, str]]:
         """Return by rule two URLs that it makes one, the latest: the first, and one not sent."""
