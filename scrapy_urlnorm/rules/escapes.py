@@ -34,8 +34,6 @@ find_bad_escape = re.compile(f"(?!{ESCAPE})%").search
 
 _ESCAPES_IN_LOWER_CASE = re.compile("(?:%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]))+")
 _UNRESERVED_ESCAPE = re.compile("%(?:2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|5[0-9AaFf]|7[0-9AaEe])")
-# Of ":@!$&'()*+,=[]", which stock Scrapy decodes in a path.
-_RESERVED_ESCAPE_IN_PATH = re.compile("%(?:2[146-9A-Ca-c]|3[AaDd]|40|5[BbDd])")
 # A stray "%" before what decodes to two hex digits: decoding them would forge an escape.
 _FORGERY = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6]){2}")
 _FORGERY_OR_ESCAPE = re.compile(f"{_FORGERY.pattern}|{_UNRESERVED_ESCAPE.pattern}")
@@ -127,11 +125,6 @@ def decode_unreserved(url: Url, _: object = True) -> Url:
     Source: RFC 3986, sections 2.3, 2.4 and 6.2.2.2
     """
     return _on_every_component(url, without_unreserved_escapes)
-
-
-def without_reserved_escapes(text: str) -> str:
-    """Return *text*, of a path, with the reserved characters decoded that stock Scrapy decodes."""
-    return _RESERVED_ESCAPE_IN_PATH.sub(lambda match: chr(int(match[0][1:], 16)), text)
 
 
 # --- names and values of a query ------------------------------------------------------------

@@ -123,7 +123,10 @@ def www(host: str, mode: str = "remove") -> str:
     Semantics: changing; the two names may be different sites.
     Source: the article "URI normalization", "Removing or adding www as the first domain label"
     """
-    return _strip_labels(host, ("www.",)) if mode == "remove" else _add_www(host)
+    if mode == "remove":
+        return _strip_labels(host, ("www.",))
+    is_bare = not host.startswith("www.") and _has_site(host) and registrable_domain(host) == host
+    return f"www.{host}" if is_bare else host
 
 
 def strip_mobile_host(host: str, _: object = True) -> str:
@@ -168,12 +171,6 @@ def _strip_labels(host: str, labels: tuple[str, ...]) -> str:
             break
         host = rest
     return host
-
-
-def _add_www(host: str) -> str:
-    if host.startswith("www.") or not _has_site(host) or registrable_domain(host) != host:
-        return host
-    return f"www.{host}"
 
 
 def _has_site(host: str) -> bool:

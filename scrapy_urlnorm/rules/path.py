@@ -9,11 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.rules import data
-from scrapy_urlnorm.rules.escapes import (
-    decode_forgeries,
-    with_upper_case_escapes,
-    without_reserved_escapes,
-)
+from scrapy_urlnorm.rules.escapes import decode_forgeries, with_upper_case_escapes
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.url import Url
@@ -21,6 +17,8 @@ if TYPE_CHECKING:
 _SLASHES = re.compile(r"/{2,}")
 # The slashes of a URL inside the path ("/proxy/http://example.org/") are there on purpose.
 _EMBEDDED_SCHEME = re.compile(r"/[A-Za-z][A-Za-z0-9+.-]*:$")
+# Of ":@!$&'()*+,=[]", which stock Scrapy decodes.
+_RESERVED_ESCAPE = re.compile("%(?:2[146-9A-Ca-c]|3[AaDd]|40|5[BbDd])")
 _FILE_EXTENSION = re.compile(r"[A-Za-z][A-Za-z0-9]{0,9}")
 
 #: Schemes in whose last path segment Scrapy leaves everything after ";" alone.
@@ -97,7 +95,9 @@ def decode_path_reserved(url: Url, _: object = True) -> Url:
 
 def decode_reserved(path: str, _: object = True) -> str:
     """Return *path*, one without ``;``, as :func:`decode_path_reserved` writes it."""
-    return without_reserved_escapes(decode_forgeries(path)) if "%" in path else path
+    if "%" not in path:
+        return path
+    return _RESERVED_ESCAPE.sub(lambda match: chr(int(match[0][1:], 16)), decode_forgeries(path))
 
 
 def remove_duplicate_slashes(path: str, _: object = True) -> str:
