@@ -69,8 +69,7 @@ class MemorySeen(Seen):
         self._new_mask = 4 * _PARTS - 1
         self._split_count = 0  # buckets split in this round, from the first one on
         self._room = _PARTS * _KEYS_A_BUCKET  # keys to go until the next split
-        # Of most keys nothing but the URL is to be known, and the request in the queue has that.
-        self._awaited: dict[bytes, str | Awaited] = {}
+        self._awaited: dict[bytes, Awaited] = {}
         self._dead: dict[bytes, None] = {}  # keys with nothing under way, the oldest first
 
     def add(self, key: bytes) -> bool:
@@ -90,15 +89,8 @@ class MemorySeen(Seen):
             self._split()
         return True
 
-    def claim(self, key: bytes, url: str, callback: str = "") -> bool:
-        is_new = self.add(key)
-        if is_new:
-            self._awaited[key] = Awaited(url, callback) if callback else url
-        return is_new
-
     def awaited(self, key: bytes) -> Awaited | None:
-        found = self._awaited.get(key)
-        return Awaited(found) if isinstance(found, str) else found
+        return self._awaited.get(key)
 
     def expect(self, key: bytes, awaited: Awaited) -> None:
         self._awaited[key] = awaited
