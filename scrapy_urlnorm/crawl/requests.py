@@ -7,6 +7,7 @@ import pickle
 import re
 from contextlib import suppress
 from datetime import date
+from functools import cached_property
 from hashlib import blake2b
 from io import BytesIO
 from types import FunctionType, MethodType
@@ -197,13 +198,6 @@ class Asked:
     What may be learned from, and held, is said here; everything else is sent, and teaches nothing.
     """
 
-    # fmt: off
-    __slots__ = (
-        "_purpose", "_site", "depth", "handle", "is_evidence", "is_suppressible", "is_urgent",
-        "may_represent", "redirects", "url",
-    )
-    # fmt: on
-
     def __init__(self, request: Any) -> None:
         meta = request.meta
         #: The request itself, which is only told from others, and handed back: see `request_in`.
@@ -229,23 +223,17 @@ class Asked:
         #: Whether it is evidence and asks for the first time. A request with ``dont_filter``, a retry
         #: and a start request are always sent; a redirect in progress is neither deferred nor coalesced.
         self.is_suppressible = self.may_represent and not self.redirects
-        self._site: str | None = None
-        self._purpose: str | None = None
 
-    @property
+    @cached_property
     def site(self) -> str:
-        if self._site is None:
-            self._site = site_of(self.url)
-        return self._site
+        return site_of(self.url)
 
-    @property
+    @cached_property
     def purpose(self) -> str:
         """What it is for, see `purpose_of`: as it was noted, if it was."""
-        if self._purpose is None:
-            request = request_in(self)
-            found = _PURPOSES.get(request)
-            self._purpose = purpose_of(request) if found is None else found
-        return self._purpose
+        request = request_in(self)
+        found = _PURPOSES.get(request)
+        return purpose_of(request) if found is None else found
 
 
 class Fetch(NamedTuple):
