@@ -22,9 +22,6 @@ from scrapy_urlnorm.learning.worker import Job, Mined, receive, send
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from twisted.internet.defer import Deferred
-    from twisted.python.failure import Failure
-
 #: Not with ``-m``: what it sends would be of classes of ``__main__``.
 _COMMAND = (sys.executable, "-c", "from scrapy_urlnorm.learning.mined import main; main()")
 #: A process that ends by itself so often is not started again.
@@ -59,9 +56,21 @@ class Miner:
         self._current = job.site
         self._begun = monotonic()
         answer: list[Mined] = []
-        asked = _in_thread(self._ask, job)
-        asked.addCallbacks(self._answered, self._failed, (answer,), errbackArgs=(answer, job.site))
+        deferred_from_coro(self._mine(job, answer))
         return answer
+
+    async def _mine(self, job: Job, answer: list[Mined]) -> None:
+        try:
+            answer.append(await _in_thread(self._ask, job))
+        except Exception as error:  # noqa: BLE001 - whatever the process or its answer raises
+            self._failures += 1
+            if not self._is_closed:
+                self._current = None
+                self._end()
+            answer.append(Mined(job.site, (), 0.0, f"the worker process: {error!r}"))
+        self._current = None
+        if not self._is_closed:
+            self._on_answer()
 
     def mine_at_once(self, job: Job) -> list[Mined]:
         """Mine a small site in this process, while the event loop waits."""
@@ -87,19 +96,6 @@ class Miner:
             raise
         return found
 
-    def _answered(self, found: Mined, answer: list[Mined]) -> None:
-        self._current = None
-        answer.append(found)
-        if not self._is_closed:
-            self._on_answer()
-
-    def _failed(self, failure: Failure, answer: list[Mined], site: str) -> None:
-        self._failures += 1
-        if not self._is_closed:
-            self._current = None
-            self._end()
-        self._answered(Mined(site, (), 0.0, f"the worker process: {failure.value!r}"), answer)
-
     def close(self) -> None:
         self._is_closed = True
         self._end()
@@ -114,13 +110,10 @@ class Miner:
             _close_pipes(process)
 
 
-def _in_thread(function: Callable[[Job], Mined], job: Job) -> Deferred[Mined]:
-    async def call() -> Mined:
-        if is_asyncio_available():
-            return await asyncio.to_thread(function, job)
-        return await deferToThread(function, job)
-
-    return deferred_from_coro(call())
+async def _in_thread(function: Callable[[Job], Mined], job: Job) -> Mined:
+    if is_asyncio_available():
+        return await asyncio.to_thread(function, job)
+    return await deferToThread(function, job)
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:

@@ -393,7 +393,8 @@ class Crawl:
                 self.folder = stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY))
             stack.enter_context(patch("scrapy.http.request.safe_url_string", _safe))
             stack.enter_context(patch.object(miner, "_in_thread", lambda _, job: self.mine(job)))
-            stack.enter_context(patch.object(frontier, "deferred_from_coro", ensureDeferred))
+            for module in (frontier, miner):
+                stack.enter_context(patch.object(module, "deferred_from_coro", ensureDeferred))
             stack.enter_context(patch.object(frontier, "monotonic", lambda: self.now))
             if self.plan.crawlers > 1:
                 stack.enter_context(patch.object(Config, "new_store", lambda *_, **__: self.store))
