@@ -242,14 +242,13 @@ class Scheduler(ScrapyScheduler):
     def _tell_of_waiting(self, queue: RequestQueue, keys: UrlNormDupeFilter) -> None:
         """If the store has lost its keys, or is another one, add those of the queued requests."""
 
-        def claims_of(requests: Iterable[bytes]) -> Iterator[tuple[bytes, str, str]]:
-            for request in map(plain, requests):
-                if not request.dont_filter:
-                    yield self._fingerprint(request), request.url, ""
+        def filtered(requests: Iterable[bytes]) -> Iterator[Request]:
+            return (request for request in map(plain, requests) if not request.dont_filter)
 
-        if not all(keys.knows(key) for key, *_ in claims_of(queue.one_of_each())):
-            for claim in claims_of(queue.all()):
-                keys.store.claim(*claim)
+        known = map(self._fingerprint, filtered(queue.one_of_each()))
+        if not all(map(keys.knows, known)):
+            for request in filtered(queue.all()):
+                keys.store.claim(self._fingerprint(request), request.url)
 
     # --- a crawl that runs ------------------------------------------------------------------
 
