@@ -13,7 +13,7 @@ from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.rules.escapes import decode_token, form_encoded, is_form_encoded, token_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _AMP = re.compile(r"&(?:amp;)+")
 
@@ -55,12 +55,12 @@ def drop_params(query: str, dropped: BoundedCache[bool]) -> str | None:
 def dropped_names(
     patterns: Collection[str],
     excepted: Iterable[str] = (),
-    curated: Container[str] = frozenset(),
+    is_curated: Callable[[str], bool] = lambda name: False,
 ) -> BoundedCache[bool]:
     """Tell, by a name as it is written, whether the parameter goes.
 
-    Those of *patterns* go, ``utm_*`` standing for every longer name that begins so, and those in
-    *curated*, but never one of *excepted*.
+    Those of *patterns* go, ``utm_*`` standing for every longer name that begins so, and those that
+    *is_curated* knows, but never one of *excepted*.
     """
     names = {name for name in patterns if name[-1] != "*"}
     beginnings = tuple(name[:-1] for name in patterns if name[-1] == "*")
@@ -70,7 +70,7 @@ def dropped_names(
         name = decode_token(text)
         if name in kept:
             return False
-        if name in names or name in curated:
+        if name in names or is_curated(name):
             return True
         return name.startswith(beginnings) and name not in beginnings
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from itertools import product
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
 
 
 #: The tables, in the order in which :func:`lists_digest` reads them.
@@ -52,29 +51,6 @@ _FAMILY_REST = re.compile("[0-9A-Za-z]{1,16}")
 @cache
 def _alphabet(name: str) -> re.Pattern[str]:
     return re.compile(ALPHABETS[name])  # when it is needed: all take a while
-
-
-@dataclass(frozen=True)
-class TrackingParams:
-    """Names of parameters that only track; all but ``exact`` are in lower case.
-
-    ``kept`` are names that a prefix covers and that must stay all the same (``utm_zone``).
-    """
-
-    exact: frozenset[str]
-    folded: frozenset[str]
-    prefixes: tuple[str, ...]
-    kept: frozenset[str]
-
-    def __contains__(self, name: object) -> bool:
-        """Tell whether the parameter *name*, decoded, only tracks."""
-        assert isinstance(name, str)
-        lowered = name.lower()
-        if name in self.exact or lowered in self.folded:
-            return True
-        # The beginning alone ("utm_") is no name of its family.
-        is_of_family = lowered.startswith(self.prefixes) and lowered not in self.prefixes
-        return is_of_family and lowered not in self.kept
 
 
 class SessionId(NamedTuple):
@@ -133,20 +109,28 @@ def parse_table(text: str) -> tuple[dict[str, str], ...]:
 
 
 @cache
-def tracking_params(strength: str = STRENGTHS[-1]) -> TrackingParams:
-    """Return the names of parameters that only track, as sure as *strength* or surer."""
+def tracking_params(strength: str) -> Callable[[str], bool]:
+    """Return what tells whether a parameter, by its name, decoded, only tracks.
+
+    It is as sure as *strength* or surer.
+    """
     accepted = STRENGTHS[: STRENGTHS.index(strength) + 1]
-    rows = [row for row in read_table("tracking_params") if row["strength"] in accepted]
+    names: dict[str, set[str]] = {"exact": set(), "ignore": set(), "prefix": set(), "keep": set()}
+    for row in read_table("tracking_params"):
+        if row["strength"] in accepted:
+            name = row["name"].removesuffix("*")
+            names[row["match"]].add(name if row["match"] == "exact" else name.lower())
+    prefixes = tuple(names["prefix"])
 
-    def named(match: str) -> list[str]:
-        return [row["name"] for row in rows if row["match"] == match]
+    def only_tracks(name: str) -> bool:
+        lowered = name.lower()
+        if name in names["exact"] or lowered in names["ignore"]:
+            return True
+        # The beginning alone ("utm_") is no name of its family, and some must stay (utm_zone).
+        is_of_family = lowered.startswith(prefixes) and lowered not in prefixes
+        return is_of_family and lowered not in names["keep"]
 
-    return TrackingParams(
-        exact=frozenset(named("exact")),
-        folded=frozenset(name.lower() for name in named("ignore")),
-        prefixes=tuple(name.lower().removesuffix("*") for name in named("prefix")),
-        kept=frozenset(name.lower() for name in named("keep")),
-    )
+    return only_tracks
 
 
 @cache
