@@ -31,7 +31,14 @@ from scrapy_urlnorm.site_rules.form import (
     with_segments,
     with_value,
 )
-from scrapy_urlnorm.site_rules.operation import check_path, check_table, flag, listed, refuse
+from scrapy_urlnorm.site_rules.operation import (
+    check_path,
+    check_table,
+    flag,
+    listed,
+    refuse,
+    scheme,
+)
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -396,9 +403,7 @@ def _read(
     if key == "slash":
         return [Slash(flag(name, value))]
     if key == "scheme":
-        if value not in ("http", "https"):
-            raise refuse(name, value, "'http', 'https'")
-        return [Is("scheme", (value,))]
+        return [Is("scheme", (scheme(name, value),))]
     if key == "rest":
         if not isinstance(value, str) or not value.startswith("/"):
             raise refuse(name, value, "a path, with its query if it has one: '/refs?a=1'")

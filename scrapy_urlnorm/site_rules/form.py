@@ -30,8 +30,6 @@ Slots = dict[str, str]
 #: Between the values of one parameter that is given more than once. No URL can bring this
 #: character along: bytes decode to characters below U+D800 or to U+DC80..U+DCFF (PEP 383).
 REPEAT = "\ud800"
-#: A segment with one of these texts would be resolved away or vanish; no rule makes one.
-DOT_SEGMENTS = ("", ".", "..")
 
 # RFC 3986, section 3.3: a segment holds unreserved characters, sub-delims, ":" and "@".
 _SEGMENT_SAFE = "!$&'()*+,;=:@-._~"

@@ -12,15 +12,12 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.file import text_of
 from scrapy_urlnorm.site_rules.rule import SiteRule
 from scrapy_urlnorm.text import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @dataclass
@@ -45,57 +42,50 @@ class Imported:
 
 
 def import_rules(path: str | os.PathLike[str]) -> Imported:
-    """Read a rule file of duplicate-url-discarder.
+    """Read a rule file of duplicate-url-discarder: a pattern matches a host and those below it.
 
+    A star in a path is any run of characters there, and one segment here: never more is merged.
     Raises `SiteRuleError` naming the file if it is none.
     """
-    name, text = os.fspath(path), text_of(path)
+    found, text = Imported(os.fspath(path)), text_of(path)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, list):
-        raise SiteRuleError(f"{name}: not a list of rules as duplicate-url-discarder has it (JSON)")
+        what = "not a list of rules as duplicate-url-discarder has it (JSON)"
+        raise SiteRuleError(f"{found.source}: {what}")
     try:
-        return _read_duplicate_url_discarder(data, name)
-    except (AttributeError, TypeError) as error:
-        raise SiteRuleError(f"{name}: an entry is not what the format has there: {error}") from None
+        for row in data:
+            _add_row(found, row)
+    except (LookupError, TypeError, AttributeError):
+        raise SiteRuleError(
+            f"{found.source}: {json.dumps(row, sort_keys=True)} is not a rule of "
+            "duplicate-url-discarder: urlPattern, processor, order, args"
+        ) from None
+    return found
 
 
 # Host and path of a url-matcher pattern; a star stands alone in a segment.
 _PATTERN = re.compile(r"(?:https?://)?([a-z0-9.-]+)((?:/(?:\*|[^/*$|?#]+))*)/?", re.IGNORECASE)
 
 
-def _read_duplicate_url_discarder(data: Iterable[Any], source: str) -> Imported:
-    """Read the rules of duplicate-url-discarder: a pattern matches a host and those below it.
-
-    A star in a path is any run of characters there, and one segment here: never more is merged.
-    """
-    found = Imported(source)
-    for row in data:
-        shown = json.dumps(row, sort_keys=True)
-        try:
-            includes, excludes = row["urlPattern"]["include"], row["urlPattern"].get("exclude")
-            processor, args = row["processor"], list(row.get("args") or ())
-        except (KeyError, TypeError, AttributeError):
-            raise SiteRuleError(
-                f"{source}, rule {found.rows + 1}: {shown} is not a rule of "
-                "duplicate-url-discarder: urlPattern, processor, order, args"
-            ) from None
-        for include in includes:
-            found.rows += 1
-            if excludes:
-                found.skipped.append((shown, "a pattern with exceptions"))
-            elif include:
-                _add_processor(found, include, processor, args)
-            elif processor == "queryRemoval":
-                names = found.options.setdefault("drop-params", {"add": []})["add"]
-                names += [name for name in args if name not in names]
-            elif processor == "normalizer":
-                found.options |= {"www": "remove", "trailing-slash": "remove"}
-            else:
-                found.skipped.append((shown, f"{processor} on all sites"))
-    return found
+def _add_row(found: Imported, row: Any) -> None:
+    pattern, processor, args = row["urlPattern"], row["processor"], list(row.get("args") or ())
+    shown = json.dumps(row, sort_keys=True)
+    for include in pattern["include"]:
+        found.rows += 1
+        if pattern.get("exclude"):
+            found.skipped.append((shown, "a pattern with exceptions"))
+        elif include:
+            _add_processor(found, include, processor, args)
+        elif processor == "queryRemoval":
+            names = found.options.setdefault("drop-params", {"add": []})["add"]
+            names += [name for name in args if name not in names]
+        elif processor == "normalizer":
+            found.options |= {"www": "remove", "trailing-slash": "remove"}
+        else:
+            found.skipped.append((shown, f"{processor} on all sites"))
 
 
 def _add_processor(found: Imported, include: str, processor: str, args: list[Any]) -> None:

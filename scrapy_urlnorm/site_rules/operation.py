@@ -133,6 +133,7 @@ class Operand(NamedTuple):
 
 
 flag = checked(lambda value: isinstance(value, bool), "true or false")
+scheme = checked(("http", "https").__contains__, "'http', 'https'")
 _text = checked(lambda value: isinstance(value, str) and value, "a text that is not empty")
 _any_text = checked(_is_text, "a text")
 _shape = checked(lambda value: value in tuple(SHAPES), ", ".join(map(repr, SHAPES)))
@@ -225,25 +226,6 @@ class Operation:
     answers: ClassVar[tuple[str, ...]] = ()
     #: Whether a table says what the operation does: a longer one leaves proven what was.
     has_table: ClassVar[bool] = False
-
-    @classmethod
-    def from_table(cls, word: Word, table: Mapping[str, Any]) -> Operation:
-        """Make the operation of a table of a rule file; `SiteRuleError` names what is wrong."""
-        allowed = f"{word.required} {word.optional}".split()
-        for name in table:
-            if name not in allowed:
-                known = ", ".join(sorted({*allowed, "path", "when"}, key=[*OPERANDS, "when"].index))
-                raise SiteRuleError(f"a {word.word} rule has no {name!r}; it has: {known}")
-        for name in word.required.split():
-            # An empty text says something ("by" nothing); an empty list or table does not.
-            if table.get(name) is None or table[name] in ((), [], {}):
-                says = word.says.format(**{each: f"`{each}`" for each in OPERANDS})
-                raise SiteRuleError(f"a {word.word} rule needs {name!r} ({says})")
-        operands = {}
-        for name in allowed:
-            if table.get(name) is not None:
-                operands[name] = cls.readers.get(name, OPERANDS[name].read)(name, table[name])
-        return cls.read(word.word, operands)
 
     @classmethod
     def read(cls, word: str, operands: dict[str, Any]) -> Operation:

@@ -338,21 +338,17 @@ def _by_site(rules: Iterable[SiteRule]) -> tuple[_Table, _Table, set[str]]:
             raise SiteRuleError(f"site = {rule.site!r} is a public suffix, not one site: ({rule})")
         moves = rule.operation.moves() if isinstance(rule.operation, Replace) else []
         for host, target in moves:
-            _check_move(rule, name, host, target)
+            domain = registrable_domain(name)
+            if not domain or {registrable_domain(host), registrable_domain(target)} != {domain}:
+                raise SiteRuleError(
+                    f"a rule stays in its registrable domain, which is {domain or name!r} here; "
+                    f"{host!r} and {target!r} are not both in it: ({rule})"
+                )
             own.setdefault(host, {})[rule.identity] = rule
             moved.add(host)
         if not moves:
             table.setdefault(name, {})[rule.identity] = rule
     return own, wide, moved
-
-
-def _check_move(rule: SiteRule, site: str, host: str, target: str) -> None:
-    domain = registrable_domain(site)
-    if not domain or {registrable_domain(host), registrable_domain(target)} != {domain}:
-        raise SiteRuleError(
-            f"a rule stays in its registrable domain, which is {domain or site!r} here; "
-            f"{host!r} and {target!r} are not both in it: ({rule})"
-        )
 
 
 def _host_rules(name: str, rules: Iterable[SiteRule], wide: _Table) -> _HostRules:

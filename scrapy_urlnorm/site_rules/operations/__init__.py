@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy_urlnorm.site_rules.operation import Operation, refuse
+from scrapy_urlnorm.exceptions import SiteRuleError
+from scrapy_urlnorm.site_rules.operation import OPERANDS, Operation, refuse
 from scrapy_urlnorm.site_rules.operations.moves import ParamToPath
 from scrapy_urlnorm.site_rules.operations.params import CatalogueRule, DropParam, KeepParam, Replace
 from scrapy_urlnorm.site_rules.operations.paths import PrefixAlias, StripSegment, StripTail
@@ -69,7 +70,19 @@ def read_operation(word: object, table: Mapping[str, Any]) -> Operation:
     if not isinstance(word, str) or word not in _BY_WORD:
         raise refuse("kind", word, ", ".join((*WORDS, *_CATALOGUE_NAMES)))
     cls, spec = _BY_WORD[word]
-    return cls.from_table(spec, table)
+    allowed = f"{spec.required} {spec.optional}".split()
+    for name in table:
+        if name not in allowed:
+            known = ", ".join(sorted({*allowed, "path", "when"}, key=[*OPERANDS, "when"].index))
+            raise SiteRuleError(f"a {word} rule has no {name!r}; it has: {known}")
+    for name in spec.required.split():
+        # An empty text says something ("by" nothing); an empty list or table does not.
+        if table.get(name) in (None, (), [], {}):
+            says = spec.says.format(**{each: f"`{each}`" for each in OPERANDS})
+            raise SiteRuleError(f"a {word} rule needs {name!r} ({says})")
+    given = {name: table[name] for name in allowed if table.get(name) is not None}
+    readers = {name: cls.readers.get(name, OPERANDS[name].read) for name in given}
+    return cls.read(word, {name: readers[name](name, value) for name, value in given.items()})
 
 
 def order(operation: Operation) -> tuple[int, int]:

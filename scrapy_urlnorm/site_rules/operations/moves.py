@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy_urlnorm.site_rules.form import (
-    DOT_SEGMENTS,
     REPEAT,
     Slots,
     decode,
@@ -29,6 +28,7 @@ from scrapy_urlnorm.site_rules.operation import (
     numbered,
     refuse,
 )
+from scrapy_urlnorm.url import DOT_SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

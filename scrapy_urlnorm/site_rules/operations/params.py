@@ -14,7 +14,6 @@ from scrapy_urlnorm.exceptions import ConfigError, SiteRuleError
 from scrapy_urlnorm.rules import RULES
 from scrapy_urlnorm.site_rules.context import SYMBOLS, Context, Pair, PathText
 from scrapy_urlnorm.site_rules.form import (
-    DOT_SEGMENTS,
     REPEAT,
     Form,
     Slots,
@@ -40,10 +39,11 @@ from scrapy_urlnorm.site_rules.operation import (
     is_slot,
     listed,
     refuse,
+    scheme,
     shown,
 )
 from scrapy_urlnorm.site_rules.operations.values import lowercase_first
-from scrapy_urlnorm.url import split
+from scrapy_urlnorm.url import DOT_SEGMENTS, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -89,10 +89,7 @@ class DropParam(Operation):
         return ({"param": params} if params else {}) | flags
 
     def image(self, slots: Slots) -> Slots | None:
-        for name in self.names:
-            if name in slots:
-                return without(slots, self.names)
-        return None
+        return None if slots.keys().isdisjoint(self.names) else without(slots, self.names)
 
     def any_of(self) -> tuple[str, ...]:
         return self.names
@@ -318,8 +315,7 @@ def _is_segment(slot: str) -> bool:
 def _check_values(table: Mapping[str, str]) -> None:
     if table.get("slash", "1") != "1":
         raise refuse("slash", table["slash"], "'1' for a final slash (none: leave it out)")
-    if table.get("scheme", "http") not in ("http", "https"):
-        raise refuse("scheme", table["scheme"], "'http', 'https'")
+    scheme("scheme", table.get("scheme", "http"))
     if not all(is_bare(token, "") for token in parts(table.get("?", "1"))):
         raise refuse("?", table["?"], "a token with a digit, which stands alone: 'thread-12'")
     for host in parts(table.get("host", "h")):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.context import TITLE, Context, Is, Pair, Path
 from scrapy_urlnorm.site_rules.form import (
-    DOT_SEGMENTS,
     Slots,
     is_segment,
     path_text,
@@ -25,11 +24,13 @@ from scrapy_urlnorm.site_rules.operation import (
     Word,
     begins,
     check_path,
+    checked,
     folder,
     numbered,
     refuse,
     same_digits,
 )
+from scrapy_urlnorm.url import DOT_SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,18 +205,12 @@ def _tail(name: str, value: object) -> str:
     return path_text(path, slash=slash)
 
 
-def _tail_by(name: str, value: object) -> str:
-    if value not in ("", "/"):
-        raise refuse(name, value, "'' or '/'")
-    return str(value)
-
-
 @dataclass(frozen=True)
 class StripTail(Operation):
     """A path may end in the segments ``tail``, or in what stood before them and ``by``."""
 
     words = (Word("strip-tail", "“{tail}” at the end of a path is the same as “{by}”", "tail by"),)
-    readers: ClassVar = {"tail": _tail, "by": _tail_by}
+    readers: ClassVar = {"tail": _tail, "by": checked(("", "/").__contains__, "'' or '/'")}
     answers = ("by",)
 
     tail: str
@@ -260,6 +255,5 @@ class StripTail(Operation):
         return self.word, tuple(map(same_digits, self.last))
 
     def sentence(self) -> str:
-        return (
-            super().sentence() if self.by else f"“{self.tail}” at the end of a path means nothing"
-        )
+        means_nothing = f"“{self.tail}” at the end of a path means nothing"
+        return super().sentence() if self.by else means_nothing

@@ -11,7 +11,6 @@ from urllib.parse import quote, unquote
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.form import (
-    DOT_SEGMENTS,
     REPEAT,
     Form,
     Slots,
@@ -23,7 +22,7 @@ from scrapy_urlnorm.site_rules.form import (
     without,
 )
 from scrapy_urlnorm.site_rules.operation import Operation, Word, refuse, texts
-from scrapy_urlnorm.url import split
+from scrapy_urlnorm.url import DOT_SEGMENTS, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

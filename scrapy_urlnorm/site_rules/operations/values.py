@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.site_rules.form import (
-    DOT_SEGMENTS,
     REPEAT,
     Slots,
     is_bare,
@@ -23,6 +22,7 @@ from scrapy_urlnorm.site_rules.form import (
     with_value,
 )
 from scrapy_urlnorm.site_rules.operation import Operation, Twins, Word, refuse, shown
+from scrapy_urlnorm.url import DOT_SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
