@@ -318,7 +318,7 @@ def test_a_bad_link_hides_no_others_and_most_links_are_not_asked_for(crawl, monk
     page = page_of(Request(FOUND), "".join(f'<a href="{link}">go</a>' for link in links))
     one, two = Shown(FOUND, None, page), Shown(PAGE, None)
     known = crawl.learner._whole_pages.known_links(one, two, lambda _: True)
-    assert known == {f"{BASE}/{n}?sid=1": True for n in range(3)}
+    assert known == {f"{BASE}/{n}?sid=1": True for n in range(4)}
 
 
 def redirect(crawl, target):

@@ -188,8 +188,7 @@ def _rows_of_cache(path: str, log: Log) -> Rows:
 
 def _in_folder(path: str) -> Iterator[Callable[[], Stored | None]]:
     folders = [meta.parent for meta in Path(path).glob("*/*/pickled_meta")]
-    for folder in sorted(folders, key=_stored_at):
-        yield partial(_of_folder, folder)
+    return (partial(_of_folder, folder) for folder in sorted(folders, key=_stored_at))
 
 
 def _stored_at(folder: Path) -> float:

@@ -127,13 +127,10 @@ def lines_in(block: bytes) -> list[bytes]:
     return [text for line in block.split(b"\n") if (text := line.strip(_BLANK_BYTES))]
 
 
-def urls_in(lines: bytes | str) -> list[str]:
-    """Return the URLs of a block, one a line, or the one that is given as text; see `url_of`."""
-    if isinstance(lines, str):
-        return [url_of(lines)]
-    text = text_of(lines)
-    urls = [url for line in text.split("\n") if (url := line.strip(_BLANKS))]
-    return urls if lines.isascii() else list(map(url_of, urls))
+def urls_in(block: bytes) -> list[str]:
+    """Return the URLs of a block, one a line; see `url_of`."""
+    urls = [url for line in text_of(block).split("\n") if (url := line.strip(_BLANKS))]
+    return urls if block.isascii() else list(map(url_of, urls))
 
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")

@@ -71,7 +71,6 @@ class Fetch:
     """The blocks of one fetch, by path too."""
 
     def __init__(self, blocks: list[Block]) -> None:
-        self.all = blocks
         self.at: defaultdict[str, list[str]] = defaultdict(list)
         for path, line in blocks:
             self.at[path].append(line)

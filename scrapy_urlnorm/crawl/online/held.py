@@ -82,15 +82,10 @@ class HeldRequests:
         database.ensure(_TABLES)
         database.write("DELETE FROM sampled")
         #: How many requests were damaged. They are deleted.
-        self.damaged = self._drop_damaged()
-
-    def _drop_damaged(self) -> int:
-        rows = chain.from_iterable(
-            slices(self._database, "SELECT id, request, checksum FROM held WHERE")
-        )
+        rows = chain.from_iterable(slices(database, "SELECT id, request, checksum FROM held WHERE"))
         damaged = [(number,) for number, data, checksum in rows if is_damaged(data, checksum)]
-        self._database.write_many("DELETE FROM held WHERE id = ?", damaged)
-        return len(damaged)
+        database.write_many("DELETE FROM held WHERE id = ?", damaged)
+        self.damaged = len(damaged)
 
     def hold(self, keys: Keys, asked: Asked, state: int, match: Match | None = None) -> bool:
         """Write a request down. Return ``False`` if that cannot be done: then send it."""

@@ -129,31 +129,6 @@ def slices(database: Database, select: str, *values: object) -> Iterator[list[An
         yield rows
 
 
-class SharedPages:
-    """Pages by cluster key, in a shared *store*. A store of one's own has none."""
-
-    def __init__(self, store: Seen | None) -> None:
-        self._table = store if store is not None and store.is_shared else None
-
-    def tell(self, keys: Keys, page: Page) -> None:
-        """Tell the others of a page with a known content. An entry cannot say that one is binary."""
-        if self._table is not None and page.content is not None and not page.is_binary:
-            words = (page.content.bag_digest or page.content.digest)[:TOLD_WORDS]
-            digests = bytes.fromhex(page.content.digest) + bytes.fromhex(words)
-            self._table.put_page(_told_key(keys, page.purpose), page.fingerprint + digests)
-
-    def find(self, keys: Keys, purpose: str) -> Page | None:
-        """Return a page with this cluster key and another fingerprint. It has no URL."""
-        entry = None
-        if self._table is not None:
-            with suppress(StoreError):  # a store that does not answer knows of none
-                entry = self._table.page(_told_key(keys, purpose))
-        if entry is None or entry[_FINGERPRINT] == keys.fingerprint:
-            return None
-        content = Identity(entry[_DIGEST].hex(), None, entry[_WORDS].hex())
-        return Page(entry[_FINGERPRINT], "", content, _DEPTH_UNKNOWN, purpose=purpose)
-
-
 def _told_key(keys: Keys, purpose: str) -> bytes:
     if not purpose:
         return keys.cluster
@@ -161,12 +136,12 @@ def _told_key(keys: Keys, purpose: str) -> bytes:
 
 
 class Pages:
-    """Pages by fingerprint and by cluster key, those in a *shared* store too."""
+    """Pages by fingerprint and by cluster key, those in a *shared* store too: one's own has none."""
 
     def __init__(self, database: Database, keys: ClusterKeys, shared: Seen | None = None) -> None:
         self._database = database
         self._keys = keys
-        self._shared = SharedPages(shared)
+        self._shared = shared if shared is not None and shared.is_shared else None
         database.ensure(_TABLES)
         self._added = 0
 
@@ -189,7 +164,7 @@ class Pages:
             oldest = "(SELECT max(id) FROM page) - ?"
             self._database.write(f"DELETE FROM page WHERE id <= {oldest}", MAX_PAGES)
         if known is not None and not known.is_plain:
-            self._shared.tell(known, page)
+            self._tell(known, page)
         return page
 
     def __len__(self) -> int:
@@ -220,7 +195,25 @@ class Pages:
         """Return the page nearest to the start with this cluster key and another fingerprint."""
         where = "cluster = ? AND fingerprint != ? AND purpose = ? ORDER BY depth"
         found = self._first(where, keys.cluster, keys.fingerprint, purpose)
-        return found or self._shared.find(keys, purpose)
+        return found or self._told(keys, purpose)
+
+    def _tell(self, keys: Keys, page: Page) -> None:
+        """Tell the others of a page with a known content. An entry cannot say that one is binary."""
+        if self._shared is not None and page.content is not None and not page.is_binary:
+            words = (page.content.bag_digest or page.content.digest)[:TOLD_WORDS]
+            digests = bytes.fromhex(page.content.digest) + bytes.fromhex(words)
+            self._shared.put_page(_told_key(keys, page.purpose), page.fingerprint + digests)
+
+    def _told(self, keys: Keys, purpose: str) -> Page | None:
+        """Return a page of another crawler: it has this key, another fingerprint, and no URL."""
+        entry = None
+        if self._shared is not None:
+            with suppress(StoreError):  # a store that does not answer knows of none
+                entry = self._shared.page(_told_key(keys, purpose))
+        if entry is None or entry[_FINGERPRINT] == keys.fingerprint:
+            return None
+        content = Identity(entry[_DIGEST].hex(), None, entry[_WORDS].hex())
+        return Page(entry[_FINGERPRINT], "", content, _DEPTH_UNKNOWN, purpose=purpose)
 
     def has_cluster(self, url: str) -> bool:
         """Return whether a page of the cluster of *url* has arrived."""

@@ -8,8 +8,8 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, TypeGuard
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
@@ -63,6 +63,22 @@ def shown_in_crawl(response: Response) -> tuple[Identity | None, list[Block] | N
     return shown_by(response, LARGEST_READ)
 
 
+def is_page(response: Response | None) -> TypeGuard[HtmlResponse]:
+    """Whether the text of a response is read."""
+    return isinstance(response, HtmlResponse) and len(response.body) <= LARGEST_READ
+
+
+def links_of(response: Response | None, path: str) -> list[str]:
+    """Return the URLs at *path* on a page: nothing on what is none, or cannot be read."""
+    found: list[str] = []
+    if is_page(response):
+        with suppress(ValueError, etree.LxmlError):
+            for link in dict.fromkeys(response.xpath(path).getall()):
+                with suppress(ValueError):  # a bad host
+                    found.append(response.urljoin(link.strip()))
+    return found
+
+
 @dataclass(eq=False)
 class Shown:
     """What one fetch of a URL showed."""
@@ -76,41 +92,25 @@ class Shown:
     known: dict[str, bool] = field(default_factory=dict)
 
     @property
-    def is_page(self) -> bool:
-        response = self.response
-        return isinstance(response, HtmlResponse) and len(response.body) <= LARGEST_READ
-
-    @property
     def is_long(self) -> bool:
         return self.response is not None and len(self.response.body) > _LONG
 
     @cached_property
     def has_expiring_links(self) -> bool:
         """Whether to fetch the page again may end the links that the crawl has from it."""
-        if isinstance(self.response, HtmlResponse) and self.is_page:
-            with suppress(ValueError, etree.LxmlError):
-                return any(map(may_expire, self.response.xpath("//a/@href").getall()))
-        return False
+        return any(map(may_expire, links_of(self.response, "//a/@href")))
 
     @property
     def links(self) -> list[str]:
         """The URLs that the page links to, without fragments: the first `_MOST_LINKS` of them."""
-        found, response = dict[str, None](), self.response
-        if isinstance(response, HtmlResponse) and self.is_page:
-            hrefs: list[str] = []
-            with suppress(ValueError, etree.LxmlError):
-                hrefs = response.xpath("//@href").getall()
-            for href in islice(dict.fromkeys(hrefs), _MOST_LINKS):
-                with suppress(ValueError):  # a bad host
-                    url = response.urljoin(href.strip()).partition("#")[0]
-                    if url.startswith(("http://", "https://")):
-                        found[url] = None
-        return [*found]
+        links = (link.partition("#")[0] for link in links_of(self.response, "//@href"))
+        found = dict.fromkeys(link for link in links if link.startswith(("http://", "https://")))
+        return [*found][:_MOST_LINKS]
 
     @cached_property
     def whole(self) -> Whole | None:
         """The page as a whole; ``None`` for a file, and a page that cannot be read or is not kept."""
-        if isinstance(self.response, HtmlResponse) and self.is_page:
+        if is_page(self.response):
             with suppress(ValueError, LookupError, etree.LxmlError, RecursionError):
                 return whole_of(self.response, with_layout=self.with_layout)
         return None
@@ -132,7 +132,7 @@ class WholePages:
         self._nodes = BoundedCache(self._nodes_of, most=_MAX_READ, longest=0, length=lambda _: 0)
 
     def add(self, fingerprint: bytes, response: Response) -> None:
-        if not isinstance(response, HtmlResponse) or len(response.body) > LARGEST_READ:
+        if not is_page(response):
             return
         self.database.write(
             "INSERT OR REPLACE INTO body (site, fingerprint, url, encoding, data)"

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lxml import etree  # type: ignore[import-untyped]  # ships no types
-
 from scrapy_urlnorm.crawl.got import LONGEST, OR, SHOWN, Item, Sought
+from scrapy_urlnorm.crawl.online.whole_pages import links_of
 from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.stores.sqlite import from_json
 
@@ -242,14 +241,8 @@ class Yields:
 
     def _links(self, fingerprint: bytes) -> set[object]:
         """Return the keys of the links on a page."""
-        found = set[object]()
         page = self.whole_pages.get(fingerprint)
-        if page is not None:
-            with suppress(ValueError, etree.LxmlError):
-                for link in page.xpath("//@href | //@src | //@action").getall():
-                    with suppress(ValueError):
-                        found.add(self.keys.cluster_url(page.urljoin(link.strip())))
-        return found
+        return set(map(self.keys.cluster_url, links_of(page, "//@href | //@src | //@action")))
 
 
 def _found(values: set[str], nodes: Iterable[Node]) -> set[str]:
