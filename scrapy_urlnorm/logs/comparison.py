@@ -154,7 +154,7 @@ class Movement:
     """
 
     def __init__(self, site: Movement | None = None) -> None:
-        self._site = site
+        self._site = site or self
         self._holes: defaultdict[str, _Hole] = defaultdict(_Hole)  # by the shape of a node
         self._changed = Counter[str]()  # pairs in which it changed
         self._pairs = Counter[str]()  # and that have it
@@ -174,7 +174,7 @@ class Movement:
                     self._holes[page.shapes[n]].see(node, other)
                     changed.add(page.shapes[n])
             moved.update((*part.one, *part.two))
-        if self._site is None and len(self._moved) < _MAX_MOVED:
+        if self._site is self and len(self._moved) < _MAX_MOVED:
             self._moved.update(moved)
         self._changed.update(changed)
         self._pairs.update({*first.shapes, *second.shapes})
@@ -187,37 +187,29 @@ class Movement:
 
     def _has_changed(self, shape: str) -> bool:
         """Whether it ever changed by itself, on any page of the site."""
-        return any(
-            shape in each._changed or shape in each._late for each in (self, self._site) if each
-        )
+        sites = self, self._site
+        return any(shape in each._changed or shape in each._late for each in sites)
 
     def _has_moved(self, shape: str, node: Compared) -> bool:
         """Whether this very node came and went on several pages, where much does at each fetch."""
-        moved = (self._site or self)._moved
-        return moved[node] >= _OFTEN and self.hole(shape) is not None
+        return self._site._moved[node] >= _OFTEN and self.hole(shape) is not None
 
     def hole(self, shape: str, share: float = SOME) -> _Hole | None:
         """Return what changes in the nodes of a *shape*; ``None`` if they hold still, or nobody knows.
 
         Of the pairs that have them, so large a *share* has to show it.
         """
-        changed, is_shown = self._changed[shape], self._is_shown(shape, share)
-        if changed >= _OFTEN and is_shown:
+        changed, site = self._changed[shape], self._site
+        if changed < share * self._pairs[shape]:
+            return None
+        if changed >= _OFTEN:
             return self._holes[shape]
-        site = self._site
-        if site is not None and is_shown and site.is_everywhere(shape):
-            return site._holes[shape]
-        return None
-
-    def _is_shown(self, shape: str, share: float) -> bool:
-        return self._changed[shape] >= share * self._pairs[shape]
+        everywhere = max(2 * _OFTEN, NEARLY_ALL * site._pairs[shape])
+        return site._holes[shape] if site._changed[shape] >= everywhere else None
 
     def allows(self, shape: str, one: Compared, two: Compared, share: float = SOME) -> bool:
         hole = self.hole(shape, share)
         return hole is not None and hole.allows(one, two, _OFTEN)
-
-    def is_everywhere(self, shape: str) -> bool:
-        return self._changed[shape] >= 2 * _OFTEN and self._is_shown(shape, NEARLY_ALL)
 
     def explains(
         self,

@@ -72,7 +72,6 @@ class Contents:
         for row in filter(_is_page, rows("")):
             with suppress(ValueError):
                 self._learn(row)
-        self._common.finish()
         if any(site.units.timed for site in self._restless.values()):
             for row in filter(_is_page, rows("")):
                 restless = self._restless.get(_site_of(row))
@@ -174,11 +173,6 @@ class _CommonLines:
     def is_decided(self, site: str) -> bool:
         return site in self._common
 
-    def finish(self) -> None:
-        """Decide for the sites that have fewer than `PAGES` pages."""
-        for site in list(self._counts):
-            self._decide(site)
-
     def _decide(self, site: str) -> None:
         contents, counts = self._counts.pop(site)
         pages = len(contents)
@@ -188,6 +182,9 @@ class _CommonLines:
         )
 
     def of(self, site: str) -> frozenset[str]:
+        """Return the common lines of a site; one with fewer than `PAGES` pages has no more."""
+        if site in self._counts:
+            self._decide(site)
         return self._common.get(site, frozenset())
 
 

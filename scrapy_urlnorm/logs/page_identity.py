@@ -146,21 +146,17 @@ def canonical_of(response: Response) -> str | None:
 
 def _read(response: HtmlResponse) -> _Page:
     try:
-        root = response.selector.root
-        canonical = _canonical(root, get_base_url(response))
+        root, base = response.selector.root, get_base_url(response)
     except ValueError:  # Scrapy's own selector fails for a bad host in <base>
         parser, text = html.HTMLParser(encoding="utf-8"), response.text.encode("utf-8", "replace")
-        root, canonical = html.document_fromstring(text, parser), None
+        root, base = html.document_fromstring(text, parser), ""
+    canonical = None
+    for href in _CANONICAL(root) if base else ():
+        with suppress(ValueError):  # a bad host in the link
+            canonical = urljoin(base, str(href).strip())
     blocks = blocks_of(root, response.url, canonical, response.text)
     words = sum(1 + block.line.count(" ") for block in blocks if block.is_text)
     return _Page(blocks, _kind(root) if words < _SHORT else None, canonical)
-
-
-def _canonical(root: Any, base: str) -> str | None:
-    for href in _CANONICAL(root):
-        with suppress(ValueError):  # a bad host in the link
-            return urljoin(base, str(href).strip())
-    return None
 
 
 def _kind(root: html.HtmlElement) -> str | None:

@@ -61,11 +61,6 @@ class _Tally:
     held: int = 0
     kept: list[Collection[str]] = field(default_factory=list)
 
-    @property
-    def is_clear(self) -> bool:
-        """Whether it says enough to say another thing than those of other families."""
-        return self.changed + self.held >= _CLEAR and not (self.changed and self.held)
-
 
 class Fetch:
     """The blocks of one fetch, by path too."""
@@ -292,11 +287,6 @@ class Units:
     def _kept(self, unit: Unit, before: tuple[str, ...], after: tuple[str, ...]) -> set[str]:
         return set(before) & set(after) if unit.kind == "path" else set()
 
-    def _holds_content(self, unit: Unit, tallies: Collection[_Tally]) -> bool:
-        """Whether a third of the pairs keep lines of their own: fewer do so by chance."""
-        kept = sum(self._is_content(unit, lines) for each in tallies for lines in each.kept)
-        return bool(kept) and 3 * kept >= sum(each.changed for each in tallies)
-
     def _is_content(self, unit: Unit, kept: Collection[str]) -> bool:
         """Whether a path holds a line that pairs keep, and that is on one page alone."""
         pool = self._pool[unit.path]
@@ -317,8 +307,8 @@ class Units:
     def _is_left_out(self, unit: Unit, family: str) -> bool:
         tallies = self._tallies[unit]
         own = tallies.get(family)
-        if own is not None and own.is_clear:
-            near = [own]
+        if own and own.changed + own.held >= _CLEAR and not (own.changed and own.held):
+            near = [own]  # it says enough to say another thing than those of other families
         else:
             near = [each for other, each in tallies.items() if are_siblings(family, other)]
         asked = near or tallies.values()
@@ -328,7 +318,11 @@ class Units:
         else:
             families = sum(each.changed > 0 for each in asked)
             moves = families >= 3 and changed >= 4 and held <= 0.2 * changed
-        return moves and not self._holds_content(unit, asked)
+        if not moves:
+            return False
+        # A third of the pairs keep lines of their own: fewer do so by chance.
+        kept = sum(self._is_content(unit, lines) for each in asked for lines in each.kept)
+        return not kept or 3 * kept < changed
 
     def state_of(self, family: str) -> tuple[object, ...]:
         """Return all that names of pages of a family depend on, besides what the pages show."""

@@ -183,7 +183,9 @@ def read_blocks(text: str) -> Iterator[Block]:
             chunk = text[start : ends[index]].split("\n")
         if ends[index] < len(text):
             chunk.pop()  # nothing stands behind the last line break
-        size = _body_size(chunk)
+        size = len(chunk)
+        while size > 1 and chunk[size - 1].lstrip()[:1] in ("", "#"):
+            size -= 1  # blank lines and comments after a table are no part of it
         yield Block(line, above, chunk[:size], table, doing)
         line += len(chunk)
         above = chunk[size:]
@@ -269,14 +271,6 @@ def _check_values(value: Any, *, line: int, level: int = -1) -> None:
             raise SiteRuleError(f"line {line}: {_TOO_DEEP}")
         for each in value.values() if isinstance(value, Mapping) else value:
             _check_values(each, line=line, level=level + 1)
-
-
-def _body_size(lines: list[str]) -> int:
-    """How many lines of a chunk are its table; blank lines and comments after it are not."""
-    size = len(lines)
-    while size > 1 and lines[size - 1].lstrip()[:1] in ("", "#"):
-        size -= 1
-    return size
 
 
 # --- writing ---------------------------------------------------------------------------------
