@@ -318,21 +318,18 @@ def objects_in(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[tuple[int
     """Yield the object on each line; brackets and commas of an array are passed over."""
     loads = json.loads
     for number, line in lines:
+        is_array = line[0] == "[" and line[-1] == "]"
+        bare = line if is_array else line.removeprefix("[").removesuffix("]").strip(", ")
+        if bare in ("", "[]"):
+            continue
         try:
-            row = loads(line)
+            row = loads(bare)
         except RecursionError:
             log.bad(number, "nested too deeply")
-            continue
         except ValueError as error:
-            bare = line.strip("[], ")
-            if not bare:
-                continue
-            try:
-                row = loads(bare)
-            except (ValueError, RecursionError):
-                log.bad(number, f"no JSON object: {error}")
-                continue
-        if isinstance(row, dict):
-            yield number, row
-        elif row != []:
-            log.bad(number, f"a row must be an object, not {line[:40]!r}")
+            log.bad(number, f"no JSON object: {error}")
+        else:
+            if isinstance(row, dict):
+                yield number, row
+            else:
+                log.bad(number, f"a row must be an object, not {line[:40]!r}")

@@ -107,8 +107,8 @@ class Units:
                 self._last_place[line] = place
                 self._lines[line] += 1
         if len(self._lines) > _MAX_LINES:
-            often = {line: n for line, n in self._lines.items() if n > 1}
-            self._lines = Counter(dict(Counter(often).most_common(_MAX_LINES // 2)))
+            often = self._lines.most_common(_MAX_LINES // 2)
+            self._lines = Counter({line: n for line, n in often if n > 1})
             self._last_place = {line: self._last_place[line] for line in self._lines}
         shows = {block for block in blocks if not block.is_text and self.is_common(block)}
         if not shows <= self.decoration:

@@ -48,10 +48,8 @@ from scrapy_urlnorm.url import DOT_SEGMENTS, split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-#: The words for slots that are no parameters, as far as `DropParam` may name them, and what a
-#: sentence calls them.
+#: The words for slots that are no parameters, as far as `DropParam` may name them.
 _FLAGS = {"slash": "slash", "semicolons": "sep", "bare": "?"}
-_BESIDE = {"slash": "the final slash", "?": "a parameter without a value"}
 #: The rules that learning tries, and which paths each may change.
 _LEARNED: dict[str, Callable[[list[str]], bool]] = {
     "lowercase-path": lambda path: any(segment != segment.lower() for segment in path),
@@ -99,8 +97,7 @@ class DropParam(Operation):
         return slots | ({"q:a": "1", "q:b": "1", "sep": ";"} if "sep" in self.names else {}) | added
 
     def sentence(self) -> str:
-        words = [shown("slots", [name]) for name in self.names if name[:2] == "q:"]
-        words += [text for slot, text in _BESIDE.items() if slot in self.names]
+        words = [shown("slots", [name]) for name in self.names if name != "sep"]
         if not words:
             return "a semicolon between parameters is the same as &"
         return f"{all_of(words)} {'means' if len(words) == 1 else 'mean'} nothing"
