@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules.context import Context, all_hold, read_context, write_context
-from scrapy_urlnorm.site_rules.operation import LISTS, OPERANDS, is_host, refuse
-from scrapy_urlnorm.site_rules.operations import Operation, order, owns_path, read_operation
+from scrapy_urlnorm.site_rules.operation import LISTS, OPERANDS, checked, is_host, refuse
+from scrapy_urlnorm.site_rules.operations import Operation, order, read_operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from scrapy_urlnorm.site_rules.form import Form, Slots
 
@@ -39,16 +39,16 @@ def _is_count(value: object) -> bool:
 
 
 #: What each field of evidence may be, and how to say it.
-_ACCEPTED: dict[str, tuple[Callable[[Any], object], str]] = {
-    "status": (STATUSES.__contains__, ", ".join(STATUSES)),
-    "source": (SOURCES.__contains__, ", ".join(SOURCES)),
-    "support": (_is_count, "a number from 0"),
-    "conflicts": (_is_count, "a number from 0"),
-    "false_merge_upper": (
+_ACCEPTED = {
+    "status": checked(STATUSES.__contains__, ", ".join(STATUSES)),
+    "source": checked(SOURCES.__contains__, ", ".join(SOURCES)),
+    "support": checked(_is_count, "a number from 0"),
+    "conflicts": checked(_is_count, "a number from 0"),
+    "false_merge_upper": checked(
         lambda v: v is None or (isinstance(v, (int, float)) and 0 <= v <= 1),
         "a share between 0 and 1",
     ),
-    "note": (lambda value: value is None or isinstance(value, str), "a text"),
+    "note": checked(lambda value: value is None or isinstance(value, str), "a text"),
 }
 
 
@@ -69,9 +69,8 @@ class Evidence:
     note: str | None = None
 
     def __post_init__(self) -> None:
-        for name, (is_accepted, accepted) in _ACCEPTED.items():
-            if not is_accepted(getattr(self, name)):
-                raise refuse(name, getattr(self, name), accepted)
+        for name, check in _ACCEPTED.items():
+            check(name, getattr(self, name))
         object.__setattr__(self, "examples", _pairs(self.examples))
 
     def table(self) -> dict[str, Any]:
@@ -131,7 +130,7 @@ class SiteRule:
         evidence = evidence_of(others)
         _check_site(site)
         operands = {name: value for name, value in others.items() if name not in EVIDENCE}
-        if path is not None and owns_path(kind):
+        if kind == "param-to-path":  # the path is an operand; of all others it is a condition
             operands["path"], path = path, None
         operation = read_operation(kind, operands)
         symbols = getattr(operation, "path_text", None)

@@ -267,16 +267,14 @@ class RuleSet:
         if site is None or url.path.count("/") > _MAX_SEGMENTS:
             return url
         form = Form(url, site.named)
-        acted = False
         for rule in site.candidates(form):
             if left_out and rule in left_out:
                 continue
             after = rule.apply(form)
             if after is not None:
                 form = after
-                acted = True
                 steps.append((rule, form))
-        return form.to_url() if acted else url
+        return form.to_url()
 
     def _tell(self, circle: frozenset[SiteRule], url: Url) -> None:
         if circle not in self.told:

@@ -165,9 +165,8 @@ class WholePages:
             return self._same(page, fetches, self.keys.cluster_url) or (
                 any(page.known.values()) and self._same(page, fetches, key_of)
             )
-        contents = [each.content for each in fetches]
-        digest = None if page.content is None else page.content.digest
-        return any(content is not None and content.digest == digest for content in contents)
+        digests = {each.content.digest for each in fetches if each.content is not None}
+        return page.content is not None and page.content.digest in digests
 
     def same_but_for_links(
         self, page: Shown, fetches: Sequence[Shown], *, of_list: bool = False

@@ -37,7 +37,6 @@ __all__ = [
     "StripTail",
     "ValueAlias",
     "order",
-    "owns_path",
     "read_operation",
 ]
 
@@ -57,12 +56,6 @@ _STRATUM = dict.fromkeys(_CATALOGUE_NAMES, ORDER.index(_CATALOGUE))
 _STRATUM |= {word: number for number, word in enumerate(ORDER)}
 #: The words for the kinds in a rule file, without those of the catalogue.
 WORDS = tuple(word for word in ORDER if word != _CATALOGUE)
-
-
-def owns_path(word: object) -> bool:
-    """Whether ``path`` is an operand of rules with *word*; of all others it is a condition."""
-    known = _BY_WORD.get(word) if isinstance(word, str) else None
-    return known is not None and "path" in known[1].required
 
 
 def read_operation(word: object, table: Mapping[str, Any]) -> Operation:
