@@ -1,4 +1,4 @@
-"""Text for people: the words of messages, and files that are written in one piece."""
+"""Texts: the words of messages, lists that are compared, and files that are written in one piece."""
 
 from __future__ import annotations
 
@@ -114,6 +114,21 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def common_ends(one: Sequence[str], two: Sequence[str]) -> tuple[int, int]:
+    """Return how many texts two lists begin and end with in common.
+
+    >>> common_ends(["a", "b", "c"], ["a", "c"])
+    (1, 1)
+    """
+    least = min(len(one), len(two))
+    first = last = 0
+    while first < least and one[first] == two[first]:
+        first += 1
+    while last < least - first and one[-1 - last] == two[-1 - last]:
+        last += 1
+    return first, last
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -20,8 +20,8 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from scrapy_urlnorm.logs.differences import common_ends
 from scrapy_urlnorm.logs.nodes import OWN, Compared, Leads, as_compared, without_own
+from scrapy_urlnorm.text import common_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

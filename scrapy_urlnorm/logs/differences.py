@@ -8,6 +8,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.logs.blocks import Block, without_digits
+from scrapy_urlnorm.text import common_ends
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -130,17 +131,6 @@ def words_of(line: str) -> list[str]:
 
 def _has_long_words(line: str) -> bool:
     return len(line) > _LONGEST_WORD and max(map(len, line.split()), default=0) > _LONGEST_WORD
-
-
-def common_ends(one: list[str], two: list[str]) -> tuple[int, int]:
-    """Return how many words two lists begin and end with in common."""
-    least = min(len(one), len(two))
-    first = last = 0
-    while first < least and one[first] == two[first]:
-        first += 1
-    while last < least - first and one[-1 - last] == two[-1 - last]:
-        last += 1
-    return first, last
 
 
 def without_span(line: str, unit: Unit, longest: int) -> tuple[str, str] | None:

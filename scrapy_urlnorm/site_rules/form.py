@@ -20,6 +20,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, unquote
 
+from scrapy_urlnorm.text import common_ends
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
@@ -280,13 +282,7 @@ def _semicolon_pieces(query: str) -> list[str] | None:
 
 def _segment_texts(before: list[str], texts: list[str], path: list[str]) -> list[str]:
     """Return the text of each segment of *path*; known ones are spelled as in the URL."""
-    shared = min(len(before), len(path))
-    start = 0
-    while start < shared and before[start] == path[start]:
-        start += 1
-    end = 0
-    while end < shared - start and before[-1 - end] == path[-1 - end]:
-        end += 1
+    start, end = common_ends(before, path)
     known = dict(zip(before, texts, strict=True))
     middle = (known.get(token) or encode_segment(token) for token in path[start : len(path) - end])
     return [*texts[:start], *middle, *texts[len(texts) - end :]]

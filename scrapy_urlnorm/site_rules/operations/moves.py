@@ -237,20 +237,8 @@ def _targets(path: list[str], tokens: list[str], *, slash: bool) -> Iterator[str
     """Yield where *tokens* stand in *path*."""
     for start in range(min(len(path) - len(tokens), LEARNED_PREFIX) + 1):
         end = start + len(tokens)
-        hole = _hole(path[start:end], tokens)
-        if hole is not None and len(path) - end <= 1:
-            before, after = (*path[:start], hole[0]), (hole[1], *path[end:])
+        left, held, right = REPEAT.join(path[start:end]).partition(REPEAT.join(tokens))
+        if held and len(path) - end <= 1:  # "story_12" holds 12, after "story_"
+            before, after = (*path[:start], left), (right, *path[end:])
             sides = ("/".join(map(encode_segment, side)) for side in (before, after))
             yield "/" + "{}".join(sides) + ("/" if slash else "")
-
-
-def _hole(found: list[str], tokens: list[str]) -> tuple[str, str] | None:
-    """Return the text around *tokens* in *found*: ``story_12`` for ``12`` is ("story_", "")."""
-    if len(tokens) == 1:
-        left, held, right = found[0].partition(tokens[0])
-        return (left, right) if held else None
-    first, last = found[0], found[-1]
-    if found[1:-1] != tokens[1:-1] or not first.endswith(tokens[0]):
-        return None
-    left = first.removesuffix(tokens[0])
-    return (left, last[len(tokens[-1]) :]) if last.startswith(tokens[-1]) else None
