@@ -14,7 +14,7 @@ import zlib
 from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from w3lib.http import headers_raw_to_dict
 
@@ -32,14 +32,6 @@ if TYPE_CHECKING:
     Rows = Iterator[tuple[int, dict[str, Any]]]
     # URL, status, headers as Scrapy's Headers takes them, body
     Stored = tuple[str, int, Any, bytes]
-
-
-class Archive(NamedTuple):
-    """A format of files or folders."""
-
-    matches: Callable[[str], bool]  #: whether the file or folder at a path looks like it
-    #: Yields numbered rows of a crawl log, and reports bad ones to the log.
-    rows: Callable[[str, Log], Rows]
 
 
 @cache
@@ -297,8 +289,10 @@ def _select(column: str, kind: str) -> str:
     return f"CAST({name} AS VARCHAR)"
 
 
-ARCHIVES = {
-    "warc": Archive(_is_warc, _rows_of_warc),
-    "parquet": Archive(_is_parquet, _rows_of_parquet),
-    "httpcache": Archive(_is_cache, _rows_of_cache),
+#: Of each format, what says whether the file or folder at a path looks like it, and what yields
+#: numbered rows of a crawl log, and reports bad ones to the log.
+ARCHIVES: dict[str, tuple[Callable[[str], bool], Callable[[str, Log], Rows]]] = {
+    "warc": (_is_warc, _rows_of_warc),
+    "parquet": (_is_parquet, _rows_of_parquet),
+    "httpcache": (_is_cache, _rows_of_cache),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.logs.contents import contents_of, is_pair, objects_in
 from scrapy_urlnorm.logs.observation import Observation, from_row
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.source import Log
 
     Lines = Iterable[tuple[int, str]]
-
-
-class Format(NamedTuple):
-    """A format of lines."""
-
-    matches: Callable[[list[str]], bool]  #: whether these first lines look like it
-    #: Turns numbered lines into rows, and reports bad ones to the log.
-    read: Callable[[Lines, Log], Iterator[Observation]]
 
 
 # --- JSON lines, and Scrapy's JSON feed: an array with one row a line -----------------------------
@@ -133,9 +125,12 @@ def _read_list(lines: Lines, log: Log) -> Iterator[Observation]:
             log.bad(number, f"not an absolute URL: {line[:60]!r}")
 
 
-#: Tried in this order: the format that fits most lines (a list of URLs) comes last.
-FORMATS = {
-    "jsonl": Format(lambda sample: sample[0].startswith(("{", "[")), read_json_lines),
-    "cdx": Format(_is_cdx, _read_cdx),
-    "urls": Format(_is_list, _read_list),
+#: Of each format, what says whether the first lines look like it, and what turns numbered lines
+#: into rows, and reports bad ones to the log. The one that fits most lines comes last.
+FORMATS: dict[
+    str, tuple[Callable[[list[str]], bool], Callable[[Lines, Log], Iterator[Observation]]]
+] = {
+    "jsonl": (lambda sample: sample[0].startswith(("{", "[")), read_json_lines),
+    "cdx": (_is_cdx, _read_cdx),
+    "urls": (_is_list, _read_list),
 }

@@ -62,10 +62,9 @@ class _Shows(dict["Node", Compared]):
                 key = _key(value, self._key_of)
                 self._keys[value] = OWN if key in self._own_keys else key
             shown = Compared(place, Leads(self._keys[value], fragment))
-        elif any(said in value for said in self._found):
-            shown = Compared(place, self._own.sub(OWN, value))
         else:
-            shown = Compared(place, value)
+            is_own = any(said in value for said in self._found)
+            shown = Compared(place, self._own.sub(OWN, value) if is_own else value)
         self[node] = shown
         return shown
 

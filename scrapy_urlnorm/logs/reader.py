@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.logs.archives import ARCHIVES
 from scrapy_urlnorm.logs.line_formats import FORMATS, read_json_lines
+from scrapy_urlnorm.logs.observation import Observation
 from scrapy_urlnorm.logs.source import SAMPLE, Log, numbered_lines, open_log
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from scrapy_urlnorm.logs.observation import Observation
-
-
-class LogReader(Log):
+class LogReader(Log, Iterator[Observation]):
     """An iterator over the rows of one log, in its order.
 
     Parameters
@@ -51,20 +47,18 @@ class LogReader(Log):
         self.format = format
         self._rows = self._read()
 
-    def __iter__(self) -> Iterator[Observation]:
-        return self._rows
-
     def __next__(self) -> Observation:
         return next(self._rows)
 
     def _read(self) -> Iterator[Observation]:
         self.can_be_reopened = self.path != "-"
         if self.format is None and self.can_be_reopened:
-            self.format = next((n for n, a in ARCHIVES.items() if a.matches(self.path)), None)
+            self.format = next((n for n, (fits, _) in ARCHIVES.items() if fits(self.path)), None)
         if self.format in ARCHIVES:
             self.can_be_reopened = False
-            rows = ARCHIVES[self.format].rows(self.path, self)
-            yield from read_json_lines(((n, json.dumps(row)) for n, row in rows), self)
+            _, rows_of = ARCHIVES[self.format]
+            rows = ((n, json.dumps(row)) for n, row in rows_of(self.path, self))
+            yield from read_json_lines(rows, self)
             return
         with open_log(self.path) as stream:
             lines = numbered_lines(stream, self)
@@ -73,13 +67,14 @@ class LogReader(Log):
                 return
             sample = [line for _, line in head]
             if self.format is None:
-                self.format = next((n for n, f in FORMATS.items() if f.matches(sample)), None)
+                self.format = next((n for n, (fits, _) in FORMATS.items() if fits(sample)), None)
             if self.format is None:
                 raise LogFormatError(
                     f"{self.path}, line 1: no known format begins like {sample[0][:60]!r}; "
                     f"name one of {', '.join(FORMATS)}"
                 )
-            yield from FORMATS[self.format].read(chain(head, lines), self)
+            _, read = FORMATS[self.format]
+            yield from read(chain(head, lines), self)
 
 
 read_log = LogReader

@@ -37,8 +37,6 @@ class Keys(NamedTuple):
 class _Site:
     """The rules in force for one site, and the numbers of those that act on a URL."""
 
-    __slots__ = ("_blame", "_plain", "_salt", "acting", "key_of", "normalizer", "rules")
-
     def __init__(
         self, rules: tuple[SiteRule, ...], normalizer: Normalizer, plain: BoundedCache[str]
     ) -> None:
