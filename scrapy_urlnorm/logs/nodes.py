@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from scrapy_urlnorm.logs.whole import Node, Whole
 
@@ -70,8 +70,11 @@ class _Shows(dict["Node", Compared]):
 
     def of(self, page: Whole) -> list[Compared]:
         text = "\n".join(node.value for node in page.nodes if node.fragment is None)
-        self._found = [said for said in self._said if said in text]
-        self._own = _pattern(self._found)
+        found = (said for said in self._said if said in text)
+        self._found = sorted(found, key=lambda said: (-len(said), said))
+        if self._found:  # what finds them where they end: "/5.pdf" and "?n=5&raw=1" are others
+            any_of = "|".join(map(re.escape, self._found))
+            self._own = re.compile(f"(?<!\\w)(?:{any_of})(?:(?<=&)|{_END})")
         return list(map(self.__getitem__, page.nodes))
 
 
@@ -102,12 +105,6 @@ def _own(urls: set[str]) -> set[str]:
     # That is a parameter of an address, which may have more.
     said |= quoted | {f"{each}&" for each in quoted - said}
     return said | {each.replace("/", "\\/") for each in said}
-
-
-def _pattern(said: Collection[str]) -> re.Pattern[str]:
-    """Return what finds these URLs where they end: ``/5.pdf`` and ``?n=5&raw=1`` are others."""
-    longest_first = sorted(said, key=lambda each: (-len(each), each)) or ["\0"]  # no text has it
-    return re.compile(f"(?<!\\w)(?:{'|'.join(map(re.escape, longest_first))})(?:(?<=&)|{_END})")
 
 
 def without_own(

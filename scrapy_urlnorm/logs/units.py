@@ -259,14 +259,12 @@ class Units:
         """
         if unit in self._tallies or len(self._tallies) >= _MAX_UNITS:
             return
-        shapes = [each for each in self._tallies if unit.kind == "shape" and each[:2] == unit[:2]]
-        if len(shapes) >= _MANY_SHAPES:
-            for each in shapes:
+        alike = [each for each in self._tallies if each[:2] == unit[:2]]
+        if unit.kind == "shape" and len(alike) >= _MANY_SHAPES:
+            for each in alike:
                 del self._tallies[each]
             unit = Unit(*unit[:2])
-        for other in [each for each in self._tallies if unit.kind == each.kind == "span"]:
-            if other.path != unit.path:
-                continue
+        for other in alike if unit.kind == "span" else ():
             if other.start == unit.start != "^":
                 wider = Unit("span", unit.path, unit.start, "$")
             elif other.end == unit.end != "$":

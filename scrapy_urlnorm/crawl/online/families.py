@@ -78,7 +78,6 @@ class Families:
 
     def __post_init__(self) -> None:
         self._limit = self.config.family_limit
-        self._defers = self.config.defers_duplicates
         self._said: dict[str, int] = {}  # pages without anything new of families that were told of
         self._counts: dict[str, tuple[int, int]] = {}  # pages and duplicates of a family
         self._of_site: Counter[str] = Counter()  # families that are counted
@@ -185,7 +184,7 @@ class Families:
 
     @property
     def _may_wait(self) -> bool:
-        return self._defers and self.frontier.has_own_queue
+        return self.config.defers_duplicates and self.frontier.has_own_queue
 
     def state_of(self, url: str) -> int | None:
         if not self._may_wait or (not self._counts and not self._barren):
