@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ARCHIVES", "FORMATS", "LogReader", "Observation", "read_log"]
 
-_MODULES = {"ARCHIVES": "archives", "FORMATS": "line_formats", "Observation": "observation"}
-
 
 def __getattr__(name: str) -> Any:
     """Import on demand: a crawl that writes no log needs no reader."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES.get(name, 'reader')}", __name__), name)
+    return getattr(import_module(".reader", __name__), name)
