@@ -318,7 +318,7 @@ def objects_in(lines: Iterable[tuple[int, str]], log: Log) -> Iterator[tuple[int
     """Yield the object on each line; brackets and commas of an array are passed over."""
     loads = json.loads
     for number, line in lines:
-        is_array = line[0] == "[" and line[-1] == "]"
+        is_array = line[:1] + line[-1:] == "[]"
         bare = line if is_array else line.removeprefix("[").removesuffix("]").strip(", ")
         if bare in ("", "[]"):
             continue

@@ -60,7 +60,7 @@ def import_rules(path: str | os.PathLike[str]) -> Imported:
             _add_row(found, row)
     except (LookupError, TypeError, AttributeError):
         raise SiteRuleError(
-            f"{found.source}: {json.dumps(row, sort_keys=True)} is not a rule of "
+            f"{found.source}, rule {data.index(row) + 1}: {json.dumps(row, sort_keys=True)} is not a rule of "
             "duplicate-url-discarder: urlPattern, processor, order, args"
         ) from None
     return found
