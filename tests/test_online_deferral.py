@@ -182,6 +182,17 @@ def test_a_crawl_of_short_slices_does_not_end_while_requests_wait(begun, monkeyp
     assert sent == urls
 
 
+def test_what_is_deferred_while_an_idle_crawl_looks_for_others_is_sent(begun):
+    """As when a rule is retracted meanwhile: the search has looked for deferred ones before."""
+    parts = begun()
+    see_duplicates(parts)
+    url = f"{HOST}/go/x?to=later"
+    parts.learner._suppression._sending = iter(())
+    assert parts.fetch(url) == "held"
+    assert parts.learner.idle()
+    assert parts.queued() == [url]
+
+
 def test_what_the_user_wants_first_does_not_wait(begun):
     parts = begun()
     see_duplicates(parts)

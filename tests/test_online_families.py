@@ -13,6 +13,7 @@ from scrapy_urlnorm.crawl.online.families import BARREN
 from scrapy_urlnorm.crawl.online.suppression import FIRST_SENT
 from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.exceptions import ConfigError
+from scrapy_urlnorm.report.filtered import DEFERRED
 from scrapy_urlnorm.stores.sqlite import Database
 
 HOST = "http://shop.test"
@@ -96,6 +97,20 @@ def test_what_was_deferred_before_is_put_last_too(begun):
     parts.learner.idle()
     assert sorted(parts.queued()) == sorted(others)
     assert parts.state().endswith("deferred 0, put last 30")
+
+
+def test_what_is_put_last_while_the_last_ones_are_sent_is_sent_too(begun):
+    """The search has gone past it: it was deferred before these."""
+    parts = begun()
+    see_months(parts, 10)
+    assert parts.fetch(month(100)) == "held"
+    see_months(parts, BARREN, first=1000)
+    assert parts.fetch(month(9000)) == "held"
+    sending = parts.learner._closing._send_last()
+    assert next(sending) is False
+    for held in parts.learner._closing.held.find(DEFERRED):
+        parts.learner._closing.held.put_last(held)
+    assert any(sending)
 
 
 def test_one_new_page_ends_it(begun):

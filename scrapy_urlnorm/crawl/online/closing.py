@@ -296,12 +296,12 @@ class Closing:
 
     def _send_last(self) -> Iterator[bool]:
         """Send some. What repeats a page by now is held: for that, too, all steps come again."""
-        sent, before = 0, self.held.count(LAST)
+        sent, before, put_back = 0, self.held.count(LAST), self.held.put_back
         for held in () if self.frontier.queued() else self.held.find(LAST):
             sent += self.suppression.send_last(held)
             if sent == _LAST_BATCH:
                 break
             yield False
-        if self.held.count(LAST) < before:
+        if self.held.count(LAST) < before or self.held.put_back > put_back:
             self._job = None
             yield True

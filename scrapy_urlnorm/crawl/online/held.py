@@ -79,6 +79,7 @@ class HeldRequests:
         self._database = database
         self._frontier = frontier
         self._sent: set[int] = set()  # rows that could not be deleted, though the request was sent
+        self.put_back = 0  #: how many were put last that a search may have gone past
         database.ensure(_TABLES)
         database.write("DELETE FROM sampled")
         #: How many requests were damaged. They are deleted.
@@ -115,6 +116,7 @@ class HeldRequests:
 
     def put_last(self, held: Held) -> None:
         self._database.write("UPDATE held SET state = ? WHERE id = ?", LAST, held.number)
+        self.put_back += 1
 
     def request_of(self, held: Held) -> Asked | None:
         """Return the request; ``None`` if this run cannot read it, which leaves it to another."""

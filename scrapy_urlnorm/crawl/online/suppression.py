@@ -419,14 +419,15 @@ class Suppression:
         if self._has_coalesced:  # what this run cannot read stays, and is tried again
             sent = [self.send_at_last(held) for held in self.held.find(COALESCED)]
             self._has_coalesced = not all(sent)
-        self._sending = self._sending or self._send_slowly()
-        for has_sent in self._sending:
-            if has_sent:
-                self._sending = None
-            if has_sent or is_over():
-                return True
-        self._sending = None
-        return False
+        while True:
+            self._sending = self._sending or self._send_slowly()
+            for has_sent in self._sending:
+                if has_sent or is_over():
+                    self._sending = None if has_sent else self._sending
+                    return True
+            self._sending = None
+            if not self._batches:  # else some were deferred after the search had looked at them
+                return False
 
     def _send_slowly(self) -> Iterator[bool]:
         """Send deferred requests, or else outstanding audits; yield true when that is done.
