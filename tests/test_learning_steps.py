@@ -169,6 +169,15 @@ def test_folders_before_a_title_mean_nothing() -> None:
     assert not _are_one([rule], "b/edit", "c/edit")
 
 
+def test_one_rule_says_it_where_goods_stand_in_no_folder_too() -> None:
+    goods = [(f"{n}", word) for n, word in enumerate(WORDS)]
+    urls = [(f"{f}a-title-{w}", c) for c, w in goods for f in ("", f"cat-{WORDS[int(c) % 12]}/")]
+    urls += [(f"cat-{WORDS[n % 12]}/b-title-{w}", f"b{n}") for n, w in enumerate(WORDS)]
+    urls += [(f"b-title-{w}", f"b{n}") for n, w in enumerate(WORDS)]
+    rules = mine([page(f"http://a.example/{u}", c) for u, c in urls])
+    assert [rule.operation.names for rule in rules if rule.active] == [("s0",)]
+
+
 def test_folders_with_other_pages_of_a_title_mean_something() -> None:
     assert not _are_one(
         _listed(*WORDS[:20], others="faq/a-title-{}"), "faq/a-title-a", "b/a-title-a"
