@@ -300,6 +300,15 @@ def test_pages_of_a_family_change_where_others_of_it_do():
     assert not explains(("b", "v", "u"), ("c", "w", "u"))
 
 
+def test_what_has_a_class_of_its_own_is_known_after_any_number_of_others():
+    body, movement = '{}<p class="views">Viewed {} times</p>', Movement()
+    for text in ("<p>one", "<p>one<p>two"):
+        movement.learn(page(body.format(text, 1)), page(body.format(text, 2)), key_of)
+    one, two = (page(body.format("<p>one<p>two<p>three", number)) for number in (3, 4))
+    assert movement.explains(one, two, key_of)
+    assert not movement.explains(one, page(body.format("<p>one<p>two<p>four", 3)), key_of)
+
+
 def test_what_came_and_went_on_several_pages_is_no_content():
     """Even where it holds still as often as not; of what was never seen to move, nobody knows."""
     with_ad, without = page("<p>text</p><p>buy tea</p>"), page("<p>text</p><p></p>")

@@ -64,7 +64,8 @@ class Whole(NamedTuple):
 
     url: str
     nodes: list[Node]
-    #: For each node its place with ids, classes, and which of its kind it is, for other pages alike.
+    #: For each node its place with ids, classes, and which of those with these it is, for other pages
+    #: alike: a line with a class of its own stands after more paragraphs on a page than on another.
     shapes: list[str]
     copy_of: str | None = None  #: the absolute URL of which the page declares to be a copy
 
@@ -88,24 +89,19 @@ class _Place:
         self, path: tuple[str, ...] = (), shape: tuple[str, ...] = (), depth: int = 0
     ) -> None:
         self._path, self._shape, self._depth = path, shape, depth
-        self._inner: dict[tuple[str, str, str, int], _Place] = {}
-        self._inner_of: dict[tuple[str, str], _Place] = {}  # by tag and step
+        self._inner: dict[tuple[str, str, int], _Place] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self.text = self._in_words(path)
 
-    def inner(self, tag: str, number: str, classes: str, at: int) -> _Place:
-        """Return the place in an element here, with so many of its tag before it."""
-        key = tag, number, classes, at
-        found = self._inner.get(key)
+    def inner(self, tag: str, kind: str, at: int) -> _Place:
+        """Return the place in an element here, with so many of its kind before it."""
+        found = self._inner.get((tag, kind, at))
         if found is None:
-            step = f"{tag}{at}{without_digits(f'{number} {classes}')}"[:_LONGEST_STEP]
-            found = self._inner_of.get((tag, step))
-            if found is None:
-                path, shape, depth = self._path, (*self._shape[1 - _STEPS :], step), self._depth
-                if tag not in _FORMATS:
-                    path, depth = (*path[1 - _STEPS :], tag), depth + 1
-                found = self._inner_of[tag, step] = _Place(path, shape, depth)
-            self._inner[key] = found
+            shape = (*self._shape[1 - _STEPS :], f"{tag}{at}{kind}")
+            path, depth = self._path, self._depth
+            if tag not in _FORMATS:
+                path, depth = (*path[1 - _STEPS :], tag), depth + 1
+            found = self._inner[tag, kind, at] = _Place(path, shape, depth)
         return found
 
     def of(self, name: str) -> tuple[str, str]:
@@ -148,7 +144,8 @@ class _Reader:
     def read(self, root: html.HtmlElement) -> None:
         nodes, shapes, place = self.nodes, self.shapes, _Place()
         around: list[_Place] = []
-        beside: list[Counter[str]] = [Counter()]  # elements by tag, in each that is open
+        # Elements by tag and kind, in each that is open.
+        beside: list[Counter[tuple[str, str]]] = [Counter()]
         verbatim = 0  # elements that are open in which white space counts
         for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
             if event == "start":
@@ -156,14 +153,13 @@ class _Reader:
                 counts, before = True, len(nodes)
                 around.append(place)
                 verbatim += tag in _VERBATIM
-                at = min(beside[-1][tag], _TOLD_APART)
-                beside[-1][tag] += 1
+                known = dict(attributes)
+                kind = f"{known.get('id', '')} {known.get('class', '')}" if known else " "
+                kind = without_digits(kind)[:_LONGEST_STEP]
+                place = place.inner(tag, kind, min(beside[-1][tag, kind], _TOLD_APART))
+                beside[-1][tag, kind] += 1
                 beside.append(Counter())
-                if not attributes:
-                    place = place.inner(tag, "", "", at)
-                else:
-                    known = dict(attributes)
-                    place = place.inner(tag, known.get("id", ""), known.get("class", ""), at)
+                if known:
                     counts = not (self._declares(tag, known) or self._carries_on(tag, known))
                     if counts:
                         for name, value in sorted(attributes):
