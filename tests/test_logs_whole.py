@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from scrapy.http import HtmlResponse
 
@@ -271,6 +273,58 @@ def test_of_a_text_that_changes_the_words_count_that_hold_still_on_pages_of_its_
     assert is_same(page(text.format(2, 6, 12), TWO), shown, key_of, family)
     assert not is_same(page(text.format(2, 6, 13), TWO), shown, key_of, family)
     assert not is_same(page(text.format(2, 6, 12), TWO), shown[:1], key_of, family)
+
+
+AGO = ("just now", "two hours before", "yesterday at noon", "1 hour 12 minutes ago", "last week")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>Seen {} - {} - booked {}",
+        '<script>show({{at: "{}", of: "{}", by: "{}"}})</script>',
+        '<i title="{}: {} ({})"></i>',
+        "<!-- {} | {} | {} -->",
+        '<div data-live="{}/{}/{}"></div>',
+    ],
+)
+def test_what_all_fetches_have_between_what_moves_counts(body):
+    shown = [body.format(now, "the red one", then) for now, then in pairwise(AGO)]
+    assert same(body.format(AGO[4], "the red one", AGO[0]), *shown[:3])
+    assert not same(body.format(AGO[4], "the blue one", AGO[0]), *shown[:3])
+    assert not same(body.format(AGO[4], "the red", AGO[0]), *shown[:3])
+
+
+def test_a_word_among_numbers_that_move_counts():
+    for one, two in (("North", "South"), ("A", "B")):
+        fetches = f"<p>{one} 4 17 238", f"<p>{one} 6 19 240"
+        assert same(f"<p>{one} 5 18 239", *fetches)
+        assert not same(f"<p>{two} 5 18 239", *fetches)
+
+
+@pytest.mark.parametrize("is_content", [False, True])
+def test_where_each_page_has_words_of_its_own_a_family_explains_nothing(is_content):
+    """Though much of the text moves at each fetch. But both pages may have moved there by chance."""
+    body, movement = "<p>Seen {} - {} - booked {}", Movement()
+    for n in range(5):
+        said = f"board {n}{n}" if is_content else "board"
+        times = (AGO[(n + k) % 5] for k in range(4))
+        fetches = (
+            page(body.format(now, said, then), f"http://shop.test/{n}")
+            for now, then in zip(times, times, strict=True)
+        )
+        movement.learn(*fetches, key_of)
+    one, two = (page(body.format(now, "board", AGO[1])) for now in (AGO[2], AGO[4]))
+    assert movement.explains(one, two, key_of) is not is_content
+    assert movement.explains(one, two, key_of, is_strict=False)
+
+
+def test_what_comes_and_goes_is_no_content_where_it_stays():
+    movement, ads = Movement(), ("aa", "bb cc dd", "ee ff", "gg hh ii jj", "kk")
+    texts = ["<p>text</p>", *(f'<p>text</p><p class="ad">buy tea {ad}</p>' for ad in ads)]
+    for n, pair in enumerate(pairwise(texts)):
+        movement.learn(*(page(text, f"http://shop.test/{n}") for text in pair), key_of)
+    assert movement.explains(page(texts[2]), page(texts[5]), key_of)
 
 
 def test_of_a_link_that_changes_in_a_word_the_others_count():

@@ -122,7 +122,8 @@ def test_what_moves_on_half_of_the_pages_may_hold_still_on_this_one(crawl, still
     crawl.learner._audits.is_proved = lambda _: True
     for number in range(4 + still):
         pair = [f"news{fetch}" if number < 4 else "statutes" for fetch in "ab"]
-        shown = (Shown(PAGE, None, page_of(Request(PAGE), text)) for text in pair)
+        url = f"{PAGE}{number}"
+        shown = (Shown(url, None, page_of(Request(url), text)) for text in pair)
         crawl.learner._whole_pages.learn(*shown)
     crawl.arrive(crawl.audit, "another")
     assert verdicts(crawl) == said

@@ -37,6 +37,8 @@ _TIMES, _MORE = 2, 4
 _OFTEN, SOME, NEARLY_ALL = 2, 1 / 3, 0.8
 #: Places in which a copy may say something else, and the nodes and words that it may say there.
 _ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 24
+#: Characters of a word that two fetches do not share by chance; words of pages that are counted.
+_TELLING, _MAX_WORDS = 2, 5_000
 #: Nodes of a site that came or went, that are remembered.
 _MAX_MOVED = 5_000
 _NUMBER = re.compile(r"\d")
@@ -56,13 +58,35 @@ class _Hole:
         self._seen = 0  # times
         self._first = self._last = sys.maxsize  # words at either end that always stay
         self._longest = 0  # words between these
+        self._kept: Counter[str] | None = None  # words that each pair of fetches has
+        self._may_go = False  # whether it is not in one of them
+        self.moving = set[str]()  #: words that came or went
+        self._pages = set[str]()  # URLs of those that have it
+        self._often = Counter[str]()  # the words that these keep
+        self._own = 0  # pages that keep words which most have not, and that never came or went
 
-    def see(self, one: Compared, two: Compared | None) -> None:
-        """Take note of two fetches; ``None`` where the node is not in one of them.
+    @property
+    def holds_content(self) -> bool:
+        """Whether pages have words of their own in what changes, on each fetch of them."""
+        return 3 * self._own > len(self._pages)
 
-        Words that stay are chance where more than half of the text changes.
-        """
+    def see(self, one: Compared, two: Compared | None, url: str = "") -> None:
+        """Take note of two fetches; ``None`` where the node is not in one of them."""
         words, others = one.words, two.words if two else []
+        if two is None:
+            self._may_go = True
+        else:
+            said, now = _telling(words), _telling(others)
+            kept = said & now
+            self._kept = kept if self._kept is None else self._kept & kept
+            is_full = len(self._often) + len(self.moving) > _MAX_WORDS
+            self.moving.update(() if is_full else said.keys() ^ now.keys())
+            if url not in self._pages:
+                self._pages.add(url)
+                self._often.update(() if is_full else kept.keys())
+                most = max(len(self._pages), _OFTEN) / 2  # one page says nothing of others
+                rare = (word for word in kept if self._often[word] <= most)
+                self._own += not self.moving.issuperset(rare)
         first, last = common_ends(words, others) if two and one.place == two.place else (0, 0)
         longer = max(words, others, key=len)
         self._seen += 1
@@ -78,25 +102,49 @@ class _Hole:
         self._first, self._last = min(self._first, first), min(self._last, last)
         self._longest = max(self._longest, len(longer) - self._first - self._last)
 
-    def allows(self, one: Compared, two: Compared, least: int = 1) -> bool:
+    def keeps(self, words: Iterable[str], moving: Collection[str]) -> bool:
+        """Return whether *words* have those that all fetches have, but for those that are *moving*."""
+        found, kept = Counter(words), self._kept
+        return self._may_go or all(
+            found[word] >= number or word in moving for word, number in (kept or {}).items()
+        )
+
+    def allows(
+        self,
+        one: Compared,
+        two: Compared,
+        least: int = 1,
+        moving: Collection[str] = (),
+        *,
+        is_strict: bool = False,
+    ) -> bool:
         """Return whether two nodes that stand at one place differ no more than what was seen.
 
-        A word counts that changed so many times at *least*, and a third of the times.
+        A word counts that changed so many times at *least*, and a third of the times. Where there
+        are now more words and now fewer, what all fetches of one page have is no part of that,
+        unless it is *moving* on other pages; and if *is_strict*, nothing is where each page has such
+        words of its own.
         """
         if one == two or one.place != two.place:
             return one == two
         words, others = one.words, two.words
-        if self.is_whole or not words or not others:
-            return self.is_whole
-        if self._places is not None:
-            return len(words) == len(others) and all(
+        if self._places is not None and len(words) == len(others):
+            return all(
                 self._places[place] >= max(least, self._seen / 3) for place in _other(words, others)
             )
+        if (is_strict and self.holds_content) or (least == 1 and not self.keeps(others, moving)):
+            return False
+        if self.is_whole or not words or not others or self._places is not None:
+            return self.is_whole
         first, last = common_ends(words, others)
         if first < self._first or last < self._last:
             return False
         most = max(len(words), len(others)) - self._first - self._last
         return most <= _TIMES * self._longest + _MORE
+
+
+def _telling(words: Iterable[str]) -> Counter[str]:
+    return Counter(word for word in words if len(word) >= _TELLING and word[0].isalnum())
 
 
 def _count(words: Iterable[str]) -> int:
@@ -171,7 +219,7 @@ class Movement:
                 sides.append((second, _Part(part.two, part.one, part.second, part.start)))
             for page, side in sides:
                 for n, node, other in side.changes():
-                    self._holes[page.shapes[n]].see(node, other)
+                    self._holes[page.shapes[n]].see(node, other, first.url)
                     changed.add(page.shapes[n])
             moved.update((*part.one, *part.two))
         if self._site is self and len(self._moved) < _MAX_MOVED:
@@ -207,9 +255,17 @@ class Movement:
         everywhere = max(2 * _OFTEN, NEARLY_ALL * site._pairs[shape])
         return site._holes[shape] if site._changed[shape] >= everywhere else None
 
-    def allows(self, shape: str, one: Compared, two: Compared, share: float = SOME) -> bool:
+    def allows(
+        self,
+        shape: str,
+        one: Compared,
+        two: Compared,
+        share: float = SOME,
+        *,
+        is_strict: bool = True,
+    ) -> bool:
         hole = self.hole(shape, share)
-        return hole is not None and hole.allows(one, two, _OFTEN)
+        return hole is not None and hole.allows(one, two, _OFTEN, is_strict=is_strict)
 
     def explains(
         self,
@@ -220,10 +276,12 @@ class Movement:
         *,
         is_copy: bool = False,
         share: float = SOME,
+        is_strict: bool = True,
     ) -> bool:
         """Return whether two pages differ only where pages of their family change at each fetch.
 
-        So large a *share* of these, of those that were fetched twice.
+        So large a *share* of these, of those that were fetched twice. If it *is_strict*, not where
+        each page has words of its own.
 
         *of_time* are nodes that each of the two shared with the pages that arrived beside it: they
         count where something has ever changed. "No" is what most pages say of anything.
@@ -235,13 +293,15 @@ class Movement:
 
         def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
             hole = self.hole(page.shapes[n], share)
-            if hole is not None and hole.is_whole:
+            if hole is not None and hole.is_whole and not (is_strict and hole.holds_content):
                 return True
             is_of_time = page.nodes[n] in of_time and self._has_changed(page.shapes[n])
             return is_of_time or self._has_moved(page.shapes[n], shown[page is two][n])
 
         def left_of(part: _Part) -> _Part | None:
-            left = part.without(lambda n, a, b: self.allows(one.shapes[n], a, b, share))
+            left = part.without(
+                lambda n, a, b: self.allows(one.shapes[n], a, b, share, is_strict=is_strict)
+            )
             sides = (one, left.start, left.one), (two, left.second, left.two)
             is_explained = all(
                 may_change(page, n, nodes)
@@ -360,8 +420,11 @@ class _Holes:
 
     def _allows(self, n: int, one: Compared, two: Compared) -> bool:
         hole = self._holes.get(n)
-        return hole is not None and (
-            hole.allows(one, two) or self._family.allows(self._shapes[n], one, two)
+        if hole is None:
+            return False
+        family = self._family.hole(self._shapes[n])
+        return hole.allows(one, two, moving=family.moving if family else ()) or (
+            family is not None and family.allows(one, two, _OFTEN, is_strict=True)
         )
 
     def _explains(self, part: _Part) -> bool:
