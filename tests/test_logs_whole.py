@@ -39,7 +39,14 @@ CASES = {
     "text": ("<p>a b", "<p>a b", True),
     "blanks": ("<p>a  b\n", "<p> a b", True),
     "another text": ("<p>a b", "<p>a c", False),
-    "what is set in bold": ("<p><u><b>a</b></u> <b>b</b>", "<p><b>a</b> <u><b>b</b></u>", True),
+    "what is set in bold": ("<p><b>a</b> b", "<p>a <b>b</b>", False),
+    "what was sought is set in bold": ("<p><b>up</b> down", "<p>up <b>down</b>", True),
+    "which link is set in bold": (
+        '<p><b><a href="/a">a</a></b> <a href="/b">b</a>',
+        '<p><a href="/a">a</a> <a href="/b"><b>b</b></a>',
+        True,
+    ),
+    "what is set in another size": ("<p><font>a</font> b", "<p>a <small>b</small>", True),
     "what is struck out": ("<p><b>a</b>", "<p><del>a</del>", False),
     "words in another order": (
         "<p>from <b>a</b> to <b>b</b>",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urljoin
 
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 #: active, or open. How wide something is, or which colour it has, may be all that a chart says.
 _LAYOUT = frozenset(("class", "id", "nonce"))
 _OPEN = re.compile(r"(?:^|;)\s*(?:display|visibility)\s*:[^;]*", re.IGNORECASE)
-#: Elements that lay a text out, too: what is chosen or sought is set in bold.
-_FORMATS = frozenset(("b", "big", "em", "font", "i", "mark", "small", "span", "strong", "u"))
+#: Elements that lay a text out, too; and those that mark it. Of links, it is the one that was followed
+#: that is set in bold, and in a text what was sought. Else it may be all that a page says: who won.
+_FORMATS = frozenset(("big", "font", "small", "span"))
+_MARKS = frozenset(("b", "em", "i", "mark", "strong", "u"))
 # fmt: off
 _ADDRESSES = frozenset(("src", "poster", "data", "background"))
 _LINKS = frozenset(("href", "action", "formaction", "cite", "longdesc"))
@@ -48,7 +51,7 @@ _PLAIN = re.compile(r"/(?:[\w.~%-][\w/.~%-]*)?(?:\?[\w=&.~%+:-]+)?", re.ASCII)
 _STEPS = 3  # elements of a path, as in `blocks`
 _LONGEST_STEP = 60  # characters
 _VERBATIM = frozenset(("pre", "textarea"))
-_TOLD_APART = 8  # elements of one tag beside one another
+_TOLD_APART = 8  # elements of one kind beside one another, and those in a mark
 
 
 class Node(NamedTuple):
@@ -89,19 +92,19 @@ class _Place:
         self, path: tuple[str, ...] = (), shape: tuple[str, ...] = (), depth: int = 0
     ) -> None:
         self._path, self._shape, self._depth = path, shape, depth
-        self._inner: dict[tuple[str, str, int], _Place] = {}
+        self._inner: dict[tuple[str, str, int, bool], _Place] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self.text = self._in_words(path)
 
-    def inner(self, tag: str, kind: str, at: int) -> _Place:
+    def inner(self, tag: str, kind: str, at: int, *, is_layout: bool) -> _Place:
         """Return the place in an element here, with so many of its kind before it."""
-        found = self._inner.get((tag, kind, at))
+        found = self._inner.get((tag, kind, at, is_layout))
         if found is None:
             shape = (*self._shape[1 - _STEPS :], f"{tag}{at}{kind}")
             path, depth = self._path, self._depth
-            if tag not in _FORMATS:
+            if not is_layout:
                 path, depth = (*path[1 - _STEPS :], tag), depth + 1
-            found = self._inner[tag, kind, at] = _Place(path, shape, depth)
+            found = self._inner[tag, kind, at, is_layout] = _Place(path, shape, depth)
         return found
 
     def of(self, name: str) -> tuple[str, str]:
@@ -128,6 +131,7 @@ class _Reader:
         self._base, self._left_out = base, left_out
         #: Names and values in the query of the page.
         self._own = {*parse_qsl(url.partition("#")[0].partition("?")[2], keep_blank_values=True)}
+        self._sought = {value.lower() for _, value in self._own}
         self._action = 0  # the last node with the address of a form
         #: That of the form that is open, if it gets a page; -1 where it leads to the page itself.
         self._form: int | None = None
@@ -156,7 +160,8 @@ class _Reader:
                 known = dict(attributes)
                 kind = f"{known.get('id', '')} {known.get('class', '')}" if known else " "
                 kind = without_digits(kind)[:_LONGEST_STEP]
-                place = place.inner(tag, kind, min(beside[-1][tag, kind], _TOLD_APART))
+                at = min(beside[-1][tag, kind], _TOLD_APART)
+                place = place.inner(tag, kind, at, is_layout=self._is_layout(element))
                 beside[-1][tag, kind] += 1
                 beside.append(Counter())
                 if known:
@@ -186,6 +191,14 @@ class _Reader:
         for at, address in self._choices.items():
             if address[0] in self._links:
                 nodes[at] = Node(nodes[at].place, *address)
+
+    def _is_layout(self, element: html.HtmlElement) -> bool:
+        """Whether an element says nothing: not so a mark, but for one of a link, or what was sought."""
+        if element.tag not in _MARKS:
+            return element.tag in _FORMATS
+        near = chain(islice(element.iterdescendants(), _TOLD_APART), element.iterancestors())
+        said = "".join(islice(element.itertext(), _TOLD_APART)).strip().lower()
+        return any(each.tag == "a" for each in near) or said in self._sought
 
     def _leads_to(self, form: dict[str, str]) -> int | None:
         if form.get("method", "get").lower() != "get":
