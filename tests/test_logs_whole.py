@@ -322,8 +322,8 @@ def test_where_each_page_has_words_of_its_own_a_family_explains_nothing(is_conte
         )
         movement.learn(*fetches, key_of)
     one, two = (page(body.format(now, "board", AGO[1])) for now in (AGO[2], AGO[4]))
-    assert movement.explains(one, two, key_of) is not is_content
-    assert movement.explains(one, two, key_of, is_strict=False)
+    assert movement.explains(one, two, key_of, share=NEARLY_ALL) is not is_content
+    assert movement.explains(one, two, key_of)
 
 
 def test_what_comes_and_goes_is_no_content_where_it_stays():

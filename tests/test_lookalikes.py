@@ -28,10 +28,10 @@ def test_no_lookalike_is_lost(case):
     assert not visit.figure("errors")
     if case != "Rim-moving":  # of 30 items, a few of which are seen often enough
         assert visit.figure("learned/rules") > 0, "it has duplicates, and nothing was learned"
-    # Else one page in three is another one, which costs audits; and where it is content that stands
-    # between what moves, each audit has to fetch both pages again.
-    if variant in ("kind", "rare") and case != "Quoted-kind":
-        assert visit.figure("saved") > 0, "it has duplicates, and none was saved"
+    if variant in ("kind", "rare"):  # else one page in three is another one, which costs audits
+        # Where content stands between what moves, each audit has to fetch both pages again.
+        what = "learned/held_at_end" if case == "Quoted-kind" else "saved"
+        assert visit.figure(what) > 0, "it has duplicates, and none was saved"
     most = visit.figure("learned/wrong_at_most") if variant in ("few", "rare") else 0
     assert len(visit.lost) <= most, sorted(visit.lost)[:5]
 
@@ -43,16 +43,12 @@ SEEDS = [("--random", seed) for seed in range(300, 324)] + [("--shops", seed) fo
 
 @pytest.mark.parametrize("site", mostly_long(SEEDS, of=4))
 def test_a_site_that_nobody_thought_of_loses_and_costs_no_more_than_is_said(site):
-    """More of them: ``python tests/lookalikes.py --random 1000 100``, or ``--shops``.
-
-    A small site of which a rule is refuted at the end has paid for audits, and is sent whole.
-    """
+    """More of them: ``python tests/lookalikes.py --random 1000 100``, or ``--shops``."""
     kind, seed = site
     visit = Visit(DRAWN[kind](str(seed))).crawl()
     _, sent = stock(DRAWN[kind](str(seed)))
     assert len(visit.lost) <= visit.figure("learned/wrong_at_most")
-    most = 1.5 if visit.figure("learned/audits_differed") else 1.15
-    assert len(visit.sent) < most * sent + 40
+    assert len(visit.sent) < 1.15 * sent + 40
 
 
 def test_a_crawl_is_the_same_when_it_is_repeated():

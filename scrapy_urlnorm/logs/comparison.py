@@ -255,18 +255,6 @@ class Movement:
         everywhere = max(2 * _OFTEN, NEARLY_ALL * site._pairs[shape])
         return site._holes[shape] if site._changed[shape] >= everywhere else None
 
-    def allows(
-        self,
-        shape: str,
-        one: Compared,
-        two: Compared,
-        share: float = SOME,
-        *,
-        is_strict: bool = True,
-    ) -> bool:
-        hole = self.hole(shape, share)
-        return hole is not None and hole.allows(one, two, _OFTEN, is_strict=is_strict)
-
     def explains(
         self,
         one: Whole,
@@ -276,12 +264,11 @@ class Movement:
         *,
         is_copy: bool = False,
         share: float = SOME,
-        is_strict: bool = True,
     ) -> bool:
         """Return whether two pages differ only where pages of their family change at each fetch.
 
-        So large a *share* of these, of those that were fetched twice. If it *is_strict*, not where
-        each page has words of its own.
+        So large a *share* of these, of those that were fetched twice. If that is more than `SOME`, it
+        has to be enough alone: so not where each page has words of its own.
 
         *of_time* are nodes that each of the two shared with the pages that arrived beside it: they
         count where something has ever changed. "No" is what most pages say of anything.
@@ -291,17 +278,19 @@ class Movement:
             key_of = without_own(two.url, one.url, key_of)
         shown = as_compared((one, two), {one.url, two.url}, key_of)
 
+        def allows(n: int, a: Compared, b: Compared) -> bool:
+            hole = self.hole(one.shapes[n], share)
+            return hole is not None and hole.allows(a, b, _OFTEN, is_strict=share > SOME)
+
         def may_change(page: Whole, n: int, of_time: Collection[Node]) -> bool:
             hole = self.hole(page.shapes[n], share)
-            if hole is not None and hole.is_whole and not (is_strict and hole.holds_content):
+            if hole is not None and hole.is_whole and not (share > SOME and hole.holds_content):
                 return True
             is_of_time = page.nodes[n] in of_time and self._has_changed(page.shapes[n])
             return is_of_time or self._has_moved(page.shapes[n], shown[page is two][n])
 
         def left_of(part: _Part) -> _Part | None:
-            left = part.without(
-                lambda n, a, b: self.allows(one.shapes[n], a, b, share, is_strict=is_strict)
-            )
+            left = part.without(allows)
             sides = (one, left.start, left.one), (two, left.second, left.two)
             is_explained = all(
                 may_change(page, n, nodes)

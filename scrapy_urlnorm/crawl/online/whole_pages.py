@@ -332,7 +332,7 @@ class WholePages:
         pages, is_copy = (one.whole, two.whole), self._is_copy(two, one)
         key_of = self._key_of(two, one)
         return any(
-            each.explains(*pages, key_of, of_time, is_copy=is_copy, share=share, is_strict=not more)
+            each.explains(*pages, key_of, of_time, is_copy=is_copy, share=share)
             for each in movements
         )
 
