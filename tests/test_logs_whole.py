@@ -270,6 +270,21 @@ def test_of_a_text_that_changes_in_a_word_the_others_count():
     assert not same(text.format(3, 12, "Bob"), *shown)
 
 
+def test_what_each_fetch_of_a_page_shows_does_not_come_and_go():
+    """It stands among advertisements, of which another page has as many, and nothing else."""
+    fetches = [page("<h1>a</h1>" + text) for text in ("<p>ad 1", "<p>ad 2<p>ad 3<p>ad 4")]
+    found, again = (page(f"<h1>a</h1><p>said<p>ad {n}", TWO) for n in (5, 6))
+    assert is_same(found, fetches, key_of)
+    assert not is_same(found, fetches, key_of, beside=[found])
+    assert not is_same(again, fetches, key_of, beside=[found, again])
+    ad = page("<h1>a</h1><p>ad 7", TWO)
+    assert is_same(ad, fetches, key_of, beside=[found, ad])
+    family = Movement()
+    for number in range(2):
+        family.learn(page(f"<h1>{number}"), page(f"<h1>{number}</h1><p>said<p>ad 5"), key_of)
+    assert is_same(found, fetches, key_of, family, beside=[found])
+
+
 def test_of_a_text_that_changes_the_words_count_that_hold_still_on_pages_of_its_family():
     """Two counters in a text rarely both move between two fetches."""
     text, family = "<p>Seen {} times, sold {}, price {} EUR", Movement()

@@ -59,7 +59,7 @@ class _Hole:
         self._first = self._last = sys.maxsize  # words at either end that always stay
         self._longest = 0  # words between these
         self._kept: Counter[str] | None = None  # words that each pair of fetches has
-        self._may_go = False  # whether it is not in one of them
+        self.may_go = False  #: whether it is not in one of them
         self.moving = set[str]()  #: words that came or went
         self._pages = set[str]()  # URLs of those that have it
         self._often = Counter[str]()  # the words that these keep
@@ -74,7 +74,7 @@ class _Hole:
         """Take note of two fetches; ``None`` where the node is not in one of them."""
         words, others = one.words, two.words if two else []
         if two is None:
-            self._may_go = True
+            self.may_go = True
         else:
             said, now = _telling(words), _telling(others)
             kept = said & now
@@ -105,7 +105,7 @@ class _Hole:
     def keeps(self, words: Iterable[str], moving: Collection[str]) -> bool:
         """Return whether *words* have those that all fetches have, but for those that are *moving*."""
         found, kept = Counter(words), self._kept
-        return self._may_go or all(
+        return self.may_go or all(
             found[word] >= number or word in moving for word, number in (kept or {}).items()
         )
 
@@ -240,7 +240,10 @@ class Movement:
 
     def _has_moved(self, shape: str, node: Compared) -> bool:
         """Whether this very node came and went on several pages, where much does at each fetch."""
-        return self._site._moved[node] >= _OFTEN and self.hole(shape) is not None
+        return self.has_come(node) and self.hole(shape) is not None
+
+    def has_come(self, node: Compared) -> bool:
+        return self._site._moved[node] >= _OFTEN
 
     def hole(self, shape: str, share: float = SOME) -> _Hole | None:
         """Return what changes in the nodes of a *shape*; ``None`` if they hold still, or nobody knows.
@@ -308,26 +311,31 @@ def is_same(
     fetches: Sequence[Whole],
     key_of: KeyOf,
     family: Movement | None = None,
+    beside: Sequence[Whole] = (),
     *,
     is_copy: bool = False,
 ) -> bool:
     """Return whether *page* is what *fetches* of another URL showed, but for what changes in these.
 
     It is compared with each of them, the last one first, which is the nearest in time. In a text
-    that changes in these, the words count as well that change on pages of its *family*. *is_copy*
-    says that the page declares itself to be a copy of that URL.
+    that changes in these, the words count as well that change on pages of its *family*. What the
+    page shows on each fetch of it (*beside*), and these never, changes not, unless it was seen to
+    come and go. *is_copy* says that the page declares itself to be a copy of that URL.
     """
     if any(page.nodes == each.nodes for each in fetches):
         return True
     urls = {page.url, *(each.url for each in fetches)}
     if is_copy:
         key_of = without_own(page.url, fetches[0].url, key_of)
-    found, *shown = as_compared((page, *reversed(fetches)), urls, key_of)
+    found, *others = as_compared((page, *beside, *reversed(fetches)), urls, key_of)
+    also, shown = others[: len(beside)], others[len(beside) :]
     if found in shown or (len(shown) == 1 and not is_copy):
         return found in shown
     family = family or Movement()
+    stays = set(found).intersection(*also).difference(*shown) if also else set[Compared]()
+    stays = {node for node in stays if not family.has_come(node)}
     holes = (
-        _Holes(each, [other for other in shown if other is not each], fetch.shapes, family)
+        _Holes(each, [other for other in shown if other is not each], fetch.shapes, family, stays)
         for each, fetch in zip(shown, reversed(fetches), strict=True)
     )
     own = page.url if is_copy else None
@@ -384,8 +392,9 @@ class _Holes:
         others: Iterable[list[Compared]],
         shapes: list[str],
         family: Movement,
+        stays: Collection[Compared],
     ) -> None:
-        self._base, self._shapes, self._family = base, shapes, family
+        self._base, self._shapes, self._family, self._stays = base, shapes, family, stays
         self._holes: defaultdict[int, _Hole] = defaultdict(_Hole)
         self._gaps: set[int] = set()  # nodes before which others come and go
         self._places: set[str] = set()  # where nodes come and go
@@ -409,7 +418,7 @@ class _Holes:
 
     def _allows(self, n: int, one: Compared, two: Compared) -> bool:
         hole = self._holes.get(n)
-        if hole is None:
+        if hole is None or (hole.may_go and two in self._stays):
             return False
         family = self._family.hole(self._shapes[n])
         return hole.allows(one, two, moving=family.moving if family else ()) or (
@@ -425,6 +434,7 @@ class _Holes:
             and all(n in self._holes and self._holes[n].is_whole for n in gone)
             and len(part.two) <= _TIMES * self._longest + _MORE
             and self._places.issuperset(node.place for node in part.two)
+            and not any(node in self._stays for node in part.two)
         )
 
 

@@ -243,12 +243,12 @@ class Verdicts:
         pages, found = self.whole_pages, shown[-1]
         if audit.veto and self._stays(audit.veto, audit.match.page, shown, (before, *fetches)):
             return False
-        is_same = pages.same(found, fetches)
+        is_same = pages.same(found, fetches, shown)
         if not is_same and before not in fetches:
             moves = not all(pages.same(each, [before]) for each in fetches)
-            is_same = (len(shown) > 1 and moves and pages.same(fetches[-1], shown)) or (
+            is_same = (len(shown) > 1 and moves and pages.same(fetches[-1], shown, fetches)) or (
                 any(pages.explains(each, found) for each in fetches)
-                and pages.same(found, (before, *fetches))
+                and pages.same(found, (before, *fetches), shown)
             )
         if is_same:
             self.audits.proved(audit)

@@ -155,15 +155,16 @@ class WholePages:
             with suppress(zlib.error):
                 yield HtmlResponse(url, body=zlib.decompress(data), encoding=encoding)
 
-    def same(self, page: Shown, fetches: Sequence[Shown]) -> bool:
+    def same(self, page: Shown, fetches: Sequence[Shown], beside: Sequence[Shown] = ()) -> bool:
         """Return whether a page is what *fetches* of another URL showed, but for what changes there.
 
-        What cannot be read whole has to have the same bytes as one of them.
+        What cannot be read whole has to have the same bytes as one of them. *beside* are all fetches
+        of the page: what these alone show, and all of them, is another page's.
         """
         if page.whole is not None:
             key_of = self._key_of(page, fetches[0])
-            return self._same(page, fetches, self.keys.cluster_url) or (
-                any(page.known.values()) and self._same(page, fetches, key_of)
+            return self._same(page, fetches, self.keys.cluster_url, beside) or (
+                any(page.known.values()) and self._same(page, fetches, key_of, beside)
             )
         digests = {each.content.digest for each in fetches if each.content is not None}
         return page.content is not None and page.content.digest in digests
@@ -211,13 +212,21 @@ class WholePages:
         others = set(map(cluster_url, other.links)) if links else ()
         return {link: cluster_url(link) in others or is_seen(link) for link in links}
 
-    def _same(self, page: Shown, fetches: Sequence[Shown], key_of: KeyOf) -> bool:
-        wholes = [each.whole for each in fetches if each.whole is not None]
+    def _same(
+        self,
+        page: Shown,
+        fetches: Sequence[Shown],
+        key_of: KeyOf,
+        beside: Sequence[Shown] = (),
+    ) -> bool:
+        wholes, also = (
+            [e.whole for e in pages if e.whole is not None] for pages in (fetches, beside)
+        )
         is_copy, family = self._is_copy(page, fetches[0]), self._movement(fetches[0].url)
         return (
             page.whole is not None
             and bool(wholes)
-            and is_same(page.whole, wholes, key_of, family, is_copy=is_copy)
+            and is_same(page.whole, wholes, key_of, family, also, is_copy=is_copy)
         )
 
     def _is_copy(self, page: Shown, other: Shown) -> bool:
