@@ -187,6 +187,8 @@ CARRIED = {
     "to the page itself": (("/list?page=2&n=2", "/list?page=2"), ("?n=2", ""), True),
     "of two values": (("/list?n=2&page=2", "/list?n=9&page=2"), ("?n=2", "?n=9"), True),
     "to another page": (("/item?n=2", "/item"), ("?n=2", ""), True),
+    "back to where it says": (("/list?p=7", "/a b"), ("?to=/list?p%3D7", "?to=%2Fa+b"), True),
+    "back to elsewhere": (("/list?p=7", "/list?p=8"), ("?to=/list?p%3D8", "?to=/list"), False),
     "to the next page": (("/list?page=3", "/list?page=4"), ("?page=2", "?page=3"), False),
     "in the path": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T", "/b/T"), True),
     "in the path with a slash": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T/", "/b/T"), True),
@@ -206,6 +208,12 @@ def test_what_a_page_carries_on(links, ends, said):
     for is_known in (True, False):
         key_of = without_carried(one.url, two.url, lambda url: url, lambda _, said=is_known: said)
         assert is_same(one, [two], key_of) is (said and is_known)
+
+
+def test_a_form_with_a_field_that_is_the_default_is_the_same_at_both_urls():
+    body = '<form action="/find"><input type=hidden name=sort value=up><input name=q></form>'
+    base = ONE.partition("?")[0]
+    assert is_same(page(body, f"{base}?sort=up"), [page(body, base)], key_of)
 
 
 @pytest.mark.parametrize(
@@ -262,14 +270,6 @@ def test_what_changes_between_two_fetches_may_differ(name):
     assert not same(SHOP.format(*found, 13), *shown)  # the price holds still
 
 
-def test_of_a_text_that_changes_in_a_word_the_others_count():
-    text = "<p>Seen {} times, price {} EUR, sold by {}"
-    shown = [text.format(number, 12, "Ann") for number in (1, 2)]
-    assert same(text.format(3, 12, "Ann"), *shown)
-    assert not same(text.format(3, 13, "Ann"), *shown)
-    assert not same(text.format(3, 12, "Bob"), *shown)
-
-
 def test_what_each_fetch_of_a_page_shows_does_not_come_and_go():
     """It stands among advertisements, of which another page has as many, and nothing else."""
     fetches = [page("<h1>a</h1>" + text) for text in ("<p>ad 1", "<p>ad 2<p>ad 3<p>ad 4")]
@@ -283,6 +283,14 @@ def test_what_each_fetch_of_a_page_shows_does_not_come_and_go():
     for number in range(2):
         family.learn(page(f"<h1>{number}"), page(f"<h1>{number}</h1><p>said<p>ad 5"), key_of)
     assert is_same(found, fetches, key_of, family, beside=[found])
+
+
+def test_of_a_text_that_changes_in_a_word_the_others_count():
+    text = "<p>Seen {} times, price {} EUR, sold by {}"
+    shown = [text.format(number, 12, "Ann") for number in (1, 2)]
+    assert same(text.format(3, 12, "Ann"), *shown)
+    assert not same(text.format(3, 13, "Ann"), *shown)
+    assert not same(text.format(3, 12, "Bob"), *shown)
 
 
 def test_of_a_text_that_changes_the_words_count_that_hold_still_on_pages_of_its_family():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote_plus, urljoin, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -131,15 +131,20 @@ def without_carried(
 def carried(url: str, original: str) -> Callable[[str], str]:
     """Return what takes out of an address what *url* has and *original* has not.
 
-    These are parameters, and segments of paths of one length: a final slash does not count.
+    These are parameters, and segments of paths of one length: a final slash does not count. And an
+    address that is the value of such a parameter, as where a page leads back to.
     """
     (path, own), (other, others) = map(_split, (url, original))
     own -= others
+    values = (unquote_plus(each.partition("=")[2]) for each in own)
+    back = {unquote_plus(urljoin(url, each)) for each in values if each[:1] in ("/", "h")}
     is_alike = len(path) == len(other) and path[:3] == other[:3]
     pairs = enumerate(zip(path, other, strict=True)) if is_alike else ()
     places = {number: one for number, (one, two) in pairs if one != two}
 
     def without(address: str) -> str:
+        if back and unquote_plus(address) in back:
+            return OWN
         start, _, query = address.partition("?")
         left = query
         if own:

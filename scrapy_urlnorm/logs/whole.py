@@ -206,21 +206,23 @@ class _Reader:
         return self._action if form.get("action", "").strip() else -1
 
     def _carries_on(self, tag: str, attributes: dict[str, str]) -> bool:
-        """Whether a hidden field has a parameter of the page; the address of its form has it then.
+        """Whether a hidden field says no more than a parameter: the address of its form has it then.
 
-        Of a form that posts, an address alone: where one comes back to, as after a login.
+        Of a form that leads to the page itself, a parameter of the page. Of one that posts, an address
+        alone: where one comes back to, as after a login.
         """
         if tag != "input" or not attributes.keys() <= _FIELD:
             return False
         field = attributes.get("name", ""), attributes.get("value", "")
-        if attributes.get("type", "").lower() != "hidden" or field not in self._own:
+        if attributes.get("type", "").lower() != "hidden" or not field[0]:
             return False
         if self._form is None:
-            return _ADDRESS.fullmatch(field[1]) is not None
-        if self._form >= 0:
-            place, url, fragment = self.nodes[self._form]
-            url += f"{'&' if '?' in url else '?'}{urlencode([field])}"
-            self.nodes[self._form] = Node(place, url, fragment)
+            return field in self._own and _ADDRESS.fullmatch(field[1]) is not None
+        if self._form < 0:
+            return field in self._own
+        place, url, fragment = self.nodes[self._form]
+        url += f"{'&' if '?' in url else '?'}{urlencode([field])}"
+        self.nodes[self._form] = Node(place, url, fragment)
         return True
 
     def _text(self, where: tuple[str, str], text: str | None) -> None:
