@@ -253,10 +253,7 @@ class Units:
         return is_new
 
     def _add(self, unit: Unit) -> None:
-        """Take note of a unit. Spans that begin, or end, at one word are one to the line's end.
-
-        And many shapes at a path, as of lines with words of the page's own, are one.
-        """
+        """Take note of a unit. Many shapes at a path, as of lines with own words, are one."""
         if unit in self._tallies or len(self._tallies) >= _MAX_UNITS:
             return
         alike = [each for each in self._tallies if each[:2] == unit[:2]]
@@ -264,17 +261,6 @@ class Units:
             for each in alike:
                 del self._tallies[each]
             unit = Unit(*unit[:2])
-        for other in alike if unit.kind == "span" else ():
-            if other.start == unit.start != "^":
-                wider = Unit("span", unit.path, unit.start, "$")
-            elif other.end == unit.end != "$":
-                wider = Unit("span", unit.path, "^", unit.end)
-            else:
-                continue
-            known = self._tallies.pop(other)
-            self._longest[wider] = max(self._longest[each] for each in (wider, other, unit))
-            self._tallies.setdefault(wider, known)
-            return
         self._tallies[unit] = {}
 
     def _note_length(self, unit: Unit, *values: tuple[str, ...]) -> None:
