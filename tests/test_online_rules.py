@@ -55,6 +55,20 @@ def refute(parts: Parts, number: int = 0) -> None:
     parts.learner.work()
 
 
+def test_rules_about_the_same_slots_are_tested_again_at_each_doubling():
+    wrong = [
+        SiteRule(site=SITE, kind="drop-param", param=["sid", f"p{n}"], source="content", support=9)
+        for n in range(9)
+    ]
+    with begun() as parts:
+        parts.found(SID, *wrong)
+        registry, doubted = parts.learner._registry, []
+        registry.audits.doubt = lambda reason: doubted.append(reason.key)
+        for rule in wrong:
+            registry.contradicted((Reason(rule, 12),), "other content")
+        assert doubted.count(Reason(SID, 12).key) == 4
+
+
 def broken(*_: object) -> None:
     raise LookupError("broken")
 

@@ -104,6 +104,7 @@ class RuleRegistry:
         self._known: defaultdict[str, dict[str, SiteRule]] = defaultdict(dict)
         self._contradictions: Counter[str] = Counter()  # by identity; rules that are retracted
         self._binary: dict[str, _Binary] = {}
+        self._near: Counter[str] = Counter()  # contradicted rules about the same slots, by rule
         self._is_stopped = False
         self._came: dict[str, int] = {}  # pages there were when a rule came, by its identity
         self.database.ensure(_TABLES)
@@ -317,8 +318,8 @@ class RuleRegistry:
     def contradicted(self, reasons: Collection[Reason], note: str) -> None:
         """Take note that an audit has found *reasons* to be wrong together.
 
-        The one with least support goes. The others, and rules about the same slots, have to be
-        tested again, each kind.
+        The one with least support goes. The others have to be tested again, each kind; so have rules
+        about the same slots, the first, second, fourth, eighth ... time.
         """
         wrong = self.audits.weakest(reasons)
         if isinstance(wrong.rule, Pattern):
@@ -326,7 +327,11 @@ class RuleRegistry:
             return
         slots = wrong.rule.operation.slots
         for other in self.reasons(domain_of(wrong.rule.site)):
-            is_near = not isinstance(other.rule, Pattern) and slots & other.rule.operation.slots
+            if isinstance(other.rule, Pattern) or other.key == wrong.key:
+                is_near = False
+            elif is_near := not slots.isdisjoint(other.rule.operation.slots):
+                self._near[other.key] += 1
+                is_near = self._near[other.key].bit_count() == 1
             if other.key != wrong.key and (other in reasons or is_near):
                 self.audits.doubt(other)
         self.retract(wrong, note)
