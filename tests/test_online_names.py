@@ -53,6 +53,41 @@ def rename(names):
     return sum(1 for job in jobs[-1:] for _ in job)
 
 
+def named(names, url):
+    return names.page(url.encode()).name
+
+
+def test_where_verdicts_found_other_pages_the_urls_tell_them_apart(names):
+    """What they show does not: a script differs. Elsewhere on the site, nothing does."""
+    urls = [f"http://{SITE}/{folder}/1?n={n}&a={n % 2}" for folder in "ab" for n in range(8)]
+    for url in urls:
+        asked = asked_for(url)
+        names.arrived(asked, url.encode(), Identity("1"), [Block("p", "same words")])
+    family, other = map(family_of, (urls[0], urls[8]))
+    for url in urls[:3]:
+        names.set_apart(url.encode(), ["q:n"])
+        names.judged(url, ("q:n",), is_other=True)
+        names.judged(urls[8], ("q:n",), is_other=url == urls[0])
+    rename(names)
+    names.aliases.renamed.assert_called_once_with(SITE, {})  # one name became several
+    assert names.units(SITE).telling(family) == ("q:n",)
+    assert names.units(SITE).telling(other) == ()
+    assert len({named(names, url) for url in urls[:8]}) == 8
+    assert len({named(names, url) for url in urls[8:]}) == 1
+    again = Names(*(getattr(names, each) for each in Names.__dataclass_fields__))
+    assert again.units(SITE).telling(family) == ("q:n",)
+    late = f"http://{SITE}/a/1?n=3&a=0"  # another parameter means nothing
+    names.arrived(asked_for(late), late.encode(), Identity("1"), [Block("p", "same words")])
+    assert named(names, late) == named(names, urls[3])
+
+
+def test_slots_that_often_mean_nothing_tell_no_pages_apart(names):
+    url = f"http://{SITE}/a/1?n=1"
+    for is_other in (True, False, True, False, False, True, False):
+        names.judged(url, ("q:n",), is_other=is_other)
+    assert names.units(SITE).telling(family_of(url)) == ()
+
+
 def wrong(names):
     """Return the pages that all named anew would give another name."""
     rows = names._find("site = ?", SITE, most=1_000)

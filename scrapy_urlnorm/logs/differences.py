@@ -61,7 +61,13 @@ def family_of(url: str) -> str:
     names = {name if is_named else "*" for name, is_named, _ in (p.partition("=") for p in params)}
     first = without_digits(folders[0]) if len(folders) > 1 else ""
     depth = min(len(folders), _DEEP)
-    return f"{parts.scheme}://{parts.host}/{first} {depth} {'&'.join(sorted(names))}"
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.host}{port}/{first} {depth} {'&'.join(sorted(names))}"
+
+
+def folder_of(family: str) -> str:
+    """Return the host and the first folder of a family."""
+    return family.partition(" ")[0]
 
 
 def are_siblings(family: str, other: str) -> bool:

@@ -31,6 +31,7 @@ from scrapy_urlnorm.logs.differences import (
     Unit,
     are_siblings,
     changes_in_lines,
+    folder_of,
     place_of,
     without_span,
 )
@@ -51,6 +52,8 @@ _MANY_SHAPES = 2
 _CLEAR = 4
 #: A name needs words that are left: a share of those that are not on many pages.
 _LEAST_KEPT = 0.1
+#: Verdicts that have to find other pages before slots tell pages apart, if they are half of all.
+_TELLING = 3
 
 
 @dataclass(slots=True)
@@ -89,6 +92,8 @@ class Units:
         self._pages = 0
         self._left_out: dict[str, frozenset[Unit]] = {}
         self.decoration: set[Block] = set()  #: pictures on many pages: no content
+        #: Verdicts about two pages, by folder, what their URLs differ in, and whether they are two.
+        self._verdicts: Counter[tuple[str, tuple[str, ...], bool]] = Counter()
         self.version = 0  #: rises whenever pages may bear other names
 
     # --- lines that many pages have -----------------------------------------------------------
@@ -278,6 +283,26 @@ class Units:
             line not in pool and self._lines[hash(Block(unit.path, line))] <= 1 for line in kept
         )
 
+    # --- what tells pages apart ---------------------------------------------------------------
+
+    def judged(self, family: str, slots: tuple[str, ...], *, is_other: bool) -> None:
+        """Take note of a verdict about two pages of which the URLs differ in *slots*."""
+        before = self.telling(family)
+        self._verdicts[folder_of(family), slots, is_other] += 1
+        self.version += self.telling(family) != before
+
+    def telling(self, family: str) -> tuple[str, ...]:
+        """Return slots of URLs that tell pages of a family apart which show the same units.
+
+        What they differ in is not seen by units: a script, an address, an attribute. So it is in
+        all pages of a folder, where verdicts found it in half of those that they compared.
+        """
+        found = set[str]()
+        for (folder, slots, is_other), differ in self._verdicts.items():
+            if is_other and differ >= _TELLING and folder == folder_of(family):
+                found.update(slots if self._verdicts[folder, slots, False] <= differ else ())
+        return tuple(sorted(found))
+
     # --- what is left out ---------------------------------------------------------------------
 
     def left_out(self, family: str) -> frozenset[Unit]:
@@ -313,7 +338,7 @@ class Units:
         out = self.left_out(family) | self.timed | self.aged(family)
         lengths = frozenset((unit, self._longest[unit]) for unit in out if unit.kind == "span")
         shared = any(unit.kind == "shared" for unit in out) and self._pages.bit_length()
-        return out, lengths, len(self.decoration), shared
+        return out, lengths, len(self.decoration), shared, self.telling(family)
 
     def depth_of(self, unit: Unit) -> int:
         """Return a number that changes when the `value` of *unit* on a page may be another one."""
@@ -422,6 +447,7 @@ class Units:
             "pairs": self.pairs,
             "different": self.different,
             "late": self.late,
+            "verdicts": [[*about, number] for about, number in self._verdicts.items()],
         }
 
     @classmethod
@@ -437,4 +463,6 @@ class Units:
             self._pool[path] = set(lines)
         self.pairs.update(state["pairs"])
         self.different, self.late = state["different"], state["late"]
+        for folder, slots, is_other, number in state.get("verdicts", ()):
+            self._verdicts[folder, tuple(slots), is_other] = number
         return self

@@ -79,6 +79,12 @@ class Audit(NamedTuple):
     is_drawn: bool = False  #: whether a bound rests on it: it is decided whatever that takes
     veto: Other | None = None  #: what the spider got of one page alone; it counts as layout does
 
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """What one rule changes; () where several may have made two URLs one."""
+        rule, *others = (reason.rule for reason in self.match.rules)
+        return () if others or isinstance(rule, Pattern) else tuple(rule.operation.slots)
+
 
 class _Record:
     """How many requests one rule would suppress, and how its audits ended."""

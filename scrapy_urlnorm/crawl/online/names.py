@@ -35,7 +35,7 @@ from scrapy_urlnorm.logs.units import Fetch, Units
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.aliases import PageAliases
@@ -52,7 +52,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS shown (
   id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, fingerprint BLOB NOT NULL UNIQUE,
   url TEXT NOT NULL, family TEXT NOT NULL, place TEXT NOT NULL, digest TEXT NOT NULL, kind TEXT,
-  strict TEXT, name TEXT, is_apart INTEGER NOT NULL DEFAULT 0, blocks BLOB NOT NULL, request BLOB);
+  strict TEXT, name TEXT, apart TEXT NOT NULL DEFAULT '', blocks BLOB NOT NULL, request BLOB);
 CREATE INDEX IF NOT EXISTS shown_on_site ON shown (site, id);
 CREATE INDEX IF NOT EXISTS shown_as ON shown (site, strict);
 CREATE TABLE IF NOT EXISTS unit_site (site TEXT PRIMARY KEY, state TEXT NOT NULL);
@@ -68,7 +68,7 @@ _ROWS_AT_ONCE = 50
 #: Pages with blocks that are read at once, and blocks that take as long as a step (`STEPS`).
 _PAGES_AT_ONCE, _BLOCKS_A_STEP = 8, 40
 #: What names are made with where nothing changes by itself: see `Units.state_of`.
-_STILL: tuple[object, ...] = (frozenset(), frozenset(), 0, False)
+_STILL: tuple[object, ...] = (frozenset(), frozenset(), 0, False, ())
 #: Pages before and after one of which it is asked what they show of a unit, such answers kept, and
 #: pages of which they are read.
 _BESIDE, _MAX_VALUES, _MAX_READ = 40, 20_000, 80
@@ -90,7 +90,7 @@ class Arrived(NamedTuple):
     kind: str | None
     strict: str | None
     name: str | None
-    is_apart: bool  #: whether it has a name of its own, whatever it shows
+    apart: str  #: slots that tell it apart; so it has a name of its own, whatever it shows
     blocks: list[Block]
     request: bytes | None = None
 
@@ -182,7 +182,7 @@ class Names:
         self._make_room(site, number)
         if units.version != self._named[site]:
             self._begin_renaming(site)
-        if units.different:
+        if units.different or units.telling(family):
             return self.settle(fingerprint) or identity
         return identity._replace(text_digest=None, bag_digest=strict)
 
@@ -206,9 +206,13 @@ class Names:
         strict = self.units(site).name(blocks, ())
         return [url for (url,) in self.database.read(select, site, strict, _ROWS_AT_ONCE)]
 
-    def set_apart(self, fingerprint: bytes) -> None:
-        """Give a page a name of its own: a verdict found that it is another than its name says."""
-        self.database.write("UPDATE shown SET is_apart = 1 WHERE fingerprint = ?", fingerprint)
+    def set_apart(self, fingerprint: bytes, slots: Iterable[str] = ("?",)) -> None:
+        """Give a page a name of its own: a verdict found that it is another than its name says.
+
+        Its URL differs in *slots*, as far as that is known, from that of the other page.
+        """
+        update = "UPDATE shown SET apart = ? WHERE fingerprint = ?"
+        self.database.write(update, " ".join(slots), fingerprint)
         self.settle(fingerprint)
 
     def copies(self, fingerprint: bytes, original: bytes) -> Identity | None:
@@ -239,7 +243,7 @@ class Names:
 
     def _find(self, where: str, *values: object, most: int = _PAGES_AT_ONCE) -> list[Arrived]:
         select = (
-            "SELECT id, fingerprint, url, family, place, digest, kind, strict, name, is_apart, blocks,"
+            "SELECT id, fingerprint, url, family, place, digest, kind, strict, name, apart, blocks,"
             f" request FROM shown WHERE {where} ORDER BY id LIMIT ?"
         )
         rows = self.database.read(select, *values, most)
@@ -248,15 +252,21 @@ class Names:
     # --- names ------------------------------------------------------------------------------
 
     def _name(self, site: str, row: Arrived) -> str | None:
-        if row.is_apart:
-            return digest_of([row.fingerprint.hex()])
         units = self.units(site)
+        telling = units.telling(row.family)
+        if not {*row.apart.split()}.issubset(telling):
+            return digest_of([row.fingerprint.hex()])
         timed = {unit for unit in units.timed if self._tells_time(site, unit, row)}
         name = units.name(row.blocks, units.left_out(row.family) | timed | units.aged(row.family))
+        if name is not None and telling:
+            from scrapy_urlnorm.learning.corpus import slots_of  # on few sites
+
+            slots = slots_of(row.url) or {}
+            return digest_of([name, *(slots.get(slot, "") for slot in telling)])
         if name is not None:
             select = (
                 "SELECT name FROM shown WHERE site = ? AND strict = ? AND id < ? AND name NOT NULL"
-                " AND NOT is_apart ORDER BY id LIMIT 1"
+                " AND apart = '' ORDER BY id LIMIT 1"
             )
             for (known,) in self.database.read(select, site, row.strict, row.number):
                 return str(known)
@@ -323,16 +333,26 @@ class Names:
         with self._learning(site) as units:
             return units.learn_late(page.family, page.blocks, second, tells_time_now)
 
+    def judged(self, url: str, slots: Iterable[str], *, is_other: bool) -> None:
+        """Learn from a verdict about two pages, of which one is at *url*, that differ in *slots*."""
+        units = self.units(site_of(url))
+        units.judged(family_of(url), tuple(sorted(slots)), is_other=is_other)
+        if units.version != self._named[site_of(url)]:
+            self._learned(site_of(url), units)
+
     @contextmanager
     def _learning(self, site: str) -> Iterator[Units]:
         units = self.units(site)
         was_moving = units.different
         yield units
         self.frontier.count("learned/pairs")
-        state = json.dumps(units.state)
-        self.database.write("INSERT OR REPLACE INTO unit_site VALUES (?, ?)", site, state)
         if units.different and not was_moving:
             self.aliases.begin_anew(site)
+        self._learned(site, units)
+
+    def _learned(self, site: str, units: Units) -> None:
+        state = json.dumps(units.state)
+        self.database.write("INSERT OR REPLACE INTO unit_site VALUES (?, ?)", site, state)
         if units.version != self._named[site]:
             self._begin_renaming(site)
 
@@ -359,8 +379,9 @@ class Names:
         names: dict[str, str] = {}
         for number, family in pages:
             if family in changed or number > fresh:
+                is_told = bool(units.telling(family))  # then a name becomes several
                 for old, new in self._named_anew(site, number):
-                    if old and new:
+                    if old and new and not is_told:
                         names[old] = new
                     yield
         self._states[site] = states

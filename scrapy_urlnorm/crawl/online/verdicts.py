@@ -350,7 +350,8 @@ class Verdicts:
         is_alike = not audit.veto and pages.same_but_for_links(found, fetches, of_list=True)
         if audit.match.rules and not is_alike:
             fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint_of(found.url)
-            self.names.set_apart(fingerprint)
+            self.names.set_apart(fingerprint, audit.slots or ("?",))
+            self.names.judged(found.url, audit.slots, is_other=True)
         return Verdict.DIFFERS
 
     def _learn(self, page: Page, fetches: Sequence[Shown]) -> None:
@@ -374,6 +375,7 @@ class Verdicts:
         self.fetches_an_audit += (self._fetched_since - self.fetches_an_audit) / _LAST
         self._fetched_since = 0
         if said is Verdict.AGREES:
+            self.names.judged(audit.url, audit.slots, is_other=False)
             self.agreed.add(audit.match.keys.fingerprint)
             self.frontier.count("learned/audits_agreed")
             self.audits.agreed(audit)
