@@ -1,4 +1,4 @@
-"""The contents of our own logs: common lines do not count, twins are one, what moves is left out."""
+"""The contents of our own logs: twins are one, what moves is left out."""
 
 from __future__ import annotations
 
@@ -56,46 +56,6 @@ def piped(monkeypatch, rows):
     return {seen.url: seen.content for seen in read_log("-")}
 
 
-PRINTABLE = row(f"{HOST}/page/3?printable=yes", "<p>This is page number 3</p>")
-
-
-@pytest.mark.parametrize("at", [0, 5, 30])
-def test_a_printable_view_is_the_same_content(tmp_path, at):
-    """Without menu and footer a page says what its printable view says, wherever the row stands."""
-    rows = site(30)
-    rows.insert(at, PRINTABLE)
-    seen = contents(tmp_path, rows)
-    assert seen[PRINTABLE["url"]] == seen[f"{HOST}/page/3"]
-    assert len(set(seen.values())) == 30
-
-
-def test_few_pages_decide_nothing(tmp_path):
-    """With a handful of pages nobody knows which lines belong to the site."""
-    assert len(set(contents(tmp_path, [*site(6), PRINTABLE]).values())) == 7
-
-
-def test_another_host_has_its_own_lines(tmp_path):
-    """What is furniture of one host may be the whole content of another."""
-    other = row("https://other.example/", f"{MENU}<p>This is page number 3</p>{FOOTER}")
-    seen = contents(tmp_path, [*site(30), PRINTABLE, other])
-    assert seen[other["url"]] != seen[PRINTABLE["url"]]
-
-
-def test_one_page_under_many_urls_is_not_the_site(tmp_path):
-    """Lines are counted once a content: a trap of sessions does not turn its page into furniture."""
-    trap = [row(f"{HOST}/search?sid={n}", f"{MENU}<p>No results</p>{FOOTER}") for n in range(100)]
-    seen = contents(tmp_path, [*site(30), *trap, row(f"{HOST}/x", "<p>No results</p>")])
-    assert seen[trap[0]["url"]] == seen[f"{HOST}/x"] == seen[trap[99]["url"]]
-    assert seen[trap[0]["url"]] not in {seen[f"{HOST}/page/{n}"] for n in range(30)}
-
-
-def test_pages_of_common_lines_alone_keep_them(tmp_path):
-    """Two pages without anything of their own are still two pages when their text differs."""
-    bare = [row(f"{HOST}/a", MENU), row(f"{HOST}/b", MENU + FOOTER)]
-    seen = contents(tmp_path, [*site(30), *bare])
-    assert seen[f"{HOST}/a"] != seen[f"{HOST}/b"]
-
-
 def test_one_word_still_counts(tmp_path):
     """Pages that differ in one word of their own remain two."""
     rows = [
@@ -105,16 +65,6 @@ def test_one_word_still_counts(tmp_path):
     ]
     seen = contents(tmp_path, rows)
     assert seen[f"{HOST}/a"] != seen[f"{HOST}/b"]
-
-
-def test_lines_that_exclude_each_other_still_count(tmp_path):
-    """Half of all pages are red, the others blue: which of the two a page is remains content."""
-    rows = [
-        row(f"{HOST}/{colour}/{n}", f"{MENU}<p>{colour}</p><p>number {n}</p>{FOOTER}")
-        for n in range(20)
-        for colour in ("red", "blue")
-    ]
-    assert len(set(contents(tmp_path, rows).values())) == 40
 
 
 def test_order_of_lines_does_not_count(tmp_path):
@@ -132,40 +82,15 @@ def test_walls_of_a_host_are_one_content(tmp_path):
     assert set(contents(tmp_path, rows).values()) == {"wall"}
 
 
-def test_errors_do_not_decide(tmp_path):
-    """Only pages say what most pages have: a thousand 404s do not make their text furniture."""
-    gone = [row(f"{HOST}/gone/{n}", f"<p>Gone</p><p>{n}</p>", status=404) for n in range(100)]
-    rows = [*gone, *site(12), row(f"{HOST}/a", "<p>Gone</p><p>x"), row(f"{HOST}/b", "<p>x")]
-    seen = contents(tmp_path, rows)
-    assert seen[f"{HOST}/a"] != seen[f"{HOST}/b"]
-
-
 def test_standard_input_is_read_twice_as_well(tmp_path, monkeypatch):
     """A log that is piped gives the contents that its file gives."""
-    rows = [*site(30), PRINTABLE]
+    rows = site(30)
     assert piped(monkeypatch, rows) == contents(tmp_path, rows)
-
-
-def test_memory_is_bounded(tmp_path, monkeypatch):
-    """Hosts beyond the bound keep all their lines instead of filling the memory."""
-    monkeypatch.setattr(settle, "MAX_LINES", 3)
-    first = row("https://first.example/", "<p>a<br>b<br>c<br>d")
-    seen = contents(tmp_path, [first, *site(30), PRINTABLE])
-    assert seen[PRINTABLE["url"]] != seen[f"{HOST}/page/3"]
-
-
-def test_a_host_that_is_done_makes_room_for_the_next(tmp_path, monkeypatch):
-    """Lines are held once each, and only until enough pages of their host were counted."""
-    monkeypatch.setattr(settle, "MAX_LINES", 60)
-    monkeypatch.setattr(settle, "PAGES", 30)
-    first = [{**r, "url": r["url"].replace("wiki", "first")} for r in site(30) * 2]
-    seen = contents(tmp_path, [*first, *site(30), PRINTABLE])
-    assert seen[PRINTABLE["url"]] == seen[f"{HOST}/page/3"]
 
 
 def test_damaged_blocks_are_a_bad_row(tmp_path):
     """A row whose blocks cannot be read is named once, by the pass that gives the rows."""
-    path = written(tmp_path, [*site(2), {**PRINTABLE, "blocks": 3}, *site(1)])
+    path = written(tmp_path, [*site(2), {**site(1)[0], "blocks": 3}, *site(1)])
     with pytest.raises(LogFormatError, match="line 3: 'blocks' must be text, not 3"):
         list(read_log(path))
     reader = read_log(path, skip_bad=True)
@@ -205,16 +130,6 @@ def test_mining_and_measuring_see_the_mirror(tmp_path):
     assert (measured.redundant, measured.found, measured.false_merges) == (45, 1.0, 0)
 
 
-def test_equal_bytes_on_two_sites_have_nothing_to_do_with_each_other(tmp_path):
-    """What is common on one site leaves the names of another alone."""
-    body = f"{MENU}<p>This is page number 3</p>{FOOTER}"
-    rows = [row("https://other.example/", body), row("https://other.example/2", f"{body} ")]
-    assert rows[0]["digest"] != rows[1]["digest"]
-    for order in (rows, rows[::-1]):
-        seen = contents(tmp_path, [*site(30), *order])
-        assert seen[rows[0]["url"]] == seen[rows[1]["url"]] != seen[f"{HOST}/page/3"]
-
-
 NAMES = st.sampled_from("abcdef")
 
 
@@ -249,35 +164,31 @@ def test_the_names_that_are_remembered_are_bounded(tmp_path, monkeypatch):
 # --- logs with pairs ------------------------------------------------------------------------------
 
 
-def moving(n, visit, menu=MENU):
+def moving(n, visit):
     """A page whose box and footer are others at each fetch."""
     box = f"<div class=ad>{hex(7919 * visit)[2:]} {hex(104729 * visit)[2:]} offer</div>"
     return (
-        f"<title>Item {n}</title>{menu}<h1>Item {n}</h1><p>It is {'very ' * n}good</p>{box}"
+        f"<title>Item {n}</title>{MENU}<h1>Item {n}</h1><p>It is {'very ' * n}good</p>{box}"
         f"<footer>Seen {visit * 37} times</footer>"
     )
 
 
-def restless(pages, *, pairs, menus=(MENU, MENU)):
+def restless(pages, *, pairs):
     """Each page under two URLs; *pairs* of them were fetched twice."""
     rows, visits = [], iter(range(1, 10**6))
     for n in range(pages):
-        for query, menu in zip(("", "?ref=top"), menus, strict=True):
+        for query in ("", "?ref=top"):
             url = f"{HOST}/item/{n}{query}"
-            rows.append(row(url, moving(n, next(visits), menu)))
+            rows.append(row(url, moving(n, next(visits))))
             if n < pairs:
-                rows.append(row(url, moving(n, next(visits), menu), pair="at once"))
+                rows.append(row(url, moving(n, next(visits)), pair="at once"))
     return rows
 
 
-@pytest.mark.parametrize("menu", [MENU, ""])
-def test_what_pairs_show_to_move_does_not_count(tmp_path, menu):
-    """Second fetches are no rows of their own, and tell what of all pages is left out.
-
-    Common lines are, too: one of the two URLs of each page may be a printable view.
-    """
+def test_what_pairs_show_to_move_does_not_count(tmp_path):
+    """Second fetches are no rows of their own, and tell what of all pages is left out."""
     rows = [row(f"{HOST}/about/{n}", f"{MENU}<p>All about {n}") for n in range(30)]
-    seen = contents(tmp_path, [*rows, *restless(30, pairs=4, menus=(MENU, menu))])
+    seen = contents(tmp_path, [*rows, *restless(30, pairs=4)])
     seen = {url: content for url, content in seen.items() if "about" not in url}
     assert len(seen) == 60
     assert len(set(seen.values())) == 30

@@ -1,17 +1,15 @@
 """Names the contents of a log that tells what its pages show, by what all of its rows say.
 
-Such a log is read more than once, for three things are known only when the crawl is over. *Common
-lines*, on more than half of a site's pages (menus, footers), are no content: without them a page and
-its printable view are one. Of two lines that exclude each other ("in stock", "sold out") at most one
-is common. *Twins* have equal bytes or equal words, and one content whatever their lines. *Units*
-change by themselves, as the second fetches in the log show: see `units`.
+Such a log is read more than once, for two things are known only when the crawl is over. *Twins* have
+equal bytes or equal words, and one content whatever their lines. *Units* change by themselves, as the
+second fetches in the log show: see `units`.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from contextlib import contextmanager, nullcontext, suppress
 from hashlib import blake2b
 from itertools import chain
@@ -32,7 +30,7 @@ from scrapy_urlnorm.logs.units import Units
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from io import BufferedReader
 
     from scrapy_urlnorm.logs.blocks import Block
@@ -41,11 +39,6 @@ if TYPE_CHECKING:
 
 #: What the key ``pair`` says: right after the fetch of this URL before, or long after it.
 AT_ONCE, LATE = "at once", "late"
-#: So many different pages of a site decide what its common lines are; with fewer than `_FEW` there
-#: are none, for chance would decide.
-PAGES, _FEW = 300, 10
-#: Lines counted at once, about 250 MB; sites that come later keep all their lines.
-MAX_LINES = 2_000_000
 #: Digests remembered, in about 130 MB. Later rows are compared by their lines alone.
 MAX_NAMES = 1_000_000
 #: Sites with pairs whose units are learned; pairs of each; pages that are kept for a second fetch.
@@ -61,7 +54,6 @@ class Contents:
     """
 
     def __init__(self, rows: Callable[[str], Iterable[Mapping[str, Any]]]) -> None:
-        self._common = _CommonLines()
         self._twins = _Twins()
         self._names: dict[int, str] = {}
         self._restless: dict[str, _Restless] = {}
@@ -84,17 +76,12 @@ class Contents:
         restless = self._restless.get(site)
         if not is_pair(row):
             self._twins.add(site, row)
-            if restless is None and self._common.is_decided(site):
-                return  # nothing else is to be learned, and to read blocks takes long
-        blocks = _blocks(row)
-        if blocks is None:
+        if restless is None or (blocks := _blocks(row)) is None:
             return
-        if not is_pair(row):
-            self._common.add(site, row, blocks)
-            if restless is not None:
-                restless.saw(row["url"], blocks)
-        elif restless is not None:
+        if is_pair(row):
             restless.learn(row["url"], blocks, is_late=row["pair"] == LATE)
+        else:
+            restless.saw(row["url"], blocks)
 
     def of(self, row: Mapping[str, Any]) -> str | None:
         """Return the name of the content of a row; None when the row does not tell what it shows.
@@ -105,13 +92,10 @@ class Contents:
         blocks, site = _blocks(row), _site_of(row)
         if blocks is None:
             return None
-        common = self._common.of(site)
-        if all(line in common for _, line in blocks):
-            common = frozenset()  # else all such pages were one content
         if site in self._restless and _is_page(row):
-            name = self._restless[site].name(row["url"], blocks, common)
+            name = self._restless[site].name(row["url"], blocks)
         else:
-            name = _STILL.name(blocks, (), common)
+            name = _STILL.name(blocks, ())
         name = str(row.get("kind") or name or row.get("bag_digest") or "")
         twins = self._twins.of(site, row)
         if not name or twins is None:
@@ -143,49 +127,6 @@ def _blocks(row: Mapping[str, Any]) -> list[Block] | None:
     if blocks is not None and not isinstance(blocks, str):
         raise ValueError(f"'blocks' must be text, not {blocks!r:.60}")
     return None if blocks is None else from_hashed(blocks)
-
-
-class _CommonLines:
-    """Per site, the lines that stand on most of its pages."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, tuple[set[str], Counter[str]]] = {}  # contents, and their lines
-        self._common: dict[str, frozenset[str]] = {}
-        self._held = 0
-
-    def add(self, site: str, row: Mapping[str, Any], blocks: list[Block]) -> None:
-        """Count the lines of a page, once a content: one page under many URLs is one page."""
-        name = str(row.get("bag_digest") or "")
-        if not (blocks and name) or self.is_decided(site):
-            return
-        if site not in self._counts and self._held > MAX_LINES:
-            return
-        contents, counts = self._counts.setdefault(site, (set(), Counter()))
-        if name in contents:
-            return
-        contents.add(name)
-        self._held -= len(counts)
-        counts.update({line for _, line in blocks})
-        self._held += len(counts)
-        if len(contents) == PAGES:
-            self._decide(site)
-
-    def is_decided(self, site: str) -> bool:
-        return site in self._common
-
-    def _decide(self, site: str) -> None:
-        contents, counts = self._counts.pop(site)
-        pages = len(contents)
-        self._held -= len(counts)
-        self._common[site] = frozenset(
-            line for line, count in counts.items() if pages >= _FEW and count * 2 > pages
-        )
-
-    def of(self, site: str) -> frozenset[str]:
-        """Return the common lines of a site; one with fewer than `PAGES` pages has no more."""
-        if site in self._counts:
-            self._decide(site)
-        return self._common.get(site, frozenset())
 
 
 class _Twins:
@@ -263,12 +204,12 @@ class _Restless:
                 self._times[unit].append((self._noted, place, hash(value)))
         self._noted += 1
 
-    def name(self, url: str, blocks: list[Block], common: Collection[str]) -> str | None:
+    def name(self, url: str, blocks: list[Block]) -> str | None:
         family, number = family_of(url), self._named
         self._named += 1
         out = self.units.left_out(family) | self.units.aged(family)
         timed = {unit for unit in self.units.timed if self._is_time(unit, number)}
-        return self.units.name(blocks, out | timed, common)
+        return self.units.name(blocks, out | timed)
 
     def _is_time(self, unit: Unit, number: int) -> bool:
         """Whether pages that arrived beside one show the same value of a unit."""

@@ -366,23 +366,16 @@ class Units:
         """Whether a page of a family, or of a sibling, was fetched twice, one right after the other."""
         return any(number and are_siblings(family, other) for other, number in self.pairs.items())
 
-    def name(
-        self, blocks: list[Block], out: Collection[Unit], common: Collection[str] = ()
-    ) -> str | None:
-        """Return the name of a page, words in order, without the units *out*; ``None`` if too little is left.
-
-        Lines that are *common* are no part of it either.
-        """
+    def name(self, blocks: list[Block], out: Collection[Unit]) -> str | None:
+        """Return the name of a page, words in order, without the units *out*; ``None`` if too little is left."""
         if out or self.decoration:
-            return self._name_without(blocks, out, common)
-        lines = [line for _, line in blocks if line not in common]  # so on most sites: it is fast
+            return self._name_without(blocks, out)
+        lines = [line for _, line in blocks]  # so on most sites: it is fast
         if all(line.startswith(SHOWN) for line in lines):
             return None
         return digest_of(" ".join(lines).split(" "))
 
-    def _name_without(
-        self, blocks: list[Block], out: Collection[Unit], common: Collection[str]
-    ) -> str | None:
+    def _name_without(self, blocks: list[Block], out: Collection[Unit]) -> str | None:
         paths = {unit.path for unit in out if unit.kind == "path"}
         inner: defaultdict[str, list[Unit]] = defaultdict(list)
         for unit in sorted(out):  # what one takes from a line may matter to the next
@@ -397,8 +390,6 @@ class Units:
             if block in self.decoration:
                 continue
             is_common = known(hash(block), 0) >= often  # as `is_common` does
-            if line in common:
-                continue
             own += 0 if is_common else 1 + line.count(" ")
             if path in paths:
                 is_whole = False
