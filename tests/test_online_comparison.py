@@ -19,7 +19,7 @@ BASE = "http://shop.test"
 
 
 def test_other_crawlers_tell_a_part_of_the_digest_of_the_words():
-    told, page = Identity("", None, "0123456789abcdef" + "01234567"), Identity("x", "y", "0" * 32)
+    told, page = Identity("", "0123456789abcdef" + "01234567"), Identity("x", "0" * 32)
     assert same_content(told, page._replace(bag_digest="0123456789abcdef" * 2))
     assert not same_content(told, page)
     assert not same_content(None, None)

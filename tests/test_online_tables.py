@@ -19,7 +19,7 @@ from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.stores.sqlite import Database
 
 KEYS = Keys("shop.test", b"fingerprint", b"cluster")
-CONTENT = Identity("bytes", "text", "words", None)
+CONTENT = Identity("bytes", "words", None)
 RULE = SiteRule(site="shop.test", kind="drop-param", param="sid", source="content", support=9)
 
 

@@ -63,14 +63,12 @@ class Identity(NamedTuple):
     Attributes
     ----------
     digest: of the bytes of the body, 32 hexadecimal digits like the others.
-    text_digest: of what a page shows, in its order; None where only the bytes count.
-    bag_digest: of the sorted words of that; None where only the bytes count.
+    bag_digest: of what a page shows, its name; None where only the bytes count.
     kind: "wall" for a short page that asks for a login, "missing" for one that says under status
         200 that there is no page, `FILE` for what is no HTML, else None.
     """
 
     digest: str
-    text_digest: str | None = None
     bag_digest: str | None = None
     kind: str | None = None
 
@@ -80,11 +78,9 @@ class Identity(NamedTuple):
         return self.bag_digest or self.digest
 
     def agrees(self, other: Identity) -> bool:
-        """Whether both name one content: equal bytes, equal text or equal words are enough."""
-        return any(
-            mine is not None and mine == theirs
-            for mine, theirs in zip(self[:3], other[:3], strict=True)
-        )
+        """Whether both name one content: equal bytes or equal names are enough."""
+        is_named = self.bag_digest is not None
+        return self.digest == other.digest or (is_named and self.bag_digest == other.bag_digest)
 
 
 class _Page(NamedTuple):

@@ -184,7 +184,7 @@ class Names:
             self._begin_renaming(site)
         if units.different or units.telling(family):
             return self.settle(fingerprint) or identity
-        return identity._replace(text_digest=None, bag_digest=strict)
+        return identity._replace(bag_digest=strict)
 
     def _packed(self, asked: Asked) -> bytes | None:
         try:
@@ -405,7 +405,7 @@ class Names:
 
     def _rename(self, site: str, row: Arrived) -> Identity:
         """Give a page the name that it has by now, with all who know it by its name."""
-        said = Identity(row.digest, None, self._name(site, row), row.kind)
+        said = Identity(row.digest, self._name(site, row), row.kind)
         if said.bag_digest != row.name:
             update = "UPDATE shown SET name = ? WHERE id = ?"
             self.database.write(update, said.bag_digest, row.number)

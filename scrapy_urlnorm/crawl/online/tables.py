@@ -212,7 +212,7 @@ class Pages:
                 entry = self._shared.page(_told_key(keys, purpose))
         if entry is None or entry[_FINGERPRINT] == keys.fingerprint:
             return None
-        content = Identity(entry[_DIGEST].hex(), None, entry[_WORDS].hex())
+        content = Identity(entry[_DIGEST].hex(), entry[_WORDS].hex())
         return Page(entry[_FINGERPRINT], "", content, _DEPTH_UNKNOWN, purpose=purpose)
 
     def has_cluster(self, url: str) -> bool:
