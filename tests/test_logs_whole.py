@@ -188,6 +188,7 @@ CARRIED = {
     "of two values": (("/list?n=2&page=2", "/list?n=9&page=2"), ("?n=2", "?n=9"), True),
     "to another page": (("/item?n=2", "/item"), ("?n=2", ""), True),
     "back to where it says": (("/list?p=7", "/a b"), ("?to=/list?p%3D7", "?to=%2Fa+b"), True),
+    "back to a bad host": (("/list?p=7", "/list?p=8"), ("?to=http://[x", "?to="), False),
     "back to elsewhere": (("/list?p=7", "/list?p=8"), ("?to=/list?p%3D8", "?to=/list"), False),
     "to the next page": (("/list?page=3", "/list?page=4"), ("?page=2", "?page=3"), False),
     "in the path": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T", "/b/T"), True),
@@ -214,6 +215,12 @@ def test_a_form_with_a_field_that_is_the_default_is_the_same_at_both_urls():
     body = '<form action="/find"><input type=hidden name=sort value=up><input name=q></form>'
     base = ONE.partition("?")[0]
     assert is_same(page(body, f"{base}?sort=up"), [page(body, base)], key_of)
+
+
+def test_an_address_does_not_grow_with_the_fields_of_its_form():
+    field = "<input type=hidden name=a value=b>"
+    body = f'<form action="/find">{field * 10_000}</form>'
+    assert max(len(node.value) for node in page(body).nodes) < 2_100
 
 
 @pytest.mark.parametrize(

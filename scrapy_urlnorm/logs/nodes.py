@@ -136,8 +136,11 @@ def carried(url: str, original: str) -> Callable[[str], str]:
     """
     (path, own), (other, others) = map(_split, (url, original))
     own -= others
-    values = (unquote_plus(each.partition("=")[2]) for each in own)
-    back = {unquote_plus(urljoin(url, each)) for each in values if each[:1] in ("/", "h")}
+    back = set[str]()
+    for value in (unquote_plus(each.partition("=")[2]) for each in own):
+        if value.startswith(("/", "http://", "https://")):
+            with suppress(ValueError):  # a bad host
+                back.add(unquote_plus(urljoin(url, value)))
     is_alike = len(path) == len(other) and path[:3] == other[:3]
     pairs = enumerate(zip(path, other, strict=True)) if is_alike else ()
     places = {number: one for number, (one, two) in pairs if one != two}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 #: Lines that come and go at one path, and lines that many pages have, that are remembered.
 _MAX_POOL, _MAX_LINES = 500, 4_000
-#: Places (pages of other title and heading) that lines are counted for.
+#: Places (pages of other title and heading) that lines are counted for, and folders with verdicts.
 _MAX_PLACES = 2_000
 #: A line that so many places show, and so large a share of them, is common.
 _LEAST_COMMON, _COMMON = 5, 0.1
@@ -92,8 +92,8 @@ class Units:
         self._pages = 0
         self._left_out: dict[str, frozenset[Unit]] = {}
         self.decoration: set[Block] = set()  #: pictures on many pages: no content
-        #: Verdicts about two pages, by folder, what their URLs differ in, and whether they are two.
-        self._verdicts: Counter[tuple[str, tuple[str, ...], bool]] = Counter()
+        #: Verdicts about two pages by folder: what their URLs differ in, and whether they are two.
+        self._verdicts: dict[str, Counter[tuple[tuple[str, ...], bool]]] = {}
         self.version = 0  #: rises whenever pages may bear other names
 
     # --- lines that many pages have -----------------------------------------------------------
@@ -287,8 +287,9 @@ class Units:
 
     def judged(self, family: str, slots: tuple[str, ...], *, is_other: bool) -> None:
         """Take note of a verdict about two pages of which the URLs differ in *slots*."""
-        before = self.telling(family)
-        self._verdicts[folder_of(family), slots, is_other] += 1
+        before, folder = self.telling(family), folder_of(family)
+        if folder in self._verdicts or len(self._verdicts) < _MAX_PLACES:
+            self._verdicts.setdefault(folder, Counter())[slots, is_other] += 1
         self.version += self.telling(family) != before
 
     def telling(self, family: str) -> tuple[str, ...]:
@@ -297,10 +298,10 @@ class Units:
         What they differ in is not seen by units: a script, an address, an attribute. So it is in
         all pages of a folder, where verdicts found it in half of those that they compared.
         """
-        found = set[str]()
-        for (folder, slots, is_other), differ in self._verdicts.items():
-            if is_other and differ >= _TELLING and folder == folder_of(family):
-                found.update(slots if self._verdicts[folder, slots, False] <= differ else ())
+        found, verdicts = set[str](), self._verdicts.get(folder_of(family), Counter())
+        for (slots, is_other), differ in verdicts.items():
+            if is_other and differ >= _TELLING and verdicts[slots, False] <= differ:
+                found.update(slots)
         return tuple(sorted(found))
 
     # --- what is left out ---------------------------------------------------------------------
@@ -438,7 +439,7 @@ class Units:
             "pairs": self.pairs,
             "different": self.different,
             "late": self.late,
-            "verdicts": [[*about, number] for about, number in self._verdicts.items()],
+            "verdicts": {folder: [*said.items()] for folder, said in self._verdicts.items()},
         }
 
     @classmethod
@@ -454,6 +455,7 @@ class Units:
             self._pool[path] = set(lines)
         self.pairs.update(state["pairs"])
         self.different, self.late = state["different"], state["late"]
-        for folder, slots, is_other, number in state.get("verdicts", ()):
-            self._verdicts[folder, tuple(slots), is_other] = number
+        for folder, said in state["verdicts"].items():
+            known = self._verdicts[folder] = Counter()
+            known.update({(tuple(slots), is_other): n for (slots, is_other), n in said})
         return self

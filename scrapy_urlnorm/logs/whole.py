@@ -50,6 +50,8 @@ _HOST = re.compile(r"https?://[\w.:-]+(?=/)", re.ASCII)
 _PLAIN = re.compile(r"/(?:[\w.~%-][\w/.~%-]*)?(?:\?[\w=&.~%+:-]+)?", re.ASCII)
 _STEPS = 3  # elements of a path, as in `blocks`
 _LONGEST_STEP = 60  # characters
+#: Characters. To a longer address no field of its form is added: there may be thousands.
+_LONGEST_ADDRESS = 2_000
 _VERBATIM = frozenset(("pre", "textarea"))
 _TOLD_APART = 8  # elements of one kind beside one another, and those in a mark
 
@@ -221,6 +223,8 @@ class _Reader:
         if self._form < 0:
             return field in self._own
         place, url, fragment = self.nodes[self._form]
+        if len(url) > _LONGEST_ADDRESS:
+            return False
         url += f"{'&' if '?' in url else '?'}{urlencode([field])}"
         self.nodes[self._form] = Node(place, url, fragment)
         return True

@@ -327,12 +327,13 @@ class RuleRegistry:
             return
         slots = wrong.rule.operation.slots
         for other in self.reasons(domain_of(wrong.rule.site)):
-            if isinstance(other.rule, Pattern) or other.key == wrong.key:
-                is_near = False
-            elif is_near := not slots.isdisjoint(other.rule.operation.slots):
+            if other.key == wrong.key:
+                continue
+            is_due = other in reasons
+            if not isinstance(other.rule, Pattern) and slots & other.rule.operation.slots:
                 self._near[other.key] += 1
-                is_near = self._near[other.key].bit_count() == 1
-            if other.key != wrong.key and (other in reasons or is_near):
+                is_due |= self._near[other.key].bit_count() == 1
+            if is_due:
                 self.audits.doubt(other)
         self.retract(wrong, note)
 
