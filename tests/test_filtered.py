@@ -15,7 +15,6 @@ from scrapy_urlnorm.report import filtered
 from scrapy_urlnorm.report.filtered import (
     FilteredRecord,
     Job,
-    held_figures,
     open_job,
     rule_in_words,
 )
@@ -71,21 +70,6 @@ def test_what_was_saved_is_counted_by_host_and_rules(tmp_path):
         assert job.saved() == {("shop.test", ("a", "b")): 7, ("www.shop.test", ("a", "b")): 4}
         assert job.count_held() == 4
     assert (tmp_path / "urlnorm.sqlite").stat().st_mode & 0o777 == 0o600  # URLs carry secrets
-
-
-def test_what_is_held_is_counted_by_rule(tmp_path):
-    """Less what was held when the run began, also if more of that was sent than is held now."""
-    with job_tables(tmp_path) as job:
-        job.held("http://shop.test/1", FIRST, "older", "both")
-        before = held_figures(job.database)
-        assert before == (1, {"older": 1, "both": 1})
-        job.held("http://shop.test/2", FIRST, "both")
-        job.held("http://shop.test/3", "", "new")
-        job.held("http://shop.test/4", None, state=2)
-        job.held("http://shop.test/5", FIRST, "new", saves=False)
-        assert held_figures(job.database, before) == (2, {"both": 1, "new": 1})
-        job.database.write("DELETE FROM held")
-        assert held_figures(job.database, before) == (-1, {})
 
 
 def test_many_hosts_are_counted_as_one(database, monkeypatch):

@@ -9,7 +9,6 @@ from online_parts import BARE, SITE, Parts
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.online.summary import Bound, summary, why
-from scrapy_urlnorm.report.filtered import HeldFigures
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.stores.sqlite import Database
 
@@ -109,7 +108,6 @@ def test_summary(stats, counts, bound, barren, lines):
 
 SORT = rule(source="content", support=500)
 URLS = [f"{BARE}/?sort={number}" for number in range(10)]
-WORDS = 'drop-param on shop.test [param="sort"]'
 
 
 def begun(database=None, found=SORT, **settings):
@@ -126,13 +124,13 @@ def test_what_is_suppressed_at_the_end_is_saved():
         for url in URLS[:3]:
             parts.schedule(Request(url))
         first, *_ = [parts.leave() for _ in range(3)]
-        assert parts.learner.saved() == HeldFigures(0, {})
+        assert parts.learner.saved() == 0
         parts.arrive(first)
-        assert parts.learner.saved() == HeldFigures(2, {WORDS: 2})
+        assert parts.learner.saved() == 2
         assert parts.fetch(URLS[3]) == "filtered"
-        assert parts.learner.saved() == HeldFigures(3, {WORDS: 3})
+        assert parts.learner.saved() == 3
         parts.found()
-        assert parts.learner.saved() == HeldFigures(0, {})
+        assert parts.learner.saved() == 0
 
 
 def test_an_earlier_run_saved_for_itself(tmp_path):
@@ -142,11 +140,11 @@ def test_an_earlier_run_saved_for_itself(tmp_path):
             "filtered"
         ] * 4
     with begun(Database(tmp_path / "db")) as parts:
-        assert parts.learner.saved() == HeldFigures(0, {})
+        assert parts.learner.saved() == 0
         assert [parts.fetch(url) for url in URLS[4:6]] == ["filtered"] * 2
-        assert parts.learner.saved() == HeldFigures(2, {WORDS: 2})
+        assert parts.learner.saved() == 2
         parts.found()
-        assert parts.learner.saved() == HeldFigures(-4, {})
+        assert parts.learner.saved() == -4
 
 
 def test_what_stock_scrapy_merges_too_is_not_saved():
@@ -155,5 +153,5 @@ def test_what_stock_scrapy_merges_too_is_not_saved():
     with begun(found=pairs, URLNORM_PROFILE="safe") as parts:
         assert parts.fetch(f"{BARE}/?b=1&a=2") == "fetched"
         assert parts.fetch(f"{BARE}/?a=2&b=1") == "filtered"
-        assert parts.learner.saved() == HeldFigures(0, {})
+        assert parts.learner.saved() == 0
         assert parts.held() == [f"{BARE}/?a=2&b=1"]

@@ -133,7 +133,7 @@ class UrlNormDownloaderMiddleware:
         learned: tuple[Any, ...] = ({}, None, {})
         held = 0
         if learner is not None:
-            held, bound = learner.saved().total, learner.bound()
+            held, bound = learner.saved(), learner.bound()
             learned = learner.counts, bound, learner.barren
             learner.close()
             if bound is not None:

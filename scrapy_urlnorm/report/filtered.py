@@ -2,7 +2,7 @@
 
 `FilteredRecord` writes what the dupefilter merged: a row for each key, and exact counts by host and
 rules. A request that is held because of what was learned has a row of its own (table ``held``) as
-long as it is held: nothing of it is copied, `held_figures` counts these rows. `Job` answers
+long as it is held: nothing of it is copied, `count_saved` counts these rows. `Job` answers
 questions about all of it, also of a crawl that has ended.
 """
 
@@ -21,12 +21,12 @@ from zlib import crc32
 
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.rules import RULES
-from scrapy_urlnorm.stores.sqlite import DATABASE_NAME, from_json
+from scrapy_urlnorm.stores.sqlite import DATABASE_NAME
 from scrapy_urlnorm.text import logger_of, shortened
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.logs import Observation
     from scrapy_urlnorm.site_rules import SiteRule
@@ -111,26 +111,12 @@ def _listed(rules: tuple[object, ...]) -> str:
     return json.dumps([rule_in_words(rule) for rule in rules])
 
 
-class HeldFigures(NamedTuple):
-    """Requests that are held and that stock Scrapy would have sent."""
+def count_saved(database: Database) -> int:
+    """Return how many requests are held for good that stock Scrapy would have sent.
 
-    total: int = 0
-    by_rule: Mapping[str, int] = {}  #: the rule in words -> its requests; several may share one
-
-
-def held_figures(database: Database, before: HeldFigures = HeldFigures()) -> HeldFigures:  # noqa: B008
-    """Return what is held for good in *database* now, less what was held *before*.
-
-    The total is less than nothing where this run sent what an earlier one had held. Raises
-    `StoreError` if the database cannot be read, or has no table ``held``.
+    Raises `StoreError` if the database cannot be read, or has no table ``held``.
     """
-    total, by_rule = -before.total, Counter[str]()
-    select = f"SELECT rules, count(*) FROM held WHERE {_SAVED} GROUP BY rules"
-    for rules, count in database.read(select):
-        total += count
-        by_rule.update(dict.fromkeys(from_json(rules), count))
-    by_rule.subtract(before.by_rule)
-    return HeldFigures(total, dict(+by_rule))
+    return int(database.read(f"SELECT count(*) FROM held WHERE {_SAVED}")[0][0])
 
 
 class FilteredRecord:

@@ -36,7 +36,7 @@ from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL, is_whole
 from scrapy_urlnorm.logs.self_links import ways_of
-from scrapy_urlnorm.report.filtered import HeldFigures, held_figures
+from scrapy_urlnorm.report.filtered import count_saved
 from scrapy_urlnorm.text import listed, logger_of
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Learner:
         registry.begin(config.learned)
         aliases.begin()
         suppression.begin()
-        self._saved_before = held_figures(database)
+        self._saved_before = count_saved(database)
 
     def __repr__(self) -> str:
         return repr(self._suppression)
@@ -420,10 +420,10 @@ class Learner:
 
     # --- the end ----------------------------------------------------------------------------
 
-    @fail_open(HeldFigures())
-    def saved(self) -> HeldFigures:
+    @fail_open(0)
+    def saved(self) -> int:
         """Return what this run has saved by now: below 0 where it sent what an earlier one held."""
-        return held_figures(self._database, self._saved_before)
+        return count_saved(self._database) - self._saved_before
 
     @property
     def barren(self) -> dict[str, int]:
