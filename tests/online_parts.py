@@ -211,6 +211,6 @@ class Parts:
         """The URLs of what is held, in the order in which it came."""
         return [url for (url,) in self.database.read("SELECT url FROM held ORDER BY id")]
 
-    def state(self) -> str:
-        """How many requests are in each state, as the learner shows itself."""
-        return repr(self.learner).removeprefix("<Suppression: ").removesuffix(">")
+    def states(self) -> dict[int, int]:
+        """How many requests are held in each state."""
+        return dict(self.database.read("SELECT state, count(*) FROM held GROUP BY 1"))

@@ -13,7 +13,7 @@ from scrapy_urlnorm.crawl.online.families import BARREN
 from scrapy_urlnorm.crawl.online.suppression import FIRST_SENT
 from scrapy_urlnorm.crawl.settings import Config
 from scrapy_urlnorm.exceptions import ConfigError
-from scrapy_urlnorm.report.filtered import DEFERRED
+from scrapy_urlnorm.report.filtered import DEFERRED, LAST
 from scrapy_urlnorm.stores.sqlite import Database
 
 HOST = "http://shop.test"
@@ -69,7 +69,7 @@ def test_after_so_many_pages_without_anything_new_a_family_is_put_last(begun, ca
     assert parts.learner.barren == {"http://shop.test/cal/": BARREN + 4}
     urls = [month(1000 + n) for n in range(40)]
     assert {parts.fetch(url) for url in urls} == {"held"}
-    assert parts.state().endswith("deferred 0, put last 40")
+    assert parts.states() == {LAST: 40}
     assert is_sent(parts, f"{HOST}/cal/list")
     batches = []
     while True:
@@ -96,7 +96,7 @@ def test_what_was_deferred_before_is_put_last_too(begun):
     see_months(parts, BARREN, first=1000)
     parts.learner.idle()
     assert sorted(parts.queued()) == sorted(others)
-    assert parts.state().endswith("deferred 0, put last 30")
+    assert parts.states() == {LAST: 30}
 
 
 def test_what_is_put_last_while_the_last_ones_are_sent_is_sent_too(begun):

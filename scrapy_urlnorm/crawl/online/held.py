@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS sampled (
 """
 #: What a request is held for: a page that arrived, one that is in flight, the time when the crawl is
 #: idle, and when it has nothing else to do at all.
-STATES = {SUPPRESSED: "suppressed", COALESCED: "coalesced", DEFERRED: "deferred", LAST: "put last"}
+STATES = SUPPRESSED, COALESCED, DEFERRED, LAST
 
 
 class Held(NamedTuple):
@@ -195,10 +195,6 @@ class HeldRequests:
         beside = f"SELECT count(*), sum(fingerprint NOT IN ({_SAMPLED})) FROM held WHERE state = ?"
         now, later = self._database.read(beside, test, SUPPRESSED)[0]
         return now, later or 0
-
-    def counts(self) -> dict[str, int]:
-        found = dict(self._database.read("SELECT state, count(*) FROM held GROUP BY 1"))
-        return {name: found.get(state, 0) for state, name in STATES.items()}
 
     def sites(self) -> list[str]:
         return [site for (site,) in self._database.read("SELECT DISTINCT site FROM held")]

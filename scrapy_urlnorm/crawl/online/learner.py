@@ -142,9 +142,6 @@ class Learner:
         suppression.begin()
         self._saved_before = count_saved(database)
 
-    def __repr__(self) -> str:
-        return repr(self._suppression)
-
     # --- decisions about requests -----------------------------------------------------------
 
     def attach_scheduler(self, *, is_shared: bool = False) -> None:

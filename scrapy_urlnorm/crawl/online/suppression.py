@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.online.audits import Audit
-from scrapy_urlnorm.crawl.online.held import STATES
 from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.online.tables import Match, Reason
 from scrapy_urlnorm.logs.differences import family_of
@@ -109,15 +108,6 @@ class Suppression:
         self._batches = dict.fromkeys(self.held.sites(), FIRST_SENT)
         for site in dict.fromkeys((*self._batches, *self.keys.sites())):
             self.safe_points.put(site, Work.KEYS, self._make_keys(site))
-
-    def __repr__(self) -> str:
-        """Return a count a state: ``queued 12, in flight 8, coalesced 3, ...``."""
-        counts = self.held.counts()
-        states = {"queued": self.frontier.queued(), "in flight": len(self.frontier.in_progress())}
-        states |= {
-            name: counts[name] for name in (STATES[COALESCED], *STATES.values()) if name in counts
-        }
-        return f"<Suppression: {', '.join(f'{name} {number}' for name, number in states.items())}>"
 
     # --- decisions --------------------------------------------------------------------------
 
