@@ -188,7 +188,7 @@ def test_what_is_deferred_while_an_idle_crawl_looks_for_others_is_sent(begun):
     parts = begun()
     see_duplicates(parts)
     url = f"{HOST}/go/x?to=later"
-    parts.learner._suppression._sending = iter(())
+    parts.learner._suppression.sending = iter(())
     assert parts.fetch(url) == "held"
     assert parts.learner.idle()
     assert parts.queued() == [url]

@@ -59,7 +59,9 @@ class Contradictions:
     def _contradicted(self, site: str) -> None:
         """Fetch pages again that rules make one and that have two names: a name may be wrong."""
         asked = 0
-        for page, found in self.pages.contradictions(site):
+        for page, found in self.pages.together(site):
+            if page.vote == found.vote:
+                continue
             one, other = page.url, found.url
             names, reasons = self.keys.keys_of(other), self.registry.between(site, other, page)
             if names is None or not reasons or (one, other) in self._asked:

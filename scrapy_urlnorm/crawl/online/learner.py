@@ -210,7 +210,7 @@ class Learner:
             if self._safe_points:
                 return True
             self._arrivals.settle(is_last=True)
-            if not self._suppression.is_sending:
+            if self._suppression.sending is None:
                 self._mining.look_again()
             if self._frontier.is_fetching or self._safe_points:
                 return True

@@ -413,9 +413,6 @@ class Names:
             self.evidence.rename(site, row.url, named(said))
         return said
 
-    def is_named(self, site: str) -> bool:
-        return not self.safe_points.has(site, Work.NAMES)
-
     def is_settled(self, site: str, url: str, later: int) -> bool:
         """Whether what changes by itself on pages like that of *url* is known, as far as may be.
 
@@ -426,7 +423,7 @@ class Names:
             return True
         if units.timed and later < AROUND:
             return False
-        if units.late < _LATE or not self.is_named(site):
+        if units.late < _LATE or self.safe_points.has(site, Work.NAMES):
             return False
         return len(units.pairs) >= _FAMILIES or units.knows(family_of(url))
 

@@ -172,9 +172,6 @@ class RuleRegistry:
     def support_in_words(self) -> dict[str, int]:
         return {rule_in_words(rule): rule.support or 0 for rule in self.rules if rule.active}
 
-    def __len__(self) -> int:
-        return sum(map(self._is_active, self.rules))
-
     def reasons(self, site: str | None = None) -> Iterator[Reason]:
         """Yield the rules and page aliases in force for *site*, or all, as `Audits` knows them."""
         for name in list(self._known) if site is None else (site,):

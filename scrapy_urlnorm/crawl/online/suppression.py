@@ -98,7 +98,8 @@ class Suppression:
         #: What each request that was sent after all has been held for, by its fingerprint.
         self._waited: dict[bytes, int] = {}
         self._batches: dict[str, int] = {}  # deferred requests to send next, by site that has any
-        self._sending: Iterator[bool] | None = None  # what an idle crawl does, step by step
+        #: What an idle crawl does, step by step.
+        self.sending: Iterator[bool] | None = None
         #: Told of a site when its pages have the keys that its rules make.
         self.on_keyed: Callable[[str], Iterator[None]] = lambda _: iter(())
 
@@ -396,10 +397,6 @@ class Suppression:
 
     # --- when there is nothing else to do ---------------------------------------------------
 
-    @property
-    def is_sending(self) -> bool:
-        return self._sending is not None
-
     def idle(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Send what repeats no page. Return ``True`` to wait: for that, or for the rest of it."""
         self._in_flight.clear()
@@ -410,12 +407,12 @@ class Suppression:
             sent = [self.send_at_last(held) for held in self.held.find(COALESCED)]
             self._has_coalesced = not all(sent)
         while True:
-            self._sending = self._sending or self._send_slowly()
-            for has_sent in self._sending:
+            self.sending = self.sending or self._send_slowly()
+            for has_sent in self.sending:
                 if has_sent or is_over():
-                    self._sending = None if has_sent else self._sending
+                    self.sending = None if has_sent else self.sending
                     return True
-            self._sending = None
+            self.sending = None
             if not self._batches:  # else some were deferred after the search had looked at them
                 return False
 
@@ -482,7 +479,7 @@ class Suppression:
 
     def release_all(self) -> None:
         self.families = None
-        self._sending = None
+        self.sending = None
         for table in (self._batches, self.safe_points, self._in_flight, self._watched):
             table.clear()
         for held in self.held.find():

@@ -101,9 +101,6 @@ class Reason(NamedTuple):
     def kind(self) -> str:
         return self.rule.kind
 
-    def __str__(self) -> str:
-        return str(self.rule)
-
 
 class Match(NamedTuple):
     """The representative that a request would repeat, and the reasons for it."""
@@ -230,11 +227,6 @@ class Pages:
         for cluster, fingerprint, url, text, *rest in self._database.read(select, *values):
             content = Identity(*from_json(text)) if text else None
             yield cluster, Page(fingerprint, url, content, *rest)
-
-    def contradictions(self, site: str) -> Iterator[tuple[Page, Page]]:
-        for known, page in self.together(site):
-            if known.vote != page.vote:
-                yield known, page
 
     def together(self, site: str) -> Iterator[tuple[Page, Page]]:
         """Yield pages with one cluster key and purpose: the one nearest to the start, and another."""
