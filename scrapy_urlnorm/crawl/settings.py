@@ -100,27 +100,20 @@ class Setting(NamedTuple):
     read: Callable[[Any], Any]
 
 
-class Learning(NamedTuple):
-    """What `LEARN` says, as a word or as a dict."""
-
-    mode: str = "content"
-    pairs: float = 0.015  #: the share of pages that are fetched twice
-    defer: bool = True  #: whether requests that likely bring nothing new go after all others
-
-
-_OF_LEARNING: Mapping[str, Callable[[Any], Any]] = {
-    "mode": _word_of(*LEARN_MODES),
-    "pairs": _share,
-    "defer": _bool,
+#: What `LEARN` says as a dict: the default of each key, and what reads it.
+_OF_LEARNING: Mapping[str, tuple[object, Callable[[Any], Any]]] = {
+    "mode": ("content", _word_of(*LEARN_MODES)),
+    "pairs": (0.015, _share),  # of pages that are fetched twice
+    "defer": (True, _bool),  # whether requests that likely bring nothing new go after all others
 }
 
 
-def _learning(value: Any) -> Learning:
+def _learning(value: Any) -> dict[str, Any]:
     is_word = isinstance(value, str) and not value.startswith("{")
     given = {"mode": value} if is_word else _dict(value)
     if unknown := given.keys() - _OF_LEARNING.keys():
         raise ValueError(f"unknown: {', '.join(map(repr, sorted(unknown)))}")
-    return Learning(**{name: _OF_LEARNING[name](each) for name, each in given.items()})
+    return {name: read(given.get(name, usual)) for name, (usual, read) in _OF_LEARNING.items()}
 
 
 _WRITABLE = (
@@ -191,9 +184,8 @@ class Config:
         #: Makes the URLs to fetch, if requests are to be rewritten.
         self.rewriter = self.normalizer.for_requests() if read[REWRITE] else None
         is_off = read[PROFILE] == "safe" and not settings.get(LEARN)
-        learning: Learning = read[LEARN]
-        self.learn = "off" if is_off else learning.mode
-        self.pairs, self.defers_duplicates = learning.pairs, learning.defer
+        mode, self.pairs, self.defers_duplicates = read[LEARN].values()
+        self.learn = "off" if is_off else mode
         self.jobdir = str(settings.get("JOBDIR") or "") or None
         self.learned_path = Path(self.jobdir, RULES_NAME) if self.jobdir else None
         self.learned: tuple[SiteRule, ...] = ()  #: by an earlier run
