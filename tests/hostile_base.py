@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from loopback import Crawl, Reply, Site, crawl, redirect
+from loopback import Crawl, Reply, crawl, redirect
 
 BARE, WWW = "http://shop.test", "http://www.shop.test"
 
@@ -149,13 +149,8 @@ def ranked_link(link: Link, priority: int) -> Link:
     return url, {"priority": priority, **options}
 
 
-def visit(hostile: Hostile, folder: object, **settings: Any) -> tuple[Crawl, list[str]]:
-    """Crawl the site; return what came of it, and the URLs it was asked for.
-
-    *folder* is what ``{folder}`` in its settings stands for.
-    """
+def visit(hostile: Hostile, folder: object, **settings: Any) -> Crawl:
+    """Crawl the site; *folder* is what ``{folder}`` in its settings stands for."""
     own = {**IN_ORDER, **hostile.settings, **settings}
     own = json.loads(json.dumps(own).replace("{folder}", str(folder)))
-    with Site(hostile) as site:
-        result = crawl(site, [hostile.home], own, spider=hostile.spider, **hostile.arguments)
-    return result, site.requests
+    return crawl(hostile, [hostile.home], own, spider=hostile.spider, **hostile.arguments)

@@ -98,7 +98,7 @@ class Runs:
 
 def pages_without_learning(hostile: Hostile, folder: Path) -> set[str]:
     """Names of the pages that a crawl fetches that does not learn."""
-    result, _ = visit(hostile, folder, URLNORM_LEARN="off")
+    result = visit(hostile, folder, URLNORM_LEARN="off")
     assert result.reason == "finished"
     assert hostile.wanted <= set(result.pages)
     return set(result.pages)

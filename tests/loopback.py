@@ -7,9 +7,9 @@ It answers from a function or a mapping of URLs, and remembers what was asked fo
 ``crawl`` runs one Scrapy crawl in a worker process (one for the whole test session: a
 reactor cannot be started twice) and hands back its items, statistics, log and error.
 
->>> with Site({"http://a.test/": page("home", "/b"), "http://a.test/b": page("b")}) as site:
-...     result = crawl(site, ["http://a.test/"])
->>> result.pages, site.requests
+>>> pages = {"http://a.test/": page("home", "/b"), "http://a.test/b": page("b")}
+>>> result = crawl(pages, ["http://a.test/"])
+>>> result.pages, result.requests
 (['home', 'b'], ['http://a.test/', 'http://a.test/b'])
 """
 
@@ -234,6 +234,7 @@ class Crawl:
     log: str
     error: str | None  #: "StoreMismatchError: ..." when the crawl could not start
     counts: dict[str, int]  #: what learning counted besides, such as "learned/suppressed"
+    requests: list[str]  #: what the site was asked for, by all crawls
 
     @property
     def pages(self) -> list[str]:
@@ -246,7 +247,7 @@ class Crawl:
 
 
 def crawl(
-    site: Site,
+    site: Site | Answer | Mapping[str, Reply],
     urls: list[str],
     settings: Mapping[str, Any] | None = None,
     *,
@@ -256,8 +257,11 @@ def crawl(
 ) -> Crawl:
     """Crawl ``site`` from ``urls``; settings and spider arguments must be JSON values.
 
-    A crawl that has not ended after *deadline* seconds is killed: its `error` says so.
+    What is no `Site` says what one answers that is there for this crawl alone. A crawl that has not ended after *deadline* seconds is killed: its `error` says so.
     """
+    if not isinstance(site, Site):
+        with Site(site) as served:
+            return crawl(served, urls, settings, spider=spider, deadline=deadline, **arguments)
     job = {
         "settings": {
             "LOOPBACK_PROXY": site.proxy,
@@ -275,7 +279,7 @@ def crawl(
         "spider": spider,
         "arguments": {"urls": urls, **arguments},
     }
-    return Crawl(**_worker().run(job, deadline))
+    return Crawl(**_worker().run(job, deadline), requests=site.requests)
 
 
 def crawler_of(spider: type[scrapy.Spider], settings: Mapping[str, Any]) -> Any:
@@ -328,7 +332,7 @@ class _Worker:
             self._process.stdout.close()
             if code == -signal.SIGKILL:
                 error = f"the crawl did not end within {deadline} seconds"
-                return {"items": [], "stats": {}, "log": "", "error": error}
+                return {"items": [], "stats": {}, "log": "", "error": error, "counts": {}}
             raise RuntimeError(f"the crawling process ended with {code}")
         result: dict[str, Any] = json.loads(answer)
         return result

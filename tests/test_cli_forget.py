@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 from job_tables import job_tables
-from loopback import Site, crawl, page
+from loopback import crawl, page
 from test_cli_why import ALIAS, HOME, HOST, RULE
 
 from scrapy_urlnorm import Normalizer
@@ -23,9 +23,9 @@ ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
 
 
 def requests_of(settings):
-    with Site(PAGES) as site:
-        assert crawl(site, [HOME], {**ADDON, **settings}).error is None
-    return sorted(site.requests)
+    result = crawl(PAGES, [HOME], {**ADDON, **settings})
+    assert result.error is None
+    return sorted(result.requests)
 
 
 @pytest.fixture(params=["jobdir", "sqlite", "redis"])

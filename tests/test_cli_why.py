@@ -230,8 +230,7 @@ def shop(url):
 def test_a_real_crawl(run, tmp_path):
     """It arrived, has the key of another, is suppressed by a tested rule, or was never met."""
     job = tmp_path / "job"
-    with Site(shop) as site:
-        crawl(site, [HOME], {**SETTINGS, "JOBDIR": str(job)})
+    crawl(shop, [HOME], {**SETTINGS, "JOBDIR": str(job)})
     with closing(sqlite3.connect(job / "urlnorm.sqlite")) as database:  # an audit may be any other
         held, behind = database.execute("SELECT url, behind FROM held WHERE state = 0").fetchone()
     for url, said in {

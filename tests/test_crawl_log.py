@@ -49,8 +49,7 @@ def log(tmp_path):
 
 
 def test_every_response_is_a_row(log):
-    with Site(PAGES) as site:
-        result = crawl(site, ["http://a.test/"], {SETTING: str(log), **EXTENSION})
+    result = crawl(PAGES, ["http://a.test/"], {SETTING: str(log), **EXTENSION})
     assert result.reason == "finished"
     seen = rows(log)
     assert set(seen) >= set(PAGES)
@@ -75,18 +74,16 @@ def test_a_redirect_is_a_row_although_its_target_was_seen(log):
         "http://a.test/b": page("b"),
         "http://a.test/old": redirect("/b"),
     }
-    with Site(pages) as site:
-        result = crawl(
-            site, ["http://a.test/"], {SETTING: str(log), **EXTENSION, "CONCURRENT_REQUESTS": 1}
-        )
+    result = crawl(
+        pages, ["http://a.test/"], {SETTING: str(log), **EXTENSION, "CONCURRENT_REQUESTS": 1}
+    )
     assert result.stats["dupefilter/filtered"] == 1
     assert rows(log)["http://a.test/old"].location == "http://a.test/b"
     assert len(log.read_text().splitlines()) == 3, "no row twice"
 
 
 def test_without_a_path_there_is_no_log(tmp_path):
-    with Site(PAGES) as site:
-        result = crawl(site, ["http://a.test/b?x=1"], EXTENSION)
+    result = crawl(PAGES, ["http://a.test/b?x=1"], EXTENSION)
     assert result.reason == "finished"
     assert f"{SETTING} names no file" in result.log
 
@@ -134,8 +131,7 @@ def test_broken_pages_are_rows_too(log):
         "http://a.test/canonical": Reply(200, b"<link rel=CANONICAL href='http://[x'><p>y", HTML),
         "http://a.test/nowhere": Reply(301, b""),
     }
-    with Site(pages) as site:
-        result = crawl(site, ["http://a.test/"], {SETTING: str(log), **EXTENSION})
+    result = crawl(pages, ["http://a.test/"], {SETTING: str(log), **EXTENSION})
     assert "Error caught on signal handler" not in result.log
     assert set(rows(log)) == set(pages)
     assert rows(log)["http://a.test/nowhere"].location is None
@@ -144,8 +140,7 @@ def test_broken_pages_are_rows_too(log):
 
 def test_a_redirect_that_nobody_follows_is_one_row(log):
     settings = {SETTING: str(log), **EXTENSION, "REDIRECT_ENABLED": False}
-    with Site(PAGES) as site:
-        crawl(site, ["http://a.test/old"], settings)
+    crawl(PAGES, ["http://a.test/old"], settings)
     [row] = map(json.loads, log.read_text().splitlines())
     assert (row["status"], row["location"]) == (301, "http://a.test/b?x=1")
 
@@ -239,8 +234,7 @@ def test_a_key_that_is_none_is_not_taken(log):
 def test_the_log_of_the_report_has_what_was_fetched(tmp_path):
     job, url = tmp_path / "job", "http://a.test/?token=abc12345def"
     settings = {"JOBDIR": str(job), "URLNORM_REPORT": str(tmp_path / "report.html")}
-    with Site({url: page("x")}) as site:
-        crawl(site, [url], {**settings, "ADDONS": {"scrapy_urlnorm.Addon": 900}})
+    crawl({url: page("x")}, [url], {**settings, "ADDONS": {"scrapy_urlnorm.Addon": 900}})
     log = job / "urlnorm-report.jsonl.gz"
     assert list(rows(log)) == [url]
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
@@ -360,7 +354,6 @@ def test_no_bytes_raise(body, header, status):
 def test_what_was_cut_off_is_said(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text('{"url": "http://a.test/1"}\n{"url": "htt')
-    with Site(PAGES) as site:
-        result = crawl(site, ["http://a.test/b?x=1"], {SETTING: str(path), **EXTENSION})
+    result = crawl(PAGES, ["http://a.test/b?x=1"], {SETTING: str(path), **EXTENSION})
     assert "12 bytes were cut off" in result.log
     assert list(rows(path)) == ["http://a.test/1", "http://a.test/b?x=1"]

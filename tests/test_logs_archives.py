@@ -43,8 +43,7 @@ def shop(url):
 def crawled(tmp_path, **settings):
     """Crawl the shop; return what its crawl log says."""
     path = tmp_path / "crawl.jsonl"
-    with Site(shop) as site:
-        result = crawl(site, [HOME], {**SETTINGS, "URLNORM_CRAWL_LOG": str(path), **settings})
+    result = crawl(shop, [HOME], {**SETTINGS, "URLNORM_CRAWL_LOG": str(path), **settings})
     assert result.stats["finish_reason"] == "finished"
     return list(read_log(str(path)))
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import Reply, Site, crawl
+from loopback import Reply, crawl
 from moving_sites import HOME, HOST, Shop, words
 from simulation.plan import Plan
 from simulation.walk import Walk
@@ -107,8 +107,7 @@ def test_the_bound_rests_on_the_least_share_that_was_drawn():
 
 
 def test_the_summary_says_the_bound():
-    with Site(Shop(300)) as site:
-        result = crawl(site, [HOME], {**ADDON, "CONCURRENT_REQUESTS": 4})
+    result = crawl(Shop(300), [HOME], {**ADDON, "CONCURRENT_REQUESTS": 4})
     assert set(result.pages) == Shop(300).contents()
     held = result.stats[f"{LEARNED}held_at_end"]
     wrong = result.stats[f"{LEARNED}wrong_at_most"]
@@ -121,7 +120,7 @@ def test_the_summary_says_the_bound():
     assert (
         f"Of {held:,} requests that were held and not sent, at most {wrong:,} may have been other pages"
     ) in result.log
-    assert len(site.requests) < 901 - held + 60
+    assert len(result.requests) < 901 - held + 60
 
 
 def test_where_few_are_held_all_are_sent():
@@ -169,8 +168,7 @@ def test_what_is_held_is_sent_last_after_a_resume():
 
 def test_a_foreign_scheduler_cannot_send_it_last():
     settings = {"URLNORM_HELD": "last", "SCHEDULER": "scrapy.core.scheduler.Scheduler"}
-    with Site(Shop(3)) as site:
-        result = crawl(site, [HOME], {**ADDON, **settings})
+    result = crawl(Shop(3), [HOME], {**ADDON, **settings})
     assert "URLNORM_HELD = 'last' needs scrapy_urlnorm.Scheduler" in str(result.error) + result.log
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_tables import job_tables
-from loopback import Site, crawl
+from loopback import crawl
 from lxml import etree
 from lxml.html import document_fromstring
 from test_cli_why import shop
@@ -201,8 +201,7 @@ def test_a_crawl_writes_its_report(tmp_path, monkeypatch, written):
     path = tmp_path / "pages" / "report.html"
     settings = {**SETTINGS, "URLNORM_REPORT": str(path)}
     settings |= {name: str(tmp_path / name) for name in written}
-    with Site(shop) as site:
-        result = crawl(site, [f"{HOST}/"], settings)
+    result = crawl(shop, [f"{HOST}/"], settings)
     assert "Wrote the report" in result.log
     html = path.read_text(encoding="utf-8")
     saved = result.stats["urlnorm/saved"]
@@ -219,9 +218,8 @@ def test_a_crawl_writes_its_report(tmp_path, monkeypatch, written):
 @pytest.mark.parametrize("setting", ["URLNORM_REPORT", "URLNORM_CRAWL_LOG"])
 def test_a_path_that_cannot_be_written_ends_the_crawl_before_it_begins(tmp_path, setting, path):
     (tmp_path / "file").touch()
-    with Site(shop) as site:
-        result = crawl(site, [f"{HOST}/"], {**SETTINGS, setting: str(tmp_path / path)})
-    assert site.requests == []
+    result = crawl(shop, [f"{HOST}/"], {**SETTINGS, setting: str(tmp_path / path)})
+    assert result.requests == []
     assert f"ConfigError: {setting} = {str(tmp_path / path)!r} (" in result.error
     assert result.error.partition("; accepted: ")[2].startswith("a path that can be written")
 
@@ -233,8 +231,7 @@ def test_a_report_that_fails_at_the_end_is_an_error_in_the_log(tmp_path):
         path.mkdir(exist_ok=True)
         return shop(url)
 
-    with Site(answer) as site:
-        result = crawl(site, [f"{HOST}/"], {**SETTINGS, "URLNORM_REPORT": str(path)})
+    result = crawl(answer, [f"{HOST}/"], {**SETTINGS, "URLNORM_REPORT": str(path)})
     assert result.reason == "finished"
     assert f"URLNORM_REPORT = {path} cannot be written: " in result.log
 
@@ -245,8 +242,7 @@ def test_only_the_owner_reads_what_a_crawl_writes(tmp_path):
     report, log = tmp_path / "report.html", tmp_path / "log.jsonl"
     settings = {**SETTINGS, "URLNORM_REPORT": str(report), "URLNORM_CRAWL_LOG": str(log)}
     for mode in (0o600, 0o644):
-        with Site(shop) as site:
-            crawl(site, [f"{HOST}/"], settings)
+        crawl(shop, [f"{HOST}/"], settings)
         assert [path.stat().st_mode & 0o777 for path in (report, log)] == [mode, mode]
         report.chmod(0o644)
         log.chmod(0o644)
@@ -258,8 +254,7 @@ def test_only_the_owner_reads_what_a_crawl_writes(tmp_path):
 def test_the_report_of_a_job_directory(run, tmp_path):
     job, log, path = tmp_path / "job", tmp_path / "log.jsonl", tmp_path / "report.html"
     settings = {**SETTINGS, "JOBDIR": str(job), "URLNORM_CRAWL_LOG": str(log)}
-    with Site(shop) as site:
-        result = crawl(site, [f"{HOST}/"], settings)
+    result = crawl(shop, [f"{HOST}/"], settings)
     done = run("report", job, "-o", path)
     assert (done.code, done.out, done.err) == (0, "", f"wrote {path}\n")
     of_database = path.read_text(encoding="utf-8")

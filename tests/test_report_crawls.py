@@ -38,9 +38,8 @@ def test_a_second_crawl_counts_its_own_rows(tmp_path, name):
     report, log = tmp_path / "report.html", tmp_path / name
     settings = {**ADDON, "URLNORM_REPORT": str(report), "URLNORM_CRAWL_LOG": str(log)}
     for first in (HOME, f"{HOST}/11"):
-        with Site(shop) as site:
-            crawl(site, [first], settings)
-        assert answers(report)[0] == len(site.requests)
+        result = crawl(shop, [first], settings)
+        assert answers(report)[0] == len(result.requests)
     assert answers(report) == (10, 9)
 
 
@@ -52,11 +51,10 @@ def test_second_fetches_are_told_apart(tmp_path):
         number = url.removeprefix(f"{HOST}/")
         return page(f"page {number}", *(map(str, range(60)) if not number else ()))
 
-    with Site(many) as site:
-        crawl(site, [HOME], {**ADDON, "URLNORM_REPORT": str(report)})
+    result = crawl(many, [HOME], {**ADDON, "URLNORM_REPORT": str(report)})
     again = re.search(r"fetched (\d+) pages again", report.read_text(encoding="utf-8"))
     assert answers(report)[0] == 61
-    assert answers(report)[0] + int(again[1]) == len(site.requests)
+    assert answers(report)[0] + int(again[1]) == len(result.requests)
 
 
 @pytest.mark.parametrize("logs", [["one.jsonl", "one.jsonl"], ["one.jsonl", "two.jsonl.gz"], []])
@@ -65,16 +63,14 @@ def test_a_resumed_crawl_counts_all_of_its_runs(run, tmp_path, logs):
     report = tmp_path / "report.html"
     settings = {**ADDON, "URLNORM_REPORT": str(report)}
     if logs:
-        with Site(shop) as other:
-            crawl(other, [HOME], {**settings, "URLNORM_CRAWL_LOG": str(tmp_path / logs[0])})
+        crawl(shop, [HOME], {**settings, "URLNORM_CRAWL_LOG": str(tmp_path / logs[0])})
     settings["JOBDIR"] = str(tmp_path / "job")
     seen = 0
     for at in range(2):
         if logs:
             settings["URLNORM_CRAWL_LOG"] = str(tmp_path / logs[at])
-        with Site(shop) as site:
-            crawl(site, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 0 if at else 6})
-        seen += len(site.requests)
+        result = crawl(shop, [HOME], {**settings, "CLOSESPIDER_PAGECOUNT": 0 if at else 6})
+        seen += len(result.requests)
         assert answers(report)[0] == seen
     assert seen >= 21
     done = run("report", "-o", report, tmp_path / "job", *(tmp_path / log for log in {*logs}))
@@ -135,8 +131,7 @@ def test_the_report_says_when_and_how_the_crawl_ran(tmp_path):
         "URLNORM_LEARN": "redirects",
     }
     for run in range(2):
-        with Site(shop) as site:
-            crawl(site, [f"{HOST}/{run}"], settings)
+        crawl(shop, [f"{HOST}/{run}"], settings)
         said = about(report)
         assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC( to .*)?", said["Crawled"])
         assert re.fullmatch(r"\d+ seconds?" + " in 2 runs" * run, said["Duration"])
@@ -152,20 +147,18 @@ def test_paths_have_the_placeholders_of_feeds(tmp_path):
         "URLNORM_REPORT": str(tmp_path / "%(name)s" / "%(section)s at %(time)s 100%%.html"),
         "URLNORM_CRAWL_LOG": str(tmp_path / "%(name)s" / "%(section)s at %(time)s 100%%.jsonl"),
     }
-    with Site(shop) as site:
-        crawl(site, [HOME], {**ADDON, **settings}, section="shoes")
+    result = crawl(shop, [HOME], {**ADDON, **settings}, section="shoes")
     [report], [log] = (list(tmp_path.glob(f"follow/s*.{kind}")) for kind in ("html", "jsonl"))
     assert re.fullmatch(r"shoes at \d{4}-\d\d-\d\dT\d\d-\d\d-\d\d 100%", report.stem)
-    assert answers(report)[0] == len(site.requests) == len(log.read_text().splitlines())
+    assert answers(report)[0] == len(result.requests) == len(log.read_text().splitlines())
 
 
 @pytest.mark.parametrize("setting", ["URLNORM_REPORT", "URLNORM_CRAWL_LOG"])
 @pytest.mark.parametrize("path", ["%(nam)s.html", "100%.html", "%d"])
 def test_a_placeholder_that_there_is_not_is_named(tmp_path, setting, path):
     """Before the crawl begins."""
-    with Site(shop) as site:
-        result = crawl(site, [HOME], {**ADDON, setting: path})
-    assert site.requests == []
+    result = crawl(shop, [HOME], {**ADDON, setting: path})
+    assert result.requests == []
     assert f"ConfigError: {setting} = {path!r} (" in result.error
     assert "; accepted: a path that can be written; %(name)s" in result.error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from loopback import Follow, Site, crawl, page
+from loopback import Follow, crawl, page
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.request import RequestFingerprinter
@@ -82,10 +82,11 @@ def test_what_a_project_has_set():
 
 def test_one_line_is_all_that_a_project_needs():
     links = ("/a", "/a#x", "/a?utm_source=m", "/a?", "/x/../a", "HTTP://SHOP.test:80/a")
-    with Site({HOME: page("home", *links), HOME + "a": page("a", *links)}) as site:
-        result = crawl(site, [HOME], {"ADDONS": {OURS: 900}})
+    result = crawl(
+        {HOME: page("home", *links), HOME + "a": page("a", *links)}, [HOME], {"ADDONS": {OURS: 900}}
+    )
     assert result.pages == ["home", "a"]
-    assert site.requests == [HOME, HOME + "a"]
+    assert result.requests == [HOME, HOME + "a"]
 
 
 # --- with the add-ons of others ------------------------------------------------------------
@@ -96,10 +97,9 @@ def test_poet_keeps_deciding_by_dependencies():
     pages = {HOME: page("home", "/a", "/a#x", "/a?utm_source=m"), HOME + "a": page("a")}
     for number in (800, 1000):
         addons = {OURS: 900, "scrapy_poet.Addon": number}
-        with Site(pages) as site:
-            result = crawl(site, [HOME], {"ADDONS": addons}, spider="test_scrapy_addon.Chain")
+        result = crawl(pages, [HOME], {"ADDONS": addons}, spider="test_scrapy_addon.Chain")
         assert result.error is None
-        assert site.requests == [HOME, HOME + "a"]
+        assert result.requests == [HOME, HOME + "a"]
         assert result.stats["chain"] == (
             "UrlNormRequestFingerprinter ScrapyPoetRequestFingerprinter RequestFingerprinter"
             if number == 800
@@ -119,10 +119,14 @@ def test_zyte_api_keeps_its_fingerprints(zyte, poet):
     if poet is not None:
         addons["scrapy_poet.Addon"] = poet
     settings = {"ADDONS": addons, "ZYTE_API_KEY": "none", "ZYTE_API_TRANSPARENT_MODE": False}
-    with Site({HOME: page("home", "/a", "/a#x", "/a?utm_source=m"), HOME + "a": page("a")}) as site:
-        result = crawl(site, [HOME], settings, spider="test_scrapy_addon.Chain")
+    result = crawl(
+        {HOME: page("home", "/a", "/a#x", "/a?utm_source=m"), HOME + "a": page("a")},
+        [HOME],
+        settings,
+        spider="test_scrapy_addon.Chain",
+    )
     assert result.error is None
-    assert site.requests == [HOME, HOME + "a"]
+    assert result.requests == [HOME, HOME + "a"]
     chain = result.stats["chain"].split()
     assert chain.count("UrlNormRequestFingerprinter") >= 1
     assert chain.count("ScrapyZyteAPIRequestFingerprinter") >= 1
@@ -130,7 +134,6 @@ def test_zyte_api_keeps_its_fingerprints(zyte, poet):
 
 def test_a_later_addon_that_replaces_the_fingerprinter_is_said():
     addons = {OURS: 900, "test_scrapy_addon.Replaces": 1000}
-    with Site({HOME: page("home")}) as site:
-        result = crawl(site, [HOME], {"ADDONS": addons})
+    result = crawl({HOME: page("home")}, [HOME], {"ADDONS": addons})
     assert result.pages == ["home"]
     assert "Give scrapy_urlnorm.Addon a higher number in ADDONS" in result.log

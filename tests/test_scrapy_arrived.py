@@ -147,8 +147,7 @@ def settings_of(mode, request, tmp_path):
 @pytest.mark.parametrize("mode", MODES)
 def test_every_page_of_stock_scrapy_arrives(mode, request, tmp_path):
     settings = settings_of(mode, request, tmp_path)
-    with Site(Articles()) as site:
-        result = crawl(site, [HOME], settings, spider="test_scrapy_arrived.Late")
+    result = crawl(Articles(), [HOME], settings, spider="test_scrapy_arrived.Late")
     assert result.error is None
     assert NAMES - set(result.pages) == set()
     if mode == "stock":

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from loopback import Site, crawl, crawler_of, page
+from loopback import crawl, crawler_of, page
 from scrapy import Spider, signals
 from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler
@@ -61,8 +61,7 @@ def test_a_crawl_reads_and_compiles_its_rules_once(tmp_path, more):
         **more,
     }
     pages = {HOME: page("home", "/a?sid=1", "/a?sid=2"), HOME + "a?sid=1": page("a")}
-    with Site(pages) as site:
-        result = crawl(site, [HOME], settings)
+    result = crawl(pages, [HOME], settings)
     assert result.pages == ["home", "a"]
     assert result.stats["calls/load_site_rules"] == 1
     assert result.stats["calls/RuleSet"] == 1

@@ -10,7 +10,7 @@ import pytest
 from hostile_base import IN_ORDER, WWW, article, visit
 from hostile_sites import Honest
 from hostile_spiders import TOP
-from loopback import Site, crawl, mostly_long
+from loopback import crawl, mostly_long
 
 OFF = {"URLNORM_LEARN": "off"}
 SITES = [
@@ -27,11 +27,11 @@ SITES = [
 
 def faults(kind, folder, **settings):
     """What is wrong with a crawl of the site that learns, beside one that does not."""
-    without, _ = visit(kind(), folder / "off", **{**settings, **OFF})
+    without = visit(kind(), folder / "off", **{**settings, **OFF})
     assert without.error is None
     assert without.reason == "finished"
     assert kind().wanted <= set(without.pages)
-    learning, _ = visit(kind(), folder / "on", **settings)
+    learning = visit(kind(), folder / "on", **settings)
     if learning.error:
         return [learning.error]
     found = []
@@ -80,8 +80,8 @@ def test_no_page_is_lost_where_requests_are_rewritten(tmp_path):
 def test_what_is_suppressed_calls_nobody(jobdir, tmp_path):
     """On an honest site learning holds requests, and no errback hears of it."""
     more = {"JOBDIR": str(tmp_path / "job")} if jobdir else {}
-    without, _ = visit(Honest(), tmp_path, **OFF)
-    learning, _ = visit(Honest(), tmp_path, **more)
+    without = visit(Honest(), tmp_path, **OFF)
+    learning = visit(Honest(), tmp_path, **more)
     assert set(learning.pages) == set(without.pages)
     assert learning.counts["learned/suppressed"] >= len(Honest().victims) // 2
     assert [stat for stat in learning.stats if stat.startswith("errback/")] == []
@@ -100,8 +100,7 @@ def items_of_a_shop(**settings):
     answers = {WWW + "/": article("home", *links)}
     answers |= {url: article(url.partition("?")[0]) for url in links}
     settings = {**IN_ORDER, **settings}
-    with Site(answers) as site:
-        found = crawl(site, [WWW + "/"], settings, spider="hostile_spiders.YieldsItems")
+    found = crawl(answers, [WWW + "/"], settings, spider="hostile_spiders.YieldsItems")
     assert found.stats["urlnorm/learned/rules"]  # or nothing is tested here
     return found, {"home", *pages} - {*found.pages}
 

@@ -42,12 +42,10 @@ def expected():
 
 
 def test_the_summary_says_what_was_saved(tmp_path):
-    with Site(shop(TRACKED)) as stock:
-        crawl(stock, [HOME], {"CONCURRENT_REQUESTS": 1})
-    with Site(shop(TRACKED)) as site:
-        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path / "job")})
+    stock = crawl(shop(TRACKED), [HOME], {"CONCURRENT_REQUESTS": 1})
+    result = crawl(shop(TRACKED), [HOME], {**ADDON, "JOBDIR": str(tmp_path / "job")})
     saved = result.stats["urlnorm/saved"]
-    sent = len(site.requests)
+    sent = len(result.requests)
     assert saved == len(stock.requests) - sent
     assert (
         f"This crawl sent {sent} requests; stock Scrapy would have sent {sent + saved}."
@@ -59,8 +57,7 @@ def test_the_summary_says_what_was_saved(tmp_path):
 
 
 def test_without_learning_the_summary_speaks_of_the_profile():
-    with Site(shop(TRACKED)) as site:
-        result = crawl(site, [HOME], {**ADDON, "URLNORM_LEARN": "off"})
+    result = crawl(shop(TRACKED), [HOME], {**ADDON, "URLNORM_LEARN": "off"})
     assert result.stats["urlnorm/saved"] == 10
     assert "First request saved by a rule" in result.log
 
@@ -74,11 +71,10 @@ def test_without_learning_the_summary_speaks_of_the_profile():
 )
 def test_nothing_is_learned_that_is_not_wanted(settings, learns):
     """Who asks for what RFC 3986 proves gets nothing else, unless asking for that too."""
-    with Site(shop()) as site:
-        result = crawl(site, [HOME], {**ADDON, **settings})
+    result = crawl(shop(), [HOME], {**ADDON, **settings})
     assert sorted(result.pages) == expected()
     assert result.stats.get("urlnorm/learned/rules", 0) == learns
-    assert learns or len(site.requests) == 1 + 2 * COUNT
+    assert learns or len(result.requests) == 1 + 2 * COUNT
 
 
 def test_robots_files_say_nothing_about_pages():
@@ -92,8 +88,7 @@ def test_robots_files_say_nothing_about_pages():
             return Reply(200, b"User-agent: *\nDisallow: /3\n", {"Content-Type": "text/plain"})
         return inner(url)
 
-    with Site(answer) as site:
-        result = crawl(site, [HOME], {**REDIRECTS, "ROBOTSTXT_OBEY": True})
+    result = crawl(answer, [HOME], {**REDIRECTS, "ROBOTSTXT_OBEY": True})
     assert sorted(asked) == [f"{BARE}/robots.txt", f"{WWW}/robots.txt"]
     assert result.stats["urlnorm/learned/rules"] == 1
     assert result.stats["robotstxt/forbidden"] >= 11
@@ -156,9 +151,8 @@ def test_a_damaged_file_of_learned_rules_stops_the_start(tmp_path):
     """The crawl says at its start what is wrong with the file, and leaves it alone."""
     path = tmp_path / RULES_NAME
     path.write_text("[[rule]]\nsite = 7\n")
-    with Site(shop()) as site:
-        result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
-    assert site.requests == []
+    result = crawl(shop(), [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
+    assert result.requests == []
     assert result.error.startswith("SiteRuleError")
     assert str(path) in result.error
     assert path.read_text() == "[[rule]]\nsite = 7\n"
@@ -208,8 +202,7 @@ def robots(url):
 
 
 def test_what_robots_txt_says_is_tried_and_applied(tmp_path):
-    with Site(robots) as site:
-        result = crawl(site, [HOME], {**ADDON, "ROBOTSTXT_OBEY": True, "JOBDIR": str(tmp_path)})
+    result = crawl(robots, [HOME], {**ADDON, "ROBOTSTXT_OBEY": True, "JOBDIR": str(tmp_path)})
     assert set(result.pages) == {"home", *(f"article {n}" for n in range(20))}
     assert len(result.pages) < len(VIEWS) - 5
     assert "Learned on www.shop.test: The parameter ref means nothing (" in result.log

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from loopback import Site, crawl, page
+from loopback import crawl, page
 from scrapy import signals
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.request import RequestFingerprinter
@@ -68,8 +68,7 @@ class Monitor:
 
 
 def crawled(settings):
-    with Site(PAGES) as site:
-        result = crawl(site, [HOME], settings)
+    result = crawl(PAGES, [HOME], settings)
     assert result.error is None
     assert sorted(result.pages) == ["a", "home"]
     return result
@@ -155,9 +154,8 @@ def test_a_project_without_the_add_on_writes_its_log_and_report(tmp_path):
 
 def test_a_store_that_does_not_answer_is_told_in_few_lines():
     pytest.importorskip("redis")
-    with Site(PAGES) as site:
-        result = crawl(site, [HOME], {**ADDON, "URLNORM_STORE": "redis://127.0.0.1:1/0"})
-    assert site.requests == []
+    result = crawl(PAGES, [HOME], {**ADDON, "URLNORM_STORE": "redis://127.0.0.1:1/0"})
+    assert result.requests == []
     after = result.log.partition("CRITICAL")[2]
     assert "does not answer" in after.splitlines()[0]
     assert "redis/connection.py" not in after

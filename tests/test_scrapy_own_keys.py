@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
-from loopback import Collect, Follow, Reply, Site, crawl, page, redirect
+from loopback import Collect, Follow, Reply, crawl, page, redirect
 from scrapy import Spider
 
 HOME = "http://shop.test/"
@@ -52,10 +52,9 @@ def test_of_pages_with_one_key_one_is_fetched_and_its_redirect_followed():
     def moved(url):
         return redirect("/new/42") if url.endswith("shoe-42") else shop(url)
 
-    with Site(moved) as site:
-        result = crawl(site, [HOME], SETTINGS, spider="test_scrapy_own_keys.ByNumber")
-    assert len(site.requests) == 4
-    assert {HOME, HOME + "new/42", HOME + "item/blue-shoe-43"} < set(site.requests)
+    result = crawl(moved, [HOME], SETTINGS, spider="test_scrapy_own_keys.ByNumber")
+    assert len(result.requests) == 4
+    assert {HOME, HOME + "new/42", HOME + "item/blue-shoe-43"} < set(result.requests)
     assert result.stats["urlnorm/merged"] == 1
     assert result.stats["urlnorm/merged/urlnorm_key"] == 1
 
@@ -64,6 +63,5 @@ def test_media_keep_their_own_keys(tmp_path):
     """Files, as all of Scrapy's media pipelines."""
     pipelines = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
     settings = {**SETTINGS, **pipelines, "FILES_STORE": str(tmp_path)}
-    with Site(shop) as site:
-        crawl(site, [HOME], settings, spider="test_scrapy_own_keys.TakesMedia", media=MEDIA)
-    assert sorted(url for url in site.requests if ".gif" in url) == sorted(MEDIA)
+    result = crawl(shop, [HOME], settings, spider="test_scrapy_own_keys.TakesMedia", media=MEDIA)
+    assert sorted(url for url in result.requests if ".gif" in url) == sorted(MEDIA)

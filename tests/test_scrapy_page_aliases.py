@@ -154,9 +154,8 @@ def visit(forum, **settings):
 
 def test_posts_are_suppressed_behind_their_topics():
     """Five contents agree, and two further votes and audits: the rest is not fetched."""
-    with Site(Forum()) as site:
-        result = crawl(site, [HOME], IN_ORDER)
-    requests = site.requests
+    result = crawl(Forum(), [HOME], IN_ORDER)
+    requests = result.requests
     assert set(result.pages) == {"home", *(f"topic {number}" for number in TOPICS)}
     assert result.counts["learned/aliases"] == 1
     assert result.counts["learned/suppressed"] >= 60

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from loopback import Site, crawl, page, redirect
+from loopback import crawl, page, redirect
 
 redis = pytest.importorskip("redis")
 pytest.importorskip("scrapy_redis")
@@ -33,18 +33,18 @@ def test_crawls_with_its_scheduler_and_queue(server):
         HOME + "p?b=1&a=2": redirect("/p?a=2&b=1"),
         HOME + "p?a=2&b=1": page("p"),
     }
-    with Site(pages) as site:
-        result = crawl(site, [HOME], settings(server), filter_start=True)
+    result = crawl(pages, [HOME], settings(server), filter_start=True)
     assert result.error is None
     assert sorted(result.pages) == ["a", "home", "p"]
     assert result.stats["dupefilter/filtered"] >= 4
-    assert result.stats["scheduler/enqueued/redis"] == len(site.requests)
+    assert result.stats["scheduler/enqueued/redis"] == len(result.requests)
 
 
 def test_its_own_dupefilter_is_left_in_place_with_a_warning(server):
     more = {"DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter"}
-    with Site({HOME: page("home", "/a"), HOME + "a": page("a")}) as site:
-        result = crawl(site, [HOME], settings(server, **more))
+    result = crawl(
+        {HOME: page("home", "/a"), HOME + "a": page("a")}, [HOME], settings(server, **more)
+    )
     assert sorted(result.pages) == ["a", "home"]
     said = "DUPEFILTER_CLASS is scrapy_redis.dupefilter.RFPDupeFilter. Nothing is normalized"
     assert said in result.log
@@ -53,7 +53,6 @@ def test_its_own_dupefilter_is_left_in_place_with_a_warning(server):
 @pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler", "scrapy_redis.scheduler"])
 def test_a_crawl_keeps_its_keys_under_the_name_of_its_spider(server, scheduler):
     more = {"URLNORM_STORE": server, "SCHEDULER": f"{scheduler}.Scheduler"}
-    with Site({HOME: page("home")}) as site:
-        assert crawl(site, [HOME], settings(server, **more)).error is None
+    assert crawl({HOME: page("home")}, [HOME], settings(server, **more)).error is None
     with redis.Redis.from_url(server) as client:
         assert client.keys("*:identity") == [b"follow:urlnorm:identity"]

@@ -10,7 +10,7 @@ import json
 
 import pytest
 from hostile_base import IN_ORDER
-from loopback import Asked, Reply, Site, crawl
+from loopback import Asked, Reply, crawl
 from moving_sites import HOME, Advertised, AllAtOnce
 
 from scrapy_urlnorm import Normalizer
@@ -22,8 +22,7 @@ ADDON = {**IN_ORDER, "CONCURRENT_REQUESTS": 4}
 
 
 def visit(shop, **settings):
-    with Site(shop) as site:
-        result = crawl(site, [HOME], {**ADDON, **settings})
+    result = crawl(shop, [HOME], {**ADDON, **settings})
     assert "urlnorm/errors" not in result.stats, result.log
     return result
 

@@ -112,9 +112,8 @@ def test_what_the_addon_leaves_alone(settings):
 
 def test_another_queue_with_our_scheduler_is_an_error(tmp_path):
     settings = {"SCHEDULER": "scrapy_urlnorm.Scheduler", "JOBDIR": str(tmp_path)}
-    with Site({HOME: page("home")}) as site:
-        result = crawl(site, [HOME], settings)
-    assert site.requests == []
+    result = crawl({HOME: page("home")}, [HOME], settings)
+    assert result.requests == []
     assert "CRITICAL" in result.log
     assert f"{DISK} = 'scrapy.squeues.PickleLifoDiskQueue'" in result.log
     assert "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue" in result.log
@@ -122,8 +121,7 @@ def test_another_queue_with_our_scheduler_is_an_error(tmp_path):
 
 def test_our_queue_with_another_scheduler_is_an_error(tmp_path):
     settings = {DISK: "scrapy_urlnorm.crawl.scheduler.LifoDiskQueue", "JOBDIR": str(tmp_path)}
-    with Site({HOME: page("home", "/1")}) as site:
-        result = crawl(site, [HOME], settings)
+    result = crawl({HOME: page("home", "/1")}, [HOME], settings)
     assert "SCHEDULER = 'scrapy_urlnorm.Scheduler'" in (result.error or "") + result.log
 
 
@@ -149,10 +147,9 @@ def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
     orders = []
     for name, scheduler in (("ours", {}), ("stock", {"SCHEDULER": STOCK})):
         job = {"JOBDIR": str(tmp_path / name)}
-        with Site(pages) as site:
-            result = crawl(
-                site, [HOME], {**settings, **scheduler, **job}, spider=f"{__name__}.Chooser"
-            )
+        result = crawl(
+            pages, [HOME], {**settings, **scheduler, **job}, spider=f"{__name__}.Chooser"
+        )
         assert result.error is None
         orders.append(result.pages)
     assert orders[0] == orders[1]
@@ -162,11 +159,8 @@ def test_the_order_is_that_of_scrapy(tmp_path, order, queues):
 
 def test_what_cannot_be_serialized_waits_in_memory(tmp_path):
     pages = {HOME: page("home", "/lambda", "/1")}
-    with Site(pages) as site:
-        result = crawl(
-            site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)}, spider=f"{__name__}.Chooser"
-        )
-    assert sorted(site.requests) == [HOME, f"{HOME}1", f"{HOME}lambda"]
+    result = crawl(pages, [HOME], {**ADDON, "JOBDIR": str(tmp_path)}, spider=f"{__name__}.Chooser")
+    assert sorted(result.requests) == [HOME, f"{HOME}1", f"{HOME}lambda"]
     assert result.stats["scheduler/unserializable"] == 1
 
 
@@ -284,8 +278,7 @@ def test_scrapys_dupefilter_works_too(tmp_path):
         START: "scrapy_urlnorm.crawl.scheduler.FifoDiskQueue",
         "JOBDIR": str(tmp_path),
     }
-    with Site({HOME: page("home", "/1", "/1"), f"{HOME}1": page("1")}) as site:
-        result = crawl(site, [HOME], settings)
+    result = crawl({HOME: page("home", "/1", "/1"), f"{HOME}1": page("1")}, [HOME], settings)
     assert result.pages == ["home", "1"]
     assert stays_behind(tmp_path) == []
 

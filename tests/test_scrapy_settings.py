@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from loopback import Site, crawl, page
+from loopback import crawl, page
 from scrapy.settings import Settings
 
 from scrapy_urlnorm.crawl import settings as module
@@ -116,9 +116,8 @@ def test_an_unknown_setting_is_named_with_the_nearest_known_one():
 
 @pytest.mark.parametrize("bad", [{"URLNORM_NOSUCH": 1}, {"URLNORM_SITE_RULES": ["no/such.toml"]}])
 def test_a_bad_setting_stops_the_crawl_before_the_first_request(bad):
-    with Site({HOME: page("home")}) as site:
-        result = crawl(site, [HOME], {**ADDON, **bad})
-    assert site.requests == []
+    result = crawl({HOME: page("home")}, [HOME], {**ADDON, **bad})
+    assert result.requests == []
     assert result.error is not None
     assert result.error.startswith("ConfigError")
     assert next(iter(bad)) in result.error

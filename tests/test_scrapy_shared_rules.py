@@ -6,7 +6,7 @@ import json
 from contextlib import ExitStack, closing
 
 import pytest
-from loopback import Site, crawl, page, redirect
+from loopback import crawl, page, redirect
 from online_parts import BARE, WWW, Parts, page_of
 from scrapy import Request
 from scrapy.settings import Settings
@@ -160,8 +160,7 @@ def test_a_crawler_does_not_end_before_it_has_looked(redis_server):
         STORE: store,
         "URLNORM_LEARN": "redirects",  # or a rule that contents taught is there beside it
     }
-    with Site(answer) as site:
-        result = crawl(site, [WWW + "/"], {**settings, "CONCURRENT_REQUESTS": 1})
+    result = crawl(answer, [WWW + "/"], {**settings, "CONCURRENT_REQUESTS": 1})
     assert asked.issuperset(links)
     assert result.stats["urlnorm/learned/retracted"] == 1
     assert len(result.pages) == len(set(result.pages))

@@ -55,8 +55,7 @@ def test_a_redirect_onto_an_equal_url_is_followed(name, profile):
 def test_stock_scrapy_loses_that_page():
     source, target, _ = REDIRECTS["sorted"]
     pages = {HOME: page("home", source), HOST + source: redirect(target), HOST + target: page("x")}
-    with Site(pages) as site:
-        assert crawl(site, [HOME]).pages == ["home"]
+    assert crawl(pages, [HOME]).pages == ["home"]
 
 
 #: URLs that redirect to each other, how many requests stock Scrapy sends, and how many more we may.
@@ -116,8 +115,7 @@ def test_a_meta_refresh_onto_an_equal_url_is_followed():
         source: type(refresh)(200, body, refresh.headers),
         target: page("the page"),
     }
-    with Site(pages) as site:
-        assert crawl(site, [HOME], with_addon()).pages == ["home", "the page"]
+    assert crawl(pages, [HOME], with_addon()).pages == ["home", "the page"]
 
 
 # --- 2: rewriting requests -----------------------------------------------------------------
@@ -127,20 +125,18 @@ def test_a_meta_refresh_onto_an_equal_url_is_followed():
 def test_rewriting_fetches_the_normalized_url_once(filter_start):
     ugly = HOST + "/x/../p?a=1&b=%7e"
     pages = {HOME: page("home", ugly), HOST + "/p?a=1&b=~": page("the page", "/p?a=1&b=~")}
-    with Site(pages) as site:
-        result = crawl(
-            site, [HOST + ":80/"], with_addon(REWRITE_REQUESTS=True), filter_start=filter_start
-        )
+    result = crawl(
+        pages, [HOST + ":80/"], with_addon(REWRITE_REQUESTS=True), filter_start=filter_start
+    )
     assert result.pages == ["home", "the page"]
-    assert site.requests == [HOME, HOST + "/p?a=1&b=~"]
+    assert result.requests == [HOME, HOST + "/p?a=1&b=~"]
     assert result.log.count("Rewrote http") == 2
 
 
 def test_without_rewriting_the_linked_url_is_fetched():
     pages = {HOME: page("home", "/p?b=1&a=2&utm_source=x#top")}
-    with Site(pages) as site:
-        crawl(site, [HOME], with_addon())
-    assert site.requests == [HOME, HOST + "/p?b=1&a=2&utm_source=x"]
+    result = crawl(pages, [HOME], with_addon())
+    assert result.requests == [HOME, HOST + "/p?b=1&a=2&utm_source=x"]
 
 
 def test_rewriting_does_not_fight_a_redirect():
@@ -149,10 +145,9 @@ def test_rewriting_does_not_fight_a_redirect():
         HOST + "/p?a=2&b=1": redirect("/p?b=1&a=2"),
         HOST + "/p?b=1&a=2": page("the page"),
     }
-    with Site(pages) as site:
-        result = crawl(site, [HOME], with_addon(REWRITE_REQUESTS=True))
+    result = crawl(pages, [HOME], with_addon(REWRITE_REQUESTS=True))
     assert result.pages == ["home", "the page"]
-    assert site.requests == [HOME, HOST + "/p?a=2&b=1", HOST + "/p?b=1&a=2"]
+    assert result.requests == [HOME, HOST + "/p?a=2&b=1", HOST + "/p?b=1&a=2"]
 
 
 def test_rewriting_works_with_the_stock_dupefilter():
@@ -165,8 +160,7 @@ def test_rewriting_works_with_the_stock_dupefilter():
         "URLNORM_REWRITE_REQUESTS": True,
     }
     pages = {HOME: page("home", "/a?b=%7e"), HOST + "/a?b=~": page("a")}
-    with Site(pages) as site:
-        assert crawl(site, [HOME], settings, filter_start=True).pages == ["home", "a"]
+    assert crawl(pages, [HOME], settings, filter_start=True).pages == ["home", "a"]
 
 
 # --- 3: the HTTP cache shares the fingerprint ----------------------------------------------
@@ -201,7 +195,6 @@ def test_the_http_cache_does_not_hide_a_page_behind_its_redirect(tmp_path, stora
 
 def test_start_urls_are_sent_without_the_dupefilter():
     pages = {HOME: page("home", "/?utm_source=x", "/#top"), HOME + "?utm_source=x": page("home")}
-    with Site(pages) as site:
-        result = crawl(site, [HOME], with_addon())
-    assert site.requests == [HOME, HOME + "?utm_source=x"]
+    result = crawl(pages, [HOME], with_addon())
+    assert result.requests == [HOME, HOME + "?utm_source=x"]
     assert result.stats["urlnorm/merged"] == 1

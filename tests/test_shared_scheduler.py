@@ -35,8 +35,7 @@ def pages(result):
 
 def test_one_crawler_alone(server, tmp_path):
     store = {"URLNORM_STORE": f"{server.url}?prefix=p", "JOBDIR": str(tmp_path / "job")}
-    with Site(shop) as site:
-        result = crawl(site, [HOME], {**SHARED, **store})
+    result = crawl(shop, [HOME], {**SHARED, **store})
     assert pages(result) == ["1", "2", "3", "4", "5", "home"]
     assert "ERROR" not in result.log
     assert result.stats["scheduler/enqueued"] == result.stats["scheduler/dequeued"] == 6
@@ -58,19 +57,17 @@ def test_one_crawler_alone(server, tmp_path):
 )  # fmt: skip
 def test_what_it_cannot_work_with_is_said_at_open(server, tmp_path, more, words):
     more = {key: value.format(url=server.url, folder=tmp_path) for key, value in more.items()}
-    with Site(shop) as site:
-        result = crawl(site, [HOME], {**SHARED, **more})
+    result = crawl(shop, [HOME], {**SHARED, **more})
     assert words in (result.error or "") + result.log
-    assert site.requests == []
+    assert result.requests == []
 
 
 def test_a_redis_that_would_throw_requests_away_is_refused(tmp_path):
     with RedisServer("--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru") as server:
         store = {"URLNORM_STORE": f"{server.url}?prefix=p"}
-        with Site(shop) as site:
-            result = crawl(site, [HOME], {**SHARED, **store})
+        result = crawl(shop, [HOME], {**SHARED, **store})
     assert "set noeviction" in result.log
-    assert site.requests == []
+    assert result.requests == []
 
 
 def test_a_redis_that_is_gone_ends_the_crawl(server):

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from loopback import Reply, Site, crawl, page
+from loopback import Reply, crawl, page
 from site_rule_cases import CASES, HTTP, path_and_query, rule
 
 from scrapy_urlnorm.exceptions import SiteRuleError
@@ -259,8 +259,7 @@ def test_rules_that_undo_each_other_cost_no_other_rule(tmp_path: Path) -> None:
         "URLNORM_LEARN": "off",
         "URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")],
     }
-    with Site(answer) as site:
-        result = crawl(site, [HOME], settings)
+    result = crawl(answer, [HOME], settings)
     assert result.error is None
     assert sorted(result.pages) == sorted(["home", url, "http://shop.example/q"])
     assert re.search(r"^DEBUG.* rules_left_out [1-9]", result.log, re.MULTILINE)
