@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
@@ -86,9 +86,7 @@ class JobTables:
 
 @contextmanager
 def job_tables(folder: Path) -> Iterator[JobTables]:
-    database = Database(folder / DATABASE_NAME)
-    database.open()
-    with closing(database):
+    with Database(folder / DATABASE_NAME) as database:
         tables = JobTables(database)
         yield tables
         tables.record.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from hashlib import sha1
 
 import pytest
@@ -27,9 +26,7 @@ URL = "http://shop.test/a?utm_source=x"
 
 @pytest.fixture
 def database(tmp_path):
-    database = Database(tmp_path / "urlnorm.sqlite")
-    database.open()
-    with closing(database):
+    with Database(tmp_path / "urlnorm.sqlite") as database:
         yield database
 
 
@@ -93,9 +90,7 @@ def test_of_many_keys_a_sample_is_kept(number, seed):
     keys = {sha1(b"%d %d" % (seed, each)).digest() for each in range(number)}
     kept = []
     for order in (sorted(keys), sorted(keys, reverse=True)):
-        database = Database()
-        database.open()
-        with closing(database), pytest.MonkeyPatch.context() as patch:
+        with Database() as database, pytest.MonkeyPatch.context() as patch:
             patch.setattr(filtered, "MAX_ROWS", 20)
             record = FilteredRecord(database)
             for at, key in enumerate(order):

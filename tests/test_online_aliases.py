@@ -24,8 +24,7 @@ def begin(tmp_path):
     """Begins a run of one crawl; what an earlier one knew of a site is written down first."""
 
     def begin(*rows):
-        with closing(Database(tmp_path / "db")) as database:
-            database.open()
+        with Database(tmp_path / "db") as database:
             for row in rows:
                 insert = "INSERT OR REPLACE INTO alias_site (site, state) VALUES (?, ?)"
                 database.write(insert, *row)

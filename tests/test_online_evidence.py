@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
 from scrapy_urlnorm.crawl.online import evidence
@@ -15,8 +13,7 @@ SITE = "shop.test"
 
 @pytest.fixture
 def database():
-    with closing(Database()) as database:
-        database.open()
+    with Database() as database:
         yield database
 
 

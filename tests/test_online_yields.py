@@ -42,10 +42,8 @@ class Keys:
 
 @pytest.fixture
 def yields(tmp_path):
-    database = Database(tmp_path / "urlnorm.sqlite")
-    database.open()
-    yield Yields(database, Keys(), WholePages(database, Keys()))
-    database.close()
+    with Database(tmp_path / "urlnorm.sqlite") as database:
+        yield Yields(database, Keys(), WholePages(database, Keys()))
 
 
 def add(yields, url, *things, links=(), referer="http://shop.test/", depth=1):

@@ -154,11 +154,9 @@ def test_what_many_parts_write_is_one_transaction(path, database):
     store.close()
     database.close()
     again = Database(path)
-    again.open()
-    with open_store("sqlite", digest=DIGEST, jobdir="x", database=again) as store:
+    with again, open_store("sqlite", digest=DIGEST, jobdir="x", database=again) as store:
         assert rows(again) == [1]
         assert (b"1" in store, b"2" in store) == (True, False)
-    again.close()
 
 
 def test_a_write_that_fails_undoes_its_transaction(path, database):
@@ -175,15 +173,13 @@ def test_a_write_that_fails_undoes_its_transaction(path, database):
 
 
 def test_a_temporary_database_keeps_what_was_written():
-    database = Database()
-    database.open()
-    database.ensure("CREATE TABLE t (n INTEGER NOT NULL);")
-    assert database.write_many("INSERT INTO t VALUES (?)", [(1,), (2,)]) == 2
-    with pytest.raises(StoreError, match="the temporary database"):
-        database.write("INSERT INTO t VALUES (?)", None)
-    assert rows(database) == [1, 2]
-    assert list(database.each("SELECT n FROM t WHERE n > ?", 1)) == [(2,)]
-    database.close()
+    with Database() as database:
+        database.ensure("CREATE TABLE t (n INTEGER NOT NULL);")
+        assert database.write_many("INSERT INTO t VALUES (?)", [(1,), (2,)]) == 2
+        with pytest.raises(StoreError, match="the temporary database"):
+            database.write("INSERT INTO t VALUES (?)", None)
+        assert rows(database) == [1, 2]
+        assert list(database.each("SELECT n FROM t WHERE n > ?", 1)) == [(2,)]
 
 
 def test_the_last_user_closes_it(path, database):
