@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from contextlib import ExitStack, closing, contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from scrapy import Request, Spider
@@ -23,6 +24,8 @@ from scrapy_urlnorm.learning.worker import Mined
 from scrapy_urlnorm.stores.sqlite import Database
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
 
@@ -214,3 +217,10 @@ class Parts:
     def states(self) -> dict[int, int]:
         """How many requests are held in each state."""
         return dict(self.database.read("SELECT state, count(*) FROM held GROUP BY 1"))
+
+
+@contextmanager
+def crawls(**usual: Any) -> Iterator[Callable[..., Parts]]:
+    """Yield what begins a crawl with these arguments and others; they all end with this."""
+    with ExitStack() as begun:
+        yield lambda **more: begun.enter_context(closing(Parts(**(usual | more))))

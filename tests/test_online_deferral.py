@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from online_parts import Parts
+from online_parts import crawls
 from scrapy import Request
 
 from scrapy_urlnorm.crawl import frontier
@@ -25,15 +25,8 @@ def begun(monkeypatch):
     """Begins a crawl whose miner finds nothing by itself."""
     monkeypatch.setattr(safe_points, "STEPS", 10**6)
     monkeypatch.setattr(closing, "LEAST_DRAWS", 0)  # else so few are all sent
-    crawls = []
-
-    def begin(**settings):
-        crawls.append(Parts(has_miner=False, **{"URLNORM_LEARN": "content", **settings}))
-        return crawls[-1]
-
-    yield begin
-    for parts in crawls:
-        parts.close()
+    with crawls(has_miner=False, URLNORM_LEARN="content") as begin:
+        yield begin
 
 
 def see_duplicates(parts, number=LEAST_DUPLICATES, names="to"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from online_parts import Parts, page_of
+from online_parts import crawls, page_of
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.online import safe_points
@@ -25,17 +25,8 @@ LIMIT = 20
 def begun(monkeypatch):
     """Begins a crawl whose miner finds nothing by itself."""
     monkeypatch.setattr(safe_points, "STEPS", 10**6)
-    crawls = []
-
-    def begin(database=None, **settings):
-        settings = {"LEARN": "content", **settings}
-        settings = {f"URLNORM_{name}": value for name, value in settings.items()}
-        crawls.append(Parts(database=database, has_miner=False, **settings))
-        return crawls[-1]
-
-    yield begin
-    for parts in crawls:
-        parts.close()
+    with crawls(has_miner=False, URLNORM_LEARN="content") as begin:
+        yield begin
 
 
 def month(n):
@@ -126,7 +117,7 @@ def test_one_new_page_ends_it(begun):
 
 def test_a_list_of_new_pages_is_never_put_last(begun):
     """However long it is, and at any limit."""
-    parts = begun(FAMILY_LIMIT=1)
+    parts = begun(URLNORM_FAMILY_LIMIT=1)
     for n in range(3 * BARREN):
         assert parts.fetch(f"{HOST}/list?page={n}", f"page {n}") == "fetched"
     assert parts.stats["put_last"] == parts.stats["limited"] == 0
@@ -134,7 +125,7 @@ def test_a_list_of_new_pages_is_never_put_last(begun):
 
 def test_what_is_no_page_does_not_count(begun):
     """Nor does a page that was not handed to the spider, or came for a request of a session."""
-    parts = begun(FAMILY_LIMIT=LIMIT)
+    parts = begun(URLNORM_FAMILY_LIMIT=LIMIT)
     parts.arrive(Request(month(0)), EMPTY)
     for n in range(3 * BARREN):
         parts.learner.missing(Request(month(n + 1)))
@@ -162,7 +153,7 @@ def by_site(url):
 def test_a_limit_drops_the_rest_of_a_family(begun, caplog):
     """When two pages, fetched again, show what they should; and nothing else is dropped."""
     caplog.set_level(logging.INFO)
-    parts = begun(FAMILY_LIMIT=LIMIT)
+    parts = begun(URLNORM_FAMILY_LIMIT=LIMIT)
     parts.fetch(f"{HOST}/about")
     asked = answers(parts, by_site)
     see_months(parts, LIMIT)
@@ -191,7 +182,7 @@ def test_a_limit_drops_the_rest_of_a_family(begun, caplog):
 )
 def test_in_doubt_nothing_is_dropped(begun, pages):
     """The count begins anew, and the limit is tried again later."""
-    parts = begun(FAMILY_LIMIT=LIMIT)
+    parts = begun(URLNORM_FAMILY_LIMIT=LIMIT)
     parts.fetch(f"{HOST}/about")
     answers(parts, pages)
     see_months(parts, LIMIT)
@@ -206,7 +197,7 @@ def test_in_doubt_nothing_is_dropped(begun, pages):
 
 def test_the_page_beside_is_of_the_same_family_if_there_is_one(begun):
     """A site may answer one section with one page, and the others as always."""
-    parts = begun(FAMILY_LIMIT=LIMIT)
+    parts = begun(URLNORM_FAMILY_LIMIT=LIMIT)
     parts.fetch(f"{HOST}/about")
     parts.fetch(f"{HOST}/cal/week")
     parts.arrive(Request(month(7)), "a concert")
@@ -218,7 +209,7 @@ def test_the_page_beside_is_of_the_same_family_if_there_is_one(begun):
 
 def test_a_link_that_looks_like_an_act_is_not_asked_for(begun):
     """Neither is its family dropped then."""
-    parts = begun(FAMILY_LIMIT=LIMIT)
+    parts = begun(URLNORM_FAMILY_LIMIT=LIMIT)
     asked = answers(parts, by_site)
     for n in range(2 * LIMIT):
         parts.arrive(Request(f"{HOST}/topic?action=delete&id={n}"), EMPTY)
@@ -228,11 +219,11 @@ def test_a_link_that_looks_like_an_act_is_not_asked_for(begun):
 
 def test_without_the_order_of_its_own_a_crawl_still_has_its_limit(begun):
     """Nothing waits then, and the rest is dropped."""
-    parts = begun(LEARN={"defer": False})
+    parts = begun(URLNORM_LEARN={"defer": False})
     see_months(parts, 2 * BARREN)
     assert is_sent(parts, month(1000))
     assert parts.stats["put_last"] == 0
-    limited = begun(LEARN={"defer": False}, FAMILY_LIMIT=LIMIT)
+    limited = begun(URLNORM_LEARN={"defer": False}, URLNORM_FAMILY_LIMIT=LIMIT)
     answers(limited, by_site)
     see_months(limited, LIMIT)
     assert limited.fetch(month(1000)) == "held"
@@ -243,7 +234,7 @@ def test_without_the_order_of_its_own_a_crawl_still_has_its_limit(begun):
 def test_the_next_run_goes_on_counting(begun, tmp_path, ends):
     """What was put last is still there, after a kill too, and so is what was limited."""
     path = tmp_path / "job"
-    parts = begun(Database(path), FAMILY_LIMIT=LIMIT)
+    parts = begun(database=Database(path), URLNORM_FAMILY_LIMIT=LIMIT)
     parts.fetch(f"{HOST}/about")
     answers(parts, by_site)
     see_months(parts, LIMIT - 1)
@@ -252,30 +243,30 @@ def test_the_next_run_goes_on_counting(begun, tmp_path, ends):
         parts.kill()
     else:
         parts.close()
-    parts = begun(Database(path), FAMILY_LIMIT=LIMIT)
+    parts = begun(database=Database(path), URLNORM_FAMILY_LIMIT=LIMIT)
     answers(parts, by_site)
     see_months(parts, 1, first=500)
     assert parts.stats["limited"] == 1
     assert parts.fetch(month(1000)) == "held"
     parts.database.commit()
     parts.close()
-    parts = begun(Database(path), FAMILY_LIMIT=LIMIT)
+    parts = begun(database=Database(path), URLNORM_FAMILY_LIMIT=LIMIT)
     assert parts.fetch(month(1001)) == "held"
     assert parts.stats["dropped"] == 1
     parts.close()
-    parts = begun(Database(path))
+    parts = begun(database=Database(path))
     assert parts.fetch(month(1002)) == "fetched"
 
 
 @pytest.mark.parametrize("ends", ["close", "kill"])
 def test_what_was_put_last_is_sent_by_the_next_run(begun, tmp_path, ends):
-    parts = begun(Database(tmp_path / "job"))
+    parts = begun(database=Database(tmp_path / "job"))
     see_months(parts)
     urls = [month(1000 + n) for n in range(5)]
     assert {parts.fetch(url) for url in urls} == {"held"}
     parts.database.commit()
     parts.kill() if ends == "kill" else parts.close()
-    parts = begun(Database(tmp_path / "job"))
+    parts = begun(database=Database(tmp_path / "job"))
     assert parts.held() == urls
     assert parts.fetch(month(2000)) == "held"
     parts.learner.idle()
@@ -283,7 +274,7 @@ def test_what_was_put_last_is_sent_by_the_next_run(begun, tmp_path, ends):
 
 
 def test_a_failure_sends_what_was_put_last_and_drops_nothing_any_more(begun, monkeypatch):
-    parts = begun(FAMILY_LIMIT=LIMIT)
+    parts = begun(URLNORM_FAMILY_LIMIT=LIMIT)
     answers(parts, by_site)
     see_months(parts, LIMIT)
     assert parts.fetch(month(1000)) == "held"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from online_parts import BARE, WWW, Parts, page_of
+from online_parts import BARE, WWW, crawls, page_of
 from scrapy import Request
 from scrapy.http import Response
 from twisted.internet import defer
@@ -18,20 +18,13 @@ LINE = b"Clean-param: ref&pos /a/\n"
 
 @pytest.fixture
 def begin(monkeypatch):
-    """Begins a crawl whose sites are mined where it stands; the mode is what one asks for."""
+    """Begins a crawl whose sites are mined where it stands."""
     monkeypatch.setattr(safe_points, "STEPS", 10**6)
     monkeypatch.setattr(miner, "is_asyncio_available", lambda: False)
     monkeypatch.setattr(miner, "deferred_from_coro", defer.Deferred.fromCoroutine)
     monkeypatch.setattr(miner, "deferToThread", lambda _, job: defer.succeed(mined(job)))
-    crawls = []
-
-    def begin(learn="redirects", **settings):
-        crawls.append(Parts(URLNORM_LEARN=learn, **settings))
-        return crawls[-1]
-
-    yield begin
-    for parts in crawls:
-        parts.close()
+    with crawls() as begin:
+        yield begin
 
 
 def tell(parts, url=f"{BARE}/robots.txt", body=LINE):
@@ -54,7 +47,7 @@ def names(parts):
 def test_three_contents_put_it_in_force(begin, learn, caplog):
     """And the next twins are suppressed, but for audits, of which nothing new is learned."""
     caplog.set_level("INFO")
-    parts = begin(learn)
+    parts = begin(URLNORM_LEARN=learn)
     tell(parts)
     see_twins(parts)
     assert names(parts) == ["ref"]
@@ -70,7 +63,7 @@ def test_a_site_that_a_process_mines_is_not_mined_beside_it(begin, monkeypatch):
     """The answer of the process, which has seen less, would retract what is found meanwhile."""
     jobs, answer = [], defer.Deferred()
     monkeypatch.setattr(miner, "deferToThread", lambda _, job: jobs.append(job) or answer)
-    parts = begin("content")
+    parts = begin(URLNORM_LEARN="content")
     see_twins(parts)
     tell(parts)
     see_twins(parts, first=3)
@@ -150,7 +143,7 @@ def proposed(tmp_path):
     save_site_rules(tmp_path / "rules.toml", [rule])
     return {
         "URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")],
-        "learn": {"mode": "redirects", "defer": False},
+        "URLNORM_LEARN": {"mode": "redirects", "defer": False},
     }
 
 

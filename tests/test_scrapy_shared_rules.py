@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack, closing
 
 import pytest
 from loopback import crawl, page, redirect
-from online_parts import BARE, WWW, Parts, page_of
+from online_parts import BARE, WWW, crawls, page_of
 from scrapy import Request
 from scrapy.settings import Settings
 
@@ -42,13 +41,8 @@ def away(*_: object) -> None:
 @pytest.fixture
 def begin(redis_server, monkeypatch, request):
     monkeypatch.setattr(sharing, "EXCHANGE_SECONDS", 0.0)
-    with ExitStack() as crawls:
-
-        def begin(*, has_audits=False):
-            store = f"{redis_server.url}?prefix={request.node.name}"
-            parts = Parts(store, has_miner=False, has_audits=has_audits)
-            return crawls.enter_context(closing(parts))
-
+    store = f"{redis_server.url}?prefix={request.node.name}"
+    with crawls(store=store, has_miner=False, has_audits=False) as begin:
         yield begin
 
 
