@@ -131,18 +131,7 @@ def test_what_moves_on_half_of_the_pages_may_hold_still_on_this_one(crawl, still
 
 def test_what_both_may_show_by_chance_is_fetched_more_often(crawl):
     """An advertisement is on half of the fetches, and each of two pages held still in some."""
-    answers = iter(
-        [
-            "the page",
-            "another",
-            "the page",
-            "another",
-            "the page",
-            "another",
-            "the page",
-            "the page",
-        ]
-    )
+    answers = iter(["the page", "another"] * 3 + ["the page"] * 2)
     for text in ("news", "news", "statutes", "statutes"):
         shown = (
             Shown(PAGE, None, page_of(Request(PAGE), f"{text}{n}")) for n in (1, text == "news")

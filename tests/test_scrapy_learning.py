@@ -158,33 +158,6 @@ def test_a_damaged_file_of_learned_rules_stops_the_start(tmp_path):
     assert path.read_text() == "[[rule]]\nsite = 7\n"
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("REQUEST_FINGERPRINTER_CLASS", "scrapy.utils.request.RequestFingerprinter"),
-        ("DUPEFILTER_CLASS", "scrapy.dupefilters.RFPDupeFilter"),
-    ],
-)
-def test_where_another_component_is_in_the_way_of_learning_the_log_says_so(setting, value):
-    """One warning names the setting; with learning off there is none."""
-    ours = {
-        "REQUEST_FINGERPRINTER_CLASS": "scrapy_urlnorm.UrlNormRequestFingerprinter",
-        "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
-        "DOWNLOADER_MIDDLEWARES": {
-            "scrapy_urlnorm.UrlNormDownloaderMiddleware": 610,
-            "loopback.ViaSite": 740,
-        },
-        setting: value,
-    }
-    home = "http://shop.test/"
-    with Site({home: page("home")}) as site:
-        said = crawl(site, [home], ours).log
-        silent = crawl(site, [home], {**ours, "URLNORM_LEARN": "off"}).log
-    assert said.count("Nothing is learned in this crawl") == 1
-    assert f"{setting} is {value}" in said
-    assert "Nothing is learned" not in silent
-
-
 # --- robots.txt -----------------------------------------------------------------------------
 
 #: Every page under three URLs that differ in a parameter.

@@ -11,6 +11,7 @@ from scrapy.utils.request import RequestFingerprinter
 HOME = "http://shop.test/"
 PAGES = {HOME: page("home", "/a", "/a?utm_source=mail"), HOME + "a": page("a")}
 ADDON = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
+STOCK = "scrapy.utils.request.RequestFingerprinter"
 FINGERPRINTER = {"REQUEST_FINGERPRINTER_CLASS": "scrapy_urlnorm.UrlNormRequestFingerprinter"}
 OLD_STYLE = {
     **FINGERPRINTER,
@@ -105,6 +106,18 @@ def warned(result):
                 "test_scrapy_missing.Wrapping. It is set by an add-on that runs after ours: Give "
                 "scrapy_urlnorm.Addon a higher number in ADDONS."
             ),
+        ),
+        (
+            {**OLD_STYLE, "REQUEST_FINGERPRINTER_CLASS": STOCK},
+            (
+                f"Nothing is learned in this crawl: REQUEST_FINGERPRINTER_CLASS is {STOCK}. "
+                "REQUEST_FINGERPRINTER_CLASS = 'scrapy_urlnorm.UrlNormRequestFingerprinter' ends this."
+            ),
+        ),
+        ({**OLD_STYLE, "REQUEST_FINGERPRINTER_CLASS": STOCK, "URLNORM_LEARN": "off"}, None),
+        (
+            {**OLD_STYLE, "DUPEFILTER_CLASS": "test_scrapy_missing.Mine", "URLNORM_LEARN": "off"},
+            "A redirect onto an equal URL may lose its page. scrapy_urlnorm.UrlNormDupeFilter ends this.",
         ),
         (FINGERPRINTER, "Keys are normalized, and that is all"),
         (

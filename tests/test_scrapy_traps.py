@@ -52,12 +52,6 @@ def test_a_redirect_onto_an_equal_url_is_followed(name, profile):
     assert found.sent == [HOME, source, target]
 
 
-def test_stock_scrapy_loses_that_page():
-    source, target, _ = REDIRECTS["sorted"]
-    pages = {HOME: page("home", source), HOST + source: redirect(target), HOST + target: page("x")}
-    assert crawl(pages, [HOME]).pages == ["home"]
-
-
 #: URLs that redirect to each other, how many requests stock Scrapy sends, and how many more we may.
 LOOPS = {
     "itself": (["/a"], 2, 1),
