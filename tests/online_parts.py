@@ -21,10 +21,11 @@ from scrapy_urlnorm.crawl.online.learner import Learner
 from scrapy_urlnorm.crawl.settings import LEARN, STORE, Config
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.worker import Mined
+from scrapy_urlnorm.stores import MemorySeen
 from scrapy_urlnorm.stores.sqlite import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.stores import Seen
@@ -68,6 +69,40 @@ class NoAudits(audits.Audits):
     has_outstanding = is_due
 
 
+class Refusing(Database):
+    """A database that can be told to write nothing, as on a disk that is full."""
+
+    refuses = False
+
+    def write(self, statement: str, *values: object) -> int:
+        if self.refuses:
+            raise StoreError("cannot write: the disk is full")
+        return super().write(statement, *values)
+
+    def write_many(self, statement: str, rows: Iterable[Iterable[object]]) -> int:
+        return sum(self.write(statement, *row) for row in rows)
+
+
+class SharedKeys(MemorySeen):
+    """A store that another crawler uses too, who tells of its pages."""
+
+    is_shared = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.page = (pages := dict[bytes, bytes]()).get
+        self.put_page = pages.__setitem__
+
+
+class SharedNotes(SharedKeys):
+    """One whose users leave notes to one another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notes: dict[str, str] = {}
+        self.leave_notes, self.notes = self._notes.update, self._notes.copy
+
+
 class Parts:
     """Dupefilter, fingerprinter and learner of one crawl over *store*, or over *database*.
 
@@ -100,7 +135,7 @@ class Parts:
         self.dupefilter.open()
         self.database.open()
         self._published: Counter[str] = Counter()
-        self.queue = self.new_queue()
+        self.queue: deque[Request] = deque()
         self.under_way: set[Request] = set()
         self.download = no_page  # what answers a page that is fetched again
         slot = SimpleNamespace(
@@ -126,9 +161,6 @@ class Parts:
         self.learner.attach_scheduler()
         self.learner._safe_points.can_pause = pauses
         self.dupefilter.on_arrival = self.learner.on_arrival
-
-    def new_queue(self) -> deque[Request]:
-        return deque()
 
     def close(self) -> None:
         self.learner.close()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
-from online_model import SharedKeys
+from online_parts import SharedKeys
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings

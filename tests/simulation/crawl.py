@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from unittest.mock import patch
 from zlib import crc32
 
-from online_model import Refusing, SharedNotes
+from online_parts import Refusing, SharedNotes
 from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
