@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from loopback import crawler_of
 from scrapy import FormRequest, Request, Spider
 from scrapy.http.request import NO_CALLBACK
-from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
 from scrapy_urlnorm.crawl import fingerprinter as module
@@ -283,16 +282,7 @@ def test_rules_that_undo_each_other_are_counted():
     assert fingerprinter.counts["rules_left_out"] == 1
 
 
-class FakeCrawler:
-    """As much of a crawler as the fingerprinter looks at."""
-
-    def __init__(self, **settings):
-        self.settings = Settings(settings)
-        self.stats = None
-        self.signals = self
-
-    def connect(self, *args):
-        pass
+FALLBACK = "URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"
 
 
 @pytest.mark.parametrize(
@@ -300,8 +290,8 @@ class FakeCrawler:
     [UrlNormRequestFingerprinter, "scrapy_urlnorm.crawl.fingerprinter.UrlNormRequestFingerprinter"],
 )
 def test_refuses_to_be_its_own_fallback(fallback):
-    crawler = FakeCrawler(URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS=fallback)
-    with pytest.raises(ConfigError, match="URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS"):
+    crawler = crawler_of(Spider, {FALLBACK: fallback})
+    with pytest.raises(ConfigError, match=FALLBACK):
         UrlNormRequestFingerprinter.from_crawler(crawler)
 
 
@@ -319,6 +309,6 @@ class Wrapper:
 
 
 def test_two_fingerprinters_that_are_each_others_fallback_end():
-    crawler = FakeCrawler(URLNORM_FALLBACK_REQUEST_FINGERPRINTER_CLASS=Wrapper)
+    crawler = crawler_of(Spider, {FALLBACK: Wrapper})
     fingerprinter = UrlNormRequestFingerprinter.from_crawler(crawler)
     assert fingerprinter.fingerprint(Request(KEY)) == b"w" + by_the_book(Request(KEY))
