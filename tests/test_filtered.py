@@ -11,12 +11,7 @@ from job_tables import job_tables
 from loopback import page
 
 from scrapy_urlnorm.report import filtered
-from scrapy_urlnorm.report.filtered import (
-    FilteredRecord,
-    Job,
-    open_job,
-    rule_in_words,
-)
+from scrapy_urlnorm.report.filtered import FilteredRecord, Job, open_job, rule_in_words
 from scrapy_urlnorm.site_rules import SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.stores.sqlite import Database
 

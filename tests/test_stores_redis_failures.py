@@ -124,12 +124,7 @@ def test_a_wrong_password_is_said_at_once_and_not_repeated():
 
 def test_a_store_that_is_not_open_says_so():
     store = open_store("redis://127.0.0.1?prefix=p", digest=DIGEST)
-    for ask in (
-        store.add,
-        store.forget,
-        store.__contains__,
-        lambda key: store.claim(key, ""),
-    ):
+    for ask in (store.add, store.forget, store.__contains__, lambda key: store.claim(key, "")):
         with pytest.raises(StoreError, match="not open"):
             ask(b"x")
 

@@ -140,10 +140,7 @@ class RequestQueue(RequestTable):
     most_changes = 1_000  #: in a transaction of which nobody says when it ends
 
     def __init__(
-        self,
-        database: Database,
-        encode: Callable[[Any], bytes],
-        decode: Callable[[bytes], Any],
+        self, database: Database, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]
     ) -> None:
         super().__init__(database, "request", "queue", str)
         self._encode, self._decode = encode, decode

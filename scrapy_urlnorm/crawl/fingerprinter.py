@@ -59,9 +59,7 @@ class UrlNormRequestFingerprinter:
     """
 
     def __init__(
-        self,
-        normalizer: Normalizer,
-        fallback: RequestFingerprinterProtocol | None = None,
+        self, normalizer: Normalizer, fallback: RequestFingerprinterProtocol | None = None
     ) -> None:
         self._fallback = RequestFingerprinter() if fallback is None else fallback
         #: Whether the fallback is Scrapy's own: then a GET is known by its URL alone.

@@ -114,8 +114,7 @@ class Learner:
         self._pairs = Pairs(names, whole_pages, frontier, config.pairs if contents else 0)
         self._arrivals = Arrivals(names, self._settled)
         self._registry = registry = RuleRegistry(
-            *(database, keys, pages, audits, evidence, aliases, names, frontier),
-            *(store, config),
+            *(database, keys, pages, audits, evidence, aliases, names, frontier), *(store, config)
         )
         proposed = [rule for rule in config.normalizer.site_rules if rule.status == "proposed"]
         self._mining = Mining(evidence, registry, safe_points, frontier, contents, proposed)
@@ -126,8 +125,7 @@ class Learner:
         )
         self._yields = yields = Yields(database, keys, whole_pages)
         self._verdicts = verdicts = Verdicts(
-            *(keys, pages, audits, aliases, names, whole_pages),
-            *(registry, suppression, frontier),
+            *(keys, pages, audits, aliases, names, whole_pages), *(registry, suppression, frontier)
         )
         self._contradictions = Contradictions(
             *(keys, pages, names, whole_pages, yields, registry, suppression, verdicts)

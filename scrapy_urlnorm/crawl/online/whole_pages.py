@@ -213,11 +213,7 @@ class WholePages:
         return {link: cluster_url(link) in others or is_seen(link) for link in links}
 
     def _same(
-        self,
-        page: Shown,
-        fetches: Sequence[Shown],
-        key_of: KeyOf,
-        beside: Sequence[Shown] = (),
+        self, page: Shown, fetches: Sequence[Shown], key_of: KeyOf, beside: Sequence[Shown] = ()
     ) -> bool:
         wholes, also = (
             [e.whole for e in pages if e.whole is not None] for pages in (fetches, beside)
