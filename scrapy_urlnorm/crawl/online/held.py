@@ -11,12 +11,11 @@ import json
 import time
 import zlib
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.database import is_damaged
 from scrapy_urlnorm.crawl.merges import stock_key
-from scrapy_urlnorm.crawl.online.tables import AT_ONCE, slices
+from scrapy_urlnorm.crawl.online.tables import AT_ONCE
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.report.filtered import COALESCED, DEFERRED, LAST, SUPPRESSED, rule_in_words
 
@@ -83,7 +82,7 @@ class HeldRequests:
         database.ensure(_TABLES)
         database.write("DELETE FROM sampled")
         #: How many requests were damaged. They are deleted.
-        rows = chain.from_iterable(slices(database, "SELECT id, request, checksum FROM held WHERE"))
+        rows = database.each("SELECT id, request, checksum FROM held")
         damaged = [(number,) for number, data, checksum in rows if is_damaged(data, checksum)]
         database.write_many("DELETE FROM held WHERE id = ?", damaged)
         self.damaged = len(damaged)

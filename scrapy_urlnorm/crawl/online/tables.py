@@ -118,14 +118,6 @@ class Match(NamedTuple):
         return any(reason.is_alias for reason in self.rules)
 
 
-def slices(database: Database, select: str, *values: object) -> Iterator[list[Any]]:
-    """Yield rows, each of which begins with its number, some at a time: others may write meanwhile."""
-    number = 0
-    while rows := database.read(f"{select} id > ? ORDER BY id LIMIT ?", *values, number, AT_ONCE):
-        number = rows[-1][0]
-        yield rows
-
-
 def _told_key(keys: Keys, purpose: str) -> bytes:
     if not purpose:
         return keys.cluster
@@ -272,9 +264,13 @@ class Pages:
         self._database.write("DELETE FROM page WHERE fingerprint = ?", fingerprint)
 
     def rekey(self, site: str) -> Iterator[None]:
-        """Make the cluster keys of *site* anew, a page at each step."""
-        select = "SELECT id, ifnull(plain, url), fingerprint FROM page WHERE site = ? AND"
-        for rows in slices(self._database, select, site):
+        """Make the cluster keys of *site* anew, a page at each step: others may write meanwhile."""
+        select = (
+            "SELECT id, ifnull(plain, url), fingerprint FROM page WHERE site = ? AND id > ?"
+            " ORDER BY id LIMIT ?"
+        )
+        number = 0
+        while rows := self._database.read(select, site, number, AT_ONCE):
             keyed = []
             for number, plain, fingerprint in rows:
                 cluster = plain and self._keys.cluster_of_plain(site, plain, fingerprint)
