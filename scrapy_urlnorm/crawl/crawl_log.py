@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
-_URLS = ("url", "location", "canonical", "shortlink")
-_ROUTES = ("#!", "#/")
 #: Settings that a report does not tell: they are shown elsewhere, are of no interest, or are secret.
 _NOT_SHOWN = (CRAWL_LOG, FALLBACK_FINGERPRINTER, PROFILE, REPORT, STORE)
 
@@ -155,7 +153,7 @@ class CrawlLog:
     def _write(self, row: dict[str, Any], spider: Spider) -> None:
         if self._writer is None:
             return
-        for name in _URLS:
+        for name in ("url", "location", "canonical", "shortlink"):
             if url := row.get(name):
                 row[name] = self._as_kept(url)
         if links := row.get("self_links"):
@@ -169,7 +167,7 @@ class CrawlLog:
 
     def _as_kept(self, url: str) -> str:
         bare, _, fragment = url.partition("#")
-        if not f"#{fragment}".startswith(_ROUTES):
+        if not f"#{fragment}".startswith(("#!", "#/")):
             url = bare
         return url if self._key is None else mask_url(url, self._key)
 

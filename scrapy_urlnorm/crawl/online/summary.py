@@ -37,10 +37,6 @@ def why(rule: SiteRule) -> str:
     return words
 
 
-#: Statistics.
-_SENT, _SAVED = "downloader/request_count", "urlnorm/saved"
-
-
 class Bound(NamedTuple):
     """What the samples of a test proved."""
 
@@ -60,7 +56,7 @@ def summary(
     *stats* are its statistics, *counts* what else was counted, *bound* what its end proved of what
     was not sent. *barren* has the places of which so many pages brought nothing new.
     """
-    saved, sent = int(stats[_SAVED]), int(stats.get(_SENT, 0))
+    saved, sent = int(stats["urlnorm/saved"]), int(stats.get("downloader/request_count", 0))
     if sent:
         yield f"This crawl sent {counted(sent, 'request')}; stock Scrapy would have sent {sent + saved:,}."
     else:  # DOWNLOADER_STATS is off
