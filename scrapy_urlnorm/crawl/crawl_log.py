@@ -39,8 +39,6 @@ from scrapy_urlnorm.stores import ROWS_NAME
 from scrapy_urlnorm.text import counted, logger_of, own_version, replace_file, shortened, try_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
@@ -186,7 +184,7 @@ class Recording:
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._report = Path(path_of(crawler, REPORT)) if config.report else None
-        self._record: FilteredRecord | None = None
+        self.record: FilteredRecord | None = None  #: while this is open
         self._at_end = ExitStack()
         #: The name of the crawl in its rows, once this is open.
         self.crawl: str | None = None
@@ -204,7 +202,7 @@ class Recording:
 
     def open(self) -> None:
         """Begin to write; once."""
-        if self._record is not None:
+        if self.record is not None:
             return
         try:
             database = database_of(self._crawler)
@@ -215,24 +213,17 @@ class Recording:
         database.open()
         self._at_end.callback(database.close)
         log, about = str(Path(self.rows).absolute()), _about(self._crawler)
-        self._record = FilteredRecord(database, log, about)
-        self.crawl = self._record.crawl
+        self.record = FilteredRecord(database, log, about)
+        self.crawl = self.record.crawl
         with suppress(StoreError):  # at once: rows of a crawl that is killed have its name
             database.commit()
-
-    def dropped(
-        self, key: bytes, url: str, first: str | None, rules: Iterable[object], *, saves: bool
-    ) -> None:
-        """Take note of a request that is filtered: see `FilteredRecord.add`."""
-        if self._record is not None:
-            self._record.add(key, url, first, rules, saves=saves)
 
     def close(self) -> None:
         """Write the rest, and the report if the settings want one."""
         with self._at_end:
-            if self._record is not None:
-                self._record.close()
-                self._record = None
+            if self.record is not None:
+                self.record.close()
+                self.record = None
                 if self._report is not None and components_of(self._crawler).has_crawl_log:
                     self._write(self._report)
 

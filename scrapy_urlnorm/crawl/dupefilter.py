@@ -266,8 +266,9 @@ class UrlNormDupeFilter(BaseDupeFilter):
             first, rules, saves = self.merges.merged_by(
                 request, key, needs_rules=is_shown, saves=unsaved is not request
             )
-            if self._recording is not None and first != request.url:
-                self._recording.dropped(key, request.url, first, rules, saves=saves)
+            record = None if self._recording is None else self._recording.record
+            if record is not None and first != request.url:
+                record.add(key, request.url, first, rules, saves=saves)
         if is_shown:
             message = "Filtered duplicate request: %s (referer: %s)%s"
             if not self.debug:
