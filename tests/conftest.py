@@ -79,6 +79,14 @@ def redis_client(redis_server: RedisServer) -> Iterator[Any]:
 
 
 @pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A Redis for one test, which may do anything to it."""
+    pytest.importorskip("redis")
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
 def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Runner:
     """Runs the command line in this process."""
     return Runner(capfdbinary, monkeypatch)

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 import pytest
 from loopback import Follow, Reply, Site, crawl, page, redirect
-from redis_server import RedisServer
 from scrapy.exceptions import IgnoreRequest
 
 with suppress(ImportError):
@@ -124,17 +123,10 @@ FOREIGN = ("stock scheduler", "scrapy-redis")
 WHY = ("robots", "ignored", "http_404", "redirect", "no_body")
 
 
-@pytest.fixture
-def redis():
-    pytest.importorskip("redis")
-    with RedisServer() as server:
-        yield server.url
-
-
 def settings_of(mode, request, tmp_path):
     places = {"job": tmp_path / "job"}
     if "{redis}" in str(MODES[mode]):
-        places["redis"] = request.getfixturevalue("redis")
+        places["redis"] = request.getfixturevalue("own_redis").url
     if mode == "scrapy-redis":
         pytest.importorskip("scrapy_redis")
     formatted = {

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from redis_server import RedisServer
 
 pytestmark = pytest.mark.long
 
@@ -33,14 +32,6 @@ def start(*arguments):
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-@pytest.fixture
-def url():
-    """A Redis to be named."""
-    pytest.importorskip("redis")
-    with RedisServer() as server:
-        yield server.url
 
 
 def test_four_crawlers_lose_no_page_and_fetch_each_once():
@@ -68,25 +59,25 @@ def test_four_crawlers_lose_no_page_and_fetch_each_once():
     assert learned
 
 
-def test_an_unfinished_crawl_is_not_mixed_with(url):
+def test_an_unfinished_crawl_is_not_mixed_with(own_redis):
     """A Redis that has such keys is refused, and they are left alone."""
     import redis
 
-    with redis.Redis.from_url(url) as client:
+    with redis.Redis.from_url(own_redis.url) as client:
         client.set("shop:seen:identity", "?")
-        example = start("--redis", url)
+        example = start("--redis", own_redis.url)
         _, errors = example.communicate(timeout=60)
         assert example.returncode == 1
         assert "has keys like shop:seen:*" in errors
         assert client.keys() == [b"shop:seen:identity"]
 
 
-def test_an_end_from_outside_leaves_nothing_behind(url):
+def test_an_end_from_outside_leaves_nothing_behind(own_redis):
     """After SIGTERM no crawler runs on, and the Redis is left as it was."""
     import redis
 
-    with redis.Redis.from_url(url) as client:
-        example = start("--redis", url)
+    with redis.Redis.from_url(own_redis.url) as client:
+        example = start("--redis", own_redis.url)
         deadline = time.monotonic() + 60
         while not client.exists("shop:seen:identity"):
             assert time.monotonic() < deadline

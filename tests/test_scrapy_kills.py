@@ -14,7 +14,6 @@ from hostile_base import Hostile, article, in_ranks
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from hostile_sites import ContradictedLate, HttpStartsFailing404
 from loopback import Site
-from redis_server import RedisServer
 
 
 def until(holds):
@@ -130,11 +129,11 @@ class Gate:
 
 
 @pytest.mark.long
-def test_two_crawlers_at_one_queue_of_scrapy_redis_lose_no_page(tmp_path):
+def test_two_crawlers_at_one_queue_of_scrapy_redis_lose_no_page(tmp_path, own_redis):
     """Two processes share queue, keys and rules; together they have every page."""
     pytest.importorskip("scrapy_redis")
     hostile = in_ranks(HttpStartsFailing404(72))  # each of them is to see enough redirects
-    with RedisServer() as server, Site(Gate(hostile, hostile.home, 2)) as site:
+    with Site(Gate(hostile, hostile.home, 2)) as site:
         settings = {
             "JOBDIR": None,
             "CONCURRENT_REQUESTS": 4,
@@ -142,8 +141,8 @@ def test_two_crawlers_at_one_queue_of_scrapy_redis_lose_no_page(tmp_path):
             "SCHEDULER_PERSIST": True,
             "SCHEDULER_IDLE_BEFORE_CLOSE": 1,
             "DUPEFILTER_CLASS": "scrapy_urlnorm.UrlNormDupeFilter",
-            "REDIS_URL": server.url,
-            "URLNORM_STORE": server.url + "?prefix=links:seen",
+            "REDIS_URL": own_redis.url,
+            "URLNORM_STORE": own_redis.url + "?prefix=links:seen",
         }
         with Runs(hostile, tmp_path, **settings) as runs:
             crawlers = [runs.start(site, f"{hostile.home}?start={n}") for n in range(2)]

@@ -140,14 +140,10 @@ class DiesBetween(UrlNormDupeFilter):
         return False
 
 
-def test_a_crawler_dies_between_a_key_and_its_request(tmp_path):
-    with RedisServer() as server:
-        times, logs, codes = crawl(
-            server.url,
-            tmp_path,
-            SCHEDULER=f"{__name__}.Impatient",
-            DUPEFILTER_CLASS=f"{__name__}.DiesBetween",
-        )
+def test_a_crawler_dies_between_a_key_and_its_request(tmp_path, own_redis):
+    classes = {"SCHEDULER": "Impatient", "DUPEFILTER_CLASS": "DiesBetween"}
+    settings = {name: f"{__name__}.{kind}" for name, kind in classes.items()}
+    times, logs, codes = crawl(own_redis.url, tmp_path, **settings)
     assert sorted(codes) == [-signal.SIGKILL] + [0] * (CRAWLERS - 1)
     assert missing(times) == set()
     assert 1 <= twice(times) <= MOST_AGAIN

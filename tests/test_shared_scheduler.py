@@ -18,12 +18,6 @@ HOME = "http://shop.test/"
 SHARED = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "SCHEDULER": "scrapy_urlnorm.SharedScheduler"}
 
 
-@pytest.fixture
-def server():
-    with RedisServer() as server:
-        yield server
-
-
 def shop(url):
     links = [f"/{n}{query}" for n in range(1, 6) for query in ("", "?utm_source=a")]
     return page(url.partition("?")[0].removeprefix(HOME) or "home", *links)
@@ -33,14 +27,14 @@ def pages(result):
     return sorted(result.pages)
 
 
-def test_one_crawler_alone(server, tmp_path):
-    store = {"URLNORM_STORE": f"{server.url}?prefix=p", "JOBDIR": str(tmp_path / "job")}
+def test_one_crawler_alone(own_redis, tmp_path):
+    store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p", "JOBDIR": str(tmp_path / "job")}
     result = crawl(shop, [HOME], {**SHARED, **store})
     assert pages(result) == ["1", "2", "3", "4", "5", "home"]
     assert "ERROR" not in result.log
     assert result.stats["scheduler/enqueued"] == result.stats["scheduler/dequeued"] == 6
     assert result.stats["dupefilter/filtered"] == 6 * 10 - 5
-    with redis.Redis.from_url(server.url) as client:
+    with redis.Redis.from_url(own_redis.url) as client:
         assert client.keys("*queue*") == []
 
 
@@ -55,8 +49,8 @@ def test_one_crawler_alone(server, tmp_path):
         ),
     ],
 )  # fmt: skip
-def test_what_it_cannot_work_with_is_said_at_open(server, tmp_path, more, words):
-    more = {key: value.format(url=server.url, folder=tmp_path) for key, value in more.items()}
+def test_what_it_cannot_work_with_is_said_at_open(own_redis, tmp_path, more, words):
+    more = {key: value.format(url=own_redis.url, folder=tmp_path) for key, value in more.items()}
     result = crawl(shop, [HOME], {**SHARED, **more})
     assert words in (result.error or "") + result.log
     assert result.requests == []
@@ -70,15 +64,15 @@ def test_a_redis_that_would_throw_requests_away_is_refused(tmp_path):
     assert result.requests == []
 
 
-def test_a_redis_that_is_gone_ends_the_crawl(server):
+def test_a_redis_that_is_gone_ends_the_crawl(own_redis):
 
     def kills(url):
         if url == HOME + "3":
-            server.kill()
+            own_redis.kill()
         return page(url.removeprefix(HOME), *(f"/{n}" for n in range(1, 100)))
 
     with Site(kills) as site:
-        store = {"URLNORM_STORE": f"{server.url}?prefix=p&wait=0.2", "CONCURRENT_REQUESTS": 1}
+        store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p&wait=0.2", "CONCURRENT_REQUESTS": 1}
         result = crawl(site, [HOME], {**SHARED, **store})
     assert result.reason == "urlnorm_store_error"
     assert "does not answer" in result.log
@@ -108,23 +102,23 @@ class Unreadable:
         return int, ("no number",)
 
 
-def test_a_request_that_cannot_be_serialized_waits_in_memory(server):
+def test_a_request_that_cannot_be_serialized_waits_in_memory(own_redis):
     with Site(shop) as site:
-        store = {"URLNORM_STORE": f"{server.url}?prefix=p"}
+        store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p"}
         result = crawl(site, [HOME], {**SHARED, **store}, spider=f"{__name__}.SendsOdd")
     assert pages(result) == ["home", "odd", "plain"]
     assert result.stats["scheduler/unserializable"] == 1
 
 
-def test_a_request_that_cannot_be_read_is_left_to_another_run(server):
+def test_a_request_that_cannot_be_read_is_left_to_another_run(own_redis):
     with Site(shop) as site:
-        store = {"URLNORM_STORE": f"{server.url}?prefix=p"}
+        store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p"}
         result = crawl(
             site, [HOME], {**SHARED, **store}, spider=f"{__name__}.SendsOdd", what="unreadable"
         )
     assert pages(result) == ["home", "plain"]
     assert "left to another run" in result.log
-    with redis.Redis.from_url(server.url) as client:
+    with redis.Redis.from_url(own_redis.url) as client:
         assert client.hlen("p:{p:queue}:withheld") == 1
 
 
@@ -138,15 +132,15 @@ def scheduler(url, spider_class):
     return made, slot.inprogress
 
 
-def test_what_others_hold_is_pending(server):
+def test_what_others_hold_is_pending(own_redis):
     spiders = pytest.importorskip("scrapy_redis.spiders")
 
     class Waits(spiders.RedisMixin, scrapy.Spider):
         """It is given its start URLs in Redis, when it is idle."""
 
-    one, under_way = scheduler(server.url, scrapy.Spider)
-    other, _ = scheduler(server.url, scrapy.Spider)
-    waits, _ = scheduler(server.url, Waits)
+    one, under_way = scheduler(own_redis.url, scrapy.Spider)
+    other, _ = scheduler(own_redis.url, scrapy.Spider)
+    waits, _ = scheduler(own_redis.url, Waits)
     all_of_them = (one, other, waits)
     assert [each.has_pending_requests() for each in all_of_them] == [False, False, False]
     assert one.enqueue_request(scrapy.Request(HOME)) is True

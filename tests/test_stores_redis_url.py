@@ -48,13 +48,11 @@ def test_a_bad_option_is_named(spec, words):
         ("?prefix=shops", "shops"),
     ],
 )
-def test_a_prefix_has_the_name_of_the_spider(query, prefix):
-    with RedisServer() as server:
-        open_url = {"spec": server.url + query, "digest": DIGEST, "spider": "shop"}
-        with open_store(**open_url) as store:
-            store.add(fingerprint(1))
-        with redis.Redis.from_url(server.url) as client:
-            assert client.keys("*:identity") == [f"{prefix}:identity".encode()]
+def test_a_prefix_has_the_name_of_the_spider(query, prefix, own_redis):
+    with open_store(own_redis.url + query, digest=DIGEST, spider="shop") as store:
+        store.add(fingerprint(1))
+    with redis.Redis.from_url(own_redis.url) as client:
+        assert client.keys("*:identity") == [f"{prefix}:identity".encode()]
 
 
 @pytest.mark.parametrize("query", ["", "?prefix=%(spider)s:seen", "?prefix=%25(spider)s"])

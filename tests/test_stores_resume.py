@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 from crawl_process import start
 from loopback import Site, page
-from redis_server import RedisServer
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.database import RequestQueue
@@ -143,13 +142,12 @@ class DiesBetween(Scheduler):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_between_the_queue_and_redis_loses_nothing(tmp_path, settings, when):
-    pytest.importorskip("redis")
+def test_a_kill_between_the_queue_and_redis_loses_nothing(tmp_path, settings, when, own_redis):
     shop = Shop()
     shop.go_on.set()
     dying = {**SMALL, "SCHEDULER": f"{__name__}.DiesBetween", "WHEN": when}
-    with RedisServer() as server, Site(shop) as site:
-        settings["URLNORM_STORE"] = f"{server.url}?prefix=p"
+    settings["URLNORM_STORE"] = f"{own_redis.url}?prefix=p"
+    with Site(shop) as site:
         assert start(site, [HOME], settings | dying, tmp_path / "log").wait(60) == -signal.SIGKILL
         assert left_over(tmp_path, "queue = ''") == {f"{HOME}50"}
         under_way = left_over(tmp_path, "queue != ''")
