@@ -112,10 +112,15 @@ class Hostile:
         return twin
 
     def lead(self, *stages: list[Link]) -> None:
-        """Link to each stage from its own page, and there to the next one."""
+        """Link to each stage from its own page, and there to the next one.
+
+        Priorities keep stages apart: their order holds in any queue.
+        """
         hubs = [self.home, *(f"{self.canonical}/stage-{n}" for n in range(1, len(stages)))]
         for n, (hub, links) in enumerate(zip(hubs, stages, strict=True)):
-            self.answers[hub] = article(f"hub {n}", *links, *hubs[n + 1 : n + 2])
+            ranked = [ranked_link(link, -10 * n) for link in links]
+            ranked += [ranked_link(link, -10 * n - 5) for link in hubs[n + 1 : n + 2]]
+            self.answers[hub] = article(f"hub {n}", *ranked)
         self.answers.setdefault(self.alias + "/", redirect(self.home))
 
     def __call__(self, url: Any) -> Reply:
@@ -125,23 +130,6 @@ class Hostile:
     def other(self, url: Any) -> Reply:
         """What a URL is answered with that no table has."""
         return Reply(404)
-
-
-def in_ranks(hostile: Hostile) -> Hostile:
-    """Return *hostile*, with stages kept apart by priorities: its order holds in any queue."""
-    plain = hostile.lead
-
-    def lead(*stages: list[Link]) -> None:
-        plain(*stages)
-        hubs = [hostile.home, *(f"{hostile.canonical}/stage-{n}" for n in range(1, len(stages)))]
-        for n, (hub, links) in enumerate(zip(hubs, stages, strict=True)):
-            ranked = [ranked_link(link, -10 * n) for link in links]
-            ranked += [ranked_link(link, -10 * n - 5) for link in hubs[n + 1 : n + 2]]
-            hostile.answers[hub] = article(f"hub {n}", *ranked)
-
-    hostile.lead = lead  # type: ignore[method-assign]
-    hostile.lead(*hostile.stages())
-    return hostile
 
 
 def ranked_link(link: Link, priority: int) -> Link:

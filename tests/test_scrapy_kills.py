@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hostile_base import Hostile, article, in_ranks
+from hostile_base import Hostile, article
 from hostile_runs import DEADLINE, Doors, Runs, pages_without_learning
 from hostile_sites import ContradictedLate, HttpStartsFailing404
 from loopback import Site
@@ -132,7 +132,7 @@ class Gate:
 def test_two_crawlers_at_one_queue_of_scrapy_redis_lose_no_page(tmp_path, own_redis):
     """Two processes share queue, keys and rules; together they have every page."""
     pytest.importorskip("scrapy_redis")
-    hostile = in_ranks(HttpStartsFailing404(72))  # each of them is to see enough redirects
+    hostile = HttpStartsFailing404(72)  # each of them is to see enough redirects
     with Site(Gate(hostile, hostile.home, 2)) as site:
         settings = {
             "JOBDIR": None,
