@@ -10,7 +10,6 @@ from __future__ import annotations
 import html
 import json
 import random
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from loopback import Crawl, Reply, crawl, redirect
@@ -45,7 +44,6 @@ sparrow spruce summit thistle thunder timber tulip valley velvet violet walnut w
 WORDS = _WORDS.split()
 
 Link = str | tuple[str, dict[str, Any]]
-Answer = Reply | Callable[[Any], Reply]
 
 
 def article(name: str, *links: Link, head: str = "") -> Reply:
@@ -73,7 +71,7 @@ class Hostile:
     def __init__(self, taught: int = TAUGHT, victims: int = VICTIMS) -> None:
         self.taught = [self.pair(f"/{SECTIONS[n % 3]}/{n}") for n in range(taught)]
         self.victims = [self.pair(f"/new/{n}") for n in range(victims)]
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, Reply] = {}
         for twin, page in self.taught:
             self.answers[twin] = redirect(page)
             self.answers[page] = article(page)
@@ -96,7 +94,7 @@ class Hostile:
         """URLs of the twin and of the page that *path* stands for."""
         return self.alias + path, self.canonical + path
 
-    def broken(self, twin: str, page: str) -> Answer:
+    def broken(self, twin: str, page: str) -> Reply:
         """What the twin of a victim is answered with."""
         raise NotImplementedError
 
@@ -124,12 +122,7 @@ class Hostile:
         self.answers.setdefault(self.alias + "/", redirect(self.home))
 
     def __call__(self, url: Any) -> Reply:
-        answer = self.answers.get(url) or self.other(url)
-        return answer if isinstance(answer, Reply) else answer(url)
-
-    def other(self, url: Any) -> Reply:
-        """What a URL is answered with that no table has."""
-        return Reply(404)
+        return self.answers.get(url, Reply(404))
 
 
 def ranked_link(link: Link, priority: int) -> Link:

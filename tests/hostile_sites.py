@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from hostile_base import BARE, Answer, Hostile, Link, article
+from hostile_base import BARE, Hostile, Link, article
 from loopback import Reply, redirect
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -13,14 +13,14 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 class _TwinIsFine(Hostile):
     """The twin redirects to its page as it always did; something in the crawl is in the way."""
 
-    def broken(self, twin: str, page: str) -> Answer:
+    def broken(self, twin: str, page: str) -> Reply:
         return redirect(page)
 
 
 class TwinIsThePage(Hostile):
     """The twin does not redirect any more: it is answered with the very page."""
 
-    def broken(self, twin: str, page: str) -> Answer:
+    def broken(self, twin: str, page: str) -> Reply:
         return article(page)
 
 
@@ -32,14 +32,14 @@ class HttpStartsFailing404(Hostile):
 
     alias, canonical = BARE, "https://shop.test"
 
-    def broken(self, twin: str, page: str) -> Answer:
+    def broken(self, twin: str, page: str) -> Reply:
         return Reply(404, b"<h1>an error</h1>", HTML)
 
 
 class TwinGoesOnByMeta(Hostile):
     """The twin's page sends the crawler home by a meta element."""
 
-    def broken(self, twin: str, page: str) -> Answer:
+    def broken(self, twin: str, page: str) -> Reply:
         return article(twin, head=f'<meta http-equiv="refresh" content="0; url={self.home}">')
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_tables import job_tables
-from loopback import page
 
 from scrapy_urlnorm.report import filtered
 from scrapy_urlnorm.report.filtered import FilteredRecord, Job, open_job, rule_in_words
@@ -125,16 +124,3 @@ def test_a_record_that_cannot_be_written_ends(database, when, caplog):
     assert "the crawl goes on" in caplog.text
     assert len(caplog.records) == 1
     assert database.read("SELECT count(*) FROM other") == [(2,)]
-
-
-# --- crawls ---------------------------------------------------------------------------------
-
-HOME = "http://shop.test/"
-SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 1}
-
-
-def tracked(url):
-    if url != HOME:
-        return page(url)
-    twins = [f"/{n}{query}" for n in range(5) for query in ("", "?utm_source=x", "?gclid=1", "#f")]
-    return page("home", *twins, "/0", "/0")

@@ -6,7 +6,6 @@ import base64
 import re
 
 from loopback import Collect, Follow, Reply, crawl, page, redirect
-from scrapy import Spider
 
 HOME = "http://shop.test/"
 SETTINGS = {"ADDONS": {"scrapy_urlnorm.Addon": 900}}
@@ -24,16 +23,8 @@ class ByNumber(Follow):
             yield response.follow(link, meta={"urlnorm_key": f"product {key}"})
 
 
-class TakesMedia(Spider):
+class TakesMedia(Follow):
     """Hands URLs to the pipeline of files."""
-
-    name = "takes_media"
-    urls: list[str]
-    media: list[str]
-
-    @property
-    def start_urls(self):
-        return self.urls
 
     def parse(self, response):
         yield {"file_urls": self.media}
