@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from hostile_base import IN_ORDER
 from job_tables import job_tables
-from loopback import Site, crawl, page, redirect
+from loopback import crawl, page, redirect
 from test_scrapy_page_aliases import Forum, post_url, topic_url
 
 from scrapy_urlnorm import Normalizer
@@ -250,9 +250,7 @@ def test_a_real_crawl(run, tmp_path):
 
 def test_a_page_that_names_itself(run, tmp_path):
     """A post stands behind its topic, which has a permalink to it."""
-    with Site(Forum()) as site:
-        settings = {**SETTINGS, "JOBDIR": str(tmp_path / "job")}
-        crawl(site, ["http://forum.test/"], settings)
+    crawl(Forum(), ["http://forum.test/"], {**SETTINGS, "JOBDIR": str(tmp_path / "job")})
     answers = [
         json.loads(run("why", post_url(topic, 3), "--job", tmp_path / "job", "--json").out)
         for topic in range(25)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from loopback import Reply, Site, crawl
+from loopback import Reply, crawl
 
 from scrapy_urlnorm import SiteRule, save_site_rules
 from scrapy_urlnorm.learning.media import FILES_ALONE, OF_FILE, OnFiles
@@ -109,9 +109,8 @@ def test_a_rule_of_pages_spares_documents_and_loses_no_table(tmp_path):
         "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
         "CONCURRENT_REQUESTS": 1,
     }
-    with Site(shop) as site:
-        result = crawl(site, [f"{BARE}/"], settings=settings)
-        asked = [url.removeprefix(f"{BARE}/") for url in site.requests]
+    result = crawl(shop, [f"{BARE}/"], settings=settings)
+    asked = [url.removeprefix(f"{BARE}/") for url in result.requests]
     sent = {
         kind: {url for url in asked if url.startswith(kind)} for kind in ("item", "doc", "table")
     }

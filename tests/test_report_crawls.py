@@ -184,6 +184,5 @@ def test_a_crawl_after_one_that_was_killed(tmp_path, jobdir):
         assert killed.wait(60) == -signal.SIGKILL
     written = len(log.read_text().splitlines())
     assert written >= 10
-    with Site(shop) as site:
-        crawl(site, [HOME], {**ADDON, **settings})
-    assert answers(report)[0] == len(site.requests) + (written if jobdir else 0)
+    result = crawl(shop, [HOME], {**ADDON, **settings})
+    assert answers(report)[0] == len(result.requests) + (written if jobdir else 0)

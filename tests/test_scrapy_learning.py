@@ -7,7 +7,7 @@ import gzip
 
 import pytest
 from hostile_base import article
-from loopback import Follow, Reply, Site, crawl, page, redirect
+from loopback import Follow, Reply, crawl, page, redirect
 from scrapy import Request
 
 from scrapy_urlnorm.site_rules import load_site_rules
@@ -107,12 +107,11 @@ class Lambdas(Follow):
 
 def test_a_request_that_cannot_be_written_down_is_not_suppressed():
     """What could not be requeued is sent: the rule saves nothing then, and loses nothing."""
-    with Site(shop()) as site:
-        settings = {**ADDON, "URLNORM_LEARN": {"pairs": 0}}
-        result = crawl(site, [HOME], settings, spider="test_scrapy_learning.Lambdas")
+    settings = {**ADDON, "URLNORM_LEARN": {"pairs": 0}}
+    result = crawl(shop(), [HOME], settings, spider="test_scrapy_learning.Lambdas")
     assert set(result.pages) == set(expected())
     assert "learned/suppressed" not in result.counts
-    assert len(site.requests) <= 1 + 2 * COUNT
+    assert len(result.requests) <= 1 + 2 * COUNT
 
 
 class Fed(Follow):
@@ -140,9 +139,8 @@ def test_what_waits_is_sent_while_the_spider_waits_for_something_else():
     def answer(url):
         return article("home", *links) if url == HOME else article(f"{WWW}/wall")
 
-    with Site(answer) as site:
-        settings = {**ADDON, "URLNORM_LEARN": {"pairs": 0}, "CLOSESPIDER_TIMEOUT": 100}
-        result = crawl(site, [HOME], settings, spider="test_scrapy_learning.Fed")
+    settings = {**ADDON, "URLNORM_LEARN": {"pairs": 0}, "CLOSESPIDER_TIMEOUT": 100}
+    result = crawl(answer, [HOME], settings, spider="test_scrapy_learning.Fed")
     assert result.counts["learned/deferred"] > 0
     assert result.reason == "finished"
 

@@ -215,14 +215,13 @@ def test_what_a_changed_spider_cannot_do_waits(tmp_path):
 
 
 def test_what_cannot_be_read_at_all_is_named(tmp_path):
-    with Site({HOME: page("home", "/1"), f"{HOME}1": page("1")}) as site:
-        settings = {**ADDON, "JOBDIR": str(tmp_path), "CLOSESPIDER_PAGECOUNT": 1}
-        crawl(site, [HOME], settings, filter_start=True)
+    pages = {HOME: page("home", "/1"), f"{HOME}1": page("1")}
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "CLOSESPIDER_PAGECOUNT": 1}
+    crawl(pages, [HOME], settings, filter_start=True)
     gone = pickle.dumps({"url": HOME, "_class": "gone.Request"})
     with closing(sqlite3.connect(tmp_path / DATABASE_NAME)) as database, database:
         database.execute("UPDATE request SET request = ?, checksum = ?", (gone, crc32(gone)))
-    with Site({}) as site:
-        result = crawl(site, [], {**ADDON, "JOBDIR": str(tmp_path)})
+    result = crawl({}, [], {**ADDON, "JOBDIR": str(tmp_path)})
     assert "a request in the queue cannot be read" in result.log
     assert "gone" in result.log
 
@@ -231,12 +230,11 @@ def test_a_damaged_queue_of_scrapys_is_named(tmp_path):
     state = tmp_path / "requests.queue" / "active.json"
     state.parent.mkdir()
     state.write_text("{")
-    with Site({HOME: page("home")}) as site:
-        for _ in range(2):
-            result = crawl(site, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
-            assert "CRITICAL" in result.log
-            assert str(state) in result.log
-    assert site.requests == []
+    for _ in range(2):
+        result = crawl({HOME: page("home")}, [HOME], {**ADDON, "JOBDIR": str(tmp_path)})
+        assert "CRITICAL" in result.log
+        assert str(state) in result.log
+        assert result.requests == []
     assert state.read_text() == "{"
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import scrapy
-from loopback import Follow, Site, crawl, crawler_of, page
+from loopback import Follow, crawl, crawler_of, page
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
 
@@ -71,12 +71,11 @@ def test_a_redis_that_is_gone_ends_the_crawl(own_redis):
             own_redis.kill()
         return page(url.removeprefix(HOME), *(f"/{n}" for n in range(1, 100)))
 
-    with Site(kills) as site:
-        store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p&wait=0.2", "CONCURRENT_REQUESTS": 1}
-        result = crawl(site, [HOME], {**SHARED, **store})
+    store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p&wait=0.2", "CONCURRENT_REQUESTS": 1}
+    result = crawl(kills, [HOME], {**SHARED, **store})
     assert result.reason == "urlnorm_store_error"
     assert "does not answer" in result.log
-    assert site.requests[-1] == HOME + "3"
+    assert result.requests[-1] == HOME + "3"
 
 
 class SendsOdd(Follow):
@@ -103,19 +102,17 @@ class Unreadable:
 
 
 def test_a_request_that_cannot_be_serialized_waits_in_memory(own_redis):
-    with Site(shop) as site:
-        store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p"}
-        result = crawl(site, [HOME], {**SHARED, **store}, spider=f"{__name__}.SendsOdd")
+    store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p"}
+    result = crawl(shop, [HOME], {**SHARED, **store}, spider=f"{__name__}.SendsOdd")
     assert pages(result) == ["home", "odd", "plain"]
     assert result.stats["scheduler/unserializable"] == 1
 
 
 def test_a_request_that_cannot_be_read_is_left_to_another_run(own_redis):
-    with Site(shop) as site:
-        store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p"}
-        result = crawl(
-            site, [HOME], {**SHARED, **store}, spider=f"{__name__}.SendsOdd", what="unreadable"
-        )
+    store = {"URLNORM_STORE": f"{own_redis.url}?prefix=p"}
+    result = crawl(
+        shop, [HOME], {**SHARED, **store}, spider=f"{__name__}.SendsOdd", what="unreadable"
+    )
     assert pages(result) == ["home", "plain"]
     assert "left to another run" in result.log
     with redis.Redis.from_url(own_redis.url) as client:
