@@ -9,15 +9,15 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from loopback import HERE, job_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from loopback import Site
-
-HERE = Path(__file__).resolve().parent
 
 
 def start(
@@ -30,23 +30,8 @@ def start(
     **arguments: Any,
 ) -> subprocess.Popen[bytes]:
     """Start a crawl of *site* from *urls*; its log is appended to *log*."""
-    job = {
-        "settings": {
-            "ADDONS": {"scrapy_urlnorm.Addon": 900},
-            "LOOPBACK_PROXY": site.proxy,
-            "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740},
-            "TELNETCONSOLE_ENABLED": False,
-            "REMOTE_CONTROL_ENABLED": False,
-            "RETRY_ENABLED": False,
-            "DOWNLOAD_DELAY": 0,
-            "CONCURRENT_REQUESTS": 4,
-            "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
-            "LOG_FILE": str(log),
-            **settings,
-        },
-        "spider": spider,
-        "arguments": {"urls": urls, **arguments},
-    }
+    own = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 4, "LOG_FILE": str(log)}
+    job = job_of(site, {**own, **settings}, spider, urls=urls, **arguments)
     path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", str(HERE / "crawl_process.py"), json.dumps(job)],

@@ -262,24 +262,23 @@ def crawl(
     if not isinstance(site, Site):
         with Site(site) as served:
             return crawl(served, urls, settings, spider=spider, deadline=deadline, **arguments)
-    job = {
-        "settings": {
-            "LOOPBACK_PROXY": site.proxy,
-            "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740},
-            "TELNETCONSOLE_ENABLED": False,
-            "REMOTE_CONTROL_ENABLED": False,
-            "RETRY_ENABLED": False,
-            "ROBOTSTXT_OBEY": False,
-            "DOWNLOAD_DELAY": 0,
-            "DOWNLOAD_TIMEOUT": 20,
-            "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
-            "ITEM_PIPELINES": {"loopback.Collect": 100},
-            **(settings or {}),
-        },
-        "spider": spider,
-        "arguments": {"urls": urls, **arguments},
-    }
+    own = {"DOWNLOAD_TIMEOUT": 20, "ITEM_PIPELINES": {"loopback.Collect": 100}}
+    job = job_of(site, {**own, **(settings or {})}, spider, urls=urls, **arguments)
     return Crawl(**_worker().run(job, deadline), requests=site.requests)
+
+
+def job_of(
+    site: Site, settings: Mapping[str, Any], spider: str, **arguments: Any
+) -> dict[str, Any]:
+    """What a process that crawls ``site`` is told."""
+    common = {
+        "LOOPBACK_PROXY": site.proxy,
+        "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740},
+        "TELNETCONSOLE_ENABLED": False,
+        "REMOTE_CONTROL_ENABLED": False,
+        "RETRY_ENABLED": False,
+    }
+    return {"settings": {**common, **settings}, "spider": spider, "arguments": arguments}
 
 
 def crawler_of(spider: type[scrapy.Spider], settings: Mapping[str, Any]) -> Any:
