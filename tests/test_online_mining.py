@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from contextlib import closing
+from functools import partial
 
 import pytest
 from online_parts import BARE, SITE, WWW, Parts
@@ -13,6 +14,7 @@ from scrapy import Request
 from twisted.internet import defer
 
 from scrapy_urlnorm.crawl import frontier
+from scrapy_urlnorm.crawl import miner as module
 from scrapy_urlnorm.crawl.miner import Miner
 from scrapy_urlnorm.crawl.online import mining
 from scrapy_urlnorm.crawl.online.evidence import Evidence
@@ -56,14 +58,8 @@ def test_mining_raises_nothing():
 @pytest.fixture
 def thread(monkeypatch):
     """What is done in a thread waits where it is; another function may take its place."""
-    monkeypatch.setattr("scrapy_urlnorm.crawl.miner.is_asyncio_available", lambda: False)
-    monkeypatch.setattr(
-        "scrapy_urlnorm.crawl.miner.deferred_from_coro", defer.Deferred.fromCoroutine
-    )
-
-    def run_by(function):
-        monkeypatch.setattr("scrapy_urlnorm.crawl.miner.deferToThread", function)
-
+    monkeypatch.setattr(module, "deferred_from_coro", defer.Deferred.fromCoroutine)
+    run_by = partial(monkeypatch.setattr, module, "_in_thread")
     run_by(defer.execute)
     return run_by
 
@@ -232,7 +228,7 @@ def test_a_site_that_takes_too_long_is_given_up(miners, thread, processes, monke
     miner.give_up_late()
     (process,) = processes
     assert (miner.is_free, process.poll()) == (False, None)
-    monkeypatch.setattr("scrapy_urlnorm.crawl.miner.LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(module, "LONGEST_SECONDS", 0.0)
     miner.give_up_late()
     assert not miner.is_free  # until the thread has noticed
     assert process.poll() is not None

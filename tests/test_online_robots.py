@@ -20,9 +20,8 @@ LINE = b"Clean-param: ref&pos /a/\n"
 def begin(monkeypatch):
     """Begins a crawl whose sites are mined where it stands."""
     monkeypatch.setattr(safe_points, "STEPS", 10**6)
-    monkeypatch.setattr(miner, "is_asyncio_available", lambda: False)
     monkeypatch.setattr(miner, "deferred_from_coro", defer.Deferred.fromCoroutine)
-    monkeypatch.setattr(miner, "deferToThread", lambda _, job: defer.succeed(mined(job)))
+    monkeypatch.setattr(miner, "_in_thread", lambda _, job: defer.succeed(mined(job)))
     with crawls() as begin:
         yield begin
 
@@ -62,12 +61,12 @@ def test_three_contents_put_it_in_force(begin, learn, caplog):
 def test_a_site_that_a_process_mines_is_not_mined_beside_it(begin, monkeypatch):
     """The answer of the process, which has seen less, would retract what is found meanwhile."""
     jobs, answer = [], defer.Deferred()
-    monkeypatch.setattr(miner, "deferToThread", lambda _, job: jobs.append(job) or answer)
+    monkeypatch.setattr(miner, "_in_thread", lambda _, job: jobs.append(job) or answer)
     parts = begin(URLNORM_LEARN="content")
     see_twins(parts)
     tell(parts)
     see_twins(parts, first=3)
-    monkeypatch.setattr(miner, "deferToThread", lambda _, job: defer.succeed(mined(job)))
+    monkeypatch.setattr(miner, "_in_thread", lambda _, job: defer.succeed(mined(job)))
     answer.callback(mined(*jobs))
     parts.learner.work()
     parts.learner.work()  # what came meanwhile is mined next

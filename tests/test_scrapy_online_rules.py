@@ -326,13 +326,11 @@ def test_a_failure_sends_the_request_and_is_said_once(taught, name, monkeypatch,
     assert name in record.getMessage()
 
 
-@pytest.mark.parametrize("inside", ["idle", "expire_in_flight"])
-def test_where_what_is_held_cannot_be_seen_to_it_is_sent(taught, inside, monkeypatch):
+def test_where_what_is_held_cannot_be_seen_to_it_is_sent(taught, monkeypatch):
     """No rule is applied any more, and nothing stays suppressed."""
     taught.fetch(WWW + "/a")
     assert taught.fetch(BARE + "/a") == "filtered"
-    monkeypatch.setattr(Suppression, inside, broken)
-    taught.learner.work()
+    monkeypatch.setattr(Suppression, "idle", broken)
     taught.learner.idle()
     assert taught.queued() == [BARE + "/a"]
     assert taught.learner.on_leaving(taught.queue.popleft())
