@@ -74,7 +74,7 @@ class CrawlFrontier:
         self.has_own_queue = False
         #: Requests that carry what others may change, by what they were packed as: the queue of
         #: stock Scrapy would have kept them, and not copies.
-        self._kept: dict[bytes, Request] = {}
+        self.kept: dict[bytes, Request] = {}
         self._fetching: Counter[str] = Counter()  # pages that are fetched again, by site
         self.on_fetched: Callable[[], None] = lambda: None  #: told when a page was fetched again
         self.is_closed = False  #: whether the crawl ends: what is fetched again comes too late
@@ -105,18 +105,14 @@ class CrawlFrontier:
         request = request_in(asked)
         data = pickle.dumps(request.to_dict(spider=self.crawler.spider), protocol=4)
         if not may_be_copied(request):
-            if len(self._kept) >= MAX_KEPT:
+            if len(self.kept) >= MAX_KEPT:
                 raise OverflowError
-            self._kept[data] = request
+            self.kept[data] = request
         return data
-
-    @property
-    def keeps_any(self) -> bool:
-        return bool(self._kept)
 
     def has_changed(self, packed: bytes, purpose: str) -> bool:
         """Return whether what a request carries is not what it was when it was packed."""
-        request = self._kept.get(packed)
+        request = self.kept.get(packed)
         return request is not None and purpose_of(request) != purpose
 
     def pack_bare(self, asked: Asked) -> bytes:
@@ -128,8 +124,8 @@ class CrawlFrontier:
 
     def unpack(self, data: bytes) -> Asked | None:
         """Return the request that was packed; ``None`` for one that this run cannot do."""
-        if data in self._kept:
-            return Asked(self._kept[data])
+        if data in self.kept:
+            return Asked(self.kept[data])
         try:
             return Asked(request_from_dict(pickle.loads(data), spider=self.crawler.spider))
         except Exception as error:  # noqa: BLE001 - whatever its pickled objects raise
@@ -139,7 +135,7 @@ class CrawlFrontier:
     def send(self, asked: Asked, packed: bytes) -> None:
         assert self.crawler.engine is not None
         request = request_in(asked)
-        self._kept.pop(packed, None)
+        self.kept.pop(packed, None)
         self._dupefilter.let_pass(request)
         self.crawler.engine.crawl(request)
 

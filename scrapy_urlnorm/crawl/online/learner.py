@@ -452,7 +452,7 @@ class Learner:
         for name, number in sorted(self.counts.items()):
             said = {"name": name, "number": number}
             logger.debug("Counted %(name)s: %(number)d", said, extra=self._frontier.extra)
-        self._mining.close()
+        self._frontier.miner.close()
         with suppress(StoreError):  # it is learned anew; the scheduler says what is wrong
             self._aliases.keep()
         self._registry.save()

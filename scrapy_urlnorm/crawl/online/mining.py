@@ -165,6 +165,3 @@ class Mining:
             self.evidence.found(found.site, something=self.registry.mined(found))
         except Exception as failure:  # noqa: BLE001 - other sites are mined all the same
             self.frontier.failed("mining", failure)
-
-    def close(self) -> None:
-        self._miner.close()

@@ -422,7 +422,7 @@ class Suppression:
         And what is suppressed, but carries what has changed since: it is for something else now.
         """
         has_sent = False
-        for held in self.held.find(SUPPRESSED) if self.frontier.keeps_any else ():
+        for held in self.held.find(SUPPRESSED) if self.frontier.kept else ():
             if self.frontier.has_changed(held.data, held.purpose):
                 has_sent |= self.send_at_last(held)
             yield False
