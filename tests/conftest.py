@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,6 +77,12 @@ def redis_client(redis_server: RedisServer) -> Iterator[Any]:
 
     with redis.Redis.from_url(redis_server.url) as client:
         yield client
+
+
+@pytest.fixture
+def prefix() -> str:
+    """What the names of all keys of one test in Redis begin with, and of no other."""
+    return token_hex(4)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 
 import pytest
@@ -14,7 +13,6 @@ from scrapy_urlnorm.stores.seen import MAX_VALUE
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
 module = pytest.importorskip("scrapy_urlnorm.stores.redis")
-_prefixes = map("crawl{}".format, itertools.count())
 VALUE = bytes(range(MAX_VALUE))
 YEARS = 1_000_000_000  #: seconds
 
@@ -25,8 +23,8 @@ class TestRedis(SeenStoreContract):
     options = ""
 
     @pytest.fixture(autouse=True)
-    def _place(self, redis_server):
-        self.spec = f"{redis_server.url}?prefix={next(_prefixes)}{self.options}"
+    def _place(self, redis_server, prefix):
+        self.spec = f"{redis_server.url}?prefix={prefix}{self.options}"
 
     def make(self):
         return open_store(self.spec, digest=DIGEST)
@@ -48,8 +46,7 @@ class TestRedisWithACache(TestRedis):
 
 
 @pytest.mark.parametrize("count", [1_000, 30_000])
-def test_a_key_takes_few_bytes(redis_server, redis_client, count):
-    prefix = next(_prefixes)
+def test_a_key_takes_few_bytes(redis_server, redis_client, count, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         assert add_all(store, range(count)) == count
         assert len(store) == count
@@ -65,8 +62,7 @@ def test_a_key_takes_few_bytes(redis_server, redis_client, count):
     assert max(sizes) < 400
 
 
-def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, redis_client):
-    prefix = next(_prefixes)
+def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, redis_client, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         add_all(store, range(2_000))
     groups = {}
@@ -78,8 +74,8 @@ def test_keys_are_spread_over_the_slots_of_a_cluster(redis_server, redis_client)
     assert len(set.union(*groups.values())) > 25
 
 
-def test_a_check_is_one_round_trip(redis_server, redis_client):
-    with opened(f"{redis_server.url}?prefix={next(_prefixes)}") as store:
+def test_a_check_is_one_round_trip(redis_server, redis_client, prefix):
+    with opened(f"{redis_server.url}?prefix={prefix}") as store:
         store.add(fingerprint(0))
         redis_client.config_resetstat()
         for number in (0, 1, 2):
@@ -89,16 +85,15 @@ def test_a_check_is_one_round_trip(redis_server, redis_client):
     assert "cmdstat_eval" not in calls
 
 
-def test_the_script_is_loaded_again(redis_server, redis_client):
-    with opened(f"{redis_server.url}?prefix={next(_prefixes)}") as store:
+def test_the_script_is_loaded_again(redis_server, redis_client, prefix):
+    with opened(f"{redis_server.url}?prefix={prefix}") as store:
         redis_client.script_flush()
         assert store.add(fingerprint(0)) is True
         redis_client.script_flush()
         assert claim_all(store, range(100)) == 99
 
 
-def test_a_key_is_forgotten_after_its_time(redis_server, redis_client):
-    prefix = next(_prefixes)
+def test_a_key_is_forgotten_after_its_time(redis_server, redis_client, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}&ttl=1") as store:
         started = time.time()
         assert store.add(fingerprint(0)) is True
@@ -117,8 +112,8 @@ def test_a_key_is_forgotten_after_its_time(redis_server, redis_client):
 
 
 @pytest.mark.parametrize("other", [{"digest": "f" * 16}, {"key_version": 2}, {"ttl": 60}])
-def test_other_rules_or_versions_are_refused(redis_server, other):
-    url = f"{redis_server.url}?prefix={next(_prefixes)}"
+def test_other_rules_or_versions_are_refused(redis_server, other, prefix):
+    url = f"{redis_server.url}?prefix={prefix}"
     with opened(url) as store:
         store.add(fingerprint(1))
     with pytest.raises(StoreMismatchError) as error:
@@ -132,8 +127,7 @@ def test_other_rules_or_versions_are_refused(redis_server, other):
         assert fingerprint(1) in store
 
 
-def test_keys_without_their_identity_are_refused(redis_server, redis_client):
-    prefix = next(_prefixes)
+def test_keys_without_their_identity_are_refused(redis_server, redis_client, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         store.add(fingerprint(1))
     redis_client.delete(f"{prefix}:identity")
@@ -146,10 +140,10 @@ def test_keys_without_their_identity_are_refused(redis_server, redis_client):
 
 
 @pytest.fixture
-def caching(redis_server, monkeypatch):
+def caching(redis_server, monkeypatch, prefix):
     clock = [1000.0]
     monkeypatch.setattr(module, "monotonic", lambda: clock[0])
-    url = f"{redis_server.url}?prefix={next(_prefixes)}"
+    url = f"{redis_server.url}?prefix={prefix}"
     with opened(url) as seen, opened(url) as other:
         seen.caches_keys = True
         yield seen, other, clock
@@ -195,8 +189,8 @@ def test_what_it_remembers_is_bounded_and_can_be_forgotten(caching, monkeypatch)
 
 
 @pytest.fixture(params=["", f"&ttl={YEARS}"])
-def spec(redis_server, request):
-    return f"{redis_server.url}?prefix={next(_prefixes)}{request.param}"
+def spec(redis_server, request, prefix):
+    return f"{redis_server.url}?prefix={prefix}{request.param}"
 
 
 def numbered(number):
@@ -216,9 +210,8 @@ def test_what_one_crawler_puts_the_others_get(spec):
 
 
 @pytest.mark.parametrize("ttl", ["", f"&ttl={YEARS}"])
-def test_they_are_found_however_many_there_are(redis_server, redis_client, ttl):
+def test_they_are_found_however_many_there_are(redis_server, redis_client, ttl, prefix):
     count = 5_000
-    prefix = next(_prefixes)
     with opened(f"{redis_server.url}?prefix={prefix}{ttl}") as store:
         for number in range(count):
             store.put_page(fingerprint(number), numbered(number))
@@ -236,8 +229,7 @@ def test_they_are_found_however_many_there_are(redis_server, redis_client, ttl):
     assert size / count < 24 + MAX_VALUE
 
 
-def test_an_entry_goes_after_its_time(redis_server, redis_client):
-    prefix = next(_prefixes)
+def test_an_entry_goes_after_its_time(redis_server, redis_client, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}&ttl=1") as store:
         started = time.time()
         store.put_page(fingerprint(0), VALUE)
@@ -248,8 +240,7 @@ def test_an_entry_goes_after_its_time(redis_server, redis_client):
         assert time.time() - started >= 1
 
 
-def test_an_entry_of_the_period_before_is_found(redis_server, redis_client):
-    prefix = next(_prefixes)
+def test_an_entry_of_the_period_before_is_found(redis_server, redis_client, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
         for number in range(10):
             store.put_page(fingerprint(number), VALUE)

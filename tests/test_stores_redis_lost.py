@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
 import time
@@ -17,14 +16,12 @@ from scrapy_urlnorm.exceptions import StoreError, StoreMismatchError
 from scrapy_urlnorm.stores import Identity, open_store
 
 redis = pytest.importorskip("redis", reason="the extra 'redis' is not installed")
-_prefixes = map("crawl{}".format, itertools.count())
 KEYS = 3_000
 YEARS = 1_000_000_000  #: seconds
 
 
 @pytest.fixture(params=["", f"&ttl={YEARS}"])
-def place(redis_server, request):
-    prefix = next(_prefixes)
+def place(redis_server, request, prefix):
     return prefix, f"{redis_server.url}?prefix={prefix}{request.param}"
 
 
@@ -95,8 +92,7 @@ def test_lost_buckets_are_noticed(place, redis_client):
                     assert ask(fingerprint(number)) is True
 
 
-def test_a_lost_bucket_is_not_made_again_by_a_split(redis_server, redis_client):
-    prefix = next(_prefixes)
+def test_a_lost_bucket_is_not_made_again_by_a_split(redis_server, redis_client, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}") as store:
         add_all(store, range(KEYS))
         sizes = [int(redis_client.hget(f"{prefix}:{{{n:02x}}}", "buckets")) for n in range(32)]
@@ -125,8 +121,7 @@ def test_a_lost_group_is_noticed(place, redis_client):
 
 
 @pytest.mark.parametrize("which", ["current", "before"])
-def test_a_lost_table_of_a_period_is_noticed(redis_server, redis_client, which):
-    prefix = next(_prefixes)
+def test_a_lost_table_of_a_period_is_noticed(redis_server, redis_client, which, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
         add_all(store, range(1000))
         if which == "before":
@@ -147,8 +142,7 @@ def make_a_period_older(client, prefix):
             client.hset(group, "last", f"{group}:{period - 1}")
 
 
-def test_keys_of_the_period_before_are_seen(redis_server, redis_client):
-    prefix = next(_prefixes)
+def test_keys_of_the_period_before_are_seen(redis_server, redis_client, prefix):
     with opened(f"{redis_server.url}?prefix={prefix}&ttl={YEARS}") as store:
         add_all(store, range(10))
         make_a_period_older(redis_client, prefix)
@@ -169,11 +163,11 @@ class _Killed(BaseException):
 
 
 @pytest.mark.parametrize("ttl", ["", f"&ttl={YEARS}"])
-def test_a_store_is_whole_although_its_maker_was_killed(redis_server, ttl):
+def test_a_store_is_whole_although_its_maker_was_killed(redis_server, ttl, prefix):
     real = redis.connection.AbstractConnection.send_packed_command
     unmade = 0
     for allowed in (*range(9), 25, 100):
-        url = f"{redis_server.url}?prefix={next(_prefixes)}{ttl}"
+        url = f"{redis_server.url}?prefix={prefix}{allowed}{ttl}"
         left = iter(range(allowed))
 
         def send(connection, command, left=left, **options):
@@ -192,9 +186,9 @@ def test_a_store_is_whole_although_its_maker_was_killed(redis_server, ttl):
     assert 3 < unmade < 11
 
 
-def test_crawlers_that_begin_at_once_share_one_store(redis_server):
-    for _ in range(10):
-        url = f"{redis_server.url}?prefix={next(_prefixes)}"
+def test_crawlers_that_begin_at_once_share_one_store(redis_server, prefix):
+    for number in range(10):
+        url = f"{redis_server.url}?prefix={prefix}{number}"
         gate = threading.Barrier(8, timeout=60)
 
         def begin(number, url=url, gate=gate):
@@ -224,8 +218,7 @@ MADE = "scrapy-urlnorm seen "
         f"{MADE}[]\n0",
     ],
 )
-def test_a_damaged_identity_is_refused(redis_server, redis_client, record):
-    prefix = next(_prefixes)
+def test_a_damaged_identity_is_refused(redis_server, redis_client, record, prefix):
     redis_client.set(f"{prefix}:identity", record)
     before = redis_client.get(f"{prefix}:identity")
     with pytest.raises(StoreMismatchError):
