@@ -6,7 +6,7 @@ from collections import Counter, deque
 from contextlib import ExitStack, closing, contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
+from unittest.mock import Mock
 
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
@@ -16,7 +16,6 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.crawl.frontier import CrawlFrontier
-from scrapy_urlnorm.crawl.online import audits, learner
 from scrapy_urlnorm.crawl.online.learner import Learner
 from scrapy_urlnorm.crawl.settings import LEARN, STORE, Config
 from scrapy_urlnorm.exceptions import StoreError
@@ -43,30 +42,6 @@ def page_of(request: Request, body: str | None = None) -> HtmlResponse:
 
 def no_page(_: Request) -> HtmlResponse:
     raise OSError("no connection")
-
-
-class Miner:
-    """Stands for the process that mines: it finds what a test says, when the test says so."""
-
-    is_free = False
-
-    def give_up_late(self) -> None:
-        pass
-
-    def mine_at_once(self, job: object) -> list[Mined]:
-        return []
-
-    def close(self) -> None:
-        pass
-
-
-class NoAudits(audits.Audits):
-    """All that a rule makes equal to a page is suppressed, and none is sent to test the rule."""
-
-    def is_due(self, *_: object) -> bool:
-        return False
-
-    has_outstanding = is_due
 
 
 class Refusing(Database):
@@ -107,7 +82,8 @@ class Parts:
     """Dupefilter, fingerprinter and learner of one crawl over *store*, or over *database*.
 
     It learns from redirects, if *settings* do not say otherwise. Without *has_miner* it learns what
-    `found` tells it. If it *pauses*, that acts at a safe point; else at once, whatever is under way.
+    `found` tells it. Without *has_audits* no request is sent to test a rule. If it *pauses*, that acts
+    at a safe point; else at once, whatever is under way.
     """
 
     def __init__(
@@ -153,11 +129,13 @@ class Parts:
         # No reactor runs here: a page that is fetched again arrives when `download` says so.
         self.frontier.run = ensureDeferred
         if not has_miner:
-            self.frontier.miner = Miner()
-        with patch.object(learner, "Audits", learner.Audits if has_audits else NoAudits):
-            self.learner = Learner(
-                *(self.frontier, config, fingerprinter, self.dupefilter.store, self.database)
-            )
+            self.frontier.miner = Mock(is_free=False, mine_at_once=lambda _: [])
+        self.learner = Learner(
+            *(self.frontier, config, fingerprinter, self.dupefilter.store, self.database)
+        )
+        if not has_audits:
+            audits = self.learner._audits
+            audits.is_due = audits.has_outstanding = lambda *_: False
         self.learner.attach_scheduler()
         self.learner._safe_points.can_pause = pauses
         self.dupefilter.on_arrival = self.learner.on_arrival
