@@ -6,7 +6,7 @@ import pytest
 from loopback import crawl, page
 from scrapy import signals
 from scrapy.dupefilters import RFPDupeFilter
-from scrapy.utils.request import RequestFingerprinter
+from test_scrapy_fingerprinter import Wrapper
 
 HOME = "http://shop.test/"
 PAGES = {HOME: page("home", "/a", "/a?utm_source=mail"), HOME + "a": page("a")}
@@ -29,28 +29,11 @@ class Mine(RFPDupeFilter):
     """The dupefilter of a project."""
 
 
-class Wrapping(RequestFingerprinter):
-    """A fingerprinter of an add-on that builds on the one before it, as scrapy-poet's does."""
-
-    def __init__(self, crawler=None):
-        super().__init__(crawler)
-        from scrapy_urlnorm import UrlNormRequestFingerprinter
-
-        self._base = UrlNormRequestFingerprinter.from_crawler(crawler)
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        return cls(crawler)
-
-    def fingerprint(self, request):
-        return self._base.fingerprint(request)
-
-
 class WrapsOurs:
-    """Its add-on."""
+    """An add-on whose fingerprinter builds on the one before it, as scrapy-poet's does."""
 
     def update_settings(self, settings):
-        settings.set("REQUEST_FINGERPRINTER_CLASS", Wrapping, "addon")
+        settings.set("REQUEST_FINGERPRINTER_CLASS", Wrapper, "addon")
 
 
 class Monitor:
@@ -103,7 +86,7 @@ def warned(result):
             {"ADDONS": {"scrapy_urlnorm.Addon": 900, "test_scrapy_missing.WrapsOurs": 950}},
             (
                 "Nothing is learned in this crawl: REQUEST_FINGERPRINTER_CLASS is "
-                "test_scrapy_missing.Wrapping. It is set by an add-on that runs after ours: Give "
+                "test_scrapy_fingerprinter.Wrapper. It is set by an add-on that runs after ours: Give "
                 "scrapy_urlnorm.Addon a higher number in ADDONS."
             ),
         ),
