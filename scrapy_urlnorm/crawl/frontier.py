@@ -19,14 +19,7 @@ from scrapy.utils.request import request_from_dict
 
 from scrapy_urlnorm.crawl.components import PAIR_META, ask_again, count, in_progress
 from scrapy_urlnorm.crawl.miner import Miner
-from scrapy_urlnorm.crawl.requests import (
-    Asked,
-    Fetch,
-    may_be_copied,
-    purpose_of,
-    request_in,
-    site_of,
-)
+from scrapy_urlnorm.crawl.requests import Asked, may_be_copied, purpose_of, request_in, site_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.text import logger_of
 
@@ -40,9 +33,10 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 
     T = TypeVar("T")
-    #: What asks for pages again, one after the other. It is sent each as it is now, or ``None`` if
-    #: that is not the page of its URL, and returns what it found out.
-    Fetches = Generator[Fetch, Response | None, T]
+    #: What asks for pages again, one after the other, and whether right after another fetch of it. It
+    #: is sent each as it is now, or ``None`` if that is not the page of its URL, and returns what it
+    #: found out.
+    Fetches = Generator[tuple[Asked, bool], Response | None, T]
 
 logger = logger_of(__name__)
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from hashlib import blake2b
 from io import BytesIO
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -234,13 +234,6 @@ class Asked:
         request = request_in(self)
         found = _PURPOSES.get(request)
         return purpose_of(request) if found is None else found
-
-
-class Fetch(NamedTuple):
-    """A page that learning asks for again; *at_once*: right after another fetch of it."""
-
-    asked: Asked
-    at_once: bool = False
 
 
 def request_in(asked: Asked) -> Request:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
-from scrapy_urlnorm.crawl.requests import Fetch
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 
@@ -125,7 +124,7 @@ class Pairs:
             self._under_way[asked.site] -= 1
 
     def _at_once(self, asked: Asked, family: str, first: Shown) -> Fetches[None]:
-        second = _shown(asked.url, (yield Fetch(asked, at_once=True)))
+        second = _shown(asked.url, (yield asked, True))
         if self.names.learn(family, first, second):
             self.whole_pages.learn(first, second)
 
@@ -133,7 +132,7 @@ class Pairs:
         asked = self.frontier.unpack(page.request) if page.request else None
         if asked is None:
             return
-        second = _shown(asked.url, (yield Fetch(asked)))
+        second = _shown(asked.url, (yield asked, False))
         self.whole_pages.learn(self.whole_pages.shown(page.fingerprint), second, is_late=True)
         if second.blocks is not None and self.names.learn_late(page, second.blocks):
             yield from self._at_once(asked, page.family, second)

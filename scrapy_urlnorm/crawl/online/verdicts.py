@@ -27,7 +27,7 @@ from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.tables import TOLD_WORDS, Match, Page, Reason
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
-from scrapy_urlnorm.crawl.requests import Asked, Fetch, asked_for, site_of
+from scrapy_urlnorm.crawl.requests import Asked, asked_for, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.observation import LEAST_FILE
@@ -417,7 +417,7 @@ class Verdicts:
     ) -> Fetches[Shown | None]:
         self._fetched[asked.site] += 1
         self._fetched_since += 1
-        response = yield Fetch(asked, at_once)
+        response = yield asked, at_once
         if response is None:
             return None
         content, blocks = shown_in_crawl(response)
