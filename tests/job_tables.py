@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from scrapy_urlnorm.crawl.online import held, rules, tables
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.report.filtered import FilteredRecord
 from scrapy_urlnorm.stores import Identity
@@ -18,21 +19,6 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.site_rules import SiteRule
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS page (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB,
-  fingerprint BLOB NOT NULL UNIQUE, url TEXT, content TEXT, depth INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS held (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB NOT NULL,
-  fingerprint BLOB NOT NULL, state INTEGER NOT NULL, request BLOB NOT NULL,
-  checksum INTEGER NOT NULL, url TEXT NOT NULL, behind TEXT, rules TEXT NOT NULL DEFAULT '[]',
-  is_alias INTEGER NOT NULL DEFAULT 0, saves INTEGER NOT NULL DEFAULT 0,
-  since REAL NOT NULL DEFAULT 0);
-CREATE TABLE IF NOT EXISTS rule (
-  identity TEXT PRIMARY KEY, site TEXT NOT NULL, status TEXT NOT NULL, rule TEXT NOT NULL,
-  agreed INTEGER NOT NULL DEFAULT 0);
-"""
-
 
 def key_of(url: str) -> bytes:
     return get_fingerprint(Normalizer().normalize(url))
@@ -44,7 +30,8 @@ class JobTables:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.record = FilteredRecord(database)
-        database.ensure(TABLES)
+        for module in (tables, held, rules):
+            database.ensure(module._TABLES)
 
     def page(self, url: str, content: str = "") -> None:
         names = json.dumps([content]) if content else None
@@ -74,7 +61,7 @@ class JobTables:
 
     def rule(self, rule: SiteRule, agreed: int = 0) -> None:
         self.database.write(
-            "INSERT INTO rule VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO rule (identity, site, status, rule, agreed) VALUES (?, ?, ?, ?, ?)",
             *(rule.identity, rule.site, rule.status, json.dumps(rule.as_dict()), agreed),
         )
 
