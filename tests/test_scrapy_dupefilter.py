@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -17,17 +19,10 @@ from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
 from scrapy_urlnorm.exceptions import StoreUnavailableError
 from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.stores import MemorySeen, open_store
+from scrapy_urlnorm.stores import MemorySeen
 
 HOME = "http://shop.test/"
 ADDON = {"ADDONS": {"scrapy_urlnorm.crawl.addon.Addon": 900}}
-
-
-class Stats(dict):
-    """A stats collector."""
-
-    def inc_value(self, key):
-        self[key] = self.get(key, 0) + 1
 
 
 class Flaky(MemorySeen):
@@ -48,18 +43,14 @@ class Flaky(MemorySeen):
         return super().add(key)
 
 
-def memory():
-    return open_store("memory", digest="0" * 16)
-
-
 def new(store=None, *, ours=True, **options):
     fingerprinter = UrlNormRequestFingerprinter(Normalizer()) if ours else RequestFingerprinter()
-    stats = Stats()
+    stats = Counter()
     dupefilter = UrlNormDupeFilter(
-        memory() if store is None else store,
+        MemorySeen() if store is None else store,
         fingerprinter,
         explainer=fingerprinter if ours else None,
-        stats=stats,
+        stats=SimpleNamespace(inc_value=lambda name: stats.update([name])),
         **options,
     )
     dupefilter.open()
