@@ -72,8 +72,8 @@ class UrlNormDupeFilter(BaseDupeFilter):
         self.store = store
         self.has_failed = False  #: whether the store has
         self.debug = debug
-        #: Says what a request with a new key is held behind: something with the ``url`` of a page,
-        #: "" if unknown, and the ``rules`` that were learned; ``None`` lets it into the queue.
+        #: Says what a request with a new key is held behind: a `Match`, of which the page has the URL
+        #: "" if that is unknown; ``None`` lets it into the queue.
         self.on_arrival: Callable[[Request], Any] = lambda request: None
         self._fingerprinter = fingerprinter
         self._stats = stats
@@ -260,7 +260,7 @@ class UrlNormDupeFilter(BaseDupeFilter):
         behind = self._behind.pop(request, None)
         first: str | None
         if behind is not None:
-            first, rules = behind.url, [rule.kind for rule in behind.rules]
+            first, rules = behind.page.url, [reason.rule.kind for reason in behind.rules]
         else:
             key = self._fingerprinter.fingerprint(request)
             first, rules, saves = self.merges.merged_by(

@@ -200,7 +200,7 @@ class Audits:
 
     def _where(self, match: Match, url: str) -> tuple[Place, int]:
         """Return where a request for *url* stands, and the number of the content it would repeat."""
-        return self._place(url, match.url, match.page.ways), _number(match.page.vote)
+        return self._place(url, match.page.url, match.page.ways), _number(match.page.vote)
 
     # --- whether to audit -------------------------------------------------------------------
 

@@ -203,5 +203,6 @@ def _why(url: str, match: Match | None) -> tuple[object, ...]:
     if match is None:
         return None, "[]", False, False
     rules = json.dumps([rule_in_words(reason.rule) for reason in match.rules])
-    saves = not match.url or stock_key(match.url) != stock_key(url)
-    return match.url, rules, match.is_alias, saves
+    behind = match.page.url
+    saves = not behind or stock_key(behind) != stock_key(url)
+    return behind, rules, match.is_alias, saves

@@ -97,10 +97,6 @@ class Reason(NamedTuple):
     def is_door(self) -> bool:
         return not isinstance(self.rule, Pattern) and self.rule.note == DOOR
 
-    @property
-    def kind(self) -> str:
-        return self.rule.kind
-
 
 class Match(NamedTuple):
     """The representative that a request would repeat, and the reasons for it."""
@@ -108,10 +104,6 @@ class Match(NamedTuple):
     keys: Keys  #: of the request
     page: Page
     rules: tuple[Reason, ...]
-
-    @property
-    def url(self) -> str:
-        return self.page.url
 
     @property
     def is_alias(self) -> bool:
