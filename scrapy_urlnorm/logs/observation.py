@@ -39,24 +39,14 @@ _DIGESTS = ("bag_digest", "text_digest", "digest")  # the one nearest to the vis
 
 
 class Observation(NamedTuple):
-    """The response of a crawl to one URL.
+    """The response of a crawl to one URL, as far as the log tells it."""
 
-    Attributes
-    ----------
-    url: as it was requested.
-    status: of the HTTP response; None where the log does not say.
-    content: names the content; equal names, same content. None: unknown.
-    location: absolute target of a redirect, or None.
-    canonical: absolute ``rel=canonical`` of the page, or None.
-    mime: media type in lower case, without parameters; "" when the response had none;
-        None where the log does not say.
-    """
-
-    url: str
+    url: str  #: as it was requested
     status: int | None = None
-    content: str | None = None
-    location: str | None = None
-    canonical: str | None = None
+    content: str | None = None  #: its name: equal names, same content
+    location: str | None = None  #: absolute target of a redirect
+    canonical: str | None = None  #: absolute ``rel=canonical`` of the page
+    #: In lower case, without parameters; "" when the response had none.
     mime: str | None = None
 
     @property

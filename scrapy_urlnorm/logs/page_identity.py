@@ -58,18 +58,11 @@ _MISSING = re.compile(
 
 
 class Identity(NamedTuple):
-    """The names of the content of one response.
+    """The names of the content of one response, in 32 hexadecimal digits."""
 
-    Attributes
-    ----------
-    digest: of the bytes of the body, 32 hexadecimal digits like the others.
-    bag_digest: of what a page shows, its name; None where only the bytes count.
-    kind: "wall" for a short page that asks for a login, "missing" for one that says under status
-        200 that there is no page, `FILE` for what is no HTML, else None.
-    """
-
-    digest: str
-    bag_digest: str | None = None
+    digest: str  #: of the bytes of the body
+    bag_digest: str | None = None  #: of what a page shows; None where only the bytes count
+    #: `WALL`, `FILE`, or "missing" for a page that says under status 200 that there is none.
     kind: str | None = None
 
     @property

@@ -21,12 +21,9 @@ from scrapy_urlnorm.logs.source import SAMPLE, Log, numbered_lines, open_log
 class LogReader(Log, Iterator[Observation]):
     """An iterator over the rows of one log, in its order.
 
-    Parameters
-    ----------
-    path: of a file, plain or gzipped, or of a folder for some of `ARCHIVES`; ``-`` is standard input.
-    format: a name of `ARCHIVES` or `FORMATS`; with None the path and the first lines decide.
-    crawl: read only the rows that this crawl wrote (the key ``crawl`` of JSON lines).
-    skip_bad: count a row that cannot be read in `skipped` instead of raising an error.
+    *path* is that of a file, plain or gzipped, or of a folder for some of `ARCHIVES`; ``-`` is
+    standard input. *format* is a name of `ARCHIVES` or `FORMATS`; with None the path and the first
+    lines decide. For *crawl* and *skip_bad* see `Log`.
 
     Raises ConfigError for an unknown format; while reading LogFormatError, naming
     file, line and reason, and OSError.
