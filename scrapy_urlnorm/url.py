@@ -11,11 +11,8 @@ import re
 from hashlib import sha1
 from ipaddress import IPv6Address
 from json.encoder import encode_basestring_ascii
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Schemes whose URLs browsers and servers treat alike (URL Standard, "special scheme"), with
 #: the port each implies. https://url.spec.whatwg.org/#special-scheme
@@ -197,7 +194,6 @@ def _forward_slashes(text: str) -> str:
 #: The class that makes these bytes in a crawl, where no other fingerprinter is configured.
 STOCK_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 
-_json_string: Callable[[str], str] = encode_basestring_ascii
 # The beginning is hashed once: to copy that costs less than to begin anew.
 _of_plain_get = sha1(
     b'{"body": "", "headers": {}, "method": "GET", "url": ', usedforsecurity=False
@@ -214,5 +210,5 @@ def get_fingerprint(url: str) -> bytes:
     'cebe46deeab7ee5915824a38cf73ee6f7eb0aba5'
     """
     digest = _of_plain_get()
-    digest.update(f"{_json_string(url)}}}".encode())
+    digest.update(f"{encode_basestring_ascii(url)}}}".encode())
     return digest.digest()
