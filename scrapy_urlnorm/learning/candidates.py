@@ -40,7 +40,7 @@ from scrapy_urlnorm.site_rules.operations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     Pairs = tuple[Pair, ...]
     #: Old pairs, new pairs, and what symbols among them stand for: the fields of `Replace`.
@@ -111,12 +111,8 @@ class Candidates:
     @cached_property
     def exchanges(self) -> list[Replace]:
         """What makes one value another, or none."""
-        found: defaultdict[Exchange, set[int]] = defaultdict(set)
-        for content, one, other, names in self._pairs:
-            for exchange in _exchanges(one, other, names, self._vocabulary):
-                found[exchange].add(content)
         made: list[Replace] = []
-        for exchange in _best(found, _CAPS["exchanges"]):
+        for exchange in self._best("exchanges", _exchanges):
             with suppress(SiteRuleError):  # a host with odd characters
                 made.append(Replace(*exchange))
         return made
@@ -124,39 +120,43 @@ class Candidates:
     @property
     def structure(self) -> list[Operation]:
         """What a kind of rule thinks may make one of two URLs."""
-        found: defaultdict[Operation, set[int]] = defaultdict(set)
-        for content, one, other, names in self._pairs:
-            is_one = len(names) == 1 or any(map(is_segment, names))
-            if is_one and names != {"sep"} and not names & _SERVER:
-                for op in _structural(one, other, names):
-                    found[op].add(content)
-        return _best(found, _CAPS["structure"])
+        return self._best("structure", _structural)
 
     @property
     def titles(self) -> list[tuple[Operation, Path]]:
         """What takes segments away, or a value, and the kind of path in which there is a title."""
-        found: defaultdict[tuple[Operation, Path], set[int]] = defaultdict(set)
-        for content, one, other, names in self._pairs:
-            for entry in _titles(one, other, names, self._vocabulary):
-                found[entry].add(content)
         # Where a title may be missing, it goes; else only its value does.
         return sorted(
-            _best(found, _CAPS["titles"]), key=lambda entry: isinstance(entry[0], IgnoreValue)
+            self._best("titles", _titles), key=lambda entry: isinstance(entry[0], IgnoreValue)
         )
 
     @property
     def named(self) -> list[tuple[str, ...]]:
         """One or two slots with values, in which URLs of one content differ."""
-        found: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
-        for content, _, _, names in self._pairs:
-            if len(names) <= _MAX_NAMED and all(map(has_values, names)):
-                found[tuple(sorted(names))].add(content)
-        return _best(found, _CAPS["named"])
+        return self._best("named", _named)
+
+    def _best(self, what: str, made_of: Callable[..., Iterable[_Key]]) -> list[_Key]:
+        """Return what is *made_of* pairs of two contents at least: that of most contents first."""
+        found: defaultdict[_Key, set[int]] = defaultdict(set)
+        for content, one, other, names in self._pairs:
+            for key in made_of(one, other, names, self._vocabulary):
+                found[key].add(content)
+        kept = [key for key, contents in found.items() if len(contents) >= 2]
+        kept.sort(key=lambda key: (-voices(found[key]), order(key)))
+        return kept[: _CAPS[what]]
 
 
-def _structural(one: Slots, other: Slots, names: set[str]) -> Iterable[Operation]:
+def _named(_one: Slots, _other: Slots, names: set[str], _: Vocabulary) -> list[tuple[str, ...]]:
+    is_few = len(names) <= _MAX_NAMED and all(map(has_values, names))
+    return [tuple(sorted(names))] if is_few else []
+
+
+def _structural(one: Slots, other: Slots, names: set[str], _: Vocabulary) -> Iterable[Operation]:
     """Return what may make one of two URLs that differ in the path, or in one slot."""
-    (name, *others) = names
+    in_path = any(map(is_segment, names))
+    name, *others = names
+    if (others and not in_path) or names == {"sep"} or names & _SERVER:
+        return ()
     if not others and is_param(name):
         return _on_values(name, one.get(name), other.get(name))
     twins = Twins.of(one, other, names)
@@ -205,13 +205,6 @@ def _on_values(name: str, left: str | None, right: str | None) -> tuple[Operatio
     one, other = ({} if value is None else {name: value} for value in (left, right))
     twins = Twins.of(one, other, {name})
     return tuple(op for kind in KINDS for op in kind.between(twins))
-
-
-def _best(found: Mapping[_Key, set[int]], cap: int) -> list[_Key]:
-    """Return the operations that most contents support, and at least two."""
-    kept = [key for key, contents in found.items() if len(contents) >= 2]
-    kept.sort(key=lambda key: (-voices(found[key]), order(key)))
-    return kept[:cap]
 
 
 def order(op: Any) -> tuple[str, str]:
