@@ -38,6 +38,7 @@ from scrapy_urlnorm.site_rules.operations import (
     Replace,
     StripSegment,
 )
+from scrapy_urlnorm.text import common_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -174,16 +175,14 @@ def _titles(
     if not (twins.by_path and twins.same_slash):
         return
     long, short = twins.long, twins.short
-    at = next((i for i, (a, b) in enumerate(zip(long, short, strict=False)) if a != b), len(short))
+    at, _ = common_ends(long, short)
     is_one, is_more = (long[at + 1 :] == short[at + less :] for less in (1, 0))
     if is_one or is_more:
         slot = f"s{at}"
         path = _with_title(vocabulary.template(twins.one, frozenset((slot,))), at)
         if path.literals():
             yield (StripSegment(names=(slot,)) if is_more else IgnoreValue((slot,))), path
-    end = 0
-    while end < len(short) and long[-1 - end] == short[-1 - end]:
-        end += 1
+    end, _ = common_ends(long[::-1], short[::-1])
     for slots, count in ((twins.one, len(long)), (twins.other, len(short))):
         if end and count > end and is_title(long[-1]):
             gone = tuple(segment_slots(count - end))

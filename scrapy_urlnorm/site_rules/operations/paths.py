@@ -30,6 +30,7 @@ from scrapy_urlnorm.site_rules.operation import (
     refuse,
     same_digits,
 )
+from scrapy_urlnorm.text import common_ends
 from scrapy_urlnorm.url import DOT_SEGMENTS
 
 if TYPE_CHECKING:
@@ -73,9 +74,7 @@ class PrefixAlias(Operation):
         if not (twins.by_path and twins.same_slash):
             return
         long, short = twins.long, twins.short
-        shared = 0
-        while shared < len(short) and long[-1 - shared] == short[-1 - shared]:
-            shared += 1
+        shared, _ = common_ends(long[::-1], short[::-1])
         old, new = long[: len(long) - shared], short[: len(short) - shared]
         if not shared or len(old) < 2 - bool(new) or max(len(old), len(new)) > LEARNED_PREFIX:
             return
@@ -183,7 +182,7 @@ class StripSegment(Operation):
         one, other = (repeated.image(slots) or slots for slots in (twins.one, twins.other))
         if segments(one) == segments(other):
             yield repeated
-        at = next((i for i, text in enumerate(short) if text != long[i]), len(short))
+        at, _ = common_ends(long, short)
         if at < len(short) and at <= LEARNED_PREFIX and long[at + 1 :] == short[at:] and long[at]:
             yield cls(tuple(long[:at]), long[at])
 
