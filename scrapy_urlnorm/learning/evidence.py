@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.learning.corpus import OTHER, Hasher, Item, most_common, slots_of
 from scrapy_urlnorm.learning.media import FIRST_FILE, OF_WALL, doors
@@ -39,8 +39,6 @@ _MAX_HOPS = 5
 _MIN_REVISITS, _MAX_NOISE = 100, 0.03
 #: A site with more parameter names makes them up; the rarest say nothing (a choice, for memory).
 _MAX_NAMES = 2_000
-#: Characters of scheme and authority whose site is remembered (a choice, for memory).
-_LONGEST_HEAD = 256
 #: Of a site with more rows than this, a sample is looked at (a choice, for memory).
 MAX_ROWS = 300_000
 #: Of a site with no more URLs than this, all are looked at; of a larger one, so many of those that
@@ -157,15 +155,13 @@ def _follow(
 def site_of(url: str) -> str:
     """Return the registrable domain of a URL, or its host where it has none."""
     end = url.find("/", url.find("://") + 3)
-    if 0 <= end <= _LONGEST_HEAD:
-        return _site_of_head(url[:end])
-    return domain_or_host((split(url).host or "").lower())
+    return _sites[url[:end] if end >= 0 else url]
 
 
-@lru_cache(maxsize=65_536)
-def _site_of_head(head: str) -> str:
-    """Return the site of all URLs that begin like this: a log has many URLs of few hosts."""
-    return domain_or_host((split(head).host or "").lower())
+#: By scheme and authority: a log has many URLs of few hosts (choices, for memory).
+_sites = BoundedCache(
+    lambda head: domain_or_host((split(head).host or "").lower()), most=65_536, longest=256
+)
 
 
 def items_of(evidence: Evidence, key: Callable[[str], str], hasher: Hasher) -> list[Item]:
