@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _NOISE = 0.95
 _WITHOUT_LIST = Normalizer("default", rules={"drop-params": False})
 _BARE = Normalizer("default", rules={"drop-params": False, "remove-session-ids": False})
-_NONE: Counter[int] = Counter()
-_UNSEEN = 0  # the content of every URL of a list
+_UNSEEN = Counter([0])  # the content of every URL of a list
 #: Proposals for one site, and parameters looked at for them, at most (choices).
 _MAX, _MAX_NAMES = 20, 200
 #: Contents that must agree before anybody need look.
@@ -214,13 +213,9 @@ def from_urls(urls: Iterable[str], key: Callable[[str], str], site: str) -> list
     (``id``, ``page``, ``q``…) is never proposed.
     """
     hasher = Hasher()
-    parsed = ((slots_of(key(url)), url) for url in sorted(set(urls)))
-    corpus = Corpus((), hasher)
-    for slots, url in parsed:
-        if slots is not None:
-            item = Item(slots, hasher.of(slots), _NONE, _UNSEEN, url)
-            corpus.by_form.setdefault(item.form, item)
-    corpus.items = list(corpus.by_form.values())
+    parsed = [(slots, url) for url in sorted(set(urls)) if (slots := slots_of(key(url)))]
+    items = (Item(slots, hasher.of(slots), _UNSEEN, 0, url) for slots, url in parsed)
+    corpus = Corpus(items, hasher)
     rules = []
     for op in _likely(corpus):
         twins = [trial for trial in trials_of(op, corpus) if trial.compared > 1]
