@@ -16,34 +16,11 @@ JSESSION = "0A1B2C3D4E5F60718293A4B5C6D7E8F9"
 ASPNET = "lit3py55t21z5v55vlm25s55"
 
 TOGETHER: list[tuple[dict[str, object], str, str]] = [
-    # The examples of the article "URI normalization", each with the rules that it speaks of.
-    ({}, "http://example.com/foo%2a", "http://example.com/foo%2A"),
-    ({}, "HTTP://User@Example.COM/Foo", "http://User@example.com/Foo"),
-    ({}, "http://example.com/%7Efoo", "http://example.com/~foo"),
-    ({}, "http://example.com/foo/./bar/baz/../qux", "http://example.com/foo/bar/qux"),
-    ({}, "http://example.com", "http://example.com/"),
-    ({}, "http://example.com:80/", "http://example.com/"),
-    ({"trailing-slash": "add"}, "http://example.com/foo", "http://example.com/foo/"),
+    # Examples of the article "URI normalization"; most are those in the documentation of rules.
     ({"remove-directory-index": ["default.asp"]}, "http://example.com/default.asp",
      "http://example.com/"),
-    ({"remove-directory-index": True}, "http://example.com/a/index.html", "http://example.com/a/"),
-    ({"remove-fragment": True}, "http://example.com/bar.html#section1",
-     "http://example.com/bar.html"),
-    ({"replace-ip-with-domain": {"208.77.188.166": "example.com"}}, "http://208.77.188.166/",
-     "http://example.com/"),
-    ({"force-scheme": "http"}, "https://example.com/", "http://example.com/"),
-    ({"remove-duplicate-slashes": True}, "http://example.com/foo//bar.html",
-     "http://example.com/foo/bar.html"),
-    ({"www": "remove"}, "http://www.example.com/", "http://example.com/"),
-    ({"sort-query": True}, "http://example.com/display?lang=en&article=fred",
-     "http://example.com/display?article=fred&lang=en"),
-    ({"drop-params": ["fakefoo"]}, "http://example.com/display?id=123&fakefoo=fakebar",
-     "http://example.com/display?id=123"),
-    ({"keep-params": ["id"]}, "http://example.com/display?id=123&fakefoo=fakebar",
-     "http://example.com/display?id=123"),
     ({"drop-default-params": {"sort": "ascending"}},
      "http://example.com/display?id=&sort=ascending", "http://example.com/display?id="),
-    ({"remove-empty-query": True}, "http://example.com/display?", "http://example.com/display"),
     ({"sort-query": True, "drop-params": ["sid"]},
      "http://example.com/display?lang=en&sid=1&article=fred",
      "http://example.com/display?article=fred&lang=en"),
@@ -66,7 +43,7 @@ TOGETHER: list[tuple[dict[str, object], str, str]] = [
 
 @pytest.mark.parametrize(("rules", "before", "after"), TOGETHER)
 def test_rules_together(rules: dict[str, object], before: str, after: str) -> None:
-    """The safe profile with rules switched on: the article's own examples, and orders."""
+    """The safe profile with rules switched on."""
     assert Normalizer("safe", rules).normalize(before) == after
 
 
@@ -119,7 +96,6 @@ CASES: list[tuple[str, object, str, str]] = [
     ("normalize-ip-host", True, "http://[FE80:0::1%25eth0]/", "http://[fe80::1%25eth0]/"),
     # https://url.spec.whatwg.org/#concept-ipv4-parser
     ("normalize-ip-host", True, "http://2130706433/", "http://127.0.0.1/"),
-    ("normalize-ip-host", True, "http://0x7F.1/", "http://127.0.0.1/"),
     ("normalize-ip-host", True, "http://0177.0.0.01/", "http://127.0.0.1/"),
     ("normalize-ip-host", True, "http://127.0.0.1./", "http://127.0.0.1/"),
     ("normalize-ip-host", True, "http://256.1.1.1/", "http://256.1.1.1/"),
@@ -182,7 +158,6 @@ CASES: list[tuple[str, object, str, str]] = [
     ("drop-default-params", {"page": "1"}, "http://h/?page=10&xpage=1", "http://h/?page=10&xpage=1"),
     ("remove-empty-query", True, "http://h/?#f", "http://h/#f"),
     ("remove-empty-query", True, "http://h/?a=", "http://h/?a="),
-    ("remove-session-ids", True, f"http://h/a;jsessionid={JSESSION}?b=1", "http://h/a?b=1"),
     ("remove-session-ids", True, f"http://h/a;JSESSIONID={JSESSION}.node1/b;c=d", "http://h/a/b;c=d"),
     ("remove-session-ids", True, f"http://h/(S({ASPNET}))/a.aspx", "http://h/a.aspx"),
     ("remove-session-ids", True, f"http://h/app/(X(1)S({ASPNET}))/", "http://h/app/"),
@@ -210,11 +185,9 @@ CASES: list[tuple[str, object, str, str]] = [
     ("lowercase-path", True, "http://h/Foo/%C3%A9?Q=A", "http://h/foo/%C3%A9?Q=A"),
     ("remove-userinfo", True, "http://u:p@h/", "http://h/"),
     ("remove-host-dot", True, "http://example.com./", "http://example.com/"),
-    ("strip-mobile-host", True, "http://m.example.com/", "http://example.com/"),
     ("strip-mobile-host", True, "http://mobile.example.co.uk/", "http://example.co.uk/"),
     ("strip-mobile-host", True, "http://m.com/", "http://m.com/"),
     ("strip-mobile-host", True, "http://am.example.com/", "http://am.example.com/"),
-    ("strip-amp", True, "http://h/story/amp/", "http://h/story/"),
     ("strip-amp", True, "http://h/story/amp", "http://h/story"),
     ("strip-amp", True, "http://h/story.amp.html?output=amp&a=1", "http://h/story.html?a=1"),
     ("strip-amp", True, "http://h/amp", "http://h/amp"),
@@ -256,8 +229,7 @@ def test_parsing(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "/a/../b", "mailto:A@B.com", "data:,%41", "javascript:a/../b", "about:blank", "http:", "//h/a",
-     "http:/h", "tel:+1", "http://[::1", "http://[::g]/", "http://h:65536/", "http://h:x/", "a:b:c",
-     "http://[127.0.0.1]/"],
+     "http:/h", "tel:+1", "http://h:65536/", "http://h:x/", "a:b:c"],
 )  # fmt: skip
 @pytest.mark.parametrize("profile", PROFILES)
 def test_left_alone(profile: str, text: str) -> None:
