@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from scrapy_urlnorm import Normalizer
@@ -107,13 +105,6 @@ def test_one_page_that_is_not_the_door_opens_its_form():
     assert doors([*pages, (f"{WIKI}/SandBox?action=diff", "a difference")]) == set()
 
 
-def test_an_empty_search_is_no_door():
-    rows = [(f"http://a.example/find?q=x{n}", "nothing found") for n in range(90)]
-    rows += [(f"http://a.example/find?q=y{n}", f"found {n}") for n in range(10)]
-    rows += [(f"http://a.example/item/{n}", f"item {n}") for n in range(200)]
-    assert doors(rows) == set()
-
-
 def _job(pages):
     rows = [(url, 200, content, None) for url, content in pages]
     return Job("wiki.example", rows, (), {})
@@ -193,12 +184,6 @@ def test_what_too_few_files_say_is_proposed():
     assert rule.note == (
         "0 pages and 20 files agree and none differs; 7 pages or 24 files would do"
     )
-
-
-def test_the_order_of_rows_decides_nothing():
-    rows = [*copies(30, PDF), *copies(5, HTML, "page")]
-    shuffled = random.Random(1).sample(rows, len(rows))
-    assert mine(rows) == mine(shuffled)
 
 
 def test_a_content_that_is_html_somewhere_is_no_file():

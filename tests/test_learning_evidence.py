@@ -193,6 +193,7 @@ def test_disk_and_processes_give_the_same_reports(monkeypatch: pytest.MonkeyPatc
     rows = list(simulated())
     known = list(survey(rows))
     assert sum(len(report.active) for report in known) > 3
+    assert list(survey(rows, processes=2)) == known
     monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 100)
     monkeypatch.setattr(rows_by_site, "_BATCH", 999)
     assert list(survey(rows)) == known

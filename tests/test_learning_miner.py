@@ -213,13 +213,14 @@ def urls(draw: st.DrawFn) -> str:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Observation]:
-    """Draw pages of few contents, redirects and errors."""
+    """Draw pages and files of few contents, redirects and errors."""
     rows = []
     for url in draw(st.lists(urls(), max_size=60)):
         content = draw(st.sampled_from(["1", "2", "3", url.partition("?")[0].lower()]))
-        kind = draw(st.sampled_from(["page", "page", "page", "page", "redirect", "error"]))
-        if kind == "page":
-            rows.append(page(url, content))
+        kind = draw(st.sampled_from(["page", "page", "page", "file", "redirect", "error"]))
+        if kind in ("page", "file"):
+            mime = "text/html" if kind == "page" else "application/pdf"
+            rows.append(Observation(url, 200, content, mime=mime))
         elif kind == "redirect":
             rows.append(Observation(url, 301, location=draw(urls())))
         else:

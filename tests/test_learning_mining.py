@@ -59,12 +59,6 @@ def test_hosts_of_one_domain_do_not_answer_for_each_other(query: str) -> None:
     assert normalizer.normalize("http://shop.a.example/1?x=9") == "http://shop.a.example/1?x=9"
 
 
-def test_processes_give_the_same() -> None:
-    """Sharing sites out over processes changes nothing."""
-    rows = [row for n in range(6) for row in twins(f"s{n}.example", "x", 12)]
-    assert mine(rows, processes=2) == mine(rows)
-
-
 def test_reports_say_what_was_found_and_what_is_missing() -> None:
     """A site's report counts, and its proposals say, once, what evidence they lack."""
     rows = [*twins("a.example", "x"), *twins("b.example", "y", 4)]
@@ -90,17 +84,6 @@ def test_what_the_accepted_rules_do_is_not_proposed() -> None:
         rows += [page(f"http://a.example/d{n}/{query}", f"{n}") for query in shown]
     (rule,) = mine(rows)
     assert (rule.active, rule.param) == (True, ("C", "O"))
-
-
-def test_rules_that_ignore_values_have_examples() -> None:
-    """Nothing has the image of such a rule; two URLs that become the same are its example."""
-    rows = [page(f"http://a.example/login?next=%2Fpage%2F{n}", "log in") for n in range(40)]
-    rows += [page(f"http://a.example/page/{n}", f"{n}") for n in range(40)]
-    (rule,) = mine(rows)
-    assert rule.kind == "ignore-value"
-    assert len(rule.examples) == 3
-    normalize = Normalizer("default", site_rules=[rule]).normalize
-    assert all(normalize(one) == normalize(other) for one, other in rule.examples)
 
 
 # --- what keeps rules from going too far --------------------------------------------------------
@@ -209,16 +192,6 @@ def test_redirects_that_leave_the_site_are_no_part_of_it() -> None:
     ]
     (report,) = survey(rows)
     assert [(rule.site, rule.when) for rule in report.active] == [("a.example", {})]
-
-
-def test_redirects_to_one_page_prove_nothing() -> None:
-    """A hundred redirects to the log-in page are no evidence about the hundred."""
-    rows = [
-        Observation(f"http://a.example/private/{n}?x=1", 302, location="http://a.example/login")
-        for n in range(100)
-    ]
-    rows.append(page("http://a.example/login", "log in"))
-    assert not mine(rows)
 
 
 # --- hostile logs -------------------------------------------------------------------------------
