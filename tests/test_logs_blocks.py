@@ -312,10 +312,13 @@ CHANGES = {
         ["Hello dear Bob Ross and welcome back"],
         {Unit("span", "p", "dear", "and")},
     ),
+    "after a label": (
+        ["Online: Ann, Bob, Cid"], ["Online: Dan, Eve, Fay"], {Unit("span", "p", "Online:", "$")},
+    ),
     "all": (["tea"], ["ink"], None),
     "one came": (["tea"], ["tea", "ink"], None),
     "none": (["tea", "ink"], ["tea", "ink"], set()),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -419,13 +422,6 @@ def test_numbers_beside_words_of_the_page_are_one_unit():
     assert units.left_out("family") == {Unit("shape", "p")}
 
 
-def test_a_label_begins_a_line_that_changes():
-    pairs = [[Block("p", f"Online: {names}")] for names in ("Ann, Bob, Cid", "Dan, Eve, Fay")]
-    assert changes_in_lines("p", *([line for _, line in pair] for pair in pairs)) == {
-        Unit("span", "p", "Online:", "$")
-    }
-
-
 def test_lines_that_several_pages_show_are_left_out_where_they_come_and_go():
     """An advertisement among paragraphs."""
 
@@ -477,13 +473,6 @@ def test_a_family_that_is_clear_asks_no_siblings():
     learned(*4 * [({}, {})], units=units, family=SORTED)
     assert units.left_out(ITEM)
     assert not units.left_out(SORTED)
-
-
-def test_two_pages_are_the_same_up_to_what_changes():
-    units = learned(({"ad": "buy tea"}, {"ad": "sell ink"}), ({"ad": "oak"}, {"ad": "elm"}))
-    out = units.left_out("family")
-    assert units.same(page(3, ad="x"), page(3, ad="y"), out)
-    assert not units.same(page(3), page(4), out)
 
 
 def test_what_was_learned_survives_a_run():
