@@ -117,8 +117,7 @@ class SessionMatcher:
 
     def _is_param(self, param: str) -> bool:
         name, _, value = param.partition("=")
-        rows = self._in_path[name]
-        return bool(rows) and any(row.accepts(unquote(value)) for row in rows)
+        return any(row.accepts(unquote(value)) for row in self._in_path[name])
 
 
 def _by_name(
