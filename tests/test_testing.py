@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 from scrapy.settings import Settings
-from strategies import plain_urls
 
-from scrapy_urlnorm import Normalizer, SiteRule, normalize
+from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.testing import assert_distinct, assert_same_key, project_normalizer
 
@@ -42,9 +40,3 @@ def test_the_normalizer_of_a_project(tmp_path):
     with pytest.raises(ConfigError, match="URLNORM_PROFILE"):
         project_normalizer(Settings({"URLNORM_PROFILE": "none"}))
     assert project_normalizer() == Normalizer()  # there is no project here
-
-
-@given(plain_urls())
-def test_strategies_give_urls(url):
-    """A URL and its key are one page."""
-    assert_same_key(url, normalize(url))
