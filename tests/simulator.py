@@ -41,11 +41,11 @@ def observations(
         yield Observation(page.url, 200, content, mime="text/html")
 
 
-def halves(pages: Iterable[Page], salt: str = "") -> tuple[list[Page], list[Page]]:
+def halves(pages: Iterable[Page]) -> tuple[list[Page], list[Page]]:
     """Cut pages into two halves by a hash of the URL."""
     parts: tuple[list[Page], list[Page]] = ([], [])
     for page in pages:
-        digest = hashlib.blake2b((salt + page.url).encode(), digest_size=2).digest()
+        digest = hashlib.blake2b(page.url.encode(), digest_size=2).digest()
         parts[digest[0] & 1].append(page)
     return parts
 
@@ -379,25 +379,11 @@ def tiny(rng: random.Random, host: str = "tiny.example") -> list[Page]:
     return _unique(pages)
 
 
-SITES: dict[str, Callable[..., list[Page]]] = {
-    "forum": forum,
-    "shop": shop,
-    "news": news,
-    "academic": academic,
-    "iis": iis,
-    "wiki": wiki,
-    "farm": farm,
-    "tracker": tracker,
-    "gitweb": gitweb,
-    "listing": listing,
-    "board": board,
-    "timeline": timeline,
-    "revisions": revisions,
-    "calendar": calendar,
-    "soft_404": soft_404,
-    "dynamic": dynamic,
-    "tiny": tiny,
-}
+_SITES: tuple[Callable[..., list[Page]], ...] = (
+    *(forum, shop, news, academic, iis, wiki, farm, tracker, gitweb, listing, board, timeline),
+    *(revisions, calendar, soft_404, dynamic, tiny),
+)
+SITES = {of_kind.__name__: of_kind for of_kind in _SITES}
 #: Sites on which nothing, or nearly nothing, is redundant in a way that rules may use.
 TRAPS = ("calendar", "soft_404", "dynamic")
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-__all__ = ["anything", "plain_urls", "queries", "texts", "urls"]
-
 ESCAPES = [
     "%41", "%7E", "%7e", "%2e", "%2E", "%2f", "%2F", "%25", "%2541", "%3b", "%3B", "%3f", "%23",
     "%40", "%2C", "%2c", "%3D", "%26", "%2B", "%20", "%5B", "%7c", "%E9", "%c3%a9", "%00", "%",
