@@ -258,14 +258,7 @@ def pairs(section: str, change: Callable[[str], str], count: int = 300) -> Itera
         yield page(f"{HOST}{section}{change(path)}", f"{section} {number}")
 
 
-def upper(path: str) -> str:
-    """Return a path in capitals."""
-    return path.upper()
-
-
-def slash(path: str) -> str:
-    """Return a path with a final slash."""
-    return path + "/"
+upper, slash = str.upper, "{}/".format
 
 
 def scripts(suffix: str, plain: bool) -> Iterator[Observation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -60,6 +61,7 @@ def test_what_a_rule_says(name):
     assert says(wider, narrower) is expected
 
 
+HEAD = partial(SiteRule, site="h.example", kind="drop-default", default={"h": "HEAD"})
 JOINED = {
     "nothing": ([], [], {}, []),
     "what is in force stays": ([rule()], [], {}, [rule()]),
@@ -86,16 +88,7 @@ JOINED = {
     "what says a refuted rule": ([], [rule(support=49)], {rule(**IN_A).identity: 50}, []),
     "less than a refuted rule": ([], [rule(**IN_A)], {rule().identity: 50}, [rule(**IN_A)]),
     "a refuted rule in force": ([rule()], [], {rule().identity: 50}, []),
-    "an exchange in another context": (
-        [],
-        [
-            SiteRule(
-                site="h.example", kind="drop-default", default={"h": "HEAD"}, support=49, **IN_A
-            )
-        ],
-        {SiteRule(site="h.example", kind="drop-default", default={"h": "HEAD"}).identity: 50},
-        [],
-    ),
+    "an exchange in another context": ([], [HEAD(support=49, **IN_A)], {HEAD().identity: 50}, []),
     "a name that is no rule": ([rule()], [], {"U#comment-": 50, "{}": 50, "[1]": 1}, [rule()]),
 }
 

@@ -301,17 +301,9 @@ def test_first_letters_that_matter_are_kept() -> None:
 
 
 def test_accents_that_make_no_difference_are_folded() -> None:
-    """Where ``caf\u00e9`` and ``cafe`` are one page, so are other names; a letter is another one."""
-    names = (
-        "caf\u00e9",
-        "cr\u00eape",
-        "na\u00efve",
-        "ma\u00f1ana",
-        "\u00e9t\u00e9",
-        "se\u00f1or",
-        "d\u00e9j\u00e0",
-    )
-    plain = ("cafe", "crepe", "naive", "manana", "ete", "senor", "deja")
+    """Where ``café`` and ``cafe`` are one page, so are other names; a letter is another one."""
+    names = ["café", "crêpe", "naïve", "mañana", "été", "señor", "déjà"]
+    plain = ["cafe", "crepe", "naive", "manana", "ete", "senor", "deja"]
     url = "http://a.example/?name={}&n={}".format
     rows = [page(url(quote(name), n), f"{name} {n}") for name in names for n in range(4)]
     rows += [

@@ -318,23 +318,9 @@ def test_an_unknown_format_names_the_known_ones(tmp_path):
         list(read_log(log(tmp_path, "hello\n")))
 
 
-PIECES = ["\n", " ", "\t", "\x00", " - ", "CDX N b a"]
-PIECES += [
-    "{",
-    "}",
-    "[",
-    "]",
-    '"url":',
-    '"http://a.example/"',
-    ",",
-    '"',
-    "\\",
-    "2014",
-    "200",
-    '"blocks":',
-    '"AAAA"',
-    "é",
-    "//",
+PIECES = [
+    *("\n", " ", "\t", "\x00", " - ", "CDX N b a", "{", "}", "[", "]", ",", '"', "\\", "é", "//"),
+    *('"url":', '"http://a.example/"', "2014", "200", '"blocks":', '"AAAA"'),
 ]
 
 

@@ -25,6 +25,17 @@ HOSTS = {
     "127.0.0.1": ["127.0.0.1"],
 }
 WIDE = ["*.shop.example", "*.myshop.example", "*.www.shop.example", "*.amazonaws.com"]
+OPERATIONS: list[dict[str, object]] = [
+    {"kind": "drop-param", "param": "a"},
+    {"kind": "drop-param", "param": "b", "path": "/x/**"},
+    {"kind": "trailing-slash", "option": "remove"},
+    {"kind": "trailing-slash", "option": "add"},
+    {"kind": "force-scheme", "option": "https"},
+    {"kind": "remove-directory-index", "option": ["index.html"]},
+    {"kind": "www", "option": "remove"},
+    {"kind": "prefix-alias", "prefix": "/x", "by": "/y"},
+    {"kind": "host-alias"},
+]
 domains = st.sampled_from(sorted(HOSTS))
 
 
@@ -33,25 +44,8 @@ def site_rules(draw: st.DrawFn, domain: str | None = None) -> SiteRule:
     """Draw a rule, of any site or of one on the hosts of *domain*."""
     domain = domain or draw(domains)
     own = [*HOSTS[domain], *(w for w in WIDE if registrable_domain(w[2:]) == domain)]
-    site, status = (
-        draw(st.sampled_from(own)),
-        draw(st.sampled_from(["active", "active", "proposed"])),
-    )
-    operation: dict[str, object] = draw(
-        st.sampled_from(
-            [
-                {"kind": "drop-param", "param": "a"},
-                {"kind": "drop-param", "param": "b", "path": "/x/**"},
-                {"kind": "trailing-slash", "option": "remove"},
-                {"kind": "trailing-slash", "option": "add"},
-                {"kind": "force-scheme", "option": "https"},
-                {"kind": "remove-directory-index", "option": ["index.html"]},
-                {"kind": "www", "option": "remove"},
-                {"kind": "prefix-alias", "prefix": "/x", "by": "/y"},
-                {"kind": "host-alias"},
-            ]
-        )
-    )
+    site, status = (draw(st.sampled_from(of)) for of in (own, ["active", "active", "proposed"]))
+    operation = draw(st.sampled_from(OPERATIONS))
     if operation["kind"] == "host-alias":
         source, target = draw(st.permutations(HOSTS[domain] * 2))[:2]
         assume(source != target and registrable_domain(source) == registrable_domain(target) != "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from itertools import pairwise
 
 import pytest
 from site_rule_cases import rule
@@ -239,22 +240,15 @@ def test_rules_that_contradict_each_other_are_refused(one: SiteRule, other: Site
 def test_a_long_way_of_aliases_is_no_circle() -> None:
     """Aliases that lead to one host from many, by way of others, are taken."""
     names = [f"h{i}.shop.example" for i in range(20)]
-    rules = [
-        SiteRule(site="shop.example", kind="host-alias", host=names[i], by=names[j])
-        for i, j in ((i, j) for i in range(19) for j in (i + 1,))
-    ] + [
-        SiteRule(
-            site="shop.example",
-            kind="replace",
-            old={"host": names[i], "q:x": "1"},
-            new={"host": names[19]},
-        )
-        for i in range(19)
+    rules = [rule("host-alias", host=one, by=other) for one, other in pairwise(names)]
+    rules += [
+        rule("replace", old={"host": name, "q:x": "1"}, new={"host": names[-1]})
+        for name in names[:-1]
     ]
     compiled = RuleSet(rules)
-    assert join(compiled.apply(split(f"http://{names[0]}/a"))) == f"http://{names[19]}/a"
+    assert join(compiled.apply(split(f"http://{names[0]}/a"))) == f"http://{names[-1]}/a"
     with pytest.raises(SiteRuleError, match="for ever"):
-        RuleSet([*rules, SiteRule(site=names[19], kind="host-alias", host=names[19], by=names[7])])
+        RuleSet([*rules, rule("host-alias", site=names[-1], host=names[-1], by=names[7])])
 
 
 def test_switches_are_options_of_the_catalogue_for_one_site() -> None:
