@@ -11,7 +11,6 @@ from scrapy_urlnorm.caches import BoundedCache, no_collection
 
 
 def test_a_function_is_asked_once_for_a_text() -> None:
-    """The second look-up of a text is answered by the dict."""
     asked: list[str] = []
 
     def length(text: str) -> int:
@@ -24,7 +23,6 @@ def test_a_function_is_asked_once_for_a_text() -> None:
 
 
 def test_a_cache_is_bounded_in_entries_and_in_length() -> None:
-    """However many texts a site makes up, and however long, the cache stays small."""
     cache = BoundedCache(len, most=4, longest=5)
     for i in range(100):
         assert cache[str(i)] == len(str(i))

@@ -103,7 +103,6 @@ def test_what_was_found_on_the_way(profile: str, url: str) -> None:
 @given(url=slipped())
 @settings(many, max_examples=300)
 def test_profiles_agree_with_the_rules(profile: str, url: str) -> None:
-    """Equal by definition, in every profile."""
     assert NORMALIZERS[profile].normalize(url) == SLOW[profile].normalize(url)
 
 

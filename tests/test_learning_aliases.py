@@ -155,7 +155,6 @@ def test_what_pages_of_two_contents_name_stands_for_neither():
 
 
 def test_memory_is_bounded(monkeypatch):
-    """Whatever a site says, no more than so much is remembered."""
     for bound in ("MAX_PATTERNS", "MAX_NAMES", "MAX_PLACES"):
         monkeypatch.setattr(aliases, bound, 10)
     site = SiteAliases("a.test")

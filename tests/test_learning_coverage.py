@@ -314,7 +314,6 @@ POISONED = {
 
 @pytest.mark.parametrize("kind", POISONED)
 def test_nothing_of_a_neighbour_is_merged(kind: str) -> None:
-    """Whatever one tenant shows of its own pages, those of another keep their keys."""
     rows, neighbours = POISONED[kind]
     normalize = learned(rows)
     assert len({normalize(url) for url in neighbours}) == len(neighbours)
@@ -322,7 +321,6 @@ def test_nothing_of_a_neighbour_is_merged(kind: str) -> None:
 
 @pytest.mark.parametrize("change", [upper, slash])
 def test_the_section_itself_gets_its_rule(change: Callable[[str], str]) -> None:
-    """Below the segment where it was seen, the rule holds for pages that the log has not."""
     normalize = learned(list(pairs("/docs", change)))
     new = "/page1234"
     assert normalize(f"{HOST}/docs{change(new)}") == normalize(f"{HOST}/docs{new}")
@@ -343,7 +341,6 @@ def test_others_that_agree_open_the_host(change: Callable[[str], str]) -> None:
 
 
 def test_a_rule_names_no_end_of_sections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a rule would have to name more sections than a file should hold, there is none."""
     monkeypatch.setattr("scrapy_urlnorm.learning.coverage.MOST", 29)
     assert not [rule for rule in mine(list(accounts("u"))) if rule.active]
 
@@ -356,7 +353,6 @@ def test_spellings_of_one_section_are_one_voice() -> None:
 
 
 def test_homes_speak_for_themselves_alone() -> None:
-    """However many homes agree, a home that nobody has seen has parameters of its own."""
     rows = [row for n in range(9) for row in pairs(f"/~u{n}", lambda path: f"{path}?x={path}", 10)]
     normalize = learned(rows)
     assert normalize(f"{HOST}/~u3/new?x=1") == f"{HOST}/~u3/new"
@@ -382,7 +378,6 @@ def test_programs_keep_the_meaning_of_their_parameters() -> None:
 
 
 def test_the_root_page_speaks_for_itself() -> None:
-    """What the root page shows under its queries is a rule for the root page."""
     rows = [page(f"{HOST}/?a={n}{query}", f"{n}") for n in range(30) for query in ("", "&x=1&x=2")]
     rows += [page(f"{HOST}/?a={n}&x={n % 7}", f"{n}") for n in range(30)]
     normalize = learned(rows)

@@ -114,7 +114,6 @@ def items() -> list[Item]:
 
 
 def test_all_urls_of_a_site_that_is_not_large_are_looked_at(monkeypatch):
-    """Up to the limit nothing is left out."""
     known = items()
     monkeypatch.setattr(evidence, "MOST", len(known))
     assert evidence.selected(known) is known

@@ -44,7 +44,6 @@ def headed() -> Site:
 
 
 def test_what_a_value_begins_with_is_a_condition() -> None:
-    """A rule for the reports is found by the head of their names."""
     rules = learned(headed())
     assert [rule.when.get("starts") for rule in rules] == [{"q:page": "Report:"}]
     assert merged(rules, "/w?page=Report:new", "/w?page=Report:new&view=e")
@@ -214,7 +213,6 @@ def test_parameters_that_only_repeat() -> None:
 
 @pytest.mark.parametrize("site", [headed, looped, asked_again, lambda: pooled(WORDS)])
 def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
-    """Wary mining finds no rule of these sites that plain mining does not."""
     rules = {rule.identity for rule in learned(site(), wary=True)}  # type: ignore[operator]
     assert rules <= {rule.identity for rule in learned(site())}  # type: ignore[operator]
 
@@ -257,7 +255,6 @@ def test_a_page_below_a_title_is_another_matter() -> None:
 
 
 def test_pairs_that_differ_elsewhere_prove_more() -> None:
-    """Where ``/DEC`` is ``/dec``, all letters of the path are folded."""
     rows = [page(f"http://a.example/{n}/{t}", f"{n} {t}") for n in range(9) for t in TITLES]
     rows += [
         page(f"http://a.example/{n}/{t.upper()}", f"{n} {t}") for n in range(9) for t in TITLES
@@ -283,7 +280,6 @@ def test_first_letters_of_several_segments_are_one_rule() -> None:
 
 
 def test_a_parameter_is_no_exception() -> None:
-    """Of a parameter, too, first letters prove nothing about the others."""
     rows = [page(f"http://a.example/?q={t}", t) for t in TITLES * 2]
     rows += [page(f"http://a.example/?q={t.capitalize()}", t) for t in TITLES]
     edits = {rule.edit for rule in mine(rows)}

@@ -116,7 +116,6 @@ def test_a_switch_that_merges_different_pages_is_taken_back(
 def test_a_switch_that_merges_equal_pages_stays(
     kind: str, option: object, one: str, other: str
 ) -> None:
-    """Where the two URLs of each page are one, nothing is taken back."""
     urls = {}
     for n in range(40):
         urls[one.format(n)] = urls[other.format(n)] = Counter({n: 1})
@@ -191,7 +190,6 @@ NEVER_TRIED = """
 
 
 def test_a_parameter_that_was_never_tried_is_no_error() -> None:
-    """A set of parameters of which one stood in no comparison is refused, not tripped over."""
     rows = [page(f"http://h.example{path}", path.partition("?")[0]) for path in NEVER_TRIED.split()]
     Normalizer("default", site_rules=mine(rows))
 

@@ -24,7 +24,6 @@ def twins(host: str, param: str, count: int = 30) -> list[Observation]:
 
 
 def test_sites_learn_for_themselves() -> None:
-    """What one site proves says nothing of another, whatever its log rows claim."""
     rows = [*twins("a.example", "x"), *twins("b.example", "y"), *twins("www.c.example", "x", 1)]
     rules = mine(rows)
     assert {(rule.site, rule.param) for rule in rules if rule.active} == {

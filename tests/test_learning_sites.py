@@ -49,7 +49,6 @@ def test_noise_that_was_told_costs_little(kind: str) -> None:
 
 
 def test_revisits_tell_the_noise() -> None:
-    """Where pages were fetched twice, how many change by themselves need not be told."""
     known, unseen = simulator.halves(simulator.site("listing", 1))
     rows = list(simulator.observations(known, noise=0.02, seed=1))
     again = list(simulator.observations(known, noise=0.02, seed=2))
@@ -64,7 +63,6 @@ def test_revisits_tell_the_noise() -> None:
 
 @pytest.mark.parametrize("kind", [*GOALS, *simulator.TRAPS])
 def test_noise_that_was_not_told_merges_nothing_wrong(kind: str) -> None:
-    """Unknown noise costs rules, not pages."""
     assert learn(kind, 1, noise=0.03).false_merges == 0
 
 

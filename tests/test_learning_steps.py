@@ -268,14 +268,12 @@ def test_support_needed(prior: float, needed: int) -> None:
 
 
 def test_a_conflict_outweighs_many_witnesses() -> None:
-    """Local refutation wins over the best prior."""
     assert accepted(6, 0, 0.5, 0.02)
     assert not accepted(6, 1, 0.95, 0.02)
     assert not accepted(200, 8, 0.95, 0.02)
 
 
 def test_risk_falls_with_support_and_rises_with_conflicts() -> None:
-    """Risk is monotone in the evidence."""
     clean = [risk(n, 0, 0.3) for n in range(2, 60)]
     assert clean == sorted(clean, reverse=True)
     failing = [risk(30, k, 0.3) for k in range(10)]
@@ -285,7 +283,6 @@ def test_risk_falls_with_support_and_rises_with_conflicts() -> None:
 
 @pytest.mark.parametrize("prior", [0.08, 0.15, 0.3, 0.4, 0.5, 0.8, 0.95])
 def test_more_support_never_refuses(prior: float) -> None:
-    """Without a conflict, what is accepted stays accepted up to 200,000 agreeing contents."""
     first = support_needed(prior, 0.02)
     sizes = [*range(first, 8_000), *range(8_000, 200_001, 250)]
     assert [n for n in sizes if not accepted(n, 0, prior, 0.02)] == []
@@ -304,7 +301,6 @@ def test_noise_is_tolerated_only_as_far_as_it_was_told() -> None:
 def test_by_chance_is_the_hypergeometric_distribution(
     total: int, failures: int, chosen: int
 ) -> None:
-    """The probability that a choice avoids all failures, against counting all choices."""
     avoiding = sum(
         not set(choice) & set(range(failures)) for choice in combinations(range(total), chosen)
     )
@@ -327,7 +323,6 @@ def test_upper_bound(failures: int, trials: int, bound: float) -> None:
 
 
 def test_upper_bound_without_evidence_is_one() -> None:
-    """Nothing tried, or all failed: anything is possible."""
     assert upper_bound(0, 0) == 1
     assert upper_bound(3, 3) == 1
 
@@ -375,7 +370,6 @@ def test_what_has_no_slots(url: str) -> None:
     st.sets(st.sampled_from(["s0", "q:a", "q:b", "q:c", "slash"])),
 )
 def test_hash_of_what_is_left(known: dict[str, str], gone: set[str]) -> None:
-    """Taking slots away from a hash gives the hash of what is left."""
     hasher = Hasher()
     assert hasher.moved(hasher.of(known), known, gone) == hasher.of(without(known, gone))
 
@@ -394,7 +388,6 @@ def test_the_rule_does_what_was_tried(case: tuple[SiteRule, dict[str, str], list
 
 
 def test_the_order_of_repeated_values_does_not_count() -> None:
-    """The hash of ``?a=1&a=2`` is that of ``?a=2&a=1``."""
     hasher = Hasher()
     assert hasher.of({"q:a": f"1{REPEAT}2"}) == hasher.of({"q:a": f"2{REPEAT}1"})
 

@@ -71,7 +71,6 @@ def log(tmp_path, text, name="log"):
     ids=["jsonl", "json feed", "bom", "cdx 11", "cdx 9", "cdxj"],
 )
 def test_formats_with_contents_give_the_same_rows(tmp_path, text, format):
-    """Every format that knows contents is recognized and reads to the same observations."""
     reader = read_log(log(tmp_path, text))
     assert list(reader) == FULL
     assert reader.format == format
@@ -207,7 +206,6 @@ def test_a_bad_row_names_file_line_and_reason(tmp_path, format, text, line, reas
 
 
 def test_rows_after_a_bad_one_are_read(tmp_path):
-    """A bad row in the middle costs that row only, in every format."""
     texts = {
         "jsonl": JSONL.replace("\n", "\n{\n"),
         "cdx": CDX9.replace("200", "OK", 1),
@@ -336,7 +334,6 @@ def test_any_bytes_are_rows_or_bad_rows(tmp_path, format, data):
 
 
 def test_an_empty_log_has_no_rows(tmp_path):
-    """Nothing in it is not an error."""
     assert list(read_log(log(tmp_path, ""))) == []
     assert list(read_log(log(tmp_path, "\n\n"))) == []
 

@@ -114,7 +114,6 @@ def test_the_pages_own_url_does_not_count(url, echo):
 
 
 def test_other_places_count():
-    """What merely resembles the page's URL stays."""
     places = f"{URL}1 {URL}/x {URL}.zip {URL}?raw=1 http://b.test/item/7 /item/ and/or"
     assert lines(f"<p>{places}</p>") == [places]
 

@@ -57,7 +57,6 @@ def piped(monkeypatch, rows):
 
 
 def test_order_of_lines_does_not_count(tmp_path):
-    """A listing in another order is one content here as well."""
     rows = [row(f"{HOST}/?C=N", "<p>a<br>b<br>b"), row(f"{HOST}/?C=D", "<p>b<br>b<br>a")]
     assert len(set(contents(tmp_path, rows).values())) == 1
     rows = [row(f"{HOST}/?C=N", "<p>a<br>b<br>b"), row(f"{HOST}/?C=D", "<p>b<br>a")]
@@ -72,7 +71,6 @@ def test_walls_of_a_host_are_one_content(tmp_path):
 
 
 def test_standard_input_is_read_twice_as_well(tmp_path, monkeypatch):
-    """A log that is piped gives the contents that its file gives."""
     rows = site(30)
     assert piped(monkeypatch, rows) == contents(tmp_path, rows)
 

@@ -145,7 +145,6 @@ def test_a_page_too_long_for_a_row_has_its_digests():
 
 
 def test_the_parsed_tree_is_the_spiders():
-    """The page is parsed once, by the response's own selector, and not changed."""
     response = page("<b hidden>x</b>y")
     before = response.selector.root
     shown_by(response)

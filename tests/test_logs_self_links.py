@@ -68,7 +68,6 @@ def test_shortlinks(text, headers, link):
 
 
 def test_the_work_of_a_hostile_page_is_bounded(monkeypatch):
-    """Many links are not read to the end, and of many names only so many count."""
     text = "".join(f'<p id="p{n}"><a href="?n={n}#p{n}">' for n in range(500))
     assert len(names_of(response(text))[0]) == MAX_NAMES
     monkeypatch.setattr(self_links, "_MAX_LINKS", 10)

@@ -59,7 +59,6 @@ SECRETS = [
 
 @pytest.mark.parametrize(("url", "secrets"), SECRETS, ids=[url for url, _ in SECRETS])
 def test_secrets_are_masked(url, secrets):
-    """Nothing of a secret is left, and everything else is."""
     for kept in (mask_url(url, KEY), placeholders([url])[0]):
         for secret in secrets:
             assert secret not in kept
@@ -176,7 +175,6 @@ RULE = SiteRule(
 
 
 def test_examples_of_learned_rules_are_masked(tmp_path):
-    """In a rule file equal values are equal, others are not, and the examples still hold."""
     path = tmp_path / "rules.toml"
     save_site_rules(path, [RULE])
     text = path.read_text()

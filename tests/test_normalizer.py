@@ -26,7 +26,6 @@ URLS = [
 
 
 def test_equal_options_are_equal_normalizers() -> None:
-    """Two normalizers are equal when they give equal keys, however that was said."""
     assert Normalizer("aggressive") == Normalizer(
         "default",
         {
@@ -48,7 +47,6 @@ def test_equal_options_are_equal_normalizers() -> None:
 
 
 def test_digest_depends_on_every_option() -> None:
-    """Another rule, option or site rule is another digest."""
     rule = SiteRule(site="example.com", kind="drop-param", param="a")
     digests = [
         normalizer.digest
@@ -89,7 +87,6 @@ def test_keys_do_not_depend_on_the_process() -> None:
 
 
 def test_scrapy_is_not_imported_for_normalizing() -> None:
-    """The normalization layer works, and loads fast, without Scrapy."""
     code = (
         "import sys, scrapy_urlnorm; scrapy_urlnorm.normalize('http://h/');"
         "print([m for m in ('scrapy', 'twisted') if m in sys.modules])"

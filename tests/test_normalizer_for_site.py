@@ -88,7 +88,6 @@ def test_keys_of_a_site_are_those_of_all_rules(
 
 
 def test_rules_of_other_sites_are_left_out() -> None:
-    """A site gets its own rules and those of what it is part of, and no other."""
     sites = ["a.shop.example", "myshop.example", "*.shop.example", "shop.example.org",
              "shop.example", "shop-example", "*.a.shop.example", "other.example"]  # fmt: skip
     rules = [SiteRule(site=site, kind="drop-param", param="a") for site in sites]

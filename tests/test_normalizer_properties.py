@@ -38,7 +38,6 @@ many = settings(max_examples=150, deadline=None, suppress_health_check=list(Heal
 @given(anything)
 @many
 def test_split_and_join_lose_nothing(text: str) -> None:
-    """Joining what was split gives the text back."""
     assert join(split(text)) == text
 
 

@@ -222,7 +222,6 @@ PARSED = [
 
 @pytest.mark.parametrize(("before", "after"), PARSED)
 def test_parsing(before: str, after: str) -> None:
-    """A string becomes the URL that a browser reads in it."""
     assert normalize(before, "safe") == after
 
 
@@ -258,7 +257,6 @@ DIFFERENT = [
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 @pytest.mark.parametrize("profile", ["safe", "default"])
 def test_never_merged(profile: str, one: str, other: str) -> None:
-    """Different resources keep different keys."""
     assert normalize(one, profile) != normalize(other, profile)
 
 
@@ -290,7 +288,6 @@ def test_documentation(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=RULE_NAMES)
 def test_documented_example(rule: Rule) -> None:
-    """The example in the documentation of a rule is true."""
     option: object = {
         "trailing-slash": "add",
         "replace-ip-with-domain": {"208.77.188.166": "example.com"},
@@ -411,5 +408,4 @@ def test_an_ip_literal_of_a_known_form_is_normalized(literal: str, key: str) -> 
 
 
 def test_every_rule_has_a_case() -> None:
-    """No rule of the catalogue is without a row in the table."""
     assert {case[0] for case in CASES} == set(RULE_NAMES)

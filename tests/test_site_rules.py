@@ -42,7 +42,6 @@ def test_a_rule_leaves_alone_what_looks_alike(the_rule: SiteRule, url: str) -> N
 
 
 def test_every_kind_has_a_case_and_a_trap() -> None:
-    """No kind of the language goes without an example of its use and of its limits."""
     assert {case[0].kind for case in CASES if case[1] and case[2]} >= set(WORDS)
 
 
@@ -50,7 +49,6 @@ def test_every_kind_has_a_case_and_a_trap() -> None:
 def test_a_rule_of_another_site_or_status_does_nothing(
     case: tuple[SiteRule, dict[str, str], list[str]],
 ) -> None:
-    """Only an active rule acts, and only on its own site."""
     for url in map(path_and_query, case[1]):
         for status in ("proposed", "rejected"):
             assert applied(url, case[0].replace(status=status)) == url
@@ -68,13 +66,11 @@ def test_rules_travel_and_compare(case: tuple[SiteRule, dict[str, str], list[str
 
 
 def test_untouched_parts_keep_every_byte() -> None:
-    """A rule edits what it drops: escapes, order, blanks and repeats around it survive."""
     url = "http://shop.example/%7ea/%e4%2F/?b=%41&&a=+%20&sid=1&b&c=%zz&=#frag%41"
     assert applied(url, rule(kind="drop-param", param="sid")) == url.replace("sid=1&", "")
 
 
 def test_bytes_that_are_no_utf8_survive_an_edit() -> None:
-    """Bytes of another encoding stay those bytes when the token around them is rewritten."""
     lower = rule(kind="edit-value", edit="lowercase", slots="q:q")
     assert applied(f"{HTTP}/?q=A%E9%FC", lower) == f"{HTTP}/?q=a%E9%FC"
 
@@ -100,7 +96,6 @@ def test_a_rule_of_a_domain_may_name_its_hosts() -> None:
 
 
 def test_hosts_have_their_own_rules_and_those_of_their_domain() -> None:
-    """The rules of a host add to those of the domain; none switches the other off."""
     rules = (
         rule(site="*.shop.example", kind="drop-param", param="sid"),
         rule(site="en.shop.example", kind="drop-param", param="ref"),
@@ -112,7 +107,6 @@ def test_hosts_have_their_own_rules_and_those_of_their_domain() -> None:
 
 
 def test_rules_of_the_new_host_apply_after_an_alias() -> None:
-    """A URL that an alias takes to another host has the rules of that host."""
     rules = (
         rule(kind="host-alias", host="www.shop.example", by="shop.example"),
         rule(kind="drop-param", param="sid"),
@@ -271,7 +265,6 @@ BLOCKS = re.findall(r"```toml\n(.*?)```\n((?:- [^\n]*\n)+)", TEXT, re.DOTALL)
     "word", [*WORDS, *EDITS, *FIELDS, *WHEN_KEYS, *SHAPES, *SOURCES, *STATUSES, *SYMBOLS]
 )
 def test_every_word_of_the_language_is_there(word: str) -> None:
-    """No kind, key or value of the language goes without a word of documentation."""
     assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", TEXT)
 
 
@@ -289,12 +282,10 @@ def test_every_block_does_what_is_said(rules: str, lines: str, tmp_path: Path) -
 
 
 def test_every_toml_block_has_lines_that_are_tried() -> None:
-    """No example stands in the text untried."""
     assert len(BLOCKS) == TEXT.count("```toml")
 
 
 def test_the_order_of_the_kinds_is_the_one_that_is_told() -> None:
-    """The order of application in the text is that of the code."""
     told = TEXT[TEXT.index("## Kinds") : TEXT.index("## Edits")]
     kinds = re.findall(r"^- (?:`([a-z-]+)`|(rules of the catalogue))", told, re.MULTILINE)
     assert tuple(word or catalogue for word, catalogue in kinds) == ORDER

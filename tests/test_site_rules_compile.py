@@ -58,7 +58,6 @@ LOOPS: list[list[SiteRule]] = [
 
 @pytest.mark.parametrize("rules", LOOPS)
 def test_rules_that_go_round_are_refused(rules: list[SiteRule]) -> None:
-    """A set that goes round for ever is refused, in any order, and its rules are named."""
     for ordered in (rules, rules[::-1]):
         with pytest.raises(SiteRuleError, match="for ever") as caught:
             RuleSet(ordered)
@@ -74,7 +73,6 @@ def test_inactive_rules_are_no_part_of_a_loop(rules: list[SiteRule]) -> None:
 
 @pytest.mark.parametrize(("prefix", "by"), [("/a", "/a/b"), ("/", "/en")])
 def test_a_rule_that_feeds_itself_is_refused(prefix: str, by: str) -> None:
-    """A rule that acts on its own result for ever is refused when it is made."""
     with pytest.raises(SiteRuleError, match="its own result for ever"):
         rule("prefix-alias", prefix=prefix, by=by)
 
@@ -201,7 +199,6 @@ def test_sets_that_people_write_are_not_refused(rules: list[SiteRule]) -> None:
     ],
 )
 def test_a_rule_stays_in_its_registrable_domain(site: str, host: str, by: str) -> None:
-    """No rule takes a host to another registrable domain, public suffixes considered."""
     for each in (
         rule("host-alias", site=site, host=host, by=by),
         rule("replace", site=site, old={"host": host}, new={"host": by}),
@@ -229,7 +226,6 @@ def test_a_public_suffix_is_no_site() -> None:
     ],
 )
 def test_rules_that_contradict_each_other_are_refused(one: SiteRule, other: SiteRule) -> None:
-    """One question with two answers is refused, and both rules are named, in any order."""
     for rules in ([one, other], [other, one]):
         with pytest.raises(SiteRuleError, match="contradict") as caught:
             RuleSet(rules)
@@ -252,7 +248,6 @@ def test_a_long_way_of_aliases_is_no_circle() -> None:
 
 
 def test_switches_are_options_of_the_catalogue_for_one_site() -> None:
-    """A rule of the catalogue without context is a switch, for its site only."""
     rules = RuleSet(
         [
             rule("www", option="keep"),
@@ -328,7 +323,6 @@ def test_a_rule_and_the_catalogue_do_not_undo_each_other(
     ],
 )
 def test_other_rules_leave_the_catalogue_as_it_is(the_rule: SiteRule) -> None:
-    """A site's rules switch nothing off that they do not contradict."""
     rules = RuleSet([the_rule])
     for host in ("shop.example", "www.shop.example"):
         assert rules.catalogue_options(host) == {}
@@ -363,7 +357,6 @@ def test_the_catalogue_runs_again_after_a_rule() -> None:
 
 
 def test_a_rule_is_frozen() -> None:
-    """A rule cannot be changed once it is part of a normalizer."""
     with pytest.raises(AttributeError):
         rule("drop-param", param="a").kind = "keep-param"
 

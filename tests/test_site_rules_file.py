@@ -76,7 +76,6 @@ def test_a_file_is_read_as_it_is_written(path: Path) -> None:
 
 
 def test_saving_what_was_loaded_changes_no_byte(path: Path) -> None:
-    """A rewrite with the same rules leaves the file as it is, in any order of the rules."""
     save_site_rules(path, load_site_rules(path))
     assert path.read_text(encoding="utf-8") == REVIEWED
     save_site_rules(path, reversed(load_site_rules(path)))
@@ -121,7 +120,6 @@ def test_a_rule_that_is_gone_takes_its_own_comment_only(path: Path) -> None:
 
 
 def test_new_rules_come_last_in_the_order_given(path: Path) -> None:
-    """What is added stands below what was there, ready for review."""
     old = load_site_rules(path)
     new = [SiteRule(site=f"{name}.example", kind="drop-param", param="x") for name in "zab"]
     save_site_rules(path, [*new, *old])
@@ -144,7 +142,6 @@ def test_a_changed_value_over_several_lines_keeps_the_comments_of_the_block(path
 
 
 def test_line_endings_stay(path: Path) -> None:
-    """A file with CRLF stays one."""
     path.write_bytes(REVIEWED.replace("\n", "\r\n").encode())
     before = path.read_bytes()
     rules = load_site_rules(path)
@@ -187,7 +184,6 @@ def test_a_new_file_is_for_its_owner(tmp_path: Path) -> None:
 
 
 def test_mode_and_link_survive_a_rewrite(path: Path, tmp_path: Path) -> None:
-    """A rewrite keeps the permissions of the file, and the file that a link points to."""
     path.chmod(0o640)
     link = tmp_path / "link.toml"
     link.symlink_to(path)
@@ -242,7 +238,6 @@ def test_a_broken_file_names_file_and_entry(tmp_path: Path, text: str, message: 
 
 
 def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
-    """A rule file is UTF-8; the first byte that is not is named."""
     path = tmp_path / "latin.toml"
     path.write_bytes(b"# caf\xe9\n")
     with pytest.raises(SiteRuleError, match="byte 5"):
@@ -290,13 +285,11 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=5))
 def test_whatever_is_written_is_read_again(table: dict[str, object]) -> None:
-    """A table of any texts, numbers, lists and tables survives being written as TOML."""
     blocks = list(read_blocks("\n".join(write_block(table))))
     assert blocks[0].table == table
 
 
 def test_a_table_has_no_defaults() -> None:
-    """A written rule shows what it says and nothing else."""
     rule = SiteRule(site="a.example", kind="drop-param", param="x")
     assert table_of(rule) == {"site": "a.example", "kind": "drop-param", "param": "x"}
 

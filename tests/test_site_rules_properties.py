@@ -199,8 +199,6 @@ RELAXED = settings(
 
 @pytest.mark.parametrize("kind", [*WORDS, "catalogue"])
 def test_every_kind_is_idempotent_alone(kind: str) -> None:
-    """A rule of any kind changes nothing in its own result."""
-
     @settings(RELAXED, max_examples=25)
     @given(st.data())
     def check(data: st.DataObject) -> None:
@@ -216,7 +214,6 @@ def test_every_kind_is_idempotent_alone(kind: str) -> None:
 @settings(RELAXED, max_examples=150)
 @given(st.lists(site_rules(), min_size=2, max_size=6), st.lists(urls(), min_size=4, max_size=8))
 def test_every_set_that_compiles_is_idempotent(rules: list[SiteRule], some: list[str]) -> None:
-    """Rules of any kinds together come to an end, and their result is final."""
     together = compiled(rules)
     steps: list[object] = []
     for url in map(split, some):
@@ -312,7 +309,6 @@ def test_the_order_of_rules_changes_nothing(
 @settings(RELAXED, max_examples=120)
 @given(st.lists(site_rules(), min_size=1, max_size=4), urls())
 def test_no_rule_leaves_its_registrable_domain(rules: list[SiteRule], url: str) -> None:
-    """Whatever rules say, a URL stays within the registrable domain it came from."""
     result = compiled(rules).apply(split(url))
     assert registrable_domain(result.host or "") == registrable_domain(split(url).host or "")
 
@@ -328,7 +324,6 @@ def test_any_text_of_the_site_is_taken(rules: list[SiteRule], text: str) -> None
 
 @given(urls(), st.text(max_size=20))
 def test_a_form_gives_back_the_url(url: str, text: str) -> None:
-    """Taking a URL apart into slots and putting it together again loses nothing."""
     for each in (url, url + text):
         form = Form(split(each))
         assert form.to_url() == split(each)
