@@ -36,6 +36,18 @@ def pages(count, name="vx"):
         yield page(f"/p{number}?{name}={number}", f"page {number}")
 
 
+def table(*ranges, **operands):
+    """A rule that knows the pages of posts."""
+    operands |= {"kind": "range-alias", "slots": "q:post", "ranges": list(ranges)}
+    return SiteRule(site="h.example", source="content", support=9, **operands)
+
+
+def names(*classes, **operands):
+    """A rule that knows the names of revisions."""
+    operands = {"kind": "value-alias", "slots": "q:h", "values": list(classes)} | operands
+    return SiteRule(site="h.example", source="content", support=9, **operands)
+
+
 IN_A = {"when": {"segments": {"0": "a"}}}
 IN_A_B = {"when": {"segments": {"0": ["a", "b"]}}}
 #: Two rules, and whether the first says all that the second says.
@@ -89,6 +101,12 @@ JOINED = {
     "less than a refuted rule": ([], [rule(**IN_A)], {rule().identity: 50}, [rule(**IN_A)]),
     "a refuted rule in force": ([rule()], [], {rule().identity: 50}, []),
     "an exchange in another context": ([], [HEAD(support=49, **IN_A)], {HEAD().identity: 50}, []),
+    "another table of a refuted one": (
+        [],
+        [table("/t?post={} 1-3")],
+        {table("/t?post={} 1-5").identity: 50},
+        [],
+    ),
     "a name that is no rule": ([rule()], [], {"U#comment-": 50, "{}": 50, "[1]": 1}, [rule()]),
 }
 
@@ -166,18 +184,6 @@ def test_no_order_of_rows_matters(wary):
         assert mine(rows, accepted=known, wary=wary) == expected
 
 
-def table(*ranges, **operands):
-    """A rule that knows the pages of posts."""
-    operands |= {"kind": "range-alias", "slots": "q:post", "ranges": list(ranges)}
-    return SiteRule(site="h.example", source="content", support=9, **operands)
-
-
-def names(*classes, **operands):
-    """A rule that knows the names of revisions."""
-    operands = {"kind": "value-alias", "slots": "q:h", "values": list(classes)} | operands
-    return SiteRule(site="h.example", source="content", support=9, **operands)
-
-
 @pytest.mark.parametrize(
     ("later", "before", "is_longer"),
     [
@@ -189,6 +195,7 @@ def names(*classes, **operands):
         (names("q:h=a q:h=b"), names("q:h=a q:h=b", slots="q:i", values=["q:i=a q:i=b"]), False),
         (table("/t?post={} 1-9"), table("/t?post={} 1-5"), True),
         (table("/t?post={} 1-5", "/u?post={} 1-5"), table("/t?post={} 1-5"), True),
+        (table("/t?post={} -9", by=""), table("/t?post={} -5", by=""), True),
         (table("/t?post={} 1-5"), table("/t?post={} 1-9"), False),
         (table("/t?post={} 1-5 6-9"), table("/t?post={} 1-9"), False),
         (table("/t?post={} 1-9", **IN_A), table("/t?post={} 1-5"), False),

@@ -13,7 +13,6 @@ from log_rows import page
 from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.learning import evaluate, mine, value_tables
 from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, slots_of
-from scrapy_urlnorm.learning.rules import joined
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -294,16 +293,6 @@ def test_an_empty_calendar_teaches_nothing(share: float) -> None:
     assert ranges(mine(rows[::2])) == []
 
 
-def test_a_crawl_asks_for_more_numbers() -> None:
-    """Numbers that came in the order of their pages look as if each page went on."""
-    rows = board("a parameter")
-    urls = {f"{FORUM}/topic/{t}" for t in range(1, 8)}
-    some = [row for row in rows if row.url.partition("?")[0] in urls]
-    assert ranges(mine(some))
-    assert ranges(mine(some, wary=True)) == []
-    assert ranges(mine(rows, wary=True))
-
-
 def test_no_token_comes_into_a_table_of_pages() -> None:
     """A topic that is read with a token is left out; its URLs stay themselves."""
     rows = [
@@ -313,34 +302,6 @@ def test_no_token_comes_into_a_table_of_pages() -> None:
     found = ranges(mine(rows))
     assert found
     assert not any("token" in str(rule.as_dict()) for rule in found)
-
-
-def rule(*table: str, by: str | None = "", support: int = 20) -> SiteRule:
-    """Return a rule with this table."""
-    return SiteRule(
-        site="forum.example", kind="range-alias", slots="q:post", by=by, ranges=table,
-        source="content", support=support,
-    )  # fmt: skip
-
-
-def test_a_longer_table_takes_the_place_of_a_shorter_one() -> None:
-    """What a table says and more is enough; what two say differently stays in force twice."""
-    old = rule("/t/1?post={} -20", "/t/2?post={} -9")
-    new = rule("/t/1?post={} -25", "/t/2?post={} -9", "/t/3?post={} -9")
-    assert joined([old], [new]) == [new]
-    other = rule("/t/1?post={} -19", "/t/2?post={} -9")
-    assert joined([old], [other]) == [old]
-    apart = rule("/t/1?post={} -19", "/t/2?post={} -99")
-    assert joined([old], [apart]) == [old, apart]
-    assert joined([old], [rule("/t/1?post={} 1-20", by=None)])[0] == old
-
-
-def test_a_refuted_table_does_not_come_back_longer() -> None:
-    """What an audit refuted is the hypothesis: another table of it needs as many witnesses."""
-    refuted = rule("/t/1?post={} -20")
-    new = rule("/t/1?post={} -19", "/t/2?post={} -9", support=30)
-    assert joined([], [new], {refuted.identity: 50}) == []
-    assert joined([], [new], {refuted.identity: 30}) == [new]
 
 
 def changing() -> list[Observation]:
