@@ -359,12 +359,6 @@ def test_homes_speak_for_themselves_alone() -> None:
     assert normalize(f"{HOST}/~bob/new?x=1") == f"{HOST}/~bob/new?x=1"
 
 
-def test_pages_at_the_root_agree_as_others_do() -> None:
-    """On a flat site each page is a first segment: together they speak for the host."""
-    rows = [page(f"{HOST}/{n}{query}", f"{n}") for n in range(30) for query in ("", f"?x={n % 7}")]
-    assert learned(rows)(f"{HOST}/new?x=1") == f"{HOST}/new"
-
-
 def test_programs_keep_the_meaning_of_their_parameters() -> None:
     """What ``x`` means in four programs says nothing of a fifth; the final slash is the host's."""
     rows = []
@@ -375,14 +369,6 @@ def test_programs_keep_the_meaning_of_their_parameters() -> None:
     normalize = learned(rows)
     assert normalize(f"{HOST}/show.php?n=99&x=1") == f"{HOST}/show.php?n=99"
     assert normalize(f"{HOST}/shop.php?n=99&x=1") == f"{HOST}/shop.php?n=99&x=1"
-
-
-def test_the_root_page_speaks_for_itself() -> None:
-    rows = [page(f"{HOST}/?a={n}{query}", f"{n}") for n in range(30) for query in ("", "&x=1&x=2")]
-    rows += [page(f"{HOST}/?a={n}&x={n % 7}", f"{n}") for n in range(30)]
-    normalize = learned(rows)
-    assert normalize(f"{HOST}/?a=99&x=3") == f"{HOST}/?a=99"
-    assert normalize(f"{HOST}/shop?a=99&x=3") == f"{HOST}/shop?a=99&x=3"
 
 
 def test_the_root_page_and_a_section_each_need_evidence() -> None:

@@ -253,13 +253,3 @@ def test_files_that_refute_are_heard_once_enough_agree():
         for via in ("", "?via=a", "?via=b", "?via=c")
     ]
     assert active(rows) == []
-
-
-def test_one_file_under_many_names_has_one_vote():
-    """An icon in every folder says nothing of a parameter."""
-    rows = [
-        Observation(f"{LIBRARY}/{n}/icon{via}", 200, "icon", mime="image/png")
-        for n in range(100)
-        for via in ("", "?via=a", "?via=b", "?via=c")
-    ]
-    assert active(rows) == []
