@@ -371,10 +371,6 @@ def test_of_a_link_that_changes_in_a_word_the_others_count():
     assert not same(text.format("ink", 3), *shown)
 
 
-def test_one_fetch_shows_nothing_that_changes():
-    assert not same("<p>2 visitors", "<p>1 visitors")
-
-
 def test_pages_of_a_family_change_where_others_of_it_do():
     """Unless something else stands there, or the place is another one."""
     body = '<h1>{}</h1><div class="ad">{}</div><div class="text">{}</div>'

@@ -328,20 +328,6 @@ def test_other_rules_leave_the_catalogue_as_it_is(the_rule: SiteRule) -> None:
         assert rules.catalogue_options(host) == {}
 
 
-@pytest.mark.parametrize("profile", ["safe", "default", "aggressive"])
-def test_an_alias_counts_more_than_the_catalogue(profile: str) -> None:
-    """The catalogue does not take a URL away from where a rule of its site puts it."""
-    normalizer = Normalizer(
-        profile,
-        site_rules=[
-            rule("host-alias", host="shop.example", by="www.shop.example"),
-            rule("replace", site="*.shop.example", old={"scheme": "http"}, new={"scheme": "https"}),
-        ],
-    )
-    for url in ("http://shop.example/a", "https://www.shop.example/a"):
-        assert normalizer.normalize(url) == "https://www.shop.example/a"
-
-
 def test_the_catalogue_runs_again_after_a_rule() -> None:
     """What a site rule makes is sorted and encoded like everything else, and explained."""
     normalizer = Normalizer(
