@@ -99,6 +99,9 @@ def test_edits_of_titles_are_learned(one: str, other: str, edit: str | None) -> 
     assert edit in found if edit else not found
 
 
+WORDS = ["".join(chr(ord("a") + int(digit)) for digit in str(n)) for n in range(60)]
+
+
 @pytest.mark.parametrize(
     ("paths", "kinds"),
     [
@@ -121,8 +124,7 @@ def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -
     """
     urls = [
         ("http://a.example" + path.format(n=n, folder=("tea", "ink")[n % 2], word=word), f"{n}")
-        for n in range(60)
-        for word in ["".join(chr(ord("a") + int(digit)) for digit in str(n))]
+        for n, word in enumerate(WORDS)
         for path in paths
     ]
     rules = [rule for rule in mine([page(*each) for each in urls]) if rule.active]
@@ -136,9 +138,6 @@ def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -
     rules = [rule for rule in mine([page(*each) for each in urls]) if rule.active]
     normalize = Normalizer("default", site_rules=rules).normalize
     assert len({normalize(url) for url, _ in urls}) == 60 + len(views)
-
-
-WORDS = ["".join(chr(ord("a") + int(digit)) for digit in str(n)) for n in range(60)]
 
 
 def _listed(*folders: str, others: str = "") -> list[SiteRule]:

@@ -74,17 +74,15 @@ def assert_teaches(rows):
 
 # --- Scrapy's HTTP cache --------------------------------------------------------------------------
 
+FILES, DBM = (
+    {"HTTPCACHE_STORAGE": f"scrapy.extensions.httpcache.{kind}CacheStorage"}
+    for kind in ("Filesystem", "Dbm")
+)
 CACHES = {
-    "filesystem": {"HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.FilesystemCacheStorage"},
-    "gzipped": {
-        "HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.FilesystemCacheStorage",
-        "HTTPCACHE_GZIP": True,
-    },
-    "dbm": {"HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.DbmCacheStorage"},
-    "dumb": {
-        "HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.DbmCacheStorage",
-        "HTTPCACHE_DBM_MODULE": "dbm.dumb",
-    },
+    "filesystem": FILES,
+    "gzipped": {**FILES, "HTTPCACHE_GZIP": True},
+    "dbm": DBM,
+    "dumb": {**DBM, "HTTPCACHE_DBM_MODULE": "dbm.dumb"},
 }
 
 
