@@ -114,8 +114,6 @@ def cover(
 ) -> list[Found]:
     """Return the contexts in which *op* holds, the widest first; at best everywhere."""
     total = count(trials)
-    if total.support < 2:
-        return []
     if limits.tolerates(total.conflicts, total.compared):
         everywhere = proven(op, (), total, limits)
         return [] if everywhere is None else [everywhere]
