@@ -64,7 +64,6 @@ def duration(seconds: float) -> str:
 
 
 def own_version() -> str:
-    """Return the version of this package."""
     from importlib.metadata import PackageNotFoundError, version  # takes a while
 
     try:

@@ -48,7 +48,6 @@ class Url(NamedTuple):
         return Url(scheme, userinfo, host, port, path, query, fragment)
 
     def with_query(self, query: str | None) -> Url:
-        """Return the URL with another query."""
         scheme, userinfo, host, port, path, _, fragment = self
         return Url(scheme, userinfo, host, port, path, query, fragment)
 

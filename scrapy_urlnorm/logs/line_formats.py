@@ -1,7 +1,4 @@
-"""Formats of logs that have a row on each line: JSON, CDX, lists of URLs.
-
-A format says whether the first lines of a log look like it, and turns numbered lines into rows.
-"""
+"""Formats of logs that have a row on each line: JSON, CDX, lists of URLs."""
 
 from __future__ import annotations
 

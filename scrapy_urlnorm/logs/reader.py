@@ -1,8 +1,4 @@
-"""The reader of crawl logs: it finds out the format, and yields one `Observation` a row.
-
-A new format of lines is a row in `line_formats.FORMATS`; one of files, whose rows are those of a
-crawl log, is a row in `archives.ARCHIVES`.
-"""
+"""The reader of crawl logs: it finds out the format, and yields one `Observation` a row."""
 
 from __future__ import annotations
 

@@ -46,7 +46,6 @@ class LogWriter:
         )
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row."""
         self._batch.append(json.dumps(row, separators=(",", ":")) + "\n")
         self.rows += 1
         if not self._is_gzip or len(self._batch) >= BATCH:

@@ -1,7 +1,4 @@
-"""The kinds of site rules, each one class; see :class:`~scrapy_urlnorm.site_rules.operation.Operation`.
-
-A new kind is a class in one of these modules; its words have a place in `ORDER`.
-"""
+"""The kinds of site rules, each one class; see :class:`~scrapy_urlnorm.site_rules.operation.Operation`."""
 
 from __future__ import annotations
 
