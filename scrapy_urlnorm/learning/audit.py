@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 _TOLERATED = 0.004
 #: A URL that does not come to rest weighs more than all wrong merges.
 _RESTLESS = 1_000_000
-#: Of more URLs that the rules change, an even sample is explained; of the sites that come when so
-#: many are, a sample of this size (choices, for time).
-_MAX_EXPLAINED, _MIN_EXPLAINED = 20_000, 100
 
 
 def compiled(
