@@ -212,7 +212,7 @@ class Parts:
 
     def found(self, *rules: SiteRule, site: str = SITE, **more: object) -> None:
         """The miner finds that these are the rules of a site."""
-        self.learner._mining._mined(Mined(site, rules, 0.0, **more))  # type: ignore[arg-type]
+        self.learner._mining._mined(Mined(site, rules, **more))  # type: ignore[arg-type]
         self.learner.work()
 
     def in_force(self, site: str = SITE) -> tuple[SiteRule, ...]:

@@ -107,7 +107,7 @@ def test_a_site_is_mined_when_there_is_a_budget_again(thread, monkeypatch):
     asked = []
     monkeypatch.setattr(mining, "ADVANCE", mining.BEGIN)
     monkeypatch.setattr(mining, "MINED_AT_ONCE", 0)
-    thread(lambda _, job: asked.append(len(job.rows)) or defer.succeed(Mined(job.site, (), 0.0)))
+    thread(lambda _, job: asked.append(len(job.rows)) or defer.succeed(Mined(job.site, ())))
     with closing(Parts()) as parts:
         parts.learn()  # three redirects are mined, and six more rows a page are not enough again
         parts.learner.work()

@@ -67,7 +67,7 @@ class Miner:
             if not self._is_closed:
                 self._current = None
                 self._end()
-            answer.append(Mined(job.site, (), 0.0, f"the worker process: {error!r}"))
+            answer.append(Mined(job.site, (), f"the worker process: {error!r}"))
         self._current = None
         if not self._is_closed:
             self._on_answer()

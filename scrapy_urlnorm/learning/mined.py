@@ -14,7 +14,6 @@ import sys
 from collections import Counter, defaultdict
 from contextlib import suppress
 from itertools import islice
-from time import process_time
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.learning import proposals, robots
@@ -49,7 +48,6 @@ def mined(job: Job) -> Mined:
 
     A hundred rows take 10 to 50 ms: a crawl may call it by itself, as soon as a few redirects came.
     """
-    start = process_time()
     try:
         rows = [_observation(*row) for row in job.rows if row[3] is None or row[1] in PERMANENT]
         rules, in_doubt = _mine(job, rows)
@@ -59,9 +57,8 @@ def mined(job: Job) -> Mined:
         rules = with_doors(rules, rows)
         pairs = shown(rules, rows, without={rule.identity for rule in job.accepted})
     except Exception as error:  # noqa: BLE001 - whatever it is, the crawl has to go on
-        return Mined(job.site, (), process_time() - start, repr(error))
-    seconds = process_time() - start
-    return Mined(job.site, rules, seconds, on_files=files, shown=pairs, in_doubt=in_doubt)
+        return Mined(job.site, (), repr(error))
+    return Mined(job.site, rules, on_files=files, shown=pairs, in_doubt=in_doubt)
 
 
 def _observation(url: str, status: int, content: str | None, target: str | None) -> Observation:

@@ -43,7 +43,6 @@ class Mined(NamedTuple):
 
     site: str
     rules: tuple[SiteRule, ...]
-    seconds: float  #: of processor time
     error: str | None = None
     on_files: Mapping[str, OnFiles] = {}  #: by identity: what files say about the rules
     shown: Mapping[str, tuple[Pair, ...]] = {}  #: by identity: equal pages of each kind

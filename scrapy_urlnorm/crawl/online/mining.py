@@ -146,7 +146,7 @@ class Mining:
                 self.contents,
             )
         except Exception as error:  # noqa: BLE001 - damaged rows; other sites have theirs
-            self._mined(Mined(site, (), 0.0, repr(error)), error)
+            self._mined(Mined(site, (), repr(error)), error)
         else:
             answer = self._miner.mine_at_once(job) if at_once else self._miner.mine(job)
             self.safe_points.put(site, Work.RULES, self._answered(answer))
