@@ -79,8 +79,6 @@ def by_chance(total: int, failures: int, chosen: int) -> float:
     C(N-n, B) / C(N, B), the hypergeometric distribution: a context found by search has to
     explain the failures, not merely to avoid them.
     """
-    if failures <= 0:
-        return 1.0
     if failures > total - chosen:
         return 0.0
     return exp(_log_choose(total - chosen, failures) - _log_choose(total, failures))
