@@ -65,11 +65,7 @@ def _length(names: Names) -> int:
 
 
 class PlainUrls:
-    """How plain URLs are recognized, and their parts normalized, by a catalogue alone.
-
-    Which parameters of a query stay, and in which order, is the same for all queries with the same
-    names, unless a rule looks at values. The rules themselves say it once for each set of names.
-    """
+    """How plain URLs are recognized, and their parts normalized, by a catalogue alone."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue

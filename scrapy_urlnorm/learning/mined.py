@@ -1,7 +1,5 @@
 """Mine a site for a running crawl: from its rows, its rules in force and its robots.txt.
 
-`main` is the program of the process that a crawl starts for it.
-
 A site that answers ``/a/`` with a permanent redirect to ``/a`` says that the two are one resource
 (RFC 9110, sections 15.4.2 and 15.4.9), and which of them has the page. The miner reads the first
 part: a redirect has the content of its target. `judged` reads the second.
