@@ -137,19 +137,15 @@ def sources(op: Operation, corpus: Corpus, context: Context = ()) -> list[Item]:
         elif isinstance(condition, Is) and len(condition.values) == 1 and not condition.symbols:
             pairs.append((condition.slot, condition.values[0]))
     slots = op.any_of() or tuple(sorted(op.slots - {"s-1", "slash"}))
+    if not pairs and len(slots) < 2:
+        return corpus.by_slot.get(slots[0], []) if slots else corpus.items
     if not pairs:
-        return _with_any(corpus, slots) if slots else corpus.items
+        found = {item.form: item for slot in slots for item in corpus.by_slot.get(slot, ())}
+        return list(found.values())
     narrow = min((corpus.with_pair(*pair) for pair in pairs), key=len)
     if isinstance(op, Replace) or not slots:
         return narrow
     return [item for item in narrow if any(slot in item.slots for slot in slots)]
-
-
-def _with_any(corpus: Corpus, names: tuple[str, ...]) -> list[Item]:
-    if len(names) == 1:
-        return corpus.by_slot.get(names[0], [])
-    found = {item.form: item for name in names for item in corpus.by_slot.get(name, ())}
-    return list(found.values())
 
 
 def _by_image(
