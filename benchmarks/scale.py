@@ -34,8 +34,6 @@ from scrapy_urlnorm.logs import read_log
 if TYPE_CHECKING:
     from scrapy_urlnorm import SiteRule
 
-WAYS = ("memory", "disk", "disk2", "spark")
-
 
 def _mined(path: str, way: str) -> list[SiteRule]:
     if way == "spark":
