@@ -53,7 +53,6 @@ def urls() -> list[str]:
 
 
 def keys_of(url: str) -> list[str]:
-    """Return the key of *url* in every profile."""
     return [Normalizer(profile).normalize(url) for profile in PROFILES]
 
 
@@ -93,12 +92,10 @@ def of_log(path: Path) -> dict[str, str]:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a log."""
     return path.name.removesuffix(".jsonl.gz")
 
 
 def logs(data: Path) -> list[Path]:
-    """Return the logs of the development data."""
     return sorted((data / "crawls").glob("*.jsonl.gz"))
 
 

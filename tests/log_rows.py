@@ -6,5 +6,4 @@ from scrapy_urlnorm.logs import Observation
 
 
 def page(url: str, content: str) -> Observation:
-    """Return a row of a page."""
     return Observation(url, 200, content, mime="text/html")

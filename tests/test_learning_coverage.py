@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def at(path, content):
-    """A row of a page."""
     return Observation(f"http://h.example{path}", 200, content, mime="text/html")
 
 

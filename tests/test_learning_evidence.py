@@ -163,7 +163,6 @@ HOSTS = ("a.example", "www.b.example", "b.example", "x--1.example", "é.example"
 
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all rows leave memory."""
     monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
 
 

@@ -25,7 +25,6 @@ def rule(site="h.example", support=9, **operands):
 
 
 def page(path, content):
-    """A row of a page."""
     return Observation(f"http://h.example{path}", 200, content, mime="text/html")
 
 

@@ -19,7 +19,6 @@ Site = list[tuple[str, str]]
 
 
 def learned(site: Site, **options: bool) -> list[SiteRule]:
-    """Return the active rules that are mined of *site*."""
     rows = [Observation(HOST + url, 200, content, mime="text/html") for url, content in site]
     return [rule for rule in mine(rows, **options) if rule.active]
 

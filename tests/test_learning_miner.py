@@ -28,7 +28,6 @@ PLAIN = Normalizer("default")
 
 
 def corpus_of(rows: list[Observation]) -> tuple[Corpus, list[Item]]:
-    """Return the corpus that the learner makes of rows."""
     hasher = Hasher()
     items = items_of(gather(rows, PLAIN.normalize), PLAIN.normalize, hasher)
     return Corpus(items, hasher), items

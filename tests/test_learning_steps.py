@@ -327,7 +327,6 @@ WITNESSES = Count(9.0, 0, 18)
 
 
 def slots(url: str) -> dict[str, str]:
-    """Return the slots of the key of *url*."""
     found = slots_of(PLAIN.normalize(url))
     assert found is not None
     return found

@@ -49,7 +49,6 @@ def revisions(
 
 
 def aliases(rules: list[SiteRule]) -> list[SiteRule]:
-    """Return the active rules of the kind."""
     return [rule for rule in rules if rule.active and rule.kind == "value-alias"]
 
 
@@ -225,7 +224,6 @@ def board(form: str, *, seed: int = 1, odd: float = 0.0) -> list[Observation]:
 
 
 def ranges(rules: list[SiteRule]) -> list[SiteRule]:
-    """Return the active rules of the kind."""
     return [rule for rule in rules if rule.active and rule.kind == "range-alias"]
 
 

@@ -52,7 +52,6 @@ FULL = [
 
 
 def log(tmp_path, text, name="log"):
-    """Write a log and return its path."""
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)

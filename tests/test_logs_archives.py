@@ -242,7 +242,6 @@ def test_a_warc_that_is_cut_off(tmp_path):
 
 
 def parquet(tmp_path, select):
-    """A Parquet file that DuckDB writes."""
     duckdb = pytest.importorskip("duckdb")
     path = tmp_path / "log.parquet"
     with duckdb.connect() as connection:

@@ -50,7 +50,6 @@ def contents(tmp_path, rows):
 
 
 def piped(monkeypatch, rows):
-    """Read the same from standard input."""
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
     return {seen.url: seen.content for seen in read_log("-")}

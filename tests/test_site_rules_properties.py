@@ -101,7 +101,6 @@ def a_table(draw: st.DrawFn) -> dict[str, object]:
 
 @st.composite
 def some_names(draw: st.DrawFn) -> dict[str, object]:
-    """Operands of a value-alias rule."""
     slot = draw(st.one_of(st.sampled_from(["s0", "s1"]), NAMES.map("q:{}".format)))
     names = draw(st.lists(TOKENS, min_size=2, max_size=4, unique=True))
     said = [f"{quote(slot, safe=':')}={quote(name, safe='/:')}" for name in names]

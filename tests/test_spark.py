@@ -61,7 +61,6 @@ def rows() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> str:
-    """Return the path of a log with these rows."""
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     return str(path)
