@@ -212,13 +212,9 @@ class SiteJob(NamedTuple):
         return (*found, *(r for r in rules if not r.active and r.identity not in known))
 
 
+@no_collection()
 def report_on(job: SiteJob) -> SiteReport:
-    with no_collection():
-        return _report(job, list(job.rows))
-
-
-def _report(job: SiteJob, rows: Sequence[Observation]) -> SiteReport:
-    site, limits = job.site, job.limits
+    site, limits, rows = job.site, job.limits, list(job.rows)
     urls = {row.url for row in rows}
     if len(rows) < _MIN_ROWS:
         return SiteReport(site, len(urls), len(urls), 0, 0, job.beside(()), (_TOO_FEW,))
