@@ -88,11 +88,7 @@ def without_fast_path(normalizer: Normalizer) -> Normalizer:
     return slow
 
 
-ALONE = [
-    (name, option)
-    for name in RULE_NAMES
-    for option in OPTIONS.get(name, [True])
-]  # fmt: skip
+ALONE = [(name, option) for name in RULE_NAMES for option in OPTIONS.get(name, [True])]
 
 
 @pytest.mark.parametrize(("name", "option"), ALONE, ids=lambda value: str(value)[:20])
