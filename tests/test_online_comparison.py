@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from online_parts import Parts, no_page, page_of
 from scrapy import Request
@@ -114,6 +116,22 @@ def test_a_page_and_its_representative_are_fetched_in_turns(crawl, name):
     crawl.arrive(crawl.audit, found)
     assert verdicts(crawl) == said
     assert crawl.stats["second_fetches"] == fetched
+
+
+@pytest.mark.parametrize(
+    ("found", "telling"), [("another", ()), ("the page<!-- 2 -->", ("q:sid",))]
+)
+def test_slots_tell_pages_apart_where_what_they_show_does_not(found, telling):
+    with closing(Parts(has_miner=False, URLNORM_LEARN="content")) as crawl:
+        crawl.fetch(PAGE, "the page")
+        crawl.found(RULES[0])
+        crawl.schedule(Request(f"{PAGE}?sid=1"))
+        crawl.download = lambda request: page_of(
+            request, "the page" if request.url == PAGE else found
+        )
+        crawl.arrive(crawl.leave(), found)
+        assert crawl.stats["audits_differed"] == 1
+        assert crawl.learner._names.units("shop.test").telling(family_of(PAGE)) == telling
 
 
 @pytest.mark.parametrize(("still", "said"), [(0, [1, 0, 0]), (4, [0, 1, 0])])

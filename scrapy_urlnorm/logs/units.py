@@ -52,8 +52,6 @@ _MANY_SHAPES = 2
 _CLEAR = 4
 #: A name needs words that are left: a share of those that are not on many pages.
 _LEAST_KEPT = 0.1
-#: Verdicts that have to find other pages before slots tell pages apart, if they are half of all.
-_TELLING = 3
 
 
 @dataclass(slots=True)
@@ -300,7 +298,7 @@ class Units:
         """
         found, verdicts = set[str](), self._verdicts.get(folder_of(family), Counter())
         for (slots, is_other), differ in verdicts.items():
-            if is_other and differ >= _TELLING and verdicts[slots, False] <= differ:
+            if is_other and verdicts[slots, False] <= differ:
                 found.update(slots)
         return tuple(sorted(found))
 

@@ -270,14 +270,13 @@ class Verdicts:
 
     def _fetch_again(self, page: Page, before: Shown) -> Fetches[None]:
         """Decide about all audits that wait for *page*, with as few fetches as that takes."""
-        key, fetches = (page.fingerprint, before.with_layout), list[Shown]()
+        key = page.fingerprint, before.with_layout
         waiting = self._waiting[key]
         try:
             now = yield from self._shown(page, with_layout=before.with_layout)
         finally:
             del self._waiting[key]
-        if now is not None:
-            fetches.append(now)
+        fetches = [] if now is None else [now]
         for audit, found in waiting:
             said = Verdict.UNSTABLE
             if fetches:
@@ -351,7 +350,8 @@ class Verdicts:
         if audit.match.rules and not is_alike:
             fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint_of(found.url)
             self.names.set_apart(fingerprint, audit.slots or ("?",))
-            self.names.judged(found.url, audit.slots, is_other=True)
+            if self._has_stayed(before, found):  # else their names tell them apart
+                self.names.judged(found.url, audit.slots, is_other=True)
         return Verdict.DIFFERS
 
     def _learn(self, page: Page, fetches: Sequence[Shown]) -> None:
