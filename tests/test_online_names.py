@@ -62,7 +62,7 @@ def test_where_verdicts_found_other_pages_the_urls_tell_them_apart(names):
     urls = [f"http://{SITE}/{folder}/1?n={n}&a={n % 2}" for folder in "ab" for n in range(8)]
     for url in urls:
         asked = asked_for(url)
-        names.arrived(asked, url.encode(), Identity("1"), [Block("p", "same words")])
+        names.arrived(asked, url.encode(), Identity(url), [Block("p", "same words")])
     family, other = map(family_of, (urls[0], urls[8]))
     for url in urls[:3]:
         names.set_apart(url.encode(), ["q:n"])
@@ -77,8 +77,11 @@ def test_where_verdicts_found_other_pages_the_urls_tell_them_apart(names):
     again = Names(*(getattr(names, each) for each in Names.__dataclass_fields__))
     assert again.units(SITE).telling(family) == ("q:n",)
     late = f"http://{SITE}/a/1?n=3&a=0"  # another parameter means nothing
-    names.arrived(asked_for(late), late.encode(), Identity("1"), [Block("p", "same words")])
+    names.arrived(asked_for(late), late.encode(), Identity("3"), [Block("p", "same words")])
     assert named(names, late) == named(names, urls[3])
+    same = f"http://{SITE}/a/1?n=9"  # it shows the very same bytes
+    names.arrived(asked_for(same), same.encode(), Identity(urls[4]), [Block("p", "same words")])
+    assert named(names, same) == named(names, urls[4])
 
 
 def test_slots_that_often_mean_nothing_tell_no_pages_apart(names):

@@ -258,19 +258,23 @@ class Names:
             return digest_of([row.fingerprint.hex()])
         timed = {unit for unit in units.timed if self._tells_time(site, unit, row)}
         name = units.name(row.blocks, units.left_out(row.family) | timed | units.aged(row.family))
-        if name is not None and telling:
-            from scrapy_urlnorm.learning.corpus import slots_of  # on few sites
+        if name is None:
+            return None
+        select = (
+            "SELECT name FROM shown WHERE site = ? AND strict = ? AND id < ? AND name NOT NULL"
+            " AND CASE ? WHEN '' THEN apart = '' ELSE digest = ? END ORDER BY id LIMIT 1"
+        )
+        same = self.database.read(
+            select, site, row.strict, row.number, " ".join(telling), row.digest
+        )
+        for (known,) in same:
+            return str(known)
+        if not telling:
+            return name
+        from scrapy_urlnorm.learning.corpus import slots_of  # on few sites
 
-            slots = slots_of(row.url) or {}
-            return digest_of([name, *(slots.get(slot, "") for slot in telling)])
-        if name is not None:
-            select = (
-                "SELECT name FROM shown WHERE site = ? AND strict = ? AND id < ? AND name NOT NULL"
-                " AND apart = '' ORDER BY id LIMIT 1"
-            )
-            for (known,) in self.database.read(select, site, row.strict, row.number):
-                return str(known)
-        return name
+        slots = slots_of(row.url) or {}
+        return digest_of([name, *(slots.get(slot, "") for slot in telling)])
 
     def _tells_time(self, site: str, unit: Unit, row: Arrived) -> bool:
         value = self._values[site, unit, row.number, self.units(site).depth_of(unit)]
