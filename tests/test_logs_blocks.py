@@ -481,6 +481,15 @@ def test_what_was_learned_survives_a_run():
     assert name(again, 3, views=1) == name(units, 3, views=1)
 
 
+def test_a_site_that_makes_up_its_paths_fills_no_memory(monkeypatch):
+    monkeypatch.setattr("scrapy_urlnorm.logs.units._MAX_PATHS", 9)
+    units = Units()
+    for n in range(20):
+        pair = ([Block("p", "this stays as it is"), Block(f"p#{n}", word)] for word in "ab")
+        units.learn("family", *pair)
+    assert [*units.state["pool"]] == [f"p#{n}" for n in range(9)]
+
+
 @given(st.text(max_size=30))
 def test_shapes_have_no_other_digits(line):
     assert without_digits(without_digits(line)) == without_digits(line)

@@ -39,8 +39,9 @@ from scrapy_urlnorm.logs.differences import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-#: Lines that come and go at one path, and lines that many pages have, that are remembered.
-_MAX_POOL, _MAX_LINES = 500, 4_000
+#: Paths at which lines come and go, lines that do at one of them, and lines that many pages have,
+#: that are remembered.
+_MAX_PATHS, _MAX_POOL, _MAX_LINES = 2_000, 500, 4_000
 #: Places (pages of other title and heading) that lines are counted for, and folders with verdicts.
 _MAX_PLACES = 2_000
 #: A line that so many places show, and so large a share of them, is common.
@@ -178,9 +179,9 @@ class Units:
             return False
         self.pairs[family] += 1
         for path in {*one.at, *two.at}:
-            pool = self._pool[path]
-            if len(pool) < _MAX_POOL:
-                pool |= set(one.at.get(path, ())) ^ set(two.at.get(path, ()))
+            came_or_went = set(one.at.get(path, ())) ^ set(two.at.get(path, ()))
+            if came_or_went and len(self._pool) < _MAX_PATHS and len(self._pool[path]) < _MAX_POOL:
+                self._pool[path] |= came_or_went
         for unit in sorted(self._differences(one, two)):  # in every process the same
             self._add(unit)
         for unit, tallies in self._tallies.items():
@@ -276,7 +277,7 @@ class Units:
 
     def _is_content(self, unit: Unit, kept: Collection[str]) -> bool:
         """Whether a path holds a line that pairs keep, and that is on one page alone."""
-        pool = self._pool[unit.path]
+        pool = self._pool.get(unit.path, ())
         return any(
             line not in pool and self._lines[hash(Block(unit.path, line))] <= 1 for line in kept
         )
@@ -433,7 +434,7 @@ class Units:
             "timed": sorted(self.timed),
             "aged": [[*unit, sorted(of)] for unit, of in self._aged.items()],
             "longest": [[*unit, number] for unit, number in self._longest.items()],
-            "pool": {path: sorted(lines) for path, lines in self._pool.items() if lines},
+            "pool": {path: sorted(lines) for path, lines in self._pool.items()},
             "pairs": self.pairs,
             "different": self.different,
             "late": self.late,
