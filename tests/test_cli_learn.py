@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -187,12 +188,16 @@ def test_no_process_outlives_the_first_one(log, file, ends):
         text=True,
         start_new_session=True,
     )
-    assert [process.stderr.readline() for _ in range(2)] == ["at work\n"] * 2
-    if ends == "Ctrl-C":
-        os.killpg(process.pid, signal.SIGINT)
-    else:
-        process.kill()
-    _, err = process.communicate(timeout=60)  # until the last one has closed its output
+    try:
+        assert [process.stderr.readline() for _ in range(2)] == ["at work\n"] * 2
+        if ends == "Ctrl-C":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.kill()
+        _, err = process.communicate(timeout=60)  # until the last one has closed its output
+    finally:
+        with suppress(ProcessLookupError):  # all have ended
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == (130 if ends == "Ctrl-C" else -signal.SIGKILL)
     assert err == ("scrapy-urlnorm mine: interrupted\n" if ends == "Ctrl-C" else "")
 
