@@ -88,15 +88,14 @@ CLASSES = [
 
 
 def test_titles_are_no_sections_but_the_first():
-    """Of sections with a name of one word, more are told apart."""
+    """Sections with a name of one word are all told apart: of sixty, one may be another's."""
     kinds = Kinds(("q:ref",))
     names = [f"{one}-{two}" for one in "abcdefgh" for two in "abcdefgh"]
     assert (
         sum(kinds.add(Place(f"http://a.test/{name}/dp/{n}?ref=1")) for n, name in enumerate(names))
         == 17
     )
-    words = ["a" * n for n in range(1, 99)]
-    assert sum(kinds.add(Place(f"http://a.test/{name}/dp/1?ref=1")) for name in words) == 32
+    assert sum(kinds.add(Place(f"http://a.test/{name}/dp/1?ref=1")) for name in "abcdefgh") == 8
 
 
 def test_values_are_alike_or_not():
@@ -186,9 +185,9 @@ def test_kinds_are_few(parts):
 
 
 def test_kinds_have_an_end():
-    """Paths of a thousand shapes: what comes after the first kinds is sampled."""
+    """A site of a thousand folders: what comes after the first kinds is sampled."""
     known = Kinds(("q:page",))
-    found = [known.add(Place(f"http://h.test/l/{'-' * n}?page=2")) for n in range(1_000)]
+    found = [known.add(Place(f"http://h.test/{'a' * n}/l?page=2")) for n in range(1_000)]
     assert sum(found) == MAX_KINDS
 
 

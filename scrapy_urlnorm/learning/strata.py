@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 #: Two URLs of equal pages: the one that would be suppressed behind the other comes first.
 Pair = tuple[str, str]
 
-#: Kinds of one rule that are told apart, words of one slot, and sections that are named by a title,
-#: and by a word. Further ones are sampled, or like each other (choices: each is an audit; where a
-#: value is the title of a page, every request brings another word).
-MAX_KINDS, _MAX_WORDS, _MOST_WORDS = 200, 8, {"title": 16, "section": 32}
+#: Kinds of one rule that are told apart, words of one slot, and sections named by several. Further ones are sampled, or like
+#: each other (choices: each is an audit; where a value is the title of a page, every request brings
+#: another word).
+MAX_KINDS, _MAX_WORDS, _MAX_SECTIONS = 200, 8, 16
 #: Numbers up to _ONE_BY_ONE are classes of their own; then each class goes up to _STEP times the
 #: least number in it, and from _LARGE on to _WIDE_STEP times. Page numbers and offsets are below.
 _ONE_BY_ONE, _STEP, _LARGE, _WIDE_STEP = 4, 1.5, 1_000, 8.0
@@ -87,7 +87,7 @@ class Place:
         section = section_of(self.url)
         if len(folders) == 2 and "." not in folders[1] and not is_told("page", _number(section)):
             section = section[: section.index("/") + 1]
-        elif not is_told("title" if is_title(folders[1]) else "section", _number(section)):
+        elif is_title(folders[1]) and not is_told("section", _number(section)):
             section = section[: section.index("/") + 1] + TITLE[0]
         if "host" not in about and self.twin:  # another rule makes that host of this one
             section = self.twin["host"] + section[section.index("/") :]
@@ -151,7 +151,7 @@ class Kinds:
 
 def most_words(slot: str) -> int:
     """Return how many words of a slot are told apart."""
-    return _MOST_WORDS.get(slot, _MAX_WORDS)
+    return _MAX_SECTIONS if slot == "section" else _MAX_WORDS
 
 
 def _number(*texts: str) -> int:
