@@ -8,6 +8,8 @@ for every string, and an absent component (``None``) stays different from an emp
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode
+from contextlib import suppress
 from hashlib import sha1
 from ipaddress import IPv6Address
 from json.encoder import encode_basestring_ascii
@@ -57,6 +59,9 @@ class Url(NamedTuple):
 _HIERARCHICAL = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
 )
+# What is an address, or has one in quotes (JSON); and Base64 has two alphabets (RFC 4648, section 5).
+_ADDRESS = re.compile(r"""(?:\A|["'])(?:/|https?://)""")
+_URL_SAFE = str.maketrans("+/", "-_")
 _NOT_ONLY_HOST = re.compile(r"[:@\[\]]")
 # The port is what follows the last colon that is not inside an IP literal.
 _HOST_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?", re.DOTALL)
@@ -211,3 +216,16 @@ def get_fingerprint(url: str) -> bytes:
     digest = _of_plain_get()
     digest.update(f"{encode_basestring_ascii(url)}}}".encode())
     return digest.digest()
+
+
+def holds_address(value: str) -> bool:
+    """Return whether *value* is an address, or holds one in Base64: as tokens do that lead back.
+
+    >>> holds_address("/a?b=c"), holds_address("eyJuZXh0IjoiL2EifQ"), holds_address("a/b")
+    (True, True, False)
+    """
+    texts = [value]
+    for part in value.translate(_URL_SAFE).split("."):
+        with suppress(ValueError):
+            texts.append(urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode())
+    return any(_ADDRESS.search(text) for text in texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 import pytest
@@ -191,18 +192,28 @@ def test_many_sections_speak_for_all():
         assert evaluate(normalizer, others).found == 1
 
 
+def token(to, number):
+    """A signed token, of which the second part is JSON in Base64 (RFC 7515)."""
+    said = urlsafe_b64encode(f'{{"to": "{to}{number}"}}'.encode()).decode().rstrip("=")
+    return f"eyJhbGciOiJIUzI1NiJ9.{said}.Rv4w{number}"
+
+
 def test_a_page_under_many_values_is_believed_of_log_in_pages_only():
     """A calendar is empty until it is not; a log-in page says where to go afterwards."""
     rows = [at(f"/cal?y=20{n}&m=1", "no event") for n in range(10, 60)]
     rows += [at(f"/login?next=%2Fp{n}", "log in") for n in range(30)]
+    rows += [at(f"/ask?to={token('/p', n)}", "ask") for n in range(30)]
+    rows += [at(f"/shared?of={token('p', n)}", "it is over") for n in range(30)]
     rows += [at(f"/p{n}", f"{n}") for n in range(30)]
     whole = Normalizer("default", site_rules=mine(rows))
     wary = Normalizer("default", site_rules=mine(rows, wary=True))
-    calls, months = "http://h.example/login?next=%2Fz", "http://h.example/cal?y=2099&m=1"
-    assert whole.normalize(calls) == whole.normalize(calls + "1")
-    assert whole.normalize(months) == whole.normalize(months.replace("2099", "2098"))
-    assert wary.normalize(calls) == wary.normalize(calls + "1")
-    assert wary.normalize(months) != wary.normalize(months.replace("2099", "2098"))
+    calls, months = ("login?next=%2Fz", "login?next=%2Fy"), ("cal?y=2099&m=1", "cal?y=2098&m=1")
+    asks, shared = ([f"{at}={token(to, 99)}" for to in "yz"] for at in ("ask?to", "shared?of"))
+    for is_believed, pairs in ((True, (calls, asks)), (False, (months, shared))):
+        for pair in pairs:
+            one, two = (f"http://h.example/{path}" for path in pair)
+            assert whole.normalize(one) == whole.normalize(two)
+            assert (wary.normalize(one) == wary.normalize(two)) is is_believed
 
 
 def folders(*, tried=0):

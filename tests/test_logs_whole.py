@@ -458,12 +458,19 @@ ASIDES = {
 
 
 @pytest.mark.parametrize(
-    ("to", "is_one"), [("/{}", True), ("http://shop.test/{}", True), ("{}", False)]
+    ("to", "is_one"),
+    [
+        (("/a", "/b"), True),
+        (("http://shop.test/a", "http://shop.test/b"), True),
+        (("L3BhZ2UvYQ", "L3BhZ2UvYg"), True),  # "/page/a" and "/page/b"
+        (("cGFnZS9h", "cGFnZS9i"), False),  # "page/a" and "page/b"
+        (("a", "b"), False),
+    ],
 )
 def test_a_form_may_post_where_one_comes_back_to(to, is_one):
     """As the one of a login does: only a number or a word may be what the page is about."""
-    form = "<form method=post><input type=hidden name=to value={0}><input type=password></form>"
-    one, two = (page(form.format(to.format(n)), f"{ONE}&to={to.format(n)}") for n in "ab")
+    form = "<form method=post><input type=hidden name=to value={}><input type=password></form>"
+    one, two = (page(form.format(each), f"{ONE}&to={each}") for each in to)
     assert is_same(two, [one], key_of) is is_one
 
 

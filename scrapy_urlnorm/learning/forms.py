@@ -22,6 +22,7 @@ from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.site_rules.context import Context, Path, context_text, rest_of
 from scrapy_urlnorm.site_rules.form import Slots, is_param
 from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Operation
+from scrapy_urlnorm.url import holds_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,8 +160,7 @@ def _returns(name: str, items: list[Item], *, is_wary: bool) -> bool:
     """
     if returns(name[2:], alone=is_wary):
         return True
-    addresses = ("/", "http://", "https://")
-    return all(unquote(item.slots[name]).startswith(addresses) for item in items)
+    return all(holds_address(unquote(item.slots[name])) for item in items)
 
 
 def _kind(slots: Slots, names: tuple[str, ...], vocabulary: Vocabulary) -> object:

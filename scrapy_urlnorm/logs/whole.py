@@ -21,6 +21,7 @@ from scrapy import Request
 from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.logs.blocks import without_digits
+from scrapy_urlnorm.url import holds_address
 
 if TYPE_CHECKING:
     from lxml import html
@@ -219,7 +220,7 @@ class _Reader:
         if attributes.get("type", "").lower() != "hidden" or not field[0]:
             return False
         if self._form is None:
-            return field in self._own and _ADDRESS.fullmatch(field[1]) is not None
+            return field in self._own and holds_address(field[1])
         if self._form < 0:
             return field in self._own
         place, url, fragment = self.nodes[self._form]
