@@ -56,30 +56,6 @@ def test_the_fingerprint_is_what_the_user_configured(clusters):
     assert keys.cluster != cluster(clusters, "https://shop.test/a/")
 
 
-def test_method_and_body_belong_to_a_cluster_key(clusters):
-    """A POST is not the GET of its URL."""
-    clusters.replace(SITE, [HTTPS])
-    post = Asked(Request("http://shop.test/a", method="POST", body=b"x"))
-    assert clusters.keys(post).cluster != cluster(clusters, "http://shop.test/a")
-
-
-def test_a_request_with_its_own_say_is_not_touched(clusters):
-    """Learned rules change no key of a request that asks to be left alone."""
-    clusters.replace(SITE, [HTTPS])
-    for meta in ({"urlnorm": False}, {"verbatim_url": True}):
-        one, other = (Asked(Request(f"{s}://shop.test/a", meta=meta)) for s in ("http", "https"))
-        assert clusters.keys(one).cluster != clusters.keys(other).cluster
-
-
-def test_a_cluster_key_is_salted_with_the_rules(clusters):
-    """When a rule comes or goes no key of before means anything."""
-    found = set()
-    for rules in ([HTTPS], [HTTPS, SLASH], [SLASH]):
-        clusters.replace(SITE, rules)
-        found.add(cluster(clusters, "https://shop.test/a"))
-    assert len(found) == 3
-
-
 def test_the_salt_does_not_depend_on_the_order_of_rules_or_their_evidence(clusters):
     """So a run that resumes knows the keys of the run before."""
     clusters.replace(SITE, [HTTPS, SLASH])
