@@ -175,13 +175,6 @@ def test_a_redirect_onto_the_own_key_is_waited_for(crawl):
     assert crawl.saved == 1
 
 
-def test_a_redirect_elsewhere_is_no_answer_for_the_others(crawl):
-    crawl.find(A, B)
-    first = crawl.send()
-    crawl.schedule(first.replace(url="http://shop.test/login", meta={"redirect_urls": [A]}))
-    assert crawl.end(first) == ["http://shop.test/login", B]
-
-
 def test_other_callbacks_are_not_merged(crawl):
     item, tab = crawl.spider.parse_item, crawl.spider.parse_tab
     crawl.find(A)
@@ -317,15 +310,6 @@ def test_what_another_crawler_has_is_sent_when_there_is_nothing_else_to_do():
     two.find(B)
     assert two.awaiting.idle()
     assert two.queued() == [B]
-
-
-def test_without_a_shelf_what_is_awaited_is_sent():
-    crawl = Crawl()
-    crawl.awaiting._crawler = None
-    assert crawl.find(A, B, A, B) == [A, B]
-    assert crawl.page(crawl.send()) == [B]
-    assert crawl.find(C) == [B]
-    assert (crawl.saved, crawl.requeued) == (1, 0)
 
 
 def test_a_shelf_keeps_what_another_run_can_read_and_says_what_is_damaged():
