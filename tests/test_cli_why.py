@@ -11,7 +11,6 @@ import pytest
 from hostile_base import IN_ORDER
 from job_tables import job_tables
 from loopback import crawl, page, redirect
-from test_scrapy_page_aliases import Forum, post_url, topic_url
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli import Project, main
@@ -246,18 +245,3 @@ def test_a_real_crawl(run, tmp_path):
     assert learned["source"] == "redirect"
     assert learned["support"] >= 2
     assert learned["tested"] > 0
-
-
-def test_a_page_that_names_itself(run, tmp_path):
-    """A post stands behind its topic, which has a permalink to it."""
-    crawl(Forum(), ["http://forum.test/"], {**SETTINGS, "JOBDIR": str(tmp_path / "job")})
-    answers = [
-        json.loads(run("why", post_url(topic, 3), "--job", tmp_path / "job", "--json").out)
-        for topic in range(25)
-    ]
-    held = [answer for answer in answers if answer["state"].startswith("it is held")]
-    assert held  # audits, drawn at random, asked for the others
-    for answer in held:
-        assert answer["held"]["is_alias"]
-        topic = answer["url"].split("/")[4]
-        assert answer["behind"] == topic_url(topic)

@@ -36,9 +36,11 @@ def begin(tmp_path):
 
 def knows(parts):
     """Whether a name of a page is known: it is held when that page has arrived."""
-    assert parts.fetch(f"{HOST}/t/{VOTES}") == "fetched"
+    assert parts.fetch(page := f"{HOST}/t/{VOTES}") == "fetched"
     parts.schedule(Request(f"{HOST}/p/{VOTES}"))
-    return bool(parts.held())
+    held = parts.database.read("SELECT behind, is_alias FROM held")
+    assert held in ([], [(page, True)])
+    return bool(held)
 
 
 def state():
