@@ -21,7 +21,7 @@ from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
 from scrapy_urlnorm.crawl.online.suppression import Suppression
 from scrapy_urlnorm.report.filtered import SUPPRESSED
-from scrapy_urlnorm.site_rules import SiteRule, load_site_rules
+from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.stores import RULES_NAME
 
 HOSTS = SiteRule(
@@ -212,24 +212,6 @@ def test_a_rule_is_learned_from_permanent_redirects_of_plain_requests_only(parts
         for meta in ({"retry_times": 1}, {"redirect_urls": ["http://other.test/"]}):
             parts.learner.redirect(Request(url, meta=meta), target, status=301)
     assert parts.learner.rules == ()
-
-
-def test_what_redirects_taught_is_in_force_at_the_start_of_the_next_crawl(tmp_path):
-    """What an audit refuted stays off."""
-    path = tmp_path / RULES_NAME
-    with closing(Parts(JOBDIR=str(tmp_path))) as parts:
-        parts.learn()
-        parts.learn("http://other.test", "https://other.test")
-        parts.download = lambda request: page_of(request, f"page of {request.url.split(':')[0]}")
-        for scheme in ("https", "http"):
-            parts.fetch(f"{scheme}://other.test/x", f"page of {scheme}")
-    assert {rule.status for rule in load_site_rules(path)} == {"active", "rejected"}
-    with closing(Parts(JOBDIR=str(tmp_path), has_audits=False)) as parts:
-        assert [rule.kind for rule in parts.learner.rules if rule.active] == ["host-alias"]
-        assert parts.fetch(WWW + "/a") == "fetched"
-        assert parts.fetch(BARE + "/a") == "filtered"
-        assert parts.fetch("https://other.test/a") == "fetched"
-        assert parts.fetch("http://other.test/a") == "fetched"
 
 
 def test_a_file_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path, caplog):
