@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import Any
 from unittest import mock
 
 import pytest
-from loopback import crawl, crawler_of, page
-from scrapy import Spider, signals
+from loopback import Reply, crawler_of, page
+from scrapy import Spider
 from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler
+from simulation.plan import Plan
+from simulation.walk import Walk
 
 from scrapy_urlnorm import SiteRule, save_site_rules, site_rules
 from scrapy_urlnorm.crawl.components import Components, components_of
@@ -26,45 +27,22 @@ RULES = [
 ]
 
 
-class CountsWork:
-    """An add-on before ours: counts how often rule files are read and all rules are compiled."""
-
-    def __init__(self, crawler: Any) -> None:
-        self.crawler = crawler
-        self.patches: list[Any] = []
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> CountsWork:
-        addon = cls(crawler)
-        crawler.signals.connect(addon.spider_closed, signals.spider_closed)
-        return addon
-
-    def update_settings(self, settings: Any) -> None:
-        for name in ("load_site_rules", "RuleSet"):
-            patch = mock.patch.object(site_rules, name, wraps=getattr(site_rules, name))
-            self.patches.append((name, patch, patch.start()))
-
-    def spider_closed(self) -> None:
-        for name, patch, counted in self.patches:
-            patch.stop()
-            # For a message about one host its own rules are compiled again, which is cheap.
-            calls = [each for each in counted.call_args_list if each.args[0] != tuple(RULES[:1])]
-            self.crawler.stats.set_value(f"calls/{name}", len(calls))
-
-
-@pytest.mark.parametrize("more", [{}, {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}])
-def test_a_crawl_reads_and_compiles_its_rules_once(tmp_path, more):
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_a_crawl_reads_and_compiles_its_rules_once(tmp_path, monkeypatch, is_foreign):
     save_site_rules(tmp_path / "rules.toml", RULES)
-    settings = {
-        "ADDONS": {"test_scrapy_components.CountsWork": 100, **ADDON},
-        "URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")],
-        **more,
-    }
+    reads, compiles = (
+        mock.Mock(wraps=getattr(site_rules, name)) for name in ("load_site_rules", "RuleSet")
+    )
+    monkeypatch.setattr(site_rules, "load_site_rules", reads)
+    monkeypatch.setattr(site_rules, "RuleSet", compiles)
     pages = {HOME: page("home", "/a?sid=1", "/a?sid=2"), HOME + "a?sid=1": page("a")}
-    result = crawl(pages, [HOME], settings)
-    assert result.pages == ["home", "a"]
-    assert result.stats["calls/load_site_rules"] == 1
-    assert result.stats["calls/RuleSet"] == 1
+    pages[HOME + "a?sid=2"] = Reply(404)  # it is sent where nothing can wait
+    settings = {"URLNORM_SITE_RULES": [str(tmp_path / "rules.toml")]}
+    crawl = Walk(pages.__getitem__, HOME, Plan(1, is_foreign=is_foreign), **settings).crawl()
+    assert crawl.pages == ["home", "a"]
+    assert reads.call_count == 1
+    # For a message about one host its own rules are compiled again, which is cheap.
+    assert sum(each.args[0] != tuple(RULES[:1]) for each in compiles.call_args_list) == 1
 
 
 def test_a_crawler_that_is_gone_is_not_kept_alive():
