@@ -201,6 +201,13 @@ class Parts:
     def queued(self) -> list[str]:
         return [request.url for request in self.queue]
 
+    def batches(self) -> Iterator[list[str]]:
+        """What an idle crawl sends, again and again; each of it ends without a page."""
+        while self.learner.idle() and self.queue:
+            sent = [self.leave() for _ in range(len(self.queue))]
+            self.under_way.difference_update(sent)
+            yield [request.url for request in sent if request is not None]
+
     # --- rules ------------------------------------------------------------------------------
 
     def learn(self, source: str = BARE, target: str = WWW, first: int = 0) -> None:

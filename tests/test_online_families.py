@@ -62,17 +62,7 @@ def test_after_so_many_pages_without_anything_new_a_family_is_put_last(begun, ca
     assert {parts.fetch(url) for url in urls} == {"held"}
     assert parts.states() == {LAST: 40}
     assert is_sent(parts, f"{HOST}/cal/list")
-    batches = []
-    while True:
-        parts.learner.idle()
-        if not parts.queue:
-            break
-        batches.append(len(parts.queue))
-        while parts.queue:
-            request = parts.leave()
-            assert request is not None
-            parts.under_way.discard(request)
-    assert batches == [16, 16, 8]
+    assert list(map(len, parts.batches())) == [16, 16, 8]
 
 
 def test_what_was_deferred_before_is_put_last_too(begun):
