@@ -11,8 +11,6 @@ from scrapy import Request
 from scrapy_urlnorm.crawl.online import safe_points
 from scrapy_urlnorm.crawl.online.families import BARREN
 from scrapy_urlnorm.crawl.online.suppression import FIRST_SENT
-from scrapy_urlnorm.crawl.settings import Config
-from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.report.filtered import DEFERRED, LAST
 from scrapy_urlnorm.stores.sqlite import Database
 
@@ -270,27 +268,3 @@ def test_a_failure_sends_what_was_put_last_and_drops_nothing_any_more(begun, mon
     assert parts.fetch(month(1000)) == "held"
     parts.learner.release_all()
     assert is_sent(parts, month(1001))
-
-
-@pytest.mark.parametrize(
-    ("value", "limit"), [(None, None), (0, None), ("0", None), ("50", 50), (1, 1)]
-)
-def test_the_setting(value, limit):
-    assert Config(of_settings(value)).family_limit == limit
-
-
-@pytest.mark.parametrize("value", [-1, "many", True, 1.5, "-5"])
-def test_a_bad_setting(value):
-    with pytest.raises(ConfigError, match="URLNORM_FAMILY_LIMIT"):
-        Config(of_settings(value))
-
-
-def test_a_limit_needs_contents():
-    with pytest.raises(ConfigError, match="URLNORM_FAMILY_LIMIT needs URLNORM_LEARN"):
-        Config(of_settings(5, URLNORM_LEARN="redirects"))
-
-
-def of_settings(value, **more):
-    from scrapy.settings import Settings
-
-    return Settings({"URLNORM_FAMILY_LIMIT": value, **more})

@@ -71,6 +71,7 @@ def test_values_from_the_command_line_are_text():
         ("LEARN", {"defer": "perhaps"}, "defer (True or False)"),
         ("LEARN", "{broken", "a dict with mode"),
         ("STORE", "redis://h?colour=red", "accepted: client_name"),
+        *(("FAMILY_LIMIT", value, "no limit") for value in (-1, "many", True, 1.5, "-5")),
         ("SITE_RULES", 5, "a list of paths"),
         ("SITE_RULES", ["no/such.toml"], "a list of paths"),
     ],
@@ -84,6 +85,13 @@ def test_a_value_that_cannot_be_used_is_named(name, value, accepted):
     assert accepted in str(error.value)
     shown = next(iter(value)) if isinstance(value, (dict, list)) else value
     assert repr(shown) in str(error.value)
+
+
+def test_a_limit_of_families_is_a_number_and_needs_contents():
+    for value, limit in ((None, None), (0, None), ("0", None), ("50", 50), (1, 1)):
+        assert read(FAMILY_LIMIT=value).family_limit == limit
+    with pytest.raises(ConfigError, match="FAMILY_LIMIT needs URLNORM_LEARN"):
+        read(FAMILY_LIMIT=5, LEARN="redirects")
 
 
 @pytest.mark.parametrize(
