@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from types import SimpleNamespace
 from unittest import mock
 
@@ -11,13 +10,11 @@ from online_parts import SharedKeys
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
+from test_scrapy_dupefilter import new as new_dupefilter
 
 from scrapy_urlnorm.crawl import database as of_requests
 from scrapy_urlnorm.crawl.database import DatabaseShelf, Shelf
-from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
-from scrapy_urlnorm.crawl.fingerprinter import UrlNormRequestFingerprinter
-from scrapy_urlnorm.normalizer import Normalizer
-from scrapy_urlnorm.stores import Database, MemorySeen, SqliteSeen, memory
+from scrapy_urlnorm.stores import Database, SqliteSeen, memory
 from scrapy_urlnorm.stores.seen import Identity
 
 URL = "http://shop.test/a"
@@ -37,17 +34,8 @@ class Crawl:
     """A dupefilter, the queue behind it and what the engine has."""
 
     def __init__(self, store=None, held=None, depth_limit=0):
-        self.stats = Counter()
         self.spider = Names()
-        fingerprinter = UrlNormRequestFingerprinter(Normalizer())
-        self.door = UrlNormDupeFilter(
-            MemorySeen() if store is None else store,
-            fingerprinter,
-            explainer=fingerprinter,
-            stats=SimpleNamespace(inc_value=lambda name: self.stats.update([name])),
-            depth_limit=depth_limit,
-        )
-        self.door.open()
+        self.door, self.stats = new_dupefilter(store, depth_limit=depth_limit)
         self.queue = []
         self.under_way = {}
         slot = SimpleNamespace(inprogress=self.under_way.keys())
