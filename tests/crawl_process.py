@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from loopback import HERE, job_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from loopback import Site
@@ -27,11 +27,16 @@ def start(
     log: Path,
     *,
     spider: str = "loopback.Follow",
+    beside: Sequence[Mapping[str, Any]] = (),
     **arguments: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a crawl of *site* from *urls*; its log is appended to *log*."""
+    """Start a crawl of *site* from *urls*; its log is appended to *log*.
+
+    In the same process are others *beside* it, by the arguments of their spiders.
+    """
     own = {"ADDONS": {"scrapy_urlnorm.Addon": 900}, "CONCURRENT_REQUESTS": 4, "LOG_FILE": str(log)}
     job = job_of(site, {**own, **settings}, spider, urls=urls, **arguments)
+    job["arguments"] = [job["arguments"], *beside]
     path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", str(HERE / "crawl_process.py"), json.dumps(job)],
@@ -46,7 +51,8 @@ def _main() -> None:
 
     job = json.loads(sys.argv[1])
     process = CrawlerProcess(job["settings"])
-    process.crawl(load_object(job["spider"]), **job["arguments"])
+    for arguments in job["arguments"]:
+        process.crawl(load_object(job["spider"]), **arguments)
     process.start()
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
 import scrapy
 from crawl_process import start
-from loopback import HERE, Site, crawl, page
+from loopback import Site, crawl, page
 from lxml.html import document_fromstring
 
 HOST = "http://shop.test"
@@ -78,37 +74,17 @@ def test_a_resumed_crawl_counts_all_of_its_runs(run, tmp_path, logs):
     assert answers(report)[0] == seen
 
 
-PROCESS = """
-import json, sys
-from scrapy.crawler import AsyncCrawlerProcess
-from loopback import Follow
-
-jobs = json.loads(sys.argv[1])
-process = AsyncCrawlerProcess({"LOG_ENABLED": False, "TELNETCONSOLE_ENABLED": False})
-for name, url, settings in jobs:
-    process.crawl(type(name, (Follow,), {"name": name, "custom_settings": settings}), urls=[url])
-process.start()
-"""
-
-
-def together(site, *jobs, **settings):
-    """Run spiders in one process; each of *jobs* is its name, where it starts and its settings."""
-    proxy = {"LOOPBACK_PROXY": site.proxy, "DOWNLOADER_MIDDLEWARES": {"loopback.ViaSite": 740}}
-    jobs = [(name, url, {**ADDON, **proxy, **settings, **own}) for name, url, own in jobs]
-    path = os.pathsep.join(filter(None, [str(HERE), *sys.path]))
-    command = [sys.executable, "-c", PROCESS, json.dumps(jobs)]
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)
-
-
 def test_two_spiders_in_one_process_count_their_own_rows(tmp_path):
     """Also where both write one log, row by row."""
+    settings = {
+        **ADDON,
+        "URLNORM_CRAWL_LOG": str(tmp_path / "log.jsonl"),
+        "URLNORM_REPORT": str(tmp_path / "%(name)s.html"),
+    }
+    other = {"name": "b", "urls": [HOME.replace("shop", "other")]}
     with Site(shop) as site:
-        together(
-            site,
-            *(("a", HOME, {}), ("b", HOME.replace("shop", "other"), {})),
-            URLNORM_CRAWL_LOG=str(tmp_path / "log.jsonl"),
-            URLNORM_REPORT=str(tmp_path / "%(name)s.html"),
-        )
+        process = start(site, [HOME], settings, tmp_path / "log", beside=[other], name="a")
+        assert process.wait(60) == 0
     seen = [sum(f"//{host}." in url for url in site.requests) for host in ("shop", "other")]
     assert [answers(tmp_path / f"{name}.html")[0] for name in "ab"] == seen
     assert min(seen) >= 1
