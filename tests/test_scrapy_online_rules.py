@@ -59,15 +59,6 @@ def schedule(parts: Parts, *urls: str) -> list[Request]:
     return requests
 
 
-def test_a_page_fetched_before_the_rule_is_a_representative(taught):
-    """A new spelling of an old page does not come into the queue, however often it is found."""
-    taught.found()
-    assert taught.fetch(WWW + "/a") == "fetched"
-    taught.found(HOSTS)
-    assert [taught.fetch(host + "/a") for host in (BARE, WWW) * 3] == ["filtered"] * 6
-    assert taught.stats["suppressed"] == 1
-
-
 def test_what_waits_in_the_queue_is_suppressed_when_it_leaves(taught):
     """And it comes back, past the dupefilter, when the rule goes."""
     taught.found()
@@ -118,15 +109,6 @@ def test_other_sites_are_not_touched_by_a_retraction(taught):
     taught.queue.clear()
     taught.found(site="other.test")
     assert taught.queued() == ["http://other.test/a"]
-
-
-def test_pages_of_rules_that_are_gone_represent_nothing_by_them(taught):
-    """By the rules that are left, they do."""
-    taught.found(HOSTS, HTTPS)
-    assert taught.fetch("https://www.shop.test/x") == "fetched"
-    taught.found(HTTPS)
-    assert taught.fetch(BARE + "/x") == "fetched"
-    assert taught.fetch(WWW + "/x") == "filtered"
 
 
 def test_the_twin_that_the_rules_name_is_fetched_though_it_was_found_last(taught):

@@ -127,12 +127,6 @@ def test_rewriting_fetches_the_normalized_url_once(filter_start):
     assert result.log.count("Rewrote http") == 2
 
 
-def test_without_rewriting_the_linked_url_is_fetched():
-    pages = {HOME: page("home", "/p?b=1&a=2&utm_source=x#top")}
-    result = crawl(pages, [HOME], with_addon())
-    assert result.requests == [HOME, HOST + "/p?b=1&a=2&utm_source=x"]
-
-
 def test_rewriting_does_not_fight_a_redirect():
     pages = {
         HOME: page("home", "/p?b=1&a=2"),
