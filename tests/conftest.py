@@ -31,19 +31,16 @@ gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--long``."""
     parser.addoption(
         "--long", action="store_true", help="run the long walks, kills and matrices as well"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell of the marker of long tests."""
     config.addinivalue_line("markers", "long: takes long; runs with --long, as in .ci/run")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests, unless they are asked for."""
     if config.getoption("--long"):
         return
     kept = [item for item in items if item.get_closest_marker("long") is None]
@@ -72,7 +69,6 @@ def redis_server() -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="module")
 def redis_client(redis_server: RedisServer) -> Iterator[Any]:
-    """A client of it."""
     import redis
 
     with redis.Redis.from_url(redis_server.url) as client:
@@ -95,7 +91,6 @@ def own_redis() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Runner:
-    """Runs the command line in this process."""
     return Runner(capfdbinary, monkeypatch)
 
 

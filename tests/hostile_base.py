@@ -82,7 +82,6 @@ class Hostile:
 
     @property
     def home(self) -> str:
-        """Where the crawl begins."""
         return self.canonical + "/"
 
     @property
@@ -99,7 +98,6 @@ class Hostile:
         raise NotImplementedError
 
     def stages(self) -> list[list[Link]]:
-        """The links of each stage."""
         return [
             [twin for twin, _ in self.taught],
             [self.twin_link(twin) for twin, _ in self.victims],

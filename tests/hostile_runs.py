@@ -67,7 +67,6 @@ class Runs:
             process.wait()
 
     def start(self, site: Site, *urls: str, **settings: Any) -> subprocess.Popen[bytes]:
-        """Start a run."""
         process = start(
             site,
             [*urls] or [self.hostile.home],
@@ -81,7 +80,6 @@ class Runs:
         return process
 
     def finish(self, site: Site, **settings: Any) -> None:
-        """Run to the end."""
         assert self.start(site, **settings).wait(DEADLINE) == 0
 
     @property

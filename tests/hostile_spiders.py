@@ -36,7 +36,6 @@ class Links(Follow):
         yield from self.links_of(response)
 
     def note(self, name: str) -> None:
-        """Remember that the page called *name* arrived."""
         Collect.items.append({"page": name})
         self.crawler.stats.inc_value("spider_callbacks")
         if self.record:

@@ -28,8 +28,6 @@ CASES = {**lookalike_sites.CASES, **lookalike_nodes.CASES}
 
 
 class Reader(Spider):
-    """Has the callbacks that links ask for."""
-
     def parse(self, response, **arguments): ...
 
     def parse_reviews(self, response, **arguments): ...

@@ -32,8 +32,6 @@ ITEMS = ("/item/{n}", "/{of}/{n}", "/item.php?id={n}", "/{of}/{name}-{n}.html")
 
 
 class RandomShop(Site):
-    """The shop of a seed."""
-
     def __init__(self, variant: str, *, moves: bool = False) -> None:
         super().__init__(variant)
         r = random.Random(f"random shop {variant}")

@@ -144,8 +144,6 @@ class Block:
 
 
 class RandomSite(Site):
-    """The site of a seed."""
-
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
         r = random.Random(f"random site {variant}")

@@ -29,7 +29,6 @@ def add_all(store, numbers):
 
 
 def claim_all(store, numbers):
-    """Claim them; return how many were new."""
     return sum(store.claim(fingerprint(number), "http://a.test/") for number in numbers)
 
 

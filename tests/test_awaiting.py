@@ -22,8 +22,6 @@ CLEAN, A, B, C = URL, f"{URL}?utm_source=a", f"{URL}?utm_source=b", f"{URL}?utm_
 
 
 class Names(Spider):
-    """Has two callbacks beside the default."""
-
     name = "names"
 
     def parse_item(self, response): ...

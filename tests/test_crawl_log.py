@@ -38,7 +38,6 @@ PAGES = {
 
 
 def rows(path):
-    """The rows of a log by URL."""
     return {row.url: row for row in read_log(str(path))}
 
 

@@ -147,8 +147,6 @@ def test_long_pages_are_compared_in_steps(monkeypatch):
 
 
 class Broad(Plain):
-    """The pages of thirty sites."""
-
     items = 240
 
     def link(self, n, url, view):

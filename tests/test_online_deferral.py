@@ -22,7 +22,6 @@ SID = SiteRule(kind="drop-param", site="shop.test", param="sid", source="content
 
 @pytest.fixture
 def begun(monkeypatch):
-    """Begins a crawl whose miner finds nothing by itself."""
     monkeypatch.setattr(safe_points, "STEPS", 10**6)
     monkeypatch.setattr(closing, "LEAST_DRAWS", 0)  # else so few are all sent
     with crawls(has_miner=False, URLNORM_LEARN="content") as begin:

@@ -21,7 +21,6 @@ LIMIT = 20
 
 @pytest.fixture
 def begun(monkeypatch):
-    """Begins a crawl whose miner finds nothing by itself."""
     monkeypatch.setattr(safe_points, "STEPS", 10**6)
     with crawls(has_miner=False, URLNORM_LEARN="content") as begin:
         yield begin
@@ -39,7 +38,6 @@ def see_months(parts, number=BARREN, first=0):
 
 
 def is_sent(parts, url):
-    """Whether a link is sent at once."""
     return parts.fetch(url) == "fetched"
 
 

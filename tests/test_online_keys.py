@@ -105,8 +105,6 @@ def test_the_key_of_the_url_that_the_rules_make(clusters):
     assert fingerprint == clusters.fingerprint(asked_for("https://shop.test/a"))
 
     class Own(RequestFingerprinter):
-        """Looks at more than the URL."""
-
         def fingerprint(self, request):
             return super().fingerprint(request)[::-1]
 

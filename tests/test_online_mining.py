@@ -34,8 +34,6 @@ def a_job(site: str = SITE) -> Job:
 
 
 class Broken:
-    """Rows that no miner can read."""
-
     def __iter__(self):
         raise LookupError("odd rows")
 
@@ -66,7 +64,6 @@ def thread(monkeypatch):
 
 @pytest.fixture
 def processes(monkeypatch):
-    """The processes that were started."""
     started, popen = [], subprocess.Popen
     monkeypatch.setattr(
         subprocess, "Popen", lambda *a, **kw: started.append(popen(*a, **kw)) or started[-1]

@@ -27,7 +27,6 @@ def begin(monkeypatch):
 
 
 def tell(parts, url=f"{BARE}/robots.txt", body=LINE):
-    """A robots.txt arrives."""
     parts.learner.robots_txt(Request(url), Response(url, body=body))
 
 

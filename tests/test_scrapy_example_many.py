@@ -21,7 +21,6 @@ CRAWLERS = 4
 
 
 def start(*arguments):
-    """Start the example."""
     environment = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     return subprocess.Popen(

@@ -46,7 +46,6 @@ def killed(tmp_path):
 
 
 def databases(folder):
-    """The SQLite databases below *folder*."""
     return [
         path
         for path in folder.rglob("*")

@@ -14,8 +14,6 @@ MEDIA = [HOME + "a.gif?v=1&utm_source=x", HOME + "a.gif?v=1"]
 
 
 class ByNumber(Follow):
-    """Gives each product its number as key."""
-
     def parse(self, response):
         Collect.items.append({"page": response.url})
         for link in response.css("a::attr(href)").getall():
@@ -24,8 +22,6 @@ class ByNumber(Follow):
 
 
 class TakesMedia(Follow):
-    """Hands URLs to the pipeline of files."""
-
     def parse(self, response):
         yield {"file_urls": self.media}
 

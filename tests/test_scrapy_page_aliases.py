@@ -106,15 +106,11 @@ class ToVariants(Forum):
 
 
 class ToTopics(Forum):
-    """A post leads to its topic."""
-
     def __call__(self, url):
         return redirect(url.partition("?")[0], 302) if "?post=" in url else super().__call__(url)
 
 
 class ToOtherTopics(Forum):
-    """A post leads to the next topic."""
-
     def __call__(self, url):
         if "?post=" in url:
             number = (int(urlsplit(url).path.split("/")[2]) + 1) % len(TOPICS)

@@ -15,8 +15,6 @@ from scrapy_urlnorm.stores import MemorySeen, memory, open_store
 
 
 class TestMemory(SeenStoreContract):
-    """The store in memory keeps the contract."""
-
     lasts = False
 
     def make(self):

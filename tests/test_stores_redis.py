@@ -18,8 +18,6 @@ YEARS = 1_000_000_000  #: seconds
 
 
 class TestRedis(SeenStoreContract):
-    """Redis keeps the contract."""
-
     options = ""
 
     @pytest.fixture(autouse=True)
@@ -31,8 +29,6 @@ class TestRedis(SeenStoreContract):
 
 
 class TestRedisWithTimeToLive(TestRedis):
-    """With a time to live that does not end meanwhile, too."""
-
     options = "&ttl=1000000000"
 
 

@@ -31,8 +31,6 @@ def spec(path):
 
 
 class TestSqlite(SeenStoreContract):
-    """SQLite keeps the contract."""
-
     @pytest.fixture(autouse=True)
     def _place(self, spec):
         self.spec = spec

@@ -55,8 +55,6 @@ class CallbackError(Exception):
 
 
 class Reader(Spider):
-    """Has a callback for some links."""
-
     def parse_marked(self, response: Response) -> None: ...
 
 
@@ -288,7 +286,6 @@ class Crawl:
         return self.site.contents(self.spoilt | closed)
 
     def thinking(self) -> float:
-        """Return how long a callback takes."""
         return 0.0
 
     def later(self, seconds: float, run: Run, what: Callable[[], None]) -> None:
