@@ -43,30 +43,23 @@ DEADLINE = 120  #: seconds; passes only when a crawl never ends
 
 
 class Asked(str):
-    """The URL that a site is asked for; `method` and `headers` are those of the request."""
+    """The URL that a site is asked for, with the `headers` of the request."""
 
-    __slots__ = ("headers", "method")
+    __slots__ = ("headers",)
 
-    def __new__(  # noqa: PYI034 - typing.Self is Python 3.11
-        cls, url: str, method: str, headers: Mapping[str, str]
-    ) -> Asked:
+    def __new__(cls, url: str, headers: Mapping[str, str]) -> Asked:  # noqa: PYI034 - 3.11 has Self
         asked = super().__new__(cls, url)
-        asked.method = method
         asked.headers = headers
         return asked
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the site answers.
-
-    If it *drops* the connection, it says nothing at all.
-    """
+    """What the site answers."""
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    drops: bool = False
 
 
 Answer = Callable[[str], Reply]
@@ -137,24 +130,16 @@ class _Handler(BaseHTTPRequestHandler):
             url = self.path
         else:
             url = f"http://{self.headers['Host']}{self.path}"
-        if length := int(self.headers.get("Content-Length") or 0):
-            self.rfile.read(length)
         site: Site = self.server.site  # type: ignore[attr-defined]
         if not url.partition("//")[2].partition("/")[2].startswith("robots.txt"):
             site.requests.append(url)
-        reply = site.answer(Asked(url, self.command, dict(self.headers)))
-        if reply.drops:
-            self.close_connection = True
-            return
+        reply = site.answer(Asked(url, dict(self.headers)))
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(reply.body)
-
-    do_POST = do_HEAD = do_GET  # noqa: N815 - names that http.server looks for
+        self.wfile.write(reply.body)
 
     def do_CONNECT(self) -> None:
         self.send_response(200, "Connection established")
@@ -202,18 +187,16 @@ class ViaSite:
 class Follow(scrapy.Spider):
     """Starts at ``urls`` and follows every link of every page.
 
-    ``meta`` goes on every request; ``filter_start=1`` sends the start requests through the
-    dupefilter, as links are.
+    ``filter_start=1`` sends the start requests through the dupefilter, as links are.
     """
 
     name = "follow"
     urls: tuple[str, ...] = ()
-    meta: Mapping[str, Any] = {}
     filter_start = False
 
     async def start(self) -> Any:
         for url in self.urls:
-            yield scrapy.Request(url, meta=dict(self.meta), dont_filter=not self.filter_start)
+            yield scrapy.Request(url, dont_filter=not self.filter_start)
 
     def parse(self, response: Any) -> Any:
         yield {
@@ -222,7 +205,7 @@ class Follow(scrapy.Spider):
             "redirect_urls": response.meta.get("redirect_urls", []),
         }
         for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, meta=dict(self.meta))
+            yield response.follow(href)
 
 
 @dataclass
@@ -252,19 +235,19 @@ def crawl(
     settings: Mapping[str, Any] | None = None,
     *,
     spider: str = "loopback.Follow",
-    deadline: float = DEADLINE,
     **arguments: Any,
 ) -> Crawl:
     """Crawl ``site`` from ``urls``; settings and spider arguments must be JSON values.
 
-    What is no `Site` says what one answers that is there for this crawl alone. A crawl that has not ended after *deadline* seconds is killed: its `error` says so.
+    What is no `Site` says what one answers that is there for this crawl alone. A crawl that has not
+    ended after `DEADLINE` seconds is killed: its `error` says so.
     """
     if not isinstance(site, Site):
         with Site(site) as served:
-            return crawl(served, urls, settings, spider=spider, deadline=deadline, **arguments)
+            return crawl(served, urls, settings, spider=spider, **arguments)
     own = {"DOWNLOAD_TIMEOUT": 20, "ITEM_PIPELINES": {"loopback.Collect": 100}}
     job = job_of(site, {**own, **(settings or {})}, spider, urls=urls, **arguments)
-    return Crawl(**_worker().run(job, deadline), requests=site.requests)
+    return Crawl(**_worker().run(job), requests=site.requests)
 
 
 def job_of(
@@ -316,12 +299,12 @@ class _Worker:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, job: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+    def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        killer = threading.Timer(deadline, self._process.kill)
+        killer = threading.Timer(DEADLINE, self._process.kill)
         killer.start()
         answer = self._process.stdout.readline()
         killer.cancel()
@@ -330,7 +313,7 @@ class _Worker:
             self._process.stdin.close()
             self._process.stdout.close()
             if code == -signal.SIGKILL:
-                error = f"the crawl did not end within {deadline} seconds"
+                error = f"the crawl did not end within {DEADLINE} seconds"
                 return {"items": [], "stats": {}, "log": "", "error": error, "counts": {}}
             raise RuntimeError(f"the crawling process ended with {code}")
         result: dict[str, Any] = json.loads(answer)
