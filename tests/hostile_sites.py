@@ -54,9 +54,9 @@ class Honest(_TwinIsFine):
 class ContradictedLate(_TwinIsFine):
     """Twins of one section redirect and are suppressed; then another section contradicts the rule."""
 
-    def __init__(self, taught: int = 36, victims: int = 12, **more: Any) -> None:
-        self.others = [self.pair(f"/late/{n}") for n in range(victims)]
-        super().__init__(taught, victims, **more)
+    def __init__(self) -> None:
+        self.others = [self.pair(f"/late/{n}") for n in range(12)]
+        super().__init__()
         for twin, page in self.others:
             self.answers[twin] = article(twin)
             self.answers[page] = article(page)

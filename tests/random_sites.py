@@ -19,15 +19,14 @@ if TYPE_CHECKING:
 HEAD = {"Content-Type": "text/html"}
 
 
-def _list(lines: list[str], tag: str = "li") -> str:
-    return "<ul>" + "".join(f"<{tag}>{line}</{tag}>" for line in lines) + "</ul>"
+def _list(lines: list[str]) -> str:
+    return "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
 
 
 class _Moves:
     """What moves. Each is drawn with a site, and says another thing in each fetch, or some."""
 
     def __init__(self, r: random.Random) -> None:
-        self.r = r
         self.tag, self.name = r.choice(("div", "p", "section", "span")), words(r.random(), 1)
         self.of, self.every = r.choice((2, 5, 50)), r.choice((1, 5, 40, 300))
         self.draw = random.Random(r.random())

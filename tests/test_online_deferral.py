@@ -28,10 +28,10 @@ def begun(monkeypatch):
         yield begin
 
 
-def see_duplicates(parts, number=LEAST_DUPLICATES, names="to"):
+def see_duplicates(parts, names="to"):
     """Fetch pages of one kind that all have one content."""
     parts.fetch(f"{HOST}/wall", "please log in")
-    for n in range(number):
+    for n in range(LEAST_DUPLICATES):
         assert parts.fetch(f"{HOST}/go/x?{names}={n}", "please log in") == "fetched"
 
 

@@ -22,8 +22,8 @@ POSTS = range(4)
 NAMES_ALONE = {"URLNORM_LEARN": "redirects"}
 
 
-def doc(name, body="", head=""):
-    text = f"<html><head>{head}</head><body><h1>{name}</h1>{body}</body></html>"
+def doc(name, body=""):
+    text = f"<html><body><h1>{name}</h1>{body}</body></html>"
     return Reply(200, text.encode(), {"Content-Type": "text/html; charset=utf-8"})
 
 
@@ -51,17 +51,14 @@ def posts_of(topic):
 
 
 class Forum:
-    """Lists link to the topics, and then to their posts; *more* are further links of the home."""
-
-    def __init__(self, more=()):
-        self.more = more
+    """Lists link to the topics, and then to their posts."""
 
     def __call__(self, url):
         parts = urlsplit(url)
         if parts.path == "/":
             topics = [topic_url(topic) for topic in TOPICS]
             posts = [post_url(topic, post) for topic in TOPICS for post in POSTS]
-            return doc("home", linked(*topics, *posts, *self.more))
+            return doc("home", linked(*topics, *posts))
         number = parts.path.split("/")[2]
         post = parse_qs(parts.query).get("post")
         return self.post(number, post[0]) if post else self.topic(number)
