@@ -110,7 +110,6 @@ def test_a_permanent_redirect_is_an_event(rows, status, due):
 
 
 def test_the_same_url_again_is_no_event(rows):
-    """Nor is it a second row."""
     fill(rows, [1] * 5, ())
     assert not is_due(rows)
     assert len(rows.take(SITE)) == 1
@@ -143,7 +142,6 @@ def test_a_site_that_was_thinned_out_is_mined_again(rows, monkeypatch):
 
 
 def test_sites_are_bounded(rows, monkeypatch):
-    """The site that was met first is forgotten."""
     monkeypatch.setattr(evidence, "MAX_SITES", 3)
     for number in range(5):
         fill(rows, range(3), range(3), f"{number}.test")

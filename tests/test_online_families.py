@@ -91,7 +91,6 @@ def test_what_is_put_last_while_the_last_ones_are_sent_is_sent_too(begun):
 
 
 def test_one_new_page_ends_it(begun):
-    """The next ones are sent as all others."""
     parts = begun()
     see_months(parts, BARREN)
     assert not is_sent(parts, month(1000))
@@ -194,7 +193,6 @@ def test_the_page_beside_is_of_the_same_family_if_there_is_one(begun):
 
 
 def test_a_link_that_looks_like_an_act_is_not_asked_for(begun):
-    """Neither is its family dropped then."""
     parts = begun(URLNORM_FAMILY_LIMIT=LIMIT)
     asked = answers(parts, by_site)
     for n in range(2 * LIMIT):
@@ -204,7 +202,6 @@ def test_a_link_that_looks_like_an_act_is_not_asked_for(begun):
 
 
 def test_without_the_order_of_its_own_a_crawl_still_has_its_limit(begun):
-    """Nothing waits then, and the rest is dropped."""
     parts = begun(URLNORM_LEARN={"defer": False})
     see_months(parts, 2 * BARREN)
     assert is_sent(parts, month(1000))

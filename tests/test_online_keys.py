@@ -190,5 +190,4 @@ def test_the_site_of_a_url(url):
 
 
 def test_the_site_of_a_rule():
-    """Whatever hosts it is for."""
     assert domain_of("*.shop.test") == domain_of("WWW.shop.test") == domain_of(SITE) == SITE

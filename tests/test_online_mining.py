@@ -46,7 +46,6 @@ class KillsTheMiner:
 
 
 def test_mining_raises_nothing():
-    """What went wrong is in the answer."""
     assert mined(Job(SITE, Broken(), (), {})).error == "LookupError('odd rows')"
     assert mined(Job(SITE, (), (), {})).rules == ()
     (rule,) = mined(a_job()).rules

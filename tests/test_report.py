@@ -364,7 +364,6 @@ def of_urls(*urls):
 
 
 def test_of_very_many_rows_the_first_are_shown():
-    """And the caption says so."""
     html = page_of(of_urls(*(f"http://h{number}.test/" for number in range(1_234))))
     assert len(tables(html)["hosts"]) == MAX_ROWS
     assert "those with most requests first: the first 1,000 of 1,234" in html

@@ -132,7 +132,6 @@ def test_paths_have_the_placeholders_of_feeds(tmp_path):
 @pytest.mark.parametrize("setting", ["URLNORM_REPORT", "URLNORM_CRAWL_LOG"])
 @pytest.mark.parametrize("path", ["%(nam)s.html", "100%.html", "%d"])
 def test_a_placeholder_that_there_is_not_is_named(tmp_path, setting, path):
-    """Before the crawl begins."""
     result = crawl(shop, [HOME], {**ADDON, setting: path})
     assert result.requests == []
     assert f"ConfigError: {setting} = {path!r} (" in result.error

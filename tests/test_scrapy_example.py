@@ -70,6 +70,5 @@ def test_loses_no_page_and_sends_a_fraction_of_the_requests(tmp_path):
 
 
 def test_the_rules_by_hand_say_why():
-    """Every rule that a person wrote has a reason."""
     rules = load_site_rules(EXAMPLE / "rules.toml")
     assert all(rule.note for rule in rules)

@@ -97,7 +97,6 @@ def test_an_end_from_outside_leaves_nothing_behind(own_redis):
     ],
 )
 def test_says_what_is_missing(monkeypatch, module, function, message):
-    """Without what it needs it names that, and how to install it."""
     if function == "which":
         pytest.importorskip("redis")
     monkeypatch.syspath_prepend(EXAMPLE)

@@ -84,7 +84,6 @@ class Labelled(Request):
 
 
 def test_what_comes_back_is_as_it_was(taught):
-    """It has its class, and all that it carried."""
     more = {"label": "l", "headers": {"X-Tag": "h"}, "meta": {"tag": "m"}, "flags": ["f"]}
     more |= {"cb_kwargs": {"tag": "a"}, "priority": 3}
     for host in (WWW, BARE):
@@ -172,7 +171,6 @@ NO_REPRESENTATIVE = {
 
 @pytest.mark.parametrize("name", NO_REPRESENTATIVE)
 def test_what_is_no_page_of_its_own_stands_for_no_other_url(taught, name):
-    """Behind none of these is a request suppressed."""
     request, response = NO_REPRESENTATIVE[name]
     taught.learner.page(request, response or page_of(request))
     assert taught.learner.on_arrival(Request(BARE + "/a")) is None
@@ -197,7 +195,6 @@ def test_a_rule_is_learned_from_permanent_redirects_of_plain_requests_only(parts
 
 
 def test_a_file_that_cannot_be_written_is_said_and_learning_goes_on(tmp_path, caplog):
-    """The path is named."""
     path = tmp_path / RULES_NAME
     with closing(Parts(JOBDIR=str(tmp_path))) as parts:
         path.mkdir()
@@ -229,8 +226,6 @@ def test_a_rule_that_does_not_go_with_the_users_is_not_applied(tmp_path, caplog)
 
 
 def test_a_rewriter_that_would_never_come_to_an_end_is_not_followed(monkeypatch):
-    """A rewritten URL that would be rewritten again stays as it is."""
-
     class Flip:
         def normalize(self, url):
             return url[:-1] + "ba"["ab".index(url[-1])]

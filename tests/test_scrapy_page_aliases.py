@@ -206,6 +206,5 @@ def test_what_an_audit_finds_wrong_comes_back():
 
 
 def test_nothing_of_it_without_learning():
-    """URLNORM_LEARN = off reads no links and suppresses nothing."""
     requests = visit(Forum(), URLNORM_LEARN="off").sent
     assert len(requests) == 1 + len(TOPICS) * (1 + len(POSTS))

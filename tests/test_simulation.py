@@ -118,7 +118,6 @@ def test_there_is_no_trouble_where(what):
 
 
 def test_the_simulation_can_see_a_loss(monkeypatch):
-    """A dupefilter that drops one page in ten is noticed."""
     from scrapy_urlnorm.crawl.dupefilter import UrlNormDupeFilter
 
     seen = UrlNormDupeFilter.request_seen
