@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 
-import pytest
 from hostile_base import article
 from loopback import Follow, Reply, crawl, page, redirect
 from scrapy import Request
@@ -37,10 +36,6 @@ def shop(links=LINKS):
     return answer
 
 
-def expected():
-    return sorted(["home", *(f"{WWW}/{n}" for n in range(COUNT))])
-
-
 def test_the_summary_says_what_was_saved(tmp_path):
     stock = crawl(shop(TRACKED), [HOME], {"CONCURRENT_REQUESTS": 1})
     result = crawl(shop(TRACKED), [HOME], {**ADDON, "JOBDIR": str(tmp_path / "job")})
@@ -60,21 +55,6 @@ def test_without_learning_the_summary_speaks_of_the_profile():
     result = crawl(shop(TRACKED), [HOME], {**ADDON, "URLNORM_LEARN": "off"})
     assert result.stats["urlnorm/saved"] == 10
     assert "First request saved by a rule" in result.log
-
-
-@pytest.mark.parametrize(
-    ("settings", "learns"),
-    [
-        ({"URLNORM_PROFILE": "safe"}, False),
-        ({"URLNORM_PROFILE": "safe", "URLNORM_LEARN": "redirects"}, True),
-    ],
-)
-def test_nothing_is_learned_that_is_not_wanted(settings, learns):
-    """Who asks for what RFC 3986 proves gets nothing else, unless asking for that too."""
-    result = crawl(shop(), [HOME], {**ADDON, **settings})
-    assert sorted(result.pages) == expected()
-    assert result.stats.get("urlnorm/learned/rules", 0) == learns
-    assert learns or len(result.requests) == 1 + 2 * COUNT
 
 
 def test_robots_files_say_nothing_about_pages():
@@ -109,7 +89,7 @@ def test_a_request_that_cannot_be_written_down_is_not_suppressed():
     """What could not be requeued is sent: the rule saves nothing then, and loses nothing."""
     settings = {**ADDON, "URLNORM_LEARN": {"pairs": 0}}
     result = crawl(shop(), [HOME], settings, spider="test_scrapy_learning.Lambdas")
-    assert set(result.pages) == set(expected())
+    assert set(result.pages) == {"home", *(f"{WWW}/{n}" for n in range(COUNT))}
     assert "learned/suppressed" not in result.counts
     assert len(result.requests) <= 1 + 2 * COUNT
 
