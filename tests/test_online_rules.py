@@ -161,10 +161,11 @@ def test_after_a_failure_no_rule_comes_into_force_again(monkeypatch, is_retracte
         assert parts.held() == []
 
 
-def test_a_refuted_rule_needs_fifty_witnesses_a_conflict():
-    """So in this run, and in the next one that has its file."""
-    with begun(has_audits=True) as parts:
-        for conflicts in (1, 2):
+def test_a_refuted_rule_needs_fifty_witnesses_a_conflict(tmp_path):
+    """So in this run, and in the next one of the job."""
+    job = {"database": Database(tmp_path / "db"), "JOBDIR": str(tmp_path)}
+    for conflicts in (1, 2):
+        with begun(has_audits=True, **job) as parts:
             parts.found(SID.replace(support=NEEDED * (conflicts - 1) + 12))
             refute(parts)
             assert parts.in_force() == ()
@@ -172,6 +173,10 @@ def test_a_refuted_rule_needs_fifty_witnesses_a_conflict():
             assert (rule.status, rule.conflicts) == ("rejected", conflicts)
             parts.found(SID.replace(support=NEEDED * conflicts - 1))
             assert parts.in_force() == ()
+        job["database"] = Database(tmp_path / "db")
+    with begun(has_audits=True, **job) as parts:
+        parts.found(SID.replace(support=2 * NEEDED - 1))
+        assert parts.in_force() == ()
         parts.found(SID.replace(support=2 * NEEDED))
         assert len(parts.in_force()) == 1
 
