@@ -6,10 +6,10 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 import pytest
-from log_rows import page
+from log_rows import active, page, taught_by
 
 from scrapy_urlnorm import Normalizer
-from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.learning import evaluate
 from scrapy_urlnorm.learning.corpus import Corpus, Hasher
 from scrapy_urlnorm.learning.cover import Found
 from scrapy_urlnorm.learning.coverage import count_upward, is_coincidence
@@ -32,8 +32,7 @@ def rules(rows, **options):
     """The active rules of a log: kind and parameters, or what is exchanged."""
     return [
         (rule.kind, *(rule.param or sorted(rule.default.items())))
-        for rule in mine(rows, **options)
-        if rule.active
+        for rule in active(rows, **options)
     ]
 
 
@@ -75,10 +74,10 @@ def test_a_rule_about_pages_of_a_list_holds_for_those_that_were_tried():
         rows.append(at(f"/list{number}", f"list {number}"))
         rows += [at(f"/list{number}?nr={nr}", f"list {number}") for nr in (1, 2, 3)]
     long = [at(f"/long?nr={nr}", f"long {nr}") for nr in range(4, 30)]
-    assert evaluate(Normalizer("default", site_rules=mine(rows)), long).lost == 25
-    wary = mine(rows, wary=True)
-    assert evaluate(Normalizer("default", site_rules=wary), long).lost == 0
-    assert evaluate(Normalizer("default", site_rules=wary), rows).found == 1
+    assert evaluate(taught_by(rows), long).lost == 25
+    wary = taught_by(rows, wary=True)
+    assert evaluate(wary, long).lost == 0
+    assert evaluate(wary, rows).found == 1
 
 
 def test_a_rule_grows_with_the_values_that_were_tried():
@@ -89,7 +88,7 @@ def test_a_rule_grows_with_the_values_that_were_tried():
             name = f"/l{values}-{number}"
             rows.append(at(name, name))
             rows += [at(f"{name}?nr={nr}", name) for nr in range(values)]
-        known = [rule for rule in mine(rows, accepted=known, wary=True) if rule.active]
+        known = active(rows, accepted=known, wary=True)
         assert len(known) == 1
         assert evaluate(Normalizer("default", site_rules=known), rows).found == 1
 
@@ -175,12 +174,11 @@ def test_two_sections_do_not_prove_a_rule_together():
     rows = lists("files", 12) + lists("tickets", 3)
     long = [at(f"/tickets/all?k={order}", order) for order in ("name", "size", "date")]
     for wary, lost in ((False, 2), (True, 0)):
-        normalizer = Normalizer("default", site_rules=mine(rows, wary=wary))
+        normalizer = taught_by(rows, wary=wary)
         assert evaluate(normalizer, long).lost == lost
         assert evaluate(normalizer, lists("files", 12)).found == 1
     rows += lists("tickets", 12)
-    normalizer = Normalizer("default", site_rules=mine(rows, wary=True))
-    assert evaluate(normalizer, rows).found == 1
+    assert evaluate(taught_by(rows, wary=True), rows).found == 1
 
 
 def test_many_sections_speak_for_all():
@@ -188,8 +186,7 @@ def test_many_sections_speak_for_all():
     rows = [row for number in range(8) for row in lists(f"part{number}", 2)]
     others = lists("another", 3)
     for wary in (False, True):
-        normalizer = Normalizer("default", site_rules=mine(rows, wary=wary))
-        assert evaluate(normalizer, others).found == 1
+        assert evaluate(taught_by(rows, wary=wary), others).found == 1
 
 
 def token(to, number):
@@ -205,8 +202,7 @@ def test_a_page_under_many_values_is_believed_of_log_in_pages_only():
     rows += [at(f"/ask?to={token('/p', n)}", "ask") for n in range(30)]
     rows += [at(f"/shared?of={token('p', n)}", "it is over") for n in range(30)]
     rows += [at(f"/p{n}", f"{n}") for n in range(30)]
-    whole = Normalizer("default", site_rules=mine(rows))
-    wary = Normalizer("default", site_rules=mine(rows, wary=True))
+    whole, wary = taught_by(rows), taught_by(rows, wary=True)
     calls, months = ("login?next=%2Fz", "login?next=%2Fy"), ("cal?y=2099&m=1", "cal?y=2098&m=1")
     asks, shared = ([f"{at}={token(to, 99)}" for to in "yz"] for at in ("ask?to", "shared?of"))
     for is_believed, pairs in ((True, (calls, asks)), (False, (months, shared))):
@@ -234,7 +230,7 @@ def folders(*, tried=0):
 def test_what_explains_the_failures_as_well_is_asked_for_too():
     """The folders without `at` that come later are other pages."""
     rows = folders()
-    keys = Normalizer("default", site_rules=[r for r in mine(rows, wary=True) if r.active])
+    keys = taught_by(rows, wary=True)
     one, other = (f"http://h.example/?do=folder&rev=r{n}0" for n in (1, 2))
     assert keys.normalize(one) != keys.normalize(other)
     beside = [f"http://h.example/?do=folder&at=t1&rev=r{n}0" for n in (2, 3)]
@@ -244,20 +240,13 @@ def test_what_explains_the_failures_as_well_is_asked_for_too():
 def test_the_pages_that_were_not_tried_refute_what_was_doubted():
     """Without the doubt the rule would have merged them, and never seen that they differ."""
     rows = folders(tried=6)
-    found = [r for r in mine(rows, wary=True) if r.active]
-    assert evaluate(Normalizer("default", site_rules=found), rows).false_merges == 0
-    before = [r for r in mine(folders(), wary=True) if r.active]
-    assert evaluate(Normalizer("default", site_rules=before), rows).false_merges == 0
+    for known in (rows, folders()):
+        assert evaluate(taught_by(known, wary=True), rows).false_merges == 0
 
 
 # --- What one section of a host shows is believed of that section, until enough others agree
 
 HOST = "http://h.example"
-
-
-def learned(rows: list[Observation]) -> Callable[[str], str]:
-    """Return how URLs are normalized with the rules of a log."""
-    return Normalizer("default", site_rules=mine(rows)).normalize
 
 
 def pairs(section: str, change: Callable[[str], str], count: int = 300) -> Iterator[Observation]:
@@ -325,13 +314,13 @@ POISONED = {
 @pytest.mark.parametrize("kind", POISONED)
 def test_nothing_of_a_neighbour_is_merged(kind: str) -> None:
     rows, neighbours = POISONED[kind]
-    normalize = learned(rows)
+    normalize = taught_by(rows).normalize
     assert len({normalize(url) for url in neighbours}) == len(neighbours)
 
 
 @pytest.mark.parametrize("change", [upper, slash])
 def test_the_section_itself_gets_its_rule(change: Callable[[str], str]) -> None:
-    normalize = learned(list(pairs("/docs", change)))
+    normalize = taught_by(pairs("/docs", change)).normalize
     new = "/page1234"
     assert normalize(f"{HOST}/docs{change(new)}") == normalize(f"{HOST}/docs{new}")
     assert normalize(f"{HOST}/new{change(new)}") != normalize(f"{HOST}/new{new}")
@@ -341,7 +330,8 @@ def test_the_section_itself_gets_its_rule(change: Callable[[str], str]) -> None:
 def test_others_that_agree_open_the_host(change: Callable[[str], str]) -> None:
     """Two sections keep a rule to themselves, three make it one of the host."""
     two = [*pairs("/a", change, 20), *pairs("/b", change, 20)]
-    kept, free = learned(two), learned([*two, *pairs("/c", change, 20)])
+    kept = taught_by(two).normalize
+    free = taught_by([*two, *pairs("/c", change, 20)]).normalize
     for section in ("/a", "/b"):
         one, other = f"{HOST}{section}/page99", f"{HOST}{section}{change('/page99')}"
         assert kept(one) == kept(other)
@@ -352,19 +342,19 @@ def test_others_that_agree_open_the_host(change: Callable[[str], str]) -> None:
 
 def test_a_rule_names_no_end_of_sections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrapy_urlnorm.learning.coverage.MOST", 29)
-    assert not [rule for rule in mine(list(accounts("u"))) if rule.active]
+    assert not active(accounts("u"))
 
 
 def test_spellings_of_one_section_are_one_voice() -> None:
     """``/evil``, ``/Evil`` and ``/EVIL`` do not make three."""
     rows = [row for name in ("/evil", "/Evil", "/EVIL") for row in pairs(name, slash, 20)]
-    normalize = learned(rows)
+    normalize = taught_by(rows).normalize
     assert normalize(f"{HOST}/bob/doc/") != normalize(f"{HOST}/bob/doc")
 
 
 def test_homes_speak_for_themselves_alone() -> None:
     rows = [row for n in range(9) for row in pairs(f"/~u{n}", lambda path: f"{path}?x={path}", 10)]
-    normalize = learned(rows)
+    normalize = taught_by(rows).normalize
     assert normalize(f"{HOST}/~u3/new?x=1") == f"{HOST}/~u3/new"
     assert normalize(f"{HOST}/~bob/new?x=1") == f"{HOST}/~bob/new?x=1"
 
@@ -376,7 +366,7 @@ def test_programs_keep_the_meaning_of_their_parameters() -> None:
         for n in range(20):
             url = f"{HOST}/{name}.php?n={n}"
             rows += [page(url, f"{name} {n}"), page(f"{url}&x={n % 7}", f"{name} {n}")]
-    normalize = learned(rows)
+    normalize = taught_by(rows).normalize
     assert normalize(f"{HOST}/show.php?n=99&x=1") == f"{HOST}/show.php?n=99"
     assert normalize(f"{HOST}/shop.php?n=99&x=1") == f"{HOST}/shop.php?n=99&x=1"
 
@@ -389,7 +379,7 @@ def test_the_root_page_and_a_section_each_need_evidence() -> None:
             content = f"{path} {n}"
             rows.append(page(f"{HOST}{path}?a={n}", content))
             rows.append(page(f"{HOST}{path}?a={n}&x={n % 7}", content))
-    normalize = learned(rows)
+    normalize = taught_by(rows).normalize
     for path in ("/", "/index.php"):
         assert normalize(f"{HOST}{path}?a=99&x=3") == f"{HOST}{path}?a=99"
     assert normalize(f"{HOST}/shop?a=99&x=3") == f"{HOST}/shop?a=99&x=3"
@@ -402,7 +392,7 @@ def test_hosts_below_a_private_suffix_are_sites_of_their_own() -> None:
         for section in "abcd"
         for row in pairs(f"/{section}", slash, 50)
     ]
-    normalize = learned(rows)
+    normalize = taught_by(rows).normalize
     assert normalize("http://evil.github.io/z/new/") == "http://evil.github.io/z/new"
     assert normalize("http://bob.github.io/z/new/") == "http://bob.github.io/z/new/"
     assert normalize("http://github.io/z/new/") == "http://github.io/z/new/"

@@ -6,6 +6,7 @@ import random
 from functools import partial
 
 import pytest
+from log_rows import active
 
 from scrapy_urlnorm.learning import mine, survey
 from scrapy_urlnorm.learning.corpus import PLAIN, Hasher
@@ -121,8 +122,8 @@ def test_a_rule_stays_when_the_log_proves_it_no_more():
     """What it withholds is not in the log: three pages would not be enough to learn it."""
     known = mine(pages(20))
     assert [each.param for each in known] == [("vx",)]
-    assert not [each for each in mine(pages(3)) if each.active]
-    assert [each for each in mine(pages(3), accepted=known) if each.active] == known
+    assert not active(pages(3))
+    assert active(pages(3), accepted=known) == known
     assert mine([page("/", "home")], accepted=known) == known
     declared = [Observation("http://h.example/a", 200, None, mime="text/html")] * 2
     assert mine(declared, accepted=known) == known
@@ -132,7 +133,7 @@ def test_a_rule_that_merges_what_differs_goes():
     """The last audit of mining is for rules in force, too."""
     known = mine(pages(20))
     refuting = [page(f"/q{n}{tail}", f"{n} {tail}") for n in range(3) for tail in ("", "?vx=1")]
-    assert not [each for each in mine(refuting, accepted=known) if each.active]
+    assert not active(refuting, accepted=known)
 
 
 def test_rules_of_other_sites_are_left_alone():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from log_rows import page
+from log_rows import active, page, taught_by
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine, survey
@@ -25,8 +25,7 @@ def twins(host: str, param: str, count: int = 30) -> list[Observation]:
 
 def test_sites_learn_for_themselves() -> None:
     rows = [*twins("a.example", "x"), *twins("b.example", "y"), *twins("www.c.example", "x", 1)]
-    rules = mine(rows)
-    assert {(rule.site, rule.param) for rule in rules if rule.active} == {
+    assert {(rule.site, rule.param) for rule in active(rows)} == {
         ("a.example", ("x",)),
         ("b.example", ("y",)),
     }
@@ -43,7 +42,7 @@ def test_a_site_cannot_speak_for_another() -> None:
         Observation(f"http://evil.example/p{n}", 200, f"v{n}", canonical="http://victim.example/")
         for n in range(50)
     ]
-    normalizer = Normalizer("default", site_rules=mine(rows))
+    normalizer = taught_by(rows)
     assert normalizer.normalize("http://evil.example/1") == "http://evil.example/1"
     assert normalizer.normalize("http://victim.example/1") == "http://victim.example/1"
 
@@ -53,7 +52,7 @@ def test_hosts_of_one_domain_do_not_answer_for_each_other(query: str) -> None:
     """A rule that was tried on one host of a domain stays there; one that has it untried, too."""
     rows = twins("blog.a.example", "x")
     rows += [page(f"http://shop.a.example/{n}{query.format(n=n)}", f"s{n}") for n in range(40)]
-    normalizer = Normalizer("default", site_rules=mine(rows))
+    normalizer = taught_by(rows)
     assert normalizer.normalize("http://blog.a.example/1?x=9") == "http://blog.a.example/1"
     assert normalizer.normalize("http://shop.a.example/1?x=9") == "http://shop.a.example/1?x=9"
 
@@ -91,7 +90,7 @@ def test_what_the_accepted_rules_do_is_not_proposed() -> None:
 def test_one_value_tried_is_not_every_value() -> None:
     """``print=1`` shows the page itself; nobody knows about ``print=2``."""
     rows = [page(f"http://a.example/{n}{q}", f"{n}") for n in range(30) for q in ("", "?print=1")]
-    normalizer = Normalizer("default", site_rules=mine(rows))
+    normalizer = taught_by(rows)
     assert normalizer.normalize("http://a.example/99?print=1") == "http://a.example/99"
     assert normalizer.normalize("http://a.example/99?print=2") == "http://a.example/99?print=2"
 
@@ -104,7 +103,7 @@ def test_a_rule_stays_with_the_pages_that_were_tried() -> None:
         for query in ("", f"?x={n % 7}")
     ]
     rows += [page(f"http://a.example/list/{n}/all?x={n}", f"list {n}") for n in range(40)]
-    normalizer = Normalizer("default", site_rules=mine(rows))
+    normalizer = taught_by(rows)
     assert normalizer.normalize("http://a.example/item/99?x=1") == "http://a.example/item/99"
     untried = "http://a.example/list/99/all?x=1"
     assert normalizer.normalize(untried) == untried
@@ -130,7 +129,7 @@ def test_rules_hold_in_any_order() -> None:
         for n in range(20)
         for query, content in shown.items()
     ]
-    result = evaluate(Normalizer("default", site_rules=mine(rows)), rows)
+    result = evaluate(taught_by(rows), rows)
     assert (result.found, result.false_merges) == (1.0, 0)
 
 
@@ -224,8 +223,7 @@ def hostile() -> dict[str, list[Observation]]:
 @pytest.mark.parametrize("kind", hostile())
 def test_hostile_logs_cost_little_and_teach_nothing(kind: str) -> None:
     """No rule, and an end."""
-    rules = mine(hostile()[kind])
-    assert not [rule for rule in rules if rule.active]
+    assert not active(hostile()[kind])
 
 
 def test_names_without_end_do_not_hide_what_is_redundant() -> None:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 import simulator
+from log_rows import taught_by
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine
@@ -20,8 +21,7 @@ GOALS = dict.fromkeys(_MOST, 0.95) | {"board": 0.4, "timeline": 0.9, "farm": 0.6
 def learn(kind: str, seed: int, *, noise: float = 0.0, told: float = 0.001) -> Evaluation:
     """Learn from one half of a site and measure on the other."""
     known, unseen = simulator.halves(simulator.site(kind, seed))
-    rules = mine(simulator.observations(known, noise=noise, seed=seed), noise=told)
-    normalizer = Normalizer("default", site_rules=rules)
+    normalizer = taught_by(simulator.observations(known, noise=noise, seed=seed), noise=told)
     return evaluate(normalizer, simulator.observations(unseen))
 
 
@@ -52,10 +52,8 @@ def test_revisits_tell_the_noise() -> None:
     known, unseen = simulator.halves(simulator.site("listing", 1))
     rows = list(simulator.observations(known, noise=0.02, seed=1))
     again = list(simulator.observations(known, noise=0.02, seed=2))
-    once = evaluate(Normalizer("default", site_rules=mine(rows)), simulator.observations(unseen))
-    twice = evaluate(
-        Normalizer("default", site_rules=mine(rows + again)), simulator.observations(unseen)
-    )
+    once = evaluate(taught_by(rows), simulator.observations(unseen))
+    twice = evaluate(taught_by(rows + again), simulator.observations(unseen))
     assert once.found < 0.5
     assert twice.found > 0.9
     assert twice.false_merges == 0
@@ -99,6 +97,5 @@ def test_a_parameter_that_the_catalogue_drops_wrongly_is_kept() -> None:
         )
         rows.append(Observation(f"http://f.example/t{number}", 200, f"t{number}"))
     assert evaluate(PLAIN, rows).false_merges == 59
-    rules = mine(rows)
-    result = evaluate(Normalizer("default", site_rules=rules), rows)
+    result = evaluate(taught_by(rows), rows)
     assert (result.false_merges, result.found) == (0, 1.0)

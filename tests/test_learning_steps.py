@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from log_rows import page
+from log_rows import active, merged, page
 from site_rule_cases import CASES, path_and_query
 
 from scrapy_urlnorm import Normalizer, SiteRule
@@ -95,7 +95,7 @@ def test_edits_of_titles_are_learned(one: str, other: str, edit: str | None) -> 
         for n in range(20)
         for text in (one, other)
     ]
-    found = {rule.edit for rule in mine(rows) if rule.active}
+    found = {rule.edit for rule in active(rows)}
     assert edit in found if edit else not found
 
 
@@ -127,7 +127,7 @@ def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -
         for n, word in enumerate(WORDS)
         for path in paths
     ]
-    rules = [rule for rule in mine([page(*each) for each in urls]) if rule.active]
+    rules = active(page(*each) for each in urls)
     assert {rule.kind for rule in rules} == kinds
     normalize = Normalizer("default", site_rules=rules).normalize
     assert len({normalize(url) for url, _ in urls}) == 60
@@ -135,7 +135,7 @@ def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -
         path.format(n=n) for path in ("/q/{n}/edit", "/t/{n}", "/edit/dp/{n}") for n in range(9)
     ]
     urls += [(f"http://a.example{view}", view) for view in views]
-    rules = [rule for rule in mine([page(*each) for each in urls]) if rule.active]
+    rules = active(page(*each) for each in urls)
     normalize = Normalizer("default", site_rules=rules).normalize
     assert len({normalize(url) for url, _ in urls}) == 60 + len(views)
 
@@ -148,24 +148,15 @@ def _listed(*folders: str, others: str = "") -> list[SiteRule]:
         for k in range(3)
     }
     urls |= {others.format(WORDS[n]): f"other {n}" for n in range(9) if others}
-    return [
-        rule
-        for rule in mine([page(f"http://a.example/{u}", c) for u, c in urls.items()])
-        if rule.active
-    ]
-
-
-def _are_one(rules: list[SiteRule], *paths: str) -> bool:
-    normalize = Normalizer("default", site_rules=rules).normalize
-    return len({normalize(f"http://a.example/{path}") for path in paths}) == 1
+    return active(page(f"http://a.example/{u}", c) for u, c in urls.items())
 
 
 def test_folders_before_a_title_mean_nothing() -> None:
     """As in a shop that lists its goods in several: one rule says so, and not one for each."""
     (rule,) = _listed(*WORDS[:20])
     assert (rule.kind, rule.operation.names) == ("drop-segment", ("s0",))
-    assert _are_one([rule], "b/a-title-x", "new/a-title-x")
-    assert not _are_one([rule], "b/edit", "c/edit")
+    assert merged([rule], "/b/a-title-x", "/new/a-title-x")
+    assert not merged([rule], "/b/edit", "/c/edit")
 
 
 def test_one_rule_says_it_where_goods_stand_in_no_folder_too() -> None:
@@ -173,26 +164,26 @@ def test_one_rule_says_it_where_goods_stand_in_no_folder_too() -> None:
     urls = [(f"{f}a-title-{w}", c) for c, w in goods for f in ("", f"cat-{WORDS[int(c) % 12]}/")]
     urls += [(f"cat-{WORDS[n % 12]}/b-title-{w}", f"b{n}") for n, w in enumerate(WORDS)]
     urls += [(f"b-title-{w}", f"b{n}") for n, w in enumerate(WORDS)]
-    rules = mine([page(f"http://a.example/{u}", c) for u, c in urls])
-    assert [rule.operation.names for rule in rules if rule.active] == [("s0",)]
+    rules = active(page(f"http://a.example/{u}", c) for u, c in urls)
+    assert [rule.operation.names for rule in rules] == [("s0",)]
 
 
 def test_folders_with_other_pages_of_a_title_mean_something() -> None:
-    assert not _are_one(
-        _listed(*WORDS[:20], others="faq/a-title-{}"), "faq/a-title-a", "b/a-title-a"
+    assert not merged(
+        _listed(*WORDS[:20], others="faq/a-title-{}"), "/faq/a-title-a", "/b/a-title-a"
     )
 
 
 def test_folders_that_nobody_compared_are_left_alone() -> None:
     """They have titles of their own."""
     rules = _listed(*WORDS[:4], others="x{0}/own-title-{0}")
-    assert _are_one(rules, "b/a-title-x", "c/a-title-x")
-    assert not _are_one(rules, "b/a-title-x", "xb/a-title-x")
+    assert merged(rules, "/b/a-title-x", "/c/a-title-x")
+    assert not merged(rules, "/b/a-title-x", "/xb/a-title-x")
 
 
 def test_versions_are_no_folders_that_mean_nothing() -> None:
     """One that nobody has seen may have pages of its own."""
-    assert not _are_one(_listed("py/3.11", "py/3", "py/latest"), "py/3/a-title-x", "py/4/a-title-x")
+    assert not merged(_listed("py/3.11", "py/3", "py/latest"), "/py/3/a-title-x", "/py/4/a-title-x")
 
 
 def test_a_form_of_four_empty_fields_is_none() -> None:
@@ -201,15 +192,14 @@ def test_a_form_of_four_empty_fields_is_none() -> None:
         for n in range(30)
         for more in ("", "&a=&b=&c=&d=1")
     ]
-    assert _are_one([r for r in mine(rows) if r.active], "find?q=x", "find?q=x&a=&b=&c=&d=1")
+    assert merged(active(rows), "/find?q=x", "/find?q=x&a=&b=&c=&d=1")
 
 
 def test_a_few_versions_are_no_titles() -> None:
     """However many values the same segment has in other sections."""
     rows = [page(f"http://a.example/q/{n}/{n}x", f"q{n}") for n in range(300)]
     rows += [page(f"http://a.example/docs/{v}.0/{n}", f"{n}") for n in range(60) for v in (3, 4)]
-    rules = [rule for rule in mine(rows) if rule.active]
-    assert "ignore-value" not in {rule.kind for rule in rules}
+    assert "ignore-value" not in {rule.kind for rule in active(rows)}
 
 
 @pytest.mark.parametrize(
@@ -228,7 +218,7 @@ def test_a_time_is_its_day_or_its_instant(one: str, other: str, edit: str) -> No
         for n in range(1, 21)
         for text in (one, other)
     ]
-    rules = [rule for rule in mine(rows) if rule.active]
+    rules = active(rows)
     assert [rule.edit for rule in rules] == [edit]
     normalize = Normalizer("default", site_rules=rules).normalize
     keys = {normalize(f"http://a.example/w?from={text.format(29)}") for text in (one, other)}
@@ -238,7 +228,7 @@ def test_a_time_is_its_day_or_its_instant(one: str, other: str, edit: str) -> No
         for day in range(1, 11)
         for n in range(10)
     ]
-    assert "cut-after" not in {rule.edit for rule in mine(rows + hours) if rule.active}
+    assert "cut-after" not in {rule.edit for rule in active(rows + hours)}
 
 
 def test_the_end_of_a_version_is_no_suffix() -> None:

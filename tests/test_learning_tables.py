@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 import simulator
-from log_rows import page
+from log_rows import page, taught_by
 
 from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.learning import evaluate, mine, value_tables
 from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, slots_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from scrapy_urlnorm.logs import Observation
@@ -48,8 +49,8 @@ def revisions(
     return rows
 
 
-def aliases(rules: list[SiteRule]) -> list[SiteRule]:
-    return [rule for rule in rules if rule.active and rule.kind == "value-alias"]
+def tables(rules: Iterable[SiteRule]) -> list[SiteRule]:
+    return [rule for rule in rules if rule.active and rule.operation.has_table]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -58,7 +59,7 @@ def test_names_of_one_revision_are_learned(form: str, tmp_path: Path) -> None:
     rows = revisions(form)
     known = [row for n, row in enumerate(rows) if n % 5]
     rules = mine(known)
-    (rule,) = aliases(rules)
+    (rule,) = tables(rules)
     assert len(rule.within) == 1
     save_site_rules(tmp_path / "rules.toml", rules)
     loaded = load_site_rules(tmp_path / "rules.toml")
@@ -72,7 +73,7 @@ def test_what_the_log_does_not_show_twice_is_not_said() -> None:
     """Of a pair that was met on one page nothing is known, and of others nothing at all."""
     rows = revisions()
     once = [page(f"{HOST}/core?view=log&rev={rev}", "log core 77") for rev in ("v77.0", "77aa")]
-    normalize = Normalizer("default", site_rules=mine([*rows, *once])).normalize
+    normalize = taught_by([*rows, *once]).normalize
     url = HOST + "/core?view=diff&rev="
     assert normalize(url + "v77.0") != normalize(url + "77aa")
     assert normalize(url + "v3.0") == normalize(url + "3a15cc")
@@ -99,7 +100,7 @@ def test_a_slot_that_a_page_ignores_names_nothing() -> None:
     categories = ("cars", "boats", "trains", "planes")
     rows = [page(f"{HOST}/{c}/{n}", f"article {n}") for n in range(60) for c in categories]
     assert candidates(rows, "s0") == []
-    assert aliases(mine(rows)) == []
+    assert tables(mine(rows)) == []
     different = [page(f"{HOST}/{c}/{n}", f"{c[0]} {n}") for n in range(60) for c in categories]
     same = [page(f"{HOST}/{c}/{n}", f"c {n}") for n in range(60) for c in ("carts", "corals")]
     assert candidates([*different, *same], "s0")
@@ -131,7 +132,7 @@ def test_names_that_agree_by_chance_teach_nothing() -> None:
         for order in ("name", "date", "size", "kind"):
             same = rng.random() < 0.4 and order != "kind"
             rows.append(page(f"{HOST}/d{n}?o={order}", f"{n}" if same else f"{n} {order}"))
-    assert aliases(mine(rows)) == []
+    assert tables(mine(rows)) == []
 
 
 def test_pages_of_a_list_are_no_names() -> None:
@@ -143,7 +144,7 @@ def test_pages_of_a_list_are_no_names() -> None:
         for at in range(1, 6)
     ]
     assert candidates(rows, "q:page") == []
-    assert aliases(mine(rows)) == []
+    assert tables(mine(rows)) == []
 
 
 def test_a_kind_of_page_that_was_not_compared_is_left_alone() -> None:
@@ -151,7 +152,7 @@ def test_a_kind_of_page_that_was_not_compared_is_left_alone() -> None:
     rows = revisions()
     rows += [page(f"{HOST}/core?view=zip&rev={n:x}a{n * 7:x}cc&f=1", f"zip {n}") for n in range(9)]
     rows += [page(f"{HOST}/core?view=zip&rev={n:x}&f=1", f"zip of {n}") for n in range(9, 20)]
-    normalize = Normalizer("default", site_rules=mine(rows)).normalize
+    normalize = taught_by(rows).normalize
     url = HOST + "/core?view={}&rev={}&f=1"
     assert normalize(url.format("zip", "v3.0")) != normalize(url.format("zip", "3a15cc"))
 
@@ -159,18 +160,18 @@ def test_a_kind_of_page_that_was_not_compared_is_left_alone() -> None:
 def test_a_crawl_asks_for_more() -> None:
     """The first names may be those of pages that are empty still."""
     few, many = revisions(names=3), revisions()
-    assert aliases(mine(few))
-    assert aliases(mine(few, wary=True)) == []
-    assert aliases(mine(many, wary=True))
+    assert tables(mine(few))
+    assert tables(mine(few, wary=True)) == []
+    assert tables(mine(many, wary=True))
 
 
 def test_no_secret_comes_into_a_table() -> None:
     """Of a parameter that gives access no value is written down; who else reads with one may."""
     rows = revisions()
     secret = [row._replace(url=row.url.replace("rev=", "access_token=s3cr3tT0ken")) for row in rows]
-    assert aliases(mine(secret)) == []
+    assert tables(mine(secret)) == []
     beside = [row._replace(url=row.url + "&access_token=s3cr3tT0ken") for row in rows]
-    found = aliases(mine(beside))
+    found = tables(mine(beside))
     assert found
     assert not any("token" in str(rule.operation.write()) for rule in found)
 
@@ -188,7 +189,7 @@ def test_half_of_a_simulated_site_teaches_nothing_wrong(seed: int) -> None:
     """Some revisions have a name, some change nothing in a folder: only the first are one."""
     known, unseen = simulator.halves(simulator.site("revisions", seed))
     rules = mine(simulator.observations(known))
-    assert aliases(rules)
+    assert tables(rules)
     result = evaluate(Normalizer("default", site_rules=rules), simulator.observations(unseen))
     assert (result.false_merges, result.lost) == (0, 0)
 
@@ -223,17 +224,13 @@ def board(form: str, *, seed: int = 1, odd: float = 0.0) -> list[Observation]:
     return rows
 
 
-def ranges(rules: list[SiteRule]) -> list[SiteRule]:
-    return [rule for rule in rules if rule.active and rule.kind == "range-alias"]
-
-
 @pytest.mark.parametrize("form", POSTS)
 def test_which_page_holds_a_post_is_learned(form: str, tmp_path: Path) -> None:
     """From half of the URLs most of the others are found, through a rule file, none wrongly."""
     rows = board(form)
     known, unseen = rows[::2], rows[1::2]
     rules = mine(known)
-    assert {rule.operation.by is None for rule in ranges(rules)} == {True, False}
+    assert {rule.operation.by is None for rule in tables(rules)} == {True, False}
     save_site_rules(tmp_path / "rules.toml", rules)
     loaded = load_site_rules(tmp_path / "rules.toml")
     assert set(loaded) == set(rules)
@@ -250,7 +247,7 @@ def test_nothing_is_said_of_posts_that_the_log_does_not_show() -> None:
         for t in range(1, 40)
         for n in range(0, 30, 3)
     ]
-    normalize = Normalizer("default", site_rules=mine(rows)).normalize
+    normalize = taught_by(rows).normalize
     key = normalize(form.format(t=7, n=709))
     assert [normalize(form.format(t=7, n=700 + n)) == key for n in (0, 5, 9, 10, 11, 12, 40)] == (
         [True, True, True, False, False, False, False]
@@ -260,7 +257,7 @@ def test_nothing_is_said_of_posts_that_the_log_does_not_show() -> None:
 @pytest.mark.parametrize("form", POSTS)
 def test_odd_posts_teach_nothing(form: str) -> None:
     """Where one post in twenty has a page of its own, a post between two proves nothing."""
-    assert ranges(mine(board(form, odd=0.05))) == []
+    assert tables(mine(board(form, odd=0.05))) == []
 
 
 def test_numbers_without_order_teach_nothing() -> None:
@@ -272,7 +269,7 @@ def test_numbers_without_order_teach_nothing() -> None:
         for t in range(80)
         for n in rng.sample(range(1000), 12)
     ]
-    assert ranges(mine(rows)) == []
+    assert tables(mine(rows)) == []
 
 
 @pytest.mark.parametrize("share", [0.05, 0.015, 0.005])
@@ -288,7 +285,7 @@ def test_an_empty_calendar_teaches_nothing(share: float) -> None:
         for day in range(100)
     ]
     rng.shuffle(rows)
-    assert ranges(mine(rows[::2])) == []
+    assert tables(mine(rows[::2])) == []
 
 
 def test_no_token_comes_into_a_table_of_pages() -> None:
@@ -297,7 +294,7 @@ def test_no_token_comes_into_a_table_of_pages() -> None:
         row._replace(url=row.url.replace("/topic/7?", "/topic/7?access_token=s3cr3tT0ken&"))
         for row in board("a parameter")
     ]
-    found = ranges(mine(rows))
+    found = tables(mine(rows))
     assert found
     assert not any("token" in str(rule.as_dict()) for rule in found)
 
@@ -314,7 +311,7 @@ def changing() -> list[Observation]:
 
 def test_a_parameter_that_means_nothing_is_no_number_of_a_page() -> None:
     """Its values have no order: that a few pages change is not explained by one."""
-    assert ranges(mine(changing())) == []
+    assert tables(mine(changing())) == []
 
 
 def test_a_rule_that_changing_pages_fence_off_is_shown_with_its_conflicts() -> None:

@@ -13,10 +13,10 @@ import subprocess
 from collections import Counter
 
 import pytest
+from log_rows import active
 from loopback import Reply, Site, crawl, page, redirect
 
 from scrapy_urlnorm.exceptions import LogFormatError
-from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.logs import read_log
 
 HOST = "http://shop.test"
@@ -68,7 +68,7 @@ def assert_same_rows(rows, expected):
 
 def assert_teaches(rows):
     """One rule is mined: ``ref=top`` means nothing."""
-    (rule,) = [rule for rule in mine(rows) if rule.active]
+    (rule,) = active(rows)
     assert (rule.kind, dict(rule.default), rule.support) == ("drop-default", {"ref": "top"}, 12)
 
 

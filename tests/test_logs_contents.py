@@ -9,11 +9,12 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from log_rows import active
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.exceptions import LogFormatError
-from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.learning import evaluate
 from scrapy_urlnorm.logs import contents as settle
 from scrapy_urlnorm.logs import read_log
 from scrapy_urlnorm.logs.page_identity import row_of
@@ -110,7 +111,7 @@ def mirrored():
 def test_mining_and_measuring_see_the_mirror(tmp_path):
     """The rule for the mirror is learned for all of it, and found to find every copy."""
     path = written(tmp_path, mirrored())
-    rules = [rule for rule in mine(read_log(path)) if rule.active]
+    rules = active(read_log(path))
     assert [rule.support for rule in rules] == [45]
     measured = evaluate(Normalizer(site_rules=rules), read_log(path))
     assert (measured.redundant, measured.found, measured.false_merges) == (45, 1.0, 0)

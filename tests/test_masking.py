@@ -7,6 +7,7 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from log_rows import active
 
 from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.learning import mine
@@ -237,6 +238,6 @@ def test_a_masked_log_teaches_the_same_rules(name):
 def test_logs_with_two_keys_teach_nothing_false():
     """One file under two masks looks like two URLs of one content: that its token counts still wins."""
     rows = [*shop(lambda url: mask_url(url, KEY)), *shop(lambda url: mask_url(url, OTHER))]
-    normalizer = Normalizer(site_rules=[rule for rule in mine(rows) if rule.active])
+    normalizer = Normalizer(site_rules=active(rows))
     files = [row.url for row in shop(str) if "/file" in row.url]
     assert len({normalizer.normalize(url) for url in files}) == len(files)
