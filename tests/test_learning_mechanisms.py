@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-from log_rows import page
+from log_rows import HOST, active, merged, page
 
-from scrapy_urlnorm import Normalizer, SiteRule
-from scrapy_urlnorm.learning import mine
-from scrapy_urlnorm.logs import Observation
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_urlnorm import SiteRule
 
 # Every site is a list of (URL, content), made so that nothing but the mechanism explains it. Beside
 # what has to be merged stand URLs that look alike and are other pages.
 
-HOST = "http://a.example"
 Site = list[tuple[str, str]]
 
 
 def learned(site: Site, **options: bool) -> list[SiteRule]:
-    rows = [Observation(HOST + url, 200, content, mime="text/html") for url, content in site]
-    return [rule for rule in mine(rows, **options) if rule.active]
-
-
-def merged(rules: list[SiteRule], *urls: str) -> bool:
-    """Whether *rules* give all *urls* one key."""
-    normalize = Normalizer("default", site_rules=rules).normalize
-    return len({normalize(HOST + url) for url in urls}) == 1
+    return active((page(HOST + url, content) for url, content in site), **options)
 
 
 def headed() -> Site:
@@ -221,95 +215,73 @@ def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
 TITLES = ("dec", "demigod", "email", "unix", "hacker", "kernel")
 
 
-def wiki(form: str) -> list[Observation]:
-    """Return rows of a wiki that folds the first letter of a title, and 200 pages of their own."""
-    rows = [page(form.format(title), title) for title in TITLES]
-    rows += [page(form.format(title.capitalize()), title) for title in TITLES]
-    return rows + [page(form.format(f"Topic_{n}"), f"topic {n}") for n in range(200)]
+def wiki(form: str) -> Site:
+    """A wiki that folds the first letter of a title, and 200 pages of their own."""
+    site = [(form.format(each), title) for title in TITLES for each in (title, title.capitalize())]
+    return site + [(form.format(f"Topic_{n}"), f"topic {n}") for n in range(200)]
 
 
 @pytest.mark.parametrize(
     ("form", "slot"),
-    [
-        ("http://wiki.example/wiki/{}", "s1"),
-        ("http://wiki.example/w/index.php?title={}", "q:title"),
-        ("http://wiki.example/w/index.php/{}", "s2"),
-    ],
+    [("/wiki/{}", "s1"), ("/w/index.php?title={}", "q:title"), ("/w/index.php/{}", "s2")],
 )
 def test_pairs_of_first_letters_prove_only_that(form: str, slot: str) -> None:
     """``dec`` and ``Dec`` are one page; whether ``AEGIS`` and ``Aegis`` are, nobody has seen."""
-    rules = [rule for rule in mine(wiki(form)) if rule.active]
+    rules = learned(wiki(form))
     assert [(rule.edit, rule.slots) for rule in rules] == [("lowercase-first", (slot,))]
-    normalize = Normalizer("default", site_rules=rules).normalize
-    assert normalize(form.format("Ghost")) == normalize(form.format("ghost"))
-    assert normalize(form.format("AEGIS")) != normalize(form.format("Aegis"))
-
-
-def test_a_page_below_a_title_is_another_matter() -> None:
-    """What was seen of titles says nothing of the segments below them."""
-    normalize = Normalizer(
-        "default", site_rules=mine(wiki("http://wiki.example/wiki/{}"))
-    ).normalize
-    assert normalize("http://wiki.example/wiki/Unix/Talk") == ("http://wiki.example/wiki/unix/Talk")
-
-
-def test_pairs_that_differ_elsewhere_prove_more() -> None:
-    rows = [page(f"http://a.example/{n}/{t}", f"{n} {t}") for n in range(9) for t in TITLES]
-    rows += [
-        page(f"http://a.example/{n}/{t.upper()}", f"{n} {t}") for n in range(9) for t in TITLES
-    ]
-    normalize = Normalizer("default", site_rules=mine(rows)).normalize
-    assert normalize("http://a.example/1/NeW") == "http://a.example/1/new"
-
-
-def test_first_letters_of_several_segments_are_one_rule() -> None:
-    """Where they differ together, they are folded together; one alone is no evidence for all."""
-    rows = [page(f"http://a.example/{n}/Blue/{t}", f"{n} {t}") for n in range(9) for t in TITLES]
-    one = [
-        page(f"http://a.example/{n}/Blue/{t.title()}", f"{n} {t}") for n in range(9) for t in TITLES
-    ]
-    both = [
-        page(f"http://a.example/{n}/blue/{t.title()}", f"{n} {t}") for n in range(9) for t in TITLES
-    ]
-    alone = Normalizer("default", site_rules=mine(rows + one)).normalize
-    together = Normalizer("default", site_rules=mine(rows + both)).normalize
-    assert alone("http://a.example/1/Blue/New") == "http://a.example/1/Blue/new"
-    assert together("http://a.example/1/Blue/New") == "http://a.example/1/blue/new"
-    assert together("http://a.example/1/bLUE/NEW") == "http://a.example/1/bLUE/nEW"
-
-
-def test_a_parameter_is_no_exception() -> None:
-    rows = [page(f"http://a.example/?q={t}", t) for t in TITLES * 2]
-    rows += [page(f"http://a.example/?q={t.capitalize()}", t) for t in TITLES]
-    edits = {rule.edit for rule in mine(rows)}
-    assert "lowercase-first" in edits
-    assert "lowercase" not in edits
-    rows += [page(f"http://a.example/?q={t.upper()}", t) for t in TITLES]
-    assert "lowercase" in {rule.edit for rule in mine(rows)}
+    assert merged(rules, form.format("Ghost"), form.format("ghost"))
+    assert not merged(rules, form.format("AEGIS"), form.format("Aegis"))
 
 
 def test_first_letters_that_matter_are_kept() -> None:
     """One pair of titles that differ in it and in their content refutes the rule."""
-    rows = [*wiki("http://wiki.example/wiki/{}"), page("http://wiki.example/wiki/topic_1", "else")]
-    normalize = Normalizer("default", site_rules=mine(rows)).normalize
-    assert normalize("http://wiki.example/wiki/Dec") != normalize("http://wiki.example/wiki/dec")
+    rules = learned([*wiki("/wiki/{}"), ("/wiki/topic_1", "else")])
+    assert not merged(rules, "/wiki/Dec", "/wiki/dec")
+
+
+def titles(form: str, *spellings: Callable[[str], str]) -> Site:
+    """Pages in nine sections, each under all spellings of its title."""
+    return [
+        (form.format(n, spelled(title)), f"{n} {title}")
+        for n in range(9)
+        for title in TITLES
+        for spelled in spellings
+    ]
+
+
+def test_pairs_that_differ_elsewhere_prove_more() -> None:
+    assert merged(learned(titles("/{}/{}", str, str.upper)), "/1/NeW", "/1/new")
+
+
+def test_first_letters_of_several_segments_are_one_rule() -> None:
+    """Where they differ together, they are folded together; one alone is no evidence for all."""
+    alone = learned(titles("/{}/Blue/{}", str, str.title))
+    assert merged(alone, "/1/Blue/New", "/1/Blue/new")
+    assert not merged(alone, "/1/Blue/New", "/1/blue/New")
+    together = learned(titles("/{}/Blue/{}", str) + titles("/{}/blue/{}", str.title))
+    assert merged(together, "/1/Blue/New", "/1/blue/new")
+    assert not merged(together, "/1/Blue/New", "/1/bLUE/New", "/1/Blue/NEW")
+
+
+def test_a_parameter_is_no_exception() -> None:
+    edits = {rule.edit for rule in learned(titles("/{}?q={}", str, str.capitalize))}
+    assert edits == {"lowercase-first"}
+    spelled = titles("/{}?q={}", str, str.capitalize, str.upper)
+    assert "lowercase" in {rule.edit for rule in learned(spelled)}
 
 
 def test_accents_that_make_no_difference_are_folded() -> None:
     """Where ``café`` and ``cafe`` are one page, so are other names; a letter is another one."""
-    names = ["café", "crêpe", "naïve", "mañana", "été", "señor", "déjà"]
-    plain = ["cafe", "crepe", "naive", "manana", "ete", "senor", "deja"]
-    url = "http://a.example/?name={}&n={}".format
-    rows = [page(url(quote(name), n), f"{name} {n}") for name in names for n in range(4)]
-    rows += [
-        page(url(other, n), f"{name} {n}")
-        for name, other in zip(names, plain, strict=True)
-        for n in range(4)
-    ]
-    rules = [rule for rule in mine(rows) if rule.active]
-    assert [(rule.edit, rule.slots) for rule in rules] == [("fold-accents", ("q:name",))]
-    normalize = Normalizer("default", site_rules=rules).normalize
-    assert normalize(url("ber%C3%A9t", 9)) == url("beret", 9).replace(
-        "name=beret&n=9", "n=9&name=beret"
+    names = {"café": "cafe", "crêpe": "crepe", "naïve": "naive", "mañana": "manana", "été": "ete"}
+    names |= {"señor": "senor", "déjà": "deja"}
+    rules = learned(
+        [
+            (f"/?name={quote(spelled)}&n={n}", f"{name} {n}")
+            for name, plain in names.items()
+            for spelled in (name, plain)
+            for n in range(4)
+        ]
     )
-    assert normalize(url("berot", 9)) != normalize(url("beret", 9))
+    assert [(rule.edit, rule.slots) for rule in rules] == [("fold-accents", ("q:name",))]
+    assert merged(rules, "/?name=ber%C3%A9t&n=9", "/?name=beret&n=9")
+    assert not merged(rules, "/?name=berot&n=9", "/?name=beret&n=9")
