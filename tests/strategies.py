@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from scrapy_urlnorm.rules import RULE_NAMES
+
 ESCAPES = [
     "%41", "%7E", "%7e", "%2e", "%2E", "%2f", "%2F", "%25", "%2541", "%3b", "%3B", "%3f", "%23",
     "%40", "%2C", "%2c", "%3D", "%26", "%2B", "%20", "%5B", "%7c", "%E9", "%c3%a9", "%00", "%",
@@ -36,6 +38,21 @@ HOSTS = [
     "exämple.com", "straße.de", "xn--exmple-cua.com", "a_b", "h%4d", "1.2.3.4.5", "０x7f．1",
     "www.doku.localhost", "a..b", "a b", "①.example.com", "www.",
 ]  # fmt: skip
+
+#: By rule: options that those without a default need, and others than a profile's for the rest.
+OPTIONS: dict[str, list[object]] = {name: [True] for name in RULE_NAMES} | {
+    "trailing-slash": ["add", "remove"],
+    "replace-ip-with-domain": [{"127.0.0.1": "example.com", "[::1]": "www.example.com"}],
+    "force-scheme": ["http", "https"],
+    "www": ["add", "remove"],
+    "sort-query": ["pairs", "stable"],
+    "remove-session-ids": ["sure", "likely"],
+    "drop-params": ["sure", "likely", ["id", "a*"], {"add": ["page"], "except": ["gclid"]}],
+    "keep-params": [["id", "a", "utm_source"]],
+    "drop-default-params": [{"page": "1", "sort": ["", "0"]}],
+    "remove-fragment": [True, ["#!", "#/"]],
+    "remove-directory-index": [True, ["a.html"]],
+}
 
 _escape = st.sampled_from(ESCAPES)
 _text = st.lists(st.one_of(st.sampled_from(SEGMENTS), _escape), max_size=3).map("".join)

@@ -7,29 +7,15 @@ from importlib.metadata import version
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from strategies import anything, fragments, plain_urls, urls
+from strategies import OPTIONS, anything, fragments, plain_urls, urls
 from w3lib.url import canonicalize_url, safe_url_string
 
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES
 from scrapy_urlnorm.url import join, parse, split
 
-# Options that the rules without a default need, and others than a profile's for the rest.
-OPTIONS: dict[str, list[object]] = {
-    "trailing-slash": ["add", "remove"],
-    "replace-ip-with-domain": [{"127.0.0.1": "example.com", "[::1]": "www.example.com"}],
-    "force-scheme": ["http", "https"],
-    "www": ["add", "remove"],
-    "sort-query": ["pairs", "stable"],
-    "remove-session-ids": ["sure", "likely"],
-    "drop-params": ["sure", "likely", ["id", "a*"], {"add": ["page"], "except": ["gclid"]}],
-    "keep-params": [["id", "a", "utm_source"]],
-    "drop-default-params": [{"page": "1", "sort": ["", "0"]}],
-    "remove-fragment": [True, ["#!", "#/"]],
-    "remove-directory-index": [True, ["a.html"]],
-}
 rule_sets = st.fixed_dictionaries(
-    {}, optional={name: st.sampled_from([False, *OPTIONS.get(name, [True])]) for name in RULE_NAMES}
+    {}, optional={name: st.sampled_from([False, *options]) for name, options in OPTIONS.items()}
 )
 NORMALIZERS = {profile: Normalizer(profile) for profile in PROFILES}
 many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -88,7 +74,7 @@ def without_fast_path(normalizer: Normalizer) -> Normalizer:
     return slow
 
 
-ALONE = [(name, option) for name in RULE_NAMES for option in OPTIONS.get(name, [True])]
+ALONE = [(name, option) for name, options in OPTIONS.items() for option in options]
 
 
 @pytest.mark.parametrize(("name", "option"), ALONE, ids=lambda value: str(value)[:20])

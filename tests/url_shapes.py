@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strategies import OPTIONS
+
 from scrapy_urlnorm import Normalizer, SiteRule
 
 if TYPE_CHECKING:
@@ -124,35 +126,6 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "colons and slashes": run("", "://"),
 }
 
-#: Every rule of the catalogue in one of its modes, then those with two modes in the other.
-EVERYTHING: list[dict[str, object]] = [
-    {
-        "decode-html-amp": True,
-        "remove-host-dot": True,
-        "replace-ip-with-domain": {"127.0.0.1": "example.com"},
-        "strip-mobile-host": True,
-        "www": "remove",
-        "force-scheme": "https",
-        "remove-userinfo": True,
-        "lowercase-path": True,
-        "strip-amp": True,
-        "trailing-slash": "remove",
-        "drop-params": {"add": ["x*"], "except": ["gclid"]},
-        "drop-default-params": {"page": "1"},
-        "remove-fragment": ["#!", "#/"],
-    },
-    {
-        "www": "add",
-        "force-scheme": "http",
-        "trailing-slash": "add",
-        "sort-query": "stable",
-        "keep-params": ["a", "id", "sid"],
-        "form-encode-query": False,
-        "decode-path-reserved": False,
-        "remove-session-ids": False,
-    },
-]
-
 
 def _site_rules() -> list[SiteRule]:
     """One rule of each kind that acts on these shapes, or looks at all of them to say no."""
@@ -178,12 +151,15 @@ def _site_rules() -> list[SiteRule]:
 
 
 def rule_sets() -> dict[str, Normalizer]:
-    """Return the profiles, every opt-in rule, and site rules, by name."""
+    """Return the profiles, all rules, those with several modes in another one, and site rules."""
+    one = {name: modes[-1] for name, modes in OPTIONS.items()}
+    other = {name: modes[0] for name, modes in OPTIONS.items() if modes != [True]}
+    off = ("form-encode-query", "decode-path-reserved", "remove-session-ids")
     return {
         "safe": Normalizer("safe"),
         "default": Normalizer("default"),
         "aggressive": Normalizer("aggressive"),
-        "all rules": Normalizer("aggressive", EVERYTHING[0]),
-        "other modes": Normalizer("aggressive", EVERYTHING[1]),
+        "all rules": Normalizer("aggressive", one | {"keep-params": False}),
+        "other modes": Normalizer("aggressive", other | dict.fromkeys(off, False)),
         "site rules": Normalizer("default", site_rules=_site_rules()),
     }
