@@ -121,6 +121,15 @@ def test_a_circle_that_a_crawl_meets_drops_its_own_rules_only(
         assert compiled.rules_left_out == 4
 
 
+def test_a_circle_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A crawl that learns makes its rules ready again and again."""
+    rules, url = HIDDEN[0]
+    normalizer = Normalizer(site_rules=rules)
+    for each in (normalizer, normalizer.replace_site_rules(rules)):
+        each.normalize(url)
+    assert len(caplog.records) == 1
+
+
 def test_a_circle_is_found_as_soon_as_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A URL that comes round costs a few passes, not as many as one that grows for ever."""
     rules, url = HIDDEN[0]
