@@ -19,9 +19,7 @@ MUST_NOT_MATCH = data.parse_table(
 )
 
 
-def is_session(
-    name: str, value: str, query: tuple[str, ...] = (), strength: str = "likely"
-) -> bool:
+def is_session(name, value, query=(), strength="likely"):
     """Whether the session list drops this parameter from a query with these names."""
     present = {other.lower() for other in query}
     return any(
@@ -32,7 +30,7 @@ def is_session(
     )
 
 
-def in_path(kind: str, name: str, value: str, strength: str = "likely") -> bool:
+def in_path(kind, name, value, strength="likely"):
     """Whether the path list takes this for a session id."""
     return any(
         session.kind == kind and session.is_named(name) and session.accepts(value)
@@ -45,7 +43,7 @@ def in_path(kind: str, name: str, value: str, strength: str = "likely") -> bool:
 
 
 @pytest.mark.parametrize("table", data.TABLES)
-def test_head_explains_every_column(table: str) -> None:
+def test_head_explains_every_column(table):
     """Each table starts with comments that name each of its columns; none is left out."""
     assert {path.stem for path in HERE.glob("*.tsv")} == set(data.TABLES)
     lines = (HERE / f"{table}.tsv").read_text(encoding="utf-8").splitlines()
@@ -57,7 +55,7 @@ def test_head_explains_every_column(table: str) -> None:
 
 
 @pytest.mark.parametrize("table", data.TABLES)
-def test_rows_are_whole(table: str) -> None:
+def test_rows_are_whole(table):
     """No cell is empty or padded, and each row names a vendor or server and a source."""
     rows = data.read_table(table)
     assert rows
@@ -68,7 +66,7 @@ def test_rows_are_whole(table: str) -> None:
 
 
 @pytest.mark.parametrize("table", data.TABLES)
-def test_rows_are_sorted_and_distinct(table: str) -> None:
+def test_rows_are_sorted_and_distinct(table):
     """Rows stand in the order that the head promises, and none decides what another does."""
     rows = data.read_table(table)
     told = {"vendor", "source", "server", "why"}
@@ -81,7 +79,7 @@ def test_rows_are_sorted_and_distinct(table: str) -> None:
     assert len(set(deciding)) == len(deciding)
 
 
-def test_guards_are_sound() -> None:
+def test_guards_are_sound():
     """Each guard has a known alphabet, a length range and a known partner."""
     names = {param.name.lower() for param in data.session_ids() if param.kind == "query"}
     for guard in data.session_ids():
@@ -98,7 +96,7 @@ def test_guards_are_sound() -> None:
 
 
 @pytest.mark.parametrize("row", MUST_NOT_MATCH, ids=lambda row: f"{row['name']}={row['value']}")
-def test_must_not_match(row: dict[str, str]) -> None:
+def test_must_not_match(row):
     """What may be content is in no list; what likely is none is in no list of the default profile."""
     name, value, strength = row["name"], row["value"], row["not"]
     assert row["reason"]
@@ -122,7 +120,7 @@ def test_must_not_match(row: dict[str, str]) -> None:
      "li_fat_id", "wickedid", "epik", "ScCid", "sccid", "irclickid", "awc", "dm_i", "at_campaign",
      "xtor", "wt_mc", "WT.mc_id", "wt.mc_n", "elqTrackId", "_openstat", "s_kwcid"],
 )  # fmt: skip
-def test_tracking_params_match(name: str) -> None:
+def test_tracking_params_match(name):
     """The parameters that crawls meet most are listed, in the case in which they come.
 
     And they are sure, but for two: the id of a mailing, and a name near those of coordinates.
@@ -154,14 +152,14 @@ def test_tracking_params_match(name: str) -> None:
         ("g2_GALLERYSID", "fe5963911aa5eae63e3e18fd907d50eb"),
     ],
 )
-def test_session_params_match(name: str, value: str) -> None:
+def test_session_params_match(name, value):
     """Session ids as applications write them are recognized; where only those do, for sure."""
     assert is_session(name, value)
     words = {"sid", "s", "sessionid", "session_id", "sessid"}
     assert is_session(name, value, strength="sure") == (name not in words)
 
 
-def test_cfid_goes_with_its_token() -> None:
+def test_cfid_goes_with_its_token():
     """CFID is a plain number: only the CFTOKEN beside it makes it a session id."""
     assert is_session("CFID", "9780600", query=("CFID", "cftoken"))
     assert not is_session("CFID", "9780600", query=("CFID", "token"))
@@ -202,7 +200,7 @@ NOT_IN_PATHS = {
 
 
 @pytest.mark.parametrize(("found", "tables"), [(True, IN_PATHS), (False, NOT_IN_PATHS)])
-def test_session_ids_in_paths(found: bool, tables: dict[tuple[str, str], list[str]]) -> None:
+def test_session_ids_in_paths(found, tables):
     """Session ids in paths as servers write them are recognized, and nothing that may be content."""
     for (kind, name), values in tables.items():
         assert {value: in_path(kind, name, value) for value in values} == dict.fromkeys(
@@ -213,7 +211,7 @@ def test_session_ids_in_paths(found: bool, tables: dict[tuple[str, str], list[st
 # --- the digest -----------------------------------------------------------------------------
 
 
-def _digest_of(monkeypatch: pytest.MonkeyPatch, change: dict[str, str]) -> str:
+def _digest_of(monkeypatch, change):
     """The digest of the lists with *change* made to the first tracking row."""
     tables = {table: [dict(row) for row in data.read_table(table)] for table in data.TABLES}
     tables["tracking_params"][0].update(change)
@@ -225,15 +223,13 @@ def _digest_of(monkeypatch: pytest.MonkeyPatch, change: dict[str, str]) -> str:
     ("change", "is_another"),
     [({"name": "x_new"}, True), ({"vendor": "Another", "source": "elsewhere"}, False)],
 )
-def test_the_digest_changes_with_what_decides(
-    change: dict[str, str], is_another: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_digest_changes_with_what_decides(change, is_another, monkeypatch):
     """Another name makes another digest, a corrected vendor or source does not: keys still fit."""
     before = data.lists_digest()
     assert (_digest_of(monkeypatch, change) != before) is is_another
 
 
-def test_prefixes_are_families() -> None:
+def test_prefixes_are_families():
     """A prefix ends in an underscore after two or more characters: it is nobody's word."""
     rows = data.read_table("tracking_params")
     prefixes = {

@@ -7,7 +7,6 @@ import re
 import runpy
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,6 @@ from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.cli import VERBS
 from scrapy_urlnorm.crawl.settings import SETTINGS
 from scrapy_urlnorm.rules import PROFILES
-
-if TYPE_CHECKING:
-    from cli_runner import Runner
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -35,18 +31,18 @@ each_page = pytest.mark.parametrize("page", PAGES)
 
 
 @each_page
-def test_tables_are_those_of_the_code(page: str) -> None:
+def test_tables_are_those_of_the_code(page):
     """If this fails, run ``python docs/tables.py``."""
     assert TABLES["filled"](PAGES[page]) == PAGES[page]
 
 
-def test_every_table_stands_somewhere() -> None:
+def test_every_table_stands_somewhere():
     """Every rule, key of a row, verb and error is documented."""
     begun = {name for text in PAGES.values() for name in re.findall(r"<!-- begin: (\w+) -->", text)}
     assert begun == set(TABLES["TABLES"])
 
 
-def test_every_setting_is_described() -> None:
+def test_every_setting_is_described():
     """With its default and what it accepts, as the code has them, in the same order."""
     found = re.findall(
         r"^- \*\*`(\w+)`\*\*: .+\.\n  Default `(.*)`; accepted: (.*)$",
@@ -57,7 +53,7 @@ def test_every_setting_is_described() -> None:
 
 
 @each_page
-def test_nothing_is_named_that_is_not_there(page: str) -> None:
+def test_nothing_is_named_that_is_not_there(page):
     """Every setting, statistic and verb that a page speaks of exists."""
     text = PAGES[page]
     assert set(re.findall(r"URLNORM_[A-Z_]*[A-Z]", text)) <= set(SETTINGS)
@@ -69,7 +65,7 @@ def test_nothing_is_named_that_is_not_there(page: str) -> None:
 
 
 @each_page
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_lead_somewhere(page):
     """Every relative link names a file, and where it has one a heading of that file."""
     for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[page]):
         if "://" in target:
@@ -84,9 +80,9 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 @each_page
-def test_code_blocks_run(page: str) -> None:
+def test_code_blocks_run(page):
     """The Python blocks are valid, and comments after an expression show its value."""
-    names: dict[str, object] = {}
+    names = {}
     for block in re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL):
         exec(compile(block, page, "exec"), names)  # noqa: S102 - our own documentation
         for expression, comment in itertools.pairwise(block.splitlines()):
@@ -95,9 +91,7 @@ def test_code_blocks_run(page: str) -> None:
 
 
 @each_page
-def test_commands_run(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Runner
-) -> None:
+def test_commands_run(page, tmp_path, monkeypatch, run):
     """Every command line of ours in a console block is understood, and says yes."""
     (tmp_path / "rules.toml").write_text(RULES_TOML, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -107,7 +101,7 @@ def test_commands_run(
             assert (code, err) == (0, "")
 
 
-def test_profiles_give_the_keys_shown() -> None:
+def test_profiles_give_the_keys_shown():
     """The ugly URL has the three keys of the table."""
     text = PAGES["docs/reference/rules.md"]
     url = re.findall(r"`(HTTPS://\S+)`", text)[0]
@@ -116,7 +110,7 @@ def test_profiles_give_the_keys_shown() -> None:
         assert Normalizer(profile).normalize(url) == key
 
 
-def test_readme_is_short_and_has_two_commands() -> None:
+def test_readme_is_short_and_has_two_commands():
     """The section to try it holds two commands of one line each."""
     text = PAGES["README.md"]
     assert len(text.splitlines()) <= 130

@@ -8,7 +8,7 @@ from scrapy_urlnorm import domains
 from scrapy_urlnorm.domains import registrable_domain
 
 
-def test_nothing_is_kept_of_a_host_too_long_for_a_name() -> None:
+def test_nothing_is_kept_of_a_host_too_long_for_a_name():
     """P8: a site that makes up long hosts does not fill the memory of the public suffix test."""
     before = domains._registrable_domain.cache_info().currsize
     assert registrable_domain("a." * 200 + "com") == "a." * 200 + "com"
@@ -28,6 +28,6 @@ def test_nothing_is_kept_of_a_host_too_long_for_a_name() -> None:
         ("", ""),
     ],
 )
-def test_every_host_has_a_group(host: str, found: str) -> None:
+def test_every_host_has_a_group(host, found):
     """A registrable domain; a public suffix, an address or a bare name stands for itself."""
     assert domains.domain_or_host(host) == found

@@ -23,15 +23,13 @@ HEX_PAIRS = [a + b for a in string.hexdigits for b in string.hexdigits]
     ("expression", "characters"),
     [(escapes.ESCAPE, RESERVED), (escapes.ESCAPE_IN_FORM, RESERVED - {0x20})],
 )
-def test_an_expression_matches_its_escapes_in_upper_case(
-    expression: str, characters: set[int]
-) -> None:
+def test_an_expression_matches_its_escapes_in_upper_case(expression, characters):
     """Of all pairs of hex digits exactly those in upper case that stand for the characters."""
     matched = {pair for pair in HEX_PAIRS if re.fullmatch(expression, f"%{pair}")}
     assert matched == {f"{byte:02X}" for byte in characters}
 
 
-def test_decoding_is_by_the_character() -> None:
+def test_decoding_is_by_the_character():
     """Each function decodes the escapes of its characters, in both cases, and leaves the rest."""
     for pair in HEX_PAIRS:
         text, byte = f"%{pair}", int(pair, 16)
@@ -50,10 +48,10 @@ pieces = st.sampled_from(["%", "%2", "%20", "%2F", "%2f", "%C3%A9", "%41", "0", 
 
 @given(query=st.lists(pieces, max_size=12).map("".join))
 @example(query="a=%2%20&b=%/20&%:2=c")
-def test_a_query_is_encoded_by_the_byte(query: str) -> None:
+def test_a_query_is_encoded_by_the_byte(query):
     """However it is done, the bytes of each name and value are those that a form would send."""
 
-    def written(text: str) -> str:
+    def written(text):
         return quote_plus(escapes.token_bytes(text))
 
     pairs = [pair.partition("=") for pair in query.split("&") if pair]

@@ -31,7 +31,7 @@ SLIPS = [
 
 
 @st.composite
-def slipped(draw: st.DrawFn) -> str:
+def slipped(draw):
     """URLs with a few texts put in, characters taken out, or letters in the other case."""
     url = draw(st.one_of(plain_urls(), urls()))
     for _ in range(draw(st.integers(1, 4))):
@@ -94,7 +94,7 @@ FOUND = [
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("url", FOUND)
-def test_what_was_found_on_the_way(profile: str, url: str) -> None:
+def test_what_was_found_on_the_way(profile, url):
     """Cases that some fast path got wrong, or could, have the keys that the rules give."""
     assert NORMALIZERS[profile].normalize(url) == SLOW[profile].normalize(url)
 
@@ -102,7 +102,7 @@ def test_what_was_found_on_the_way(profile: str, url: str) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 @given(url=slipped())
 @settings(many, max_examples=300)
-def test_profiles_agree_with_the_rules(profile: str, url: str) -> None:
+def test_profiles_agree_with_the_rules(profile, url):
     assert NORMALIZERS[profile].normalize(url) == SLOW[profile].normalize(url)
 
 
@@ -111,9 +111,7 @@ def test_profiles_agree_with_the_rules(profile: str, url: str) -> None:
 @example(profile="safe", rules={"drop-params": ["a"]}, found=["http://h/?a&", "http://h/?&=&a"])
 @example(profile="safe", rules={"add-root-slash": False, "trailing-slash": "add"}, found=["ws://h"])
 @many
-def test_random_options_agree_with_the_rules(
-    profile: str, rules: dict[str, object], found: list[str]
-) -> None:
+def test_random_options_agree_with_the_rules(profile, rules, found):
     """Equal by definition, whatever rules are on; what one URL leaves behind changes no other."""
     normalizer = Normalizer(profile, rules)
     slow = without_fast_path(normalizer)
@@ -152,20 +150,20 @@ REACHED = [
 
 
 @pytest.mark.parametrize(("profile", "rules", "url"), REACHED)
-def test_how_far_the_fast_path_reaches(profile: str, rules: dict[str, object], url: str) -> None:
+def test_how_far_the_fast_path_reaches(profile, rules, url):
     """Every option of a rule with a word leaves URLs to the fast path that the rule changes."""
     normalizer = Normalizer(profile, rules)
     assert normalizer._fast_key(url) == without_fast_path(normalizer).normalize(url) != url
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_url_that_is_its_own_key_is_returned_itself(profile: str) -> None:
+def test_a_url_that_is_its_own_key_is_returned_itself(profile):
     """Whether a key is the URL can be told without comparing characters."""
     url = "http://example.com/a_b/c.html?a=1&b=2".replace("_", "-")
     assert NORMALIZERS[profile].normalize(url) is url
 
 
-def test_a_url_of_a_site_with_rules_takes_the_fast_path() -> None:
+def test_a_url_of_a_site_with_rules_takes_the_fast_path():
     """The memo of hosts knows which have rules: all others cost what they cost without."""
     normalizer = Normalizer(site_rules=SITE_RULES)
     assert normalizer._fast_key("http://example.com/?b=1&a=2") == "http://example.com/?b=1"
@@ -173,7 +171,7 @@ def test_a_url_of_a_site_with_rules_takes_the_fast_path() -> None:
     assert normalizer._fast_key("http://m.example.com/a") is None  # a catalogue of its own
 
 
-def test_memos_are_bounded() -> None:
+def test_memos_are_bounded():
     """New hosts and names with every URL make no memo grow without end, and change no key."""
     normalizer = Normalizer("aggressive")
     urls = normalizer._plain_urls
@@ -190,7 +188,7 @@ def test_memos_are_bounded() -> None:
     assert max(map(len, urls.heads)) <= 256
 
 
-def test_a_host_that_stays_as_it_is_is_kept_once() -> None:
+def test_a_host_that_stays_as_it_is_is_kept_once():
     """The text that was asked for is the answer: a crawl of many hosts needs half the memory."""
     urls = Normalizer()._plain_urls
     prefix = "https://a.example/x"[:-2]  # no constant, of which there is one anyway
@@ -198,7 +196,7 @@ def test_a_host_that_stays_as_it_is_is_kept_once() -> None:
     assert urls.heads["https://A.example"] == prefix
 
 
-def test_names_without_end_leave_no_plan() -> None:
+def test_names_without_end_leave_no_plan():
     """A query with too many parameters, or too long names, is normalized without being kept."""
     normalizer = Normalizer()
     plans = normalizer._plain_urls.plans

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import frozen
 import pytest
 import simulator
 
 from scrapy_urlnorm import load_site_rules, save_site_rules
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_keys() -> None:
+def test_keys():
     """Every generated URL has the keys that it had, in every profile."""
     with frozen.KEYS.open(encoding="utf-8", newline="\n") as lines:
         known = [line.rstrip("\n").split("\t") for line in lines]
@@ -23,7 +18,7 @@ def test_keys() -> None:
 
 
 @pytest.mark.parametrize("kind", simulator.SITES)
-def test_rules(kind: str, tmp_path: Path) -> None:
+def test_rules(kind, tmp_path):
     """A simulated site teaches the rules that it taught, with the same evidence, as one text."""
     rules = frozen.simulated(kind)
     path = frozen.FROZEN / f"{kind}.toml"

@@ -9,12 +9,8 @@ from __future__ import annotations
 import ast
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import scrapy_urlnorm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACKAGE = "scrapy_urlnorm"
 ROOT = Path(scrapy_urlnorm.__file__).parent
@@ -73,7 +69,7 @@ AT_START = {
 
 
 @cache
-def imports(*, at_once: bool = False) -> dict[str, set[str]]:
+def imports(*, at_once=False):
     """By module, the modules of the package that it imports. Names are without the package's.
 
     If *at_once*, only what is imported when the module is, with the packages around that.
@@ -82,13 +78,13 @@ def imports(*, at_once: bool = False) -> dict[str, set[str]]:
     return {name: _imported(path, files, at_once) - {name} for name, path in files.items()}
 
 
-def _name(path: Path) -> str:
+def _name(path):
     return (
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").strip(".")
     )
 
 
-def _imported(path: Path, known: dict[str, Path], at_once: bool) -> set[str]:
+def _imported(path, known, at_once):
     found = set()
     for name in _names(path, at_once):
         package, _, rest = name.partition(".")
@@ -97,7 +93,7 @@ def _imported(path: Path, known: dict[str, Path], at_once: bool) -> set[str]:
     return found | ({name.rpartition(".")[0] for name in found} if at_once else set())
 
 
-def _names(path: Path, at_once: bool = False) -> Iterator[str]:
+def _names(path, at_once=False):
     """Yield the full names of all that a file imports, or of what it imports *at_once*."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in tree.body if at_once else ast.walk(tree):
@@ -108,13 +104,11 @@ def _names(path: Path, at_once: bool = False) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def _part(module: str) -> str:
+def _part(module):
     return module.partition(".")[0] or "__init__"
 
 
-def _wrong_way(
-    floors: tuple[tuple[str, ...], ...], graph: dict[str, set[str]]
-) -> set[tuple[str, str]]:
+def _wrong_way(floors, graph):
     """Return the imports that do not go down *floors*."""
     height = {part: -number for number, parts in enumerate(floors) for part in parts}
     return {
@@ -153,9 +147,9 @@ def test_there_are_no_circles():
     assert circles == set()
 
 
-def _reached(module: str, *, at_once: bool = False) -> set[str]:
+def _reached(module, *, at_once=False):
     """Return the modules that *module* imports, and those that these import, and so on."""
-    found: set[str] = set()
+    found = set()
     rest = [module]
     while rest:
         new = imports(at_once=at_once)[rest.pop()] - found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from typing import TYPE_CHECKING
 
 import pytest
 from log_rows import active, page, taught_by
@@ -16,10 +15,6 @@ from scrapy_urlnorm.learning.coverage import count_upward, is_coincidence
 from scrapy_urlnorm.learning.trials import Count
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules.operations import DropParam, Replace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 # --- Wary mining: what the log of a crawl that still runs has to show
 
@@ -138,7 +133,7 @@ def test_coincidences(name):
     assert is_coincidence(op, found, Corpus((), Hasher())) is expected
 
 
-def versions(articles: int, edited: int) -> list[Observation]:
+def versions(articles, edited):
     """The text of articles, by their address and as version 1. Some have a second version."""
     rows = [at("/other?v=7", "other")]  # so the parameter has more than one value
     for number in range(articles):
@@ -159,7 +154,7 @@ def test_a_value_without_others_may_be_a_default():
     assert both(versions(60, 0)[1:]) == ([("drop-default", ("v", "1"))],) * 2
 
 
-def lists(section: str, count: int) -> list[Observation]:
+def lists(section, count):
     """Lists of one section that are so short that their order does not show."""
     orders = ("", "?k=name", "?k=size", "?k=date", "?k=type")
     return [
@@ -249,7 +244,7 @@ def test_the_pages_that_were_not_tried_refute_what_was_doubted():
 HOST = "http://h.example"
 
 
-def pairs(section: str, change: Callable[[str], str], count: int = 300) -> Iterator[Observation]:
+def pairs(section, change, count=300):
     """Yield two URLs of each of many pages of a section."""
     for number in range(count):
         path = f"/page{number}"
@@ -260,7 +255,7 @@ def pairs(section: str, change: Callable[[str], str], count: int = 300) -> Itera
 upper, slash = str.upper, "{}/".format
 
 
-def scripts(suffix: str, plain: bool) -> Iterator[Observation]:
+def scripts(suffix, plain):
     """Yield 60 programs at the root that show one page whatever their ``id``."""
     for number in range(60):
         url = f"{HOST}/s{number}{suffix}"
@@ -269,7 +264,7 @@ def scripts(suffix: str, plain: bool) -> Iterator[Observation]:
         yield from (page(f"{url}?id={n}", f"{number}") for n in range(20))
 
 
-def accounts(name: str) -> Iterator[Observation]:
+def accounts(name):
     """Yield pages of 30 accounts, which do not change with their ``id``."""
     for number in range(30):
         for title in "abcde":
@@ -312,14 +307,14 @@ POISONED = {
 
 
 @pytest.mark.parametrize("kind", POISONED)
-def test_nothing_of_a_neighbour_is_merged(kind: str) -> None:
+def test_nothing_of_a_neighbour_is_merged(kind):
     rows, neighbours = POISONED[kind]
     normalize = taught_by(rows).normalize
     assert len({normalize(url) for url in neighbours}) == len(neighbours)
 
 
 @pytest.mark.parametrize("change", [upper, slash])
-def test_the_section_itself_gets_its_rule(change: Callable[[str], str]) -> None:
+def test_the_section_itself_gets_its_rule(change):
     normalize = taught_by(pairs("/docs", change)).normalize
     new = "/page1234"
     assert normalize(f"{HOST}/docs{change(new)}") == normalize(f"{HOST}/docs{new}")
@@ -327,7 +322,7 @@ def test_the_section_itself_gets_its_rule(change: Callable[[str], str]) -> None:
 
 
 @pytest.mark.parametrize("change", [upper, slash])
-def test_others_that_agree_open_the_host(change: Callable[[str], str]) -> None:
+def test_others_that_agree_open_the_host(change):
     """Two sections keep a rule to themselves, three make it one of the host."""
     two = [*pairs("/a", change, 20), *pairs("/b", change, 20)]
     kept = taught_by(two).normalize
@@ -340,26 +335,26 @@ def test_others_that_agree_open_the_host(change: Callable[[str], str]) -> None:
     assert free(one) == free(other)
 
 
-def test_a_rule_names_no_end_of_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_names_no_end_of_sections(monkeypatch):
     monkeypatch.setattr("scrapy_urlnorm.learning.coverage.MOST", 29)
     assert not active(accounts("u"))
 
 
-def test_spellings_of_one_section_are_one_voice() -> None:
+def test_spellings_of_one_section_are_one_voice():
     """``/evil``, ``/Evil`` and ``/EVIL`` do not make three."""
     rows = [row for name in ("/evil", "/Evil", "/EVIL") for row in pairs(name, slash, 20)]
     normalize = taught_by(rows).normalize
     assert normalize(f"{HOST}/bob/doc/") != normalize(f"{HOST}/bob/doc")
 
 
-def test_homes_speak_for_themselves_alone() -> None:
+def test_homes_speak_for_themselves_alone():
     rows = [row for n in range(9) for row in pairs(f"/~u{n}", lambda path: f"{path}?x={path}", 10)]
     normalize = taught_by(rows).normalize
     assert normalize(f"{HOST}/~u3/new?x=1") == f"{HOST}/~u3/new"
     assert normalize(f"{HOST}/~bob/new?x=1") == f"{HOST}/~bob/new?x=1"
 
 
-def test_programs_keep_the_meaning_of_their_parameters() -> None:
+def test_programs_keep_the_meaning_of_their_parameters():
     """What ``x`` means in four programs says nothing of a fifth; the final slash is the host's."""
     rows = []
     for name in ("view", "list", "show", "find"):
@@ -371,7 +366,7 @@ def test_programs_keep_the_meaning_of_their_parameters() -> None:
     assert normalize(f"{HOST}/shop.php?n=99&x=1") == f"{HOST}/shop.php?n=99&x=1"
 
 
-def test_the_root_page_and_a_section_each_need_evidence() -> None:
+def test_the_root_page_and_a_section_each_need_evidence():
     """Where both have enough, each has a rule; no rule reaches from one to a third."""
     rows = []
     for path in ("/", "/index.php"):
@@ -385,7 +380,7 @@ def test_the_root_page_and_a_section_each_need_evidence() -> None:
     assert normalize(f"{HOST}/shop?a=99&x=3") == f"{HOST}/shop?a=99&x=3"
 
 
-def test_hosts_below_a_private_suffix_are_sites_of_their_own() -> None:
+def test_hosts_below_a_private_suffix_are_sites_of_their_own():
     """``github.io`` is a public suffix of its owner's: its hosts belong to different people."""
     rows = [
         row._replace(url=row.url.replace("h.example", "evil.github.io"))

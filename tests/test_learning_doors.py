@@ -146,7 +146,7 @@ LIBRARY = "http://a.example"
 HTML, PDF, CSV = "text/html", "application/pdf", "text/csv"
 
 
-def copies(number: int, mime: str, folder: str = "doc") -> list[Observation]:
+def copies(number, mime, folder="doc"):
     """So many contents, each under three URLs that differ in ``via``, and as many other ones."""
     return [
         Observation(f"{LIBRARY}/{folder}/{n}{via}", 200, f"{folder} {n}", mime=mime)
@@ -188,7 +188,7 @@ def test_a_content_that_is_html_somewhere_is_no_file():
     assert active(rows) == active(pages)
 
 
-def lists(number: int, last: str) -> list[Observation]:
+def lists(number, last):
     """Lists in any order are one page; to download, each order is another file."""
     rows = []
     for n in range(number):

@@ -6,7 +6,6 @@ import random
 import sqlite3
 import tempfile
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 import simulator
@@ -29,10 +28,6 @@ from scrapy_urlnorm.learning.corpus import (
 from scrapy_urlnorm.learning.evidence import gather, items_of, site_of
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.url import split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PLAIN = Normalizer()
 
@@ -101,12 +96,12 @@ def test_the_separator_is_the_sign_that_more_values_have():
 # --- Of a large site the learner looks at a part, and merges no more wrongly than with all
 
 
-def item(path: str, content: int) -> Item:
+def item(path, content):
     """Return an item; only its URL and its content decide."""
     return Item({}, hash(path), Counter({content: 1}), content, f"http://a.example{path}")
 
 
-def items() -> list[Item]:
+def items():
     """Return pages alone, pages under two URLs, and beside one of these another content."""
     alone = [item(f"/alone/{n}?x={x}", 10 * n + x) for n in range(400) for x in range(2)]
     twins = [item(f"/twin/{n}{query}", 9_000 + n) for n in range(50) for query in ("", "?x=1")]
@@ -163,11 +158,11 @@ HOSTS = ("a.example", "www.b.example", "b.example", "x--1.example", "é.example"
 
 
 @pytest.fixture
-def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_disk(monkeypatch):
     monkeypatch.setattr(rows_by_site, "_IN_MEMORY", 0)
 
 
-def given_sites(rows: list[Observation]) -> list[tuple[str, list[Observation]]]:
+def given_sites(rows):
     """Return what learning gets of a log."""
     with rows_by_site.by_site(rows) as sites:
         found = [(site, list(of)) for site, of in sites]
@@ -175,7 +170,7 @@ def given_sites(rows: list[Observation]) -> list[tuple[str, list[Observation]]]:
     return found
 
 
-def simulated() -> Iterator[Observation]:
+def simulated():
     """Yield the rows of a few simulated sites, each on a host of its own, one after the other."""
     kinds = ("gitweb", "shop", "calendar")
     sites = [list(simulator.observations(simulator.site(kind)))[::2] for kind in kinds]
@@ -187,7 +182,7 @@ def simulated() -> Iterator[Observation]:
                 yield row._replace(url=row.url.replace("://", host, 1), location=location)
 
 
-def test_disk_and_processes_give_the_same_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_and_processes_give_the_same_reports(monkeypatch):
     """Rules, evidence, counts and the order of sites: all that is said of a log."""
     rows = list(simulated())
     known = list(survey(rows))
@@ -212,12 +207,12 @@ _ROWS = st.builds(
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_any_row_comes_back_from_disk_as_it_was() -> None:
+def test_any_row_comes_back_from_disk_as_it_was():
     """Line ends, tabs, NUL and bytes that are no text included; sites and rows in their order."""
 
     @settings(deadline=None, max_examples=20)  # each makes a database
     @given(st.lists(_ROWS, min_size=1, max_size=20))
-    def check(rows: list[Observation]) -> None:
+    def check(rows):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rows_by_site, "_IN_MEMORY", 99)
             known = given_sites(rows)
@@ -227,13 +222,13 @@ def test_any_row_comes_back_from_disk_as_it_was() -> None:
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_the_longest_line_of_a_log_comes_back() -> None:
+def test_the_longest_line_of_a_log_comes_back():
     """A line of 16 MiB, which is six times as long where it is kept."""
     row = Observation("http://a.example/", 200, "é" * 8 * 1024 * 1024)
     assert given_sites([row]) == [("a.example", [row])]
 
 
-def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch):
     """All URLs of some paths; a smaller site beside it comes whole."""
     monkeypatch.setattr(evidence, "MAX_ROWS", 100)
     rows = [Observation(f"http://a.example/{n // 3}?x={n % 3}", 200, f"{n}") for n in range(600)]
@@ -248,7 +243,7 @@ def test_a_giant_site_gives_the_same_sample_from_disk(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_all_urls_of_a_key_are_in_one_part_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_urls_of_a_key_are_in_one_part_of_a_log(monkeypatch):
     """However a host is written; of a giant site too, every row comes, and what names no host."""
     monkeypatch.setattr(evidence, "MAX_ROWS", 10)
     urls = ["http://127.0.0.1/a", "http://0x7f.1/a", "http://2130706433/a", "mailto:a@a.example"]
@@ -265,7 +260,7 @@ def test_all_urls_of_a_key_are_in_one_part_of_a_log(monkeypatch: pytest.MonkeyPa
     assert places["http://b.example/7"] not in (places[urls[0]], places[urls[3]], places[urls[4]])
 
 
-def test_a_log_on_disk_measures_as_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_on_disk_measures_as_one_in_memory(monkeypatch):
     """Contents that several sites have count once, and are lost only if no site keeps them."""
     rule = SiteRule(site="a.example", kind="drop-param", param=["x"])
     normalizer = Normalizer(site_rules=[rule])
@@ -283,14 +278,12 @@ def test_a_log_on_disk_measures_as_one_in_memory(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_a_disk_that_cannot_hold_the_rows_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_disk_that_cannot_hold_the_rows_is_named(monkeypatch, tmp_path):
     """The error of the database is one line about a folder; nothing is left there."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     connect = sqlite3.connect
 
-    def small(path: str) -> sqlite3.Connection:
+    def small(path):
         connection = connect(path)
         connection.execute("PRAGMA max_page_count = 10")
         return connection
@@ -303,12 +296,12 @@ def test_a_disk_that_cannot_hold_the_rows_is_named(
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_nothing_stays_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_stays_on_disk(monkeypatch, tmp_path):
     """Neither after the last site, nor after an error in the middle of a log or of its sites."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     row = Observation("http://a.example/", 200, "a")
 
-    def broken() -> Iterator[Observation]:
+    def broken():
         yield row
         raise ValueError("line 2")
 
@@ -320,5 +313,5 @@ def test_nothing_stays_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         pass
     reports = survey([row, row._replace(url="http://b.example/")])
     next(reports)
-    reports.close()  # type: ignore[attr-defined]
+    reports.close()
     assert not list(tmp_path.iterdir())

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 from log_rows import HOST, active, merged, page
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_urlnorm import SiteRule
-
 # Every site is a list of (URL, content), made so that nothing but the mechanism explains it. Beside
 # what has to be merged stand URLs that look alike and are other pages.
 
-Site = list[tuple[str, str]]
 
-
-def learned(site: Site, **options: bool) -> list[SiteRule]:
+def learned(site, **options):
     return active((page(HOST + url, content) for url, content in site), **options)
 
 
-def headed() -> Site:
+def headed():
     """``view`` means nothing on reports, whose names begin alike, and something on other pages."""
     site = []
     for n in range(30):
@@ -36,14 +28,14 @@ def headed() -> Site:
     return site
 
 
-def test_what_a_value_begins_with_is_a_condition() -> None:
+def test_what_a_value_begins_with_is_a_condition():
     rules = learned(headed())
     assert [rule.when.get("starts") for rule in rules] == [{"q:page": "Report:"}]
     assert merged(rules, "/w?page=Report:new", "/w?page=Report:new&view=e")
     assert not merged(rules, "/w?page=Page:new", "/w?page=Page:new&view=a")
 
 
-def test_what_a_value_begins_with_keeps_a_rule_from_reaching_far() -> None:
+def test_what_a_value_begins_with_keeps_a_rule_from_reaching_far():
     """Seen on reports alone, ``view`` is not taken for nothing on the pages, which are many."""
     site = [(u, c) for u, c in headed() if "view" not in u or "Report" in u]
     rules = learned(site)
@@ -52,7 +44,7 @@ def test_what_a_value_begins_with_keeps_a_rule_from_reaching_far() -> None:
     assert not merged(learned(site), "/w?page=Page:new", "/w?page=Page:new&view=a")
 
 
-def test_an_edit_may_be_for_values_with_a_head() -> None:
+def test_an_edit_may_be_for_values_with_a_head():
     """Names of users do not care for case, names of pages do."""
     site = []
     for n in range(20):
@@ -63,7 +55,7 @@ def test_an_edit_may_be_for_values_with_a_head() -> None:
     assert not merged(rules, "/w?title=Page:Bob", "/w?title=Page:bOB")
 
 
-def timetable(lines: int) -> Site:
+def timetable(lines):
     """Most lines go on Fridays as on all other days, and all as on Mondays from Tuesday on."""
     days = {"": "Mo", "mo": "Mo", "tu": "Mo", "we": "Mo", "th": "Mo", "sa": "Su", "su": "Su"}
     return [
@@ -73,7 +65,7 @@ def timetable(lines: int) -> Site:
     ]
 
 
-def test_values_that_never_differ_are_told_from_one_that_seldom_does() -> None:
+def test_values_that_never_differ_are_told_from_one_that_seldom_does():
     """Only where each was seen so often that it is no luck."""
     rules = learned(timetable(60), wary=True)
     assert merged(rules, "/line/9", *(f"/line/9?day={day}" for day in ("mo", "tu", "we", "th")))
@@ -83,7 +75,7 @@ def test_values_that_never_differ_are_told_from_one_that_seldom_does() -> None:
         assert not merged(few, "/line/9", "/line/9?day=sa")
 
 
-def test_a_move_takes_constants_along_and_meets_an_edit() -> None:
+def test_a_move_takes_constants_along_and_meets_an_edit():
     """``title=Special:Links&target=Y Z`` is ``/wiki/Special:Links/Y_Z``."""
     site = []
     for n in range(40):
@@ -96,7 +88,7 @@ def test_a_move_takes_constants_along_and_meets_an_edit() -> None:
     assert not merged(rules, "/w?title=Special:Log&target=Any", "/wiki/Special:Links/Any")
 
 
-def test_tokens_without_a_value_are_exchanged() -> None:
+def test_tokens_without_a_value_are_exchanged():
     """``?view-1&lang=en`` is ``?lang=uk``, but ``?view-2&lang=en`` is not."""
     site = []
     for n in range(20):
@@ -107,7 +99,7 @@ def test_tokens_without_a_value_are_exchanged() -> None:
     assert not merged(rules, "/p/new?view-2&lang=en", "/p/new?lang=uk")
 
 
-def pooled(words: list[str]) -> Site:
+def pooled(words):
     """``old`` means nothing on half of the kinds of pages; none of them has much evidence."""
     site = []
     for at, kind in enumerate(words):
@@ -125,7 +117,7 @@ def pooled(words: list[str]) -> Site:
 WORDS = ["diff", "blob", "tree", "log", "tags", "heads", "stats", "users", "forks", "notes"]
 
 
-def test_values_that_are_words_are_taken_together() -> None:
+def test_values_that_are_words_are_taken_together():
     """Five kinds of pages agree, with four pages each, and five do not."""
     rules = learned(pooled(WORDS))
     assert [rule.when["params"]["act"] for rule in rules] == [sorted(WORDS[1::2])]
@@ -134,14 +126,14 @@ def test_values_that_are_words_are_taken_together() -> None:
 
 
 @pytest.mark.parametrize("name", ["{}", "d{}"])
-def test_values_that_are_numbers_are_not(name: str) -> None:
+def test_values_that_are_numbers_are_not(name):
     """Sections where everything fits one page so far have nothing in common."""
     rules = learned(pooled([name.format(n) for n in range(len(WORDS))]))
     act = name.format(1)
     assert not merged(rules, f"/show?act={act}&id=new", f"/show?act={act}&id=new&old=3")
 
 
-def test_a_parameter_that_is_never_absent_is_ignored_before_edits() -> None:
+def test_a_parameter_that_is_never_absent_is_ignored_before_edits():
     """Where ``s`` is always there, its value is ignored: an edit of it explains a part only."""
     site = []
     for n in range(30):
@@ -155,7 +147,7 @@ def test_a_parameter_that_is_never_absent_is_ignored_before_edits() -> None:
     assert not merged(rules, "/list/new?s=1", "/list/new?page=2&s=1")
 
 
-def looped() -> Site:
+def looped():
     """A picture of each page links to itself by a relative link; in each archive a word recurs."""
     site = []
     for n in range(30):
@@ -165,7 +157,7 @@ def looped() -> Site:
     return site
 
 
-def asked_again() -> Site:
+def asked_again():
     """Each search has a link that adds its parameter once more; without it, all is listed."""
     site = []
     for n in range(30):
@@ -177,7 +169,7 @@ def asked_again() -> Site:
     return site
 
 
-def test_segments_that_only_repeat() -> None:
+def test_segments_that_only_repeat():
     """Any number of them is one; what stands there once, a number, and another word count."""
     rules = learned(looped())
     assert "drop-repeated-segment" in {rule.kind for rule in rules}
@@ -186,14 +178,14 @@ def test_segments_that_only_repeat() -> None:
     assert not merged(rules, "/2011/11/", "/2011/11/11/")
 
 
-def test_segments_that_repeat_and_tell_pages_apart() -> None:
+def test_segments_that_repeat_and_tell_pages_apart():
     """Where as many loops show another page there is no such rule."""
     site = looped()
     site += [(f"/p{n}/{'more/' * k}", f"more {n} {k}") for n in range(30) for k in range(1, 4)]
     assert not merged(learned(site), "/new/more/", "/new/more/more/")
 
 
-def test_parameters_that_only_repeat() -> None:
+def test_parameters_that_only_repeat():
     """Any number of one value is one; none is another page, and so is another value beside it."""
     rules = learned(asked_again())
     assert [str(rule.operation.write()) for rule in rules] == [
@@ -205,9 +197,9 @@ def test_parameters_that_only_repeat() -> None:
 
 
 @pytest.mark.parametrize("site", [headed, looped, asked_again, lambda: pooled(WORDS)])
-def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
-    rules = {rule.identity for rule in learned(site(), wary=True)}  # type: ignore[operator]
-    assert rules <= {rule.identity for rule in learned(site())}  # type: ignore[operator]
+def test_a_crawl_that_runs_does_not_believe_more(site):
+    rules = {rule.identity for rule in learned(site(), wary=True)}
+    assert rules <= {rule.identity for rule in learned(site())}
 
 
 # --- Upper and lower case: what pairs of URLs prove of the first letter, and of all the others
@@ -215,7 +207,7 @@ def test_a_crawl_that_runs_does_not_believe_more(site: object) -> None:
 TITLES = ("dec", "demigod", "email", "unix", "hacker", "kernel")
 
 
-def wiki(form: str) -> Site:
+def wiki(form):
     """A wiki that folds the first letter of a title, and 200 pages of their own."""
     site = [(form.format(each), title) for title in TITLES for each in (title, title.capitalize())]
     return site + [(form.format(f"Topic_{n}"), f"topic {n}") for n in range(200)]
@@ -225,7 +217,7 @@ def wiki(form: str) -> Site:
     ("form", "slot"),
     [("/wiki/{}", "s1"), ("/w/index.php?title={}", "q:title"), ("/w/index.php/{}", "s2")],
 )
-def test_pairs_of_first_letters_prove_only_that(form: str, slot: str) -> None:
+def test_pairs_of_first_letters_prove_only_that(form, slot):
     """``dec`` and ``Dec`` are one page; whether ``AEGIS`` and ``Aegis`` are, nobody has seen."""
     rules = learned(wiki(form))
     assert [(rule.edit, rule.slots) for rule in rules] == [("lowercase-first", (slot,))]
@@ -233,13 +225,13 @@ def test_pairs_of_first_letters_prove_only_that(form: str, slot: str) -> None:
     assert not merged(rules, form.format("AEGIS"), form.format("Aegis"))
 
 
-def test_first_letters_that_matter_are_kept() -> None:
+def test_first_letters_that_matter_are_kept():
     """One pair of titles that differ in it and in their content refutes the rule."""
     rules = learned([*wiki("/wiki/{}"), ("/wiki/topic_1", "else")])
     assert not merged(rules, "/wiki/Dec", "/wiki/dec")
 
 
-def titles(form: str, *spellings: Callable[[str], str]) -> Site:
+def titles(form, *spellings):
     """Pages in nine sections, each under all spellings of its title."""
     return [
         (form.format(n, spelled(title)), f"{n} {title}")
@@ -249,11 +241,11 @@ def titles(form: str, *spellings: Callable[[str], str]) -> Site:
     ]
 
 
-def test_pairs_that_differ_elsewhere_prove_more() -> None:
+def test_pairs_that_differ_elsewhere_prove_more():
     assert merged(learned(titles("/{}/{}", str, str.upper)), "/1/NeW", "/1/new")
 
 
-def test_first_letters_of_several_segments_are_one_rule() -> None:
+def test_first_letters_of_several_segments_are_one_rule():
     """Where they differ together, they are folded together; one alone is no evidence for all."""
     alone = learned(titles("/{}/Blue/{}", str, str.title))
     assert merged(alone, "/1/Blue/New", "/1/Blue/new")
@@ -263,14 +255,14 @@ def test_first_letters_of_several_segments_are_one_rule() -> None:
     assert not merged(together, "/1/Blue/New", "/1/bLUE/New", "/1/Blue/NEW")
 
 
-def test_a_parameter_is_no_exception() -> None:
+def test_a_parameter_is_no_exception():
     edits = {rule.edit for rule in learned(titles("/{}?q={}", str, str.capitalize))}
     assert edits == {"lowercase-first"}
     spelled = titles("/{}?q={}", str, str.capitalize, str.upper)
     assert "lowercase" in {rule.edit for rule in learned(spelled)}
 
 
-def test_accents_that_make_no_difference_are_folded() -> None:
+def test_accents_that_make_no_difference_are_folded():
     """Where ``café`` and ``cafe`` are one page, so are other names; a letter is another one."""
     names = {"café": "cafe", "crêpe": "crepe", "naïve": "naive", "mañana": "manana", "été": "ete"}
     names |= {"señor": "senor", "déjà": "deja"}

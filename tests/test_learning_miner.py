@@ -13,7 +13,7 @@ from log_rows import page, taught_by
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.learning.audit import audited
-from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, Vocabulary
+from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Vocabulary
 from scrapy_urlnorm.learning.cover import cover, earned
 from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.risk import Limits
@@ -27,14 +27,14 @@ from scrapy_urlnorm.site_rules.operations import DropParam
 PLAIN = Normalizer("default")
 
 
-def corpus_of(rows: list[Observation]) -> tuple[Corpus, list[Item]]:
+def corpus_of(rows):
     hasher = Hasher()
     items = items_of(gather(rows, PLAIN.normalize), PLAIN.normalize, hasher)
     return Corpus(items, hasher), items
 
 
 @pytest.mark.parametrize("seed", [1, 4, 7, 9, 11])
-def test_a_conjunction_found_by_chance_is_none(seed: int) -> None:
+def test_a_conjunction_found_by_chance_is_none(seed):
     """Among all sets of three of many rare parameters one avoids four failures by chance."""
     rng = random.Random(seed)
     rows = []
@@ -49,7 +49,7 @@ def test_a_conjunction_found_by_chance_is_none(seed: int) -> None:
     assert not cover(op, trials_of(op, corpus), Vocabulary(items), Limits())
 
 
-def test_a_context_that_explains_the_failures_is_found() -> None:
+def test_a_context_that_explains_the_failures_is_found():
     """A parameter that matters wherever another one stands is dropped where that is absent."""
     rows = []
     for number in range(80):
@@ -64,7 +64,7 @@ def test_a_context_that_explains_the_failures_is_found() -> None:
     assert found.context == (No("q:list"),)
 
 
-def test_each_name_of_a_joint_set_has_evidence_of_its_own() -> None:
+def test_each_name_of_a_joint_set_has_evidence_of_its_own():
     """A name that varied once among URLs that agree leaves the set that others bear."""
     rows = []
     for number in range(40):
@@ -96,9 +96,7 @@ NOISE = SiteRule(site="a.example", kind="drop-param", param="x")
 
 @pytest.mark.parametrize("site", ["a.example", "*.a.example"])
 @pytest.mark.parametrize(("kind", "option", "one", "other"), SWITCHES)
-def test_a_switch_that_merges_different_pages_is_taken_back(
-    kind: str, option: object, one: str, other: str, site: str
-) -> None:
+def test_a_switch_that_merges_different_pages_is_taken_back(kind, option, one, other, site):
     """A learned rule of the catalogue is blamed like any other; the right one beside it stays."""
     urls = {}
     for n in range(40):
@@ -112,9 +110,7 @@ def test_a_switch_that_merges_different_pages_is_taken_back(
 
 
 @pytest.mark.parametrize(("kind", "option", "one", "other"), SWITCHES)
-def test_a_switch_that_merges_equal_pages_stays(
-    kind: str, option: object, one: str, other: str
-) -> None:
+def test_a_switch_that_merges_equal_pages_stays(kind, option, one, other):
     urls = {}
     for n in range(40):
         urls[one.format(n)] = urls[other.format(n)] = Counter({n: 1})
@@ -123,7 +119,7 @@ def test_a_switch_that_merges_equal_pages_stays(
     assert (kept, keys) == (rules, 40)
 
 
-def test_a_switch_of_another_host_is_not_blamed() -> None:
+def test_a_switch_of_another_host_is_not_blamed():
     """Two hosts switch the same rule on; only that of the host with different pages goes."""
     urls = {}
     for n in range(40):
@@ -188,7 +184,7 @@ NEVER_TRIED = """
 """
 
 
-def test_a_parameter_that_was_never_tried_is_no_error() -> None:
+def test_a_parameter_that_was_never_tried_is_no_error():
     rows = [page(f"http://h.example{path}", path.partition("?")[0]) for path in NEVER_TRIED.split()]
     taught_by(rows)
 
@@ -199,7 +195,7 @@ SEGMENTS = st.sampled_from(["s", "S", "p", "P", "12", "index.html", "a:b", "a b"
 
 
 @st.composite
-def urls(draw: st.DrawFn) -> str:
+def urls(draw):
     """Draw a URL of one of a few hosts, made of few words so that many are alike."""
     host = draw(st.sampled_from(["h.example", "www.h.example", "u.github.io", "127.0.0.1"]))
     path = "".join("/" + part for part in draw(st.lists(SEGMENTS, max_size=3)))
@@ -209,7 +205,7 @@ def urls(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[Observation]:
+def logs(draw):
     """Draw pages and files of few contents, redirects and errors."""
     rows = []
     for url in draw(st.lists(urls(), max_size=60)):
@@ -231,9 +227,7 @@ def logs(draw: st.DrawFn) -> list[Observation]:
     random.Random(0),
 )
 @given(logs(), st.randoms(use_true_random=False))
-def test_no_log_is_an_error_and_no_order_matters(
-    rows: list[Observation], chance: random.Random
-) -> None:
+def test_no_log_is_an_error_and_no_order_matters(rows, chance):
     """Any rows can be mined, their order changes nothing, and the rules can be used together."""
     rules = mine(rows)
     chance.shuffle(rows)
@@ -241,7 +235,7 @@ def test_no_log_is_an_error_and_no_order_matters(
     Normalizer("default", site_rules=rules)
 
 
-def test_many_agreeing_contents_make_one_rule() -> None:
+def test_many_agreeing_contents_make_one_rule():
     """Evidence without a conflict is never too much: one rule, not one for each value."""
     rows = []
     for number in range(6_500):

@@ -14,7 +14,7 @@ from scrapy_urlnorm.logs import Observation
 PLAIN = Normalizer("default")
 
 
-def twins(host: str, param: str, count: int = 30) -> list[Observation]:
+def twins(host, param, count=30):
     """Return rows that show a parameter to be noise."""
     rows = []
     for number in range(count):
@@ -23,7 +23,7 @@ def twins(host: str, param: str, count: int = 30) -> list[Observation]:
     return rows
 
 
-def test_sites_learn_for_themselves() -> None:
+def test_sites_learn_for_themselves():
     rows = [*twins("a.example", "x"), *twins("b.example", "y"), *twins("www.c.example", "x", 1)]
     assert {(rule.site, rule.param) for rule in active(rows)} == {
         ("a.example", ("x",)),
@@ -31,7 +31,7 @@ def test_sites_learn_for_themselves() -> None:
     }
 
 
-def test_a_site_cannot_speak_for_another() -> None:
+def test_a_site_cannot_speak_for_another():
     """Redirects and canonical links that leave the registrable domain prove nothing."""
     rows = [
         Observation(f"http://evil.example/{n}", 301, location=f"http://victim.example/{n}", mime="")
@@ -48,7 +48,7 @@ def test_a_site_cannot_speak_for_another() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?x={n}"])
-def test_hosts_of_one_domain_do_not_answer_for_each_other(query: str) -> None:
+def test_hosts_of_one_domain_do_not_answer_for_each_other(query):
     """A rule that was tried on one host of a domain stays there; one that has it untried, too."""
     rows = twins("blog.a.example", "x")
     rows += [page(f"http://shop.a.example/{n}{query.format(n=n)}", f"s{n}") for n in range(40)]
@@ -57,7 +57,7 @@ def test_hosts_of_one_domain_do_not_answer_for_each_other(query: str) -> None:
     assert normalizer.normalize("http://shop.a.example/1?x=9") == "http://shop.a.example/1?x=9"
 
 
-def test_reports_say_what_was_found_and_what_is_missing() -> None:
+def test_reports_say_what_was_found_and_what_is_missing():
     """A site's report counts, and its proposals say, once, what evidence they lack."""
     rows = [*twins("a.example", "x"), *twins("b.example", "y", 4)]
     first, second = survey(rows)
@@ -74,7 +74,7 @@ def test_reports_say_what_was_found_and_what_is_missing() -> None:
     assert all(normalize(one) == normalize(other) for one, other in proposed.examples)
 
 
-def test_what_the_accepted_rules_do_is_not_proposed() -> None:
+def test_what_the_accepted_rules_do_is_not_proposed():
     """A parameter of a set that is dropped already has no proposal of its own."""
     rows = []
     for n in range(20):
@@ -87,7 +87,7 @@ def test_what_the_accepted_rules_do_is_not_proposed() -> None:
 # --- what keeps rules from going too far --------------------------------------------------------
 
 
-def test_one_value_tried_is_not_every_value() -> None:
+def test_one_value_tried_is_not_every_value():
     """``print=1`` shows the page itself; nobody knows about ``print=2``."""
     rows = [page(f"http://a.example/{n}{q}", f"{n}") for n in range(30) for q in ("", "?print=1")]
     normalizer = taught_by(rows)
@@ -95,7 +95,7 @@ def test_one_value_tried_is_not_every_value() -> None:
     assert normalizer.normalize("http://a.example/99?print=2") == "http://a.example/99?print=2"
 
 
-def test_a_rule_stays_with_the_pages_that_were_tried() -> None:
+def test_a_rule_stays_with_the_pages_that_were_tried():
     """Where most of its uses are pages of another kind, never compared, it leaves those alone."""
     rows = [
         page(f"http://a.example/item/{n}{query}", f"item {n}")
@@ -109,7 +109,7 @@ def test_a_rule_stays_with_the_pages_that_were_tried() -> None:
     assert normalizer.normalize(untried) == untried
 
 
-def test_log_in_redirects_do_not_refute() -> None:
+def test_log_in_redirects_do_not_refute():
     """Many redirects to one page are ignored, for and against."""
     rows = twins("a.example", "x")
     for n in range(40):
@@ -121,7 +121,7 @@ def test_log_in_redirects_do_not_refute() -> None:
     assert [(rule.param, rule.when, rule.path) for rule in report.active] == [(("x",), {}, None)]
 
 
-def test_rules_hold_in_any_order() -> None:
+def test_rules_hold_in_any_order():
     """What an earlier rule took out of sight still counts against a later one."""
     shown = {"": "a", "?C=N&O=A": "a", "?C=D&O=A": "b", "?C=N&O=D": "c", "?C=D&O=D": "c"}
     rows = [
@@ -136,7 +136,7 @@ def test_rules_hold_in_any_order() -> None:
 # --- poor evidence ------------------------------------------------------------------------------
 
 
-def test_a_list_of_urls_gives_proposals_only() -> None:
+def test_a_list_of_urls_gives_proposals_only():
     """Without contents nothing is active, and what selects content is not even proposed."""
     rows = [
         Observation(f"http://{www}a.example/{n}{query}")
@@ -155,7 +155,7 @@ def test_a_list_of_urls_gives_proposals_only() -> None:
     assert report.missing
 
 
-def test_canonical_links_alone_give_proposals_only() -> None:
+def test_canonical_links_alone_give_proposals_only():
     """What pages declare is a claim."""
     rows = [
         Observation(f"http://a.example/{n}?x={x}", 200, canonical=f"http://a.example/{n}")
@@ -168,7 +168,7 @@ def test_canonical_links_alone_give_proposals_only() -> None:
     assert report.rules[0].source == "canonical"
 
 
-def test_redirects_alone_prove_aliases() -> None:
+def test_redirects_alone_prove_aliases():
     """Permanent redirects prove host, scheme, slash and index files; the rest is proposed."""
     rows = []
     for n in range(30):
@@ -181,7 +181,7 @@ def test_redirects_alone_prove_aliases() -> None:
     assert report.proposed
 
 
-def test_redirects_that_leave_the_site_are_no_part_of_it() -> None:
+def test_redirects_that_leave_the_site_are_no_part_of_it():
     """The hosts they lead to neither widen nor narrow the rules."""
     rows = twins("a.example", "x")
     rows += [
@@ -195,7 +195,7 @@ def test_redirects_that_leave_the_site_are_no_part_of_it() -> None:
 # --- hostile logs -------------------------------------------------------------------------------
 
 
-def hostile() -> dict[str, list[Observation]]:
+def hostile():
     """Return logs made to cost time and memory, or to have rules learned that lose pages."""
     rng = random.Random(5)
     return {
@@ -221,12 +221,12 @@ def hostile() -> dict[str, list[Observation]]:
 
 
 @pytest.mark.parametrize("kind", hostile())
-def test_hostile_logs_cost_little_and_teach_nothing(kind: str) -> None:
+def test_hostile_logs_cost_little_and_teach_nothing(kind):
     """No rule, and an end."""
     assert not active(hostile()[kind])
 
 
-def test_names_without_end_do_not_hide_what_is_redundant() -> None:
+def test_names_without_end_do_not_hide_what_is_redundant():
     """Parameters that are made up are folded together; others are still learned."""
     rows = twins("h.example", "x", 60)
     rows += [
@@ -242,7 +242,7 @@ def test_names_without_end_do_not_hide_what_is_redundant() -> None:
 # --- evaluation ---------------------------------------------------------------------------------
 
 
-def test_evaluation_counts() -> None:
+def test_evaluation_counts():
     """L, D, U and F as defined, lost contents, and shares of them."""
     rows = [
         page("http://a.example/?utm_source=1", "a"),
@@ -271,7 +271,7 @@ def test_evaluation_counts() -> None:
     assert result.as_dict()["found"] == 0.5
 
 
-def test_evaluation_of_nothing() -> None:
+def test_evaluation_of_nothing():
     """An empty log is no division by zero."""
     result = evaluate(PLAIN, [])
     assert (result.found, result.false_merge_rate, result.reduction, result.ceiling) == (0, 0, 0, 0)

@@ -23,7 +23,7 @@ from scrapy_urlnorm.site_rules import load_site_rules, save_site_rules
 HOST = "shop.test"
 
 
-def read(text: str | bytes) -> list[tuple[str, str | None]]:
+def read(text):
     """Return parameter and path of each candidate."""
     data = text if isinstance(text, bytes) else text.encode()
     return [(rule.param[0], rule.path) for rule in clean_params(data, HOST)]

@@ -9,7 +9,7 @@ import simulator
 from log_rows import taught_by
 
 from scrapy_urlnorm import Normalizer
-from scrapy_urlnorm.learning import Evaluation, evaluate, mine
+from scrapy_urlnorm.learning import evaluate, mine
 from scrapy_urlnorm.logs import Observation
 
 PLAIN = Normalizer("default")
@@ -18,7 +18,7 @@ _MOST = ("forum", "shop", "news", "academic", "iis", "wiki", "tracker", "gitweb"
 GOALS = dict.fromkeys(_MOST, 0.95) | {"board": 0.4, "timeline": 0.9, "farm": 0.6, "tiny": 0.2}
 
 
-def learn(kind: str, seed: int, *, noise: float = 0.0, told: float = 0.001) -> Evaluation:
+def learn(kind, seed, *, noise=0.0, told=0.001):
     """Learn from one half of a site and measure on the other."""
     known, unseen = simulator.halves(simulator.site(kind, seed))
     normalizer = taught_by(simulator.observations(known, noise=noise, seed=seed), noise=told)
@@ -26,7 +26,7 @@ def learn(kind: str, seed: int, *, noise: float = 0.0, told: float = 0.001) -> E
 
 
 @pytest.mark.parametrize("kind", GOALS)
-def test_what_is_redundant_is_found(kind: str) -> None:
+def test_what_is_redundant_is_found(kind):
     """On half of a site's URLs, enough is learned for the other half, and nothing wrong."""
     result = learn(kind, 2)
     assert result.found >= GOALS[kind]
@@ -35,20 +35,20 @@ def test_what_is_redundant_is_found(kind: str) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", simulator.TRAPS)
-def test_traps_are_not_walked_into(kind: str, seed: int) -> None:
+def test_traps_are_not_walked_into(kind, seed):
     """Where most pages are equal and some are not, nothing is merged."""
     assert learn(kind, seed).merges == 0
 
 
 @pytest.mark.parametrize("kind", ["news", "academic", "iis", "listing", "tracker"])
-def test_noise_that_was_told_costs_little(kind: str) -> None:
+def test_noise_that_was_told_costs_little(kind):
     """One page in a hundred changed by itself; with that known, most is found all the same."""
     result = learn(kind, 1, noise=0.01, told=0.01)
     assert result.found >= 0.9
     assert result.false_merges == 0
 
 
-def test_revisits_tell_the_noise() -> None:
+def test_revisits_tell_the_noise():
     known, unseen = simulator.halves(simulator.site("listing", 1))
     rows = list(simulator.observations(known, noise=0.02, seed=1))
     again = list(simulator.observations(known, noise=0.02, seed=2))
@@ -60,12 +60,12 @@ def test_revisits_tell_the_noise() -> None:
 
 
 @pytest.mark.parametrize("kind", [*GOALS, *simulator.TRAPS])
-def test_noise_that_was_not_told_merges_nothing_wrong(kind: str) -> None:
+def test_noise_that_was_not_told_merges_nothing_wrong(kind):
     assert learn(kind, 1, noise=0.03).false_merges == 0
 
 
 @pytest.mark.parametrize("kind", GOALS)
-def test_rules_bring_their_evidence(kind: str) -> None:
+def test_rules_bring_their_evidence(kind):
     """Every active rule names its support, a risk within the limit, and URLs that it merges."""
     limit = 0.006
     rules = mine(simulator.observations(simulator.site(kind)), risk=limit)
@@ -84,7 +84,7 @@ def test_rules_bring_their_evidence(kind: str) -> None:
     assert kind == "tiny" or any(rule.active for rule in rules)
 
 
-def test_a_parameter_that_the_catalogue_drops_wrongly_is_kept() -> None:
+def test_a_parameter_that_the_catalogue_drops_wrongly_is_kept():
     """Where a session id selects the result of a search, the site's rules keep it."""
     rng = random.Random(3)
     rows = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -35,11 +34,8 @@ from scrapy_urlnorm.site_rules.context import Is
 from scrapy_urlnorm.site_rules.form import REPEAT, without
 from scrapy_urlnorm.site_rules.operations import DropParam, IgnoreValue, Replace
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-def forum() -> Iterator[Observation]:
+def forum():
     """Yield the log of the example: ``pos`` means nothing on a topic, and a part of a list."""
     for n in range(1, 13):
         yield page(f"http://forum.example/topic/{n}", f"topic {n}")
@@ -50,7 +46,7 @@ def forum() -> Iterator[Observation]:
             yield page(f"http://forum.example/forum/{n}?pos={part}", f"forum {n}, {part}")
 
 
-def test_the_steps_of_one_rule() -> None:
+def test_the_steps_of_one_rule():
     """All numbers of the example are those of the learner."""
     rows = list(forum())
     assert len(rows) == 44
@@ -88,7 +84,7 @@ def test_the_steps_of_one_rule() -> None:
         ("0{}", "{}", "leading-zeros"),
     ],
 )
-def test_edits_of_titles_are_learned(one: str, other: str, edit: str | None) -> None:
+def test_edits_of_titles_are_learned(one, other, edit):
     """A wiki's blanks are underscores; of ``12-any-words`` a shop reads the number."""
     rows = [
         page(f"http://a.example/w?title={text.format(100 + n)}", f"{n}")
@@ -117,7 +113,7 @@ WORDS = ["".join(chr(ord("a") + int(digit)) for digit in str(n)) for n in range(
         (("/q/{n}/red", "/q/{n}/blue", "/q/{n}/grey"), {"replace"}),  # no titles
     ],
 )
-def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -> None:
+def test_titles_in_paths_mean_nothing(paths, kinds):
     """As https://stackoverflow.com/questions/4 shows what comes with any title behind it.
 
     A title has several words: one alone may be a view, as ``/edit``.
@@ -140,7 +136,7 @@ def test_titles_in_paths_mean_nothing(paths: tuple[str, ...], kinds: set[str]) -
     assert len({normalize(url) for url, _ in urls}) == 60 + len(views)
 
 
-def _listed(*folders: str, others: str = "") -> list[SiteRule]:
+def _listed(*folders, others=""):
     """Learn from 60 goods, each listed in three of some folders, and from a few *others*."""
     urls = {
         f"{folders[(n + k) % len(folders)]}/a-title-{WORDS[n]}": f"{n}"
@@ -151,7 +147,7 @@ def _listed(*folders: str, others: str = "") -> list[SiteRule]:
     return active(page(f"http://a.example/{u}", c) for u, c in urls.items())
 
 
-def test_folders_before_a_title_mean_nothing() -> None:
+def test_folders_before_a_title_mean_nothing():
     """As in a shop that lists its goods in several: one rule says so, and not one for each."""
     (rule,) = _listed(*WORDS[:20])
     assert (rule.kind, rule.operation.names) == ("drop-segment", ("s0",))
@@ -159,7 +155,7 @@ def test_folders_before_a_title_mean_nothing() -> None:
     assert not merged([rule], "/b/edit", "/c/edit")
 
 
-def test_one_rule_says_it_where_goods_stand_in_no_folder_too() -> None:
+def test_one_rule_says_it_where_goods_stand_in_no_folder_too():
     goods = [(f"{n}", word) for n, word in enumerate(WORDS)]
     urls = [(f"{f}a-title-{w}", c) for c, w in goods for f in ("", f"cat-{WORDS[int(c) % 12]}/")]
     urls += [(f"cat-{WORDS[n % 12]}/b-title-{w}", f"b{n}") for n, w in enumerate(WORDS)]
@@ -168,25 +164,25 @@ def test_one_rule_says_it_where_goods_stand_in_no_folder_too() -> None:
     assert [rule.operation.names for rule in rules] == [("s0",)]
 
 
-def test_folders_with_other_pages_of_a_title_mean_something() -> None:
+def test_folders_with_other_pages_of_a_title_mean_something():
     assert not merged(
         _listed(*WORDS[:20], others="faq/a-title-{}"), "/faq/a-title-a", "/b/a-title-a"
     )
 
 
-def test_folders_that_nobody_compared_are_left_alone() -> None:
+def test_folders_that_nobody_compared_are_left_alone():
     """They have titles of their own."""
     rules = _listed(*WORDS[:4], others="x{0}/own-title-{0}")
     assert merged(rules, "/b/a-title-x", "/c/a-title-x")
     assert not merged(rules, "/b/a-title-x", "/xb/a-title-x")
 
 
-def test_versions_are_no_folders_that_mean_nothing() -> None:
+def test_versions_are_no_folders_that_mean_nothing():
     """One that nobody has seen may have pages of its own."""
     assert not merged(_listed("py/3.11", "py/3", "py/latest"), "/py/3/a-title-x", "/py/4/a-title-x")
 
 
-def test_a_form_of_four_empty_fields_is_none() -> None:
+def test_a_form_of_four_empty_fields_is_none():
     rows = [
         page(f"http://a.example/find?q={n}{more}", f"{n}")
         for n in range(30)
@@ -195,7 +191,7 @@ def test_a_form_of_four_empty_fields_is_none() -> None:
     assert merged(active(rows), "/find?q=x", "/find?q=x&a=&b=&c=&d=1")
 
 
-def test_a_few_versions_are_no_titles() -> None:
+def test_a_few_versions_are_no_titles():
     """However many values the same segment has in other sections."""
     rows = [page(f"http://a.example/q/{n}/{n}x", f"q{n}") for n in range(300)]
     rows += [page(f"http://a.example/docs/{v}.0/{n}", f"{n}") for n in range(60) for v in (3, 4)]
@@ -211,7 +207,7 @@ def test_a_few_versions_are_no_titles() -> None:
         ("2026-11-{:02}T16:35:00+02:00", "2026-11-{:02}T14:35:00Z", "utc"),
     ],
 )
-def test_a_time_is_its_day_or_its_instant(one: str, other: str, edit: str) -> None:
+def test_a_time_is_its_day_or_its_instant(one, other, edit):
     """What is learned of 20 days holds for another; ten hours of one day that differ refute it."""
     rows = [
         page(f"http://a.example/w?from={text.format(n)}", f"{n}")
@@ -231,7 +227,7 @@ def test_a_time_is_its_day_or_its_instant(one: str, other: str, edit: str) -> No
     assert "cut-after" not in {rule.edit for rule in active(rows + hours)}
 
 
-def test_the_end_of_a_version_is_no_suffix() -> None:
+def test_the_end_of_a_version_is_no_suffix():
     """Where ``/2.7.11/`` is ``/2.7/`` on 40 pages, ``/3.2.11/`` need not be ``/3.2/``."""
     rows = [
         page(f"http://docs.example/python/{version}/page{n}", f"{n}")
@@ -251,18 +247,18 @@ def test_the_end_of_a_version_is_no_suffix() -> None:
 @pytest.mark.parametrize(
     ("prior", "needed"), [(0.95, 2), (0.5, 6), (0.4, 7), (0.3, 9), (0.15, 13), (0.08, 18)]
 )
-def test_support_needed(prior: float, needed: int) -> None:
+def test_support_needed(prior, needed):
     """The likelier an operation is beforehand, the fewer clean witnesses it needs."""
     assert support_needed(prior, 0.02) == needed
 
 
-def test_a_conflict_outweighs_many_witnesses() -> None:
+def test_a_conflict_outweighs_many_witnesses():
     assert accepted(6, 0, 0.5, 0.02)
     assert not accepted(6, 1, 0.95, 0.02)
     assert not accepted(200, 8, 0.95, 0.02)
 
 
-def test_risk_falls_with_support_and_rises_with_conflicts() -> None:
+def test_risk_falls_with_support_and_rises_with_conflicts():
     clean = [risk(n, 0, 0.3) for n in range(2, 60)]
     assert clean == sorted(clean, reverse=True)
     failing = [risk(30, k, 0.3) for k in range(10)]
@@ -271,7 +267,7 @@ def test_risk_falls_with_support_and_rises_with_conflicts() -> None:
 
 
 @pytest.mark.parametrize("prior", [0.08, 0.15, 0.3, 0.4, 0.5, 0.8, 0.95])
-def test_more_support_never_refuses(prior: float) -> None:
+def test_more_support_never_refuses(prior):
     first = support_needed(prior, 0.02)
     sizes = [*range(first, 8_000), *range(8_000, 200_001, 250)]
     assert [n for n in sizes if not accepted(n, 0, prior, 0.02)] == []
@@ -279,7 +275,7 @@ def test_more_support_never_refuses(prior: float) -> None:
     assert risks == sorted(risks, reverse=True)
 
 
-def test_noise_is_tolerated_only_as_far_as_it_was_told() -> None:
+def test_noise_is_tolerated_only_as_far_as_it_was_told():
     """A handful of conflicts in a thousand is noise at one per cent, not at a thousandth."""
     assert Limits(noise=0.01).tolerates(10, 1_000)
     assert not Limits(noise=0.001).tolerates(10, 1_000)
@@ -289,9 +285,7 @@ def test_noise_is_tolerated_only_as_far_as_it_was_told() -> None:
 @pytest.mark.parametrize(
     ("total", "failures", "chosen"), [(8, 2, 3), (9, 1, 5), (7, 3, 4), (10, 0, 5), (10, 6, 5)]
 )
-def test_by_chance_is_the_hypergeometric_distribution(
-    total: int, failures: int, chosen: int
-) -> None:
+def test_by_chance_is_the_hypergeometric_distribution(total, failures, chosen):
     avoiding = sum(
         not set(choice) & set(range(failures)) for choice in combinations(range(total), chosen)
     )
@@ -302,12 +296,12 @@ def test_by_chance_is_the_hypergeometric_distribution(
     ("failures", "trials", "bound"),
     [(0, 299, 0.01), (0, 59, 0.05), (1, 474, 0.01), (2, 630, 0.01), (5, 1051, 0.01)],
 )
-def test_upper_bound(failures: int, trials: int, bound: float) -> None:
+def test_upper_bound(failures, trials, bound):
     """The Clopper-Pearson bounds that tables give for 95 %."""
     assert upper_bound(failures, trials) == pytest.approx(bound, rel=0.01)
 
 
-def test_upper_bound_without_evidence_is_one() -> None:
+def test_upper_bound_without_evidence_is_one():
     assert upper_bound(0, 0) == 1
     assert upper_bound(3, 3) == 1
 
@@ -316,13 +310,13 @@ PLAIN = Normalizer("default")
 WITNESSES = Count(9.0, 0, 18)
 
 
-def slots(url: str) -> dict[str, str]:
+def slots(url):
     found = slots_of(PLAIN.normalize(url))
     assert found is not None
     return found
 
 
-def test_slots_of_a_url() -> None:
+def test_slots_of_a_url():
     """Each part of a URL is a slot; repeated values are one, in order."""
     assert slots("https://h.example:81/a/b%20c/?x=2&x=1&12&y=") == {
         "scheme": "https",
@@ -344,7 +338,7 @@ def test_slots_of_a_url() -> None:
 @pytest.mark.parametrize(
     "url", ["mailto:a@b.example", "http://h.example/" + "a/" * 30, "http://h.example/" + "a" * 9999]
 )
-def test_what_has_no_slots(url: str) -> None:
+def test_what_has_no_slots(url):
     """What is no URL with a host, or too long, is left alone."""
     assert slots_of(PLAIN.normalize(url)) is None
 
@@ -353,13 +347,13 @@ def test_what_has_no_slots(url: str) -> None:
     st.dictionaries(st.sampled_from(["s0", "q:a", "q:b", "q:c", "slash"]), st.text(max_size=3)),
     st.sets(st.sampled_from(["s0", "q:a", "q:b", "q:c", "slash"])),
 )
-def test_hash_of_what_is_left(known: dict[str, str], gone: set[str]) -> None:
+def test_hash_of_what_is_left(known, gone):
     hasher = Hasher()
     assert hasher.moved(hasher.of(known), known, gone) == hasher.of(without(known, gone))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
-def test_the_rule_does_what_was_tried(case: tuple[SiteRule, dict[str, str], list[str]]) -> None:
+def test_the_rule_does_what_was_tried(case):
     """A rule of a file, in a normalizer, does to URLs what the operation did in the trials."""
     tried, changed, kept = case
     rule = said("shop.example", tried.operation, tried.context, evidence_of(WITNESSES, 0.01))
@@ -371,12 +365,12 @@ def test_the_rule_does_what_was_tried(case: tuple[SiteRule, dict[str, str], list
         assert slots_of(normalize(url)) == (before and in_order(settle(before, [rule]))), url
 
 
-def test_the_order_of_repeated_values_does_not_count() -> None:
+def test_the_order_of_repeated_values_does_not_count():
     hasher = Hasher()
     assert hasher.of({"q:a": f"1{REPEAT}2"}) == hasher.of({"q:a": f"2{REPEAT}1"})
 
 
-def test_what_no_file_can_hold_is_not_said() -> None:
+def test_what_no_file_can_hold_is_not_said():
     """Hosts with odd characters, and text that a file would read as a symbol, make no rule."""
     symbol = Replace((("q:x", "{page}"),))
     evidence = evidence_of(WITNESSES, 0.01)
@@ -385,7 +379,7 @@ def test_what_no_file_can_hold_is_not_said() -> None:
     assert said("h.example", IgnoreValue(("s0",)), (), evidence) is None
 
 
-def test_evidence_is_written_into_the_rule() -> None:
+def test_evidence_is_written_into_the_rule():
     """Support, conflicts and risk go along; no risk is too small to be named."""
     evidence = evidence_of(Count(40.5, 1, 90), 0.0123456, status="proposed", note="why")
     rule = said("h.example", DropParam(("q:sid",)), (Is("host", ("a.h.example",)),), evidence)

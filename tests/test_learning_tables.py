@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 import simulator
@@ -13,14 +12,6 @@ from log_rows import page, taught_by
 from scrapy_urlnorm import Normalizer, SiteRule, load_site_rules, save_site_rules
 from scrapy_urlnorm.learning import evaluate, mine, value_tables
 from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, slots_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from scrapy_urlnorm.logs import Observation
-    from scrapy_urlnorm.site_rules.operations import ValueAlias
-
 
 # --- Values that name one thing: one rule for a site, and a table of what its log shows
 
@@ -34,9 +25,7 @@ FORMS = {
 }
 
 
-def revisions(
-    form: str = "a parameter", *, names: int = 12, of: str = "{p} {n}"
-) -> list[Observation]:
+def revisions(form="a parameter", *, names=12, of="{p} {n}"):
     """Two projects, the same names of versions in both; *of* says what a revision is."""
     rows = []
     for p in ("core", "docs"):
@@ -49,12 +38,12 @@ def revisions(
     return rows
 
 
-def tables(rules: Iterable[SiteRule]) -> list[SiteRule]:
+def tables(rules):
     return [rule for rule in rules if rule.active and rule.operation.has_table]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_names_of_one_revision_are_learned(form: str, tmp_path: Path) -> None:
+def test_names_of_one_revision_are_learned(form, tmp_path):
     """No pair of names is on enough pages to be proven alone; all of them together are."""
     rows = revisions(form)
     known = [row for n, row in enumerate(rows) if n % 5]
@@ -69,7 +58,7 @@ def test_names_of_one_revision_are_learned(form: str, tmp_path: Path) -> None:
     assert (result.false_merges, result.lost) == (0, 0)
 
 
-def test_what_the_log_does_not_show_twice_is_not_said() -> None:
+def test_what_the_log_does_not_show_twice_is_not_said():
     """Of a pair that was met on one page nothing is known, and of others nothing at all."""
     rows = revisions()
     once = [page(f"{HOST}/core?view=log&rev={rev}", "log core 77") for rev in ("v77.0", "77aa")]
@@ -82,9 +71,9 @@ def test_what_the_log_does_not_show_twice_is_not_said() -> None:
     assert normalize(docs + "v3.0") == normalize(docs + "3a15cd")
 
 
-def candidates(rows: list[Observation], *names: str) -> list[ValueAlias]:
+def candidates(rows, *names):
     """Return what could be so of some slots, whatever other rules would say."""
-    numbers: dict[object, int] = {}
+    numbers = {}
     hasher, items = Hasher(), []
     for row in rows:
         slots = slots_of(row.url)
@@ -95,7 +84,7 @@ def candidates(rows: list[Observation], *names: str) -> list[ValueAlias]:
     return [] if op is None else [op]
 
 
-def test_a_slot_that_a_page_ignores_names_nothing() -> None:
+def test_a_slot_that_a_page_ignores_names_nothing():
     """An article stands in every category, which says nothing about the categories."""
     categories = ("cars", "boats", "trains", "planes")
     rows = [page(f"{HOST}/{c}/{n}", f"article {n}") for n in range(60) for c in categories]
@@ -106,7 +95,7 @@ def test_a_slot_that_a_page_ignores_names_nothing() -> None:
     assert candidates([*different, *same], "s0")
 
 
-def test_values_that_differ_somewhere_are_not_joined_by_a_third() -> None:
+def test_values_that_differ_somewhere_are_not_joined_by_a_third():
     """What is one with two others makes these no one thing: they were never seen to agree."""
     rows = revisions()
     shown = {
@@ -124,7 +113,7 @@ def test_values_that_differ_somewhere_are_not_joined_by_a_third() -> None:
     assert not any("tip" in each for each in rule.values)
 
 
-def test_names_that_agree_by_chance_teach_nothing() -> None:
+def test_names_that_agree_by_chance_teach_nothing():
     """Small lists are the same in two orders, large ones are not."""
     rng = random.Random(4)
     rows = []
@@ -135,7 +124,7 @@ def test_names_that_agree_by_chance_teach_nothing() -> None:
     assert tables(mine(rows)) == []
 
 
-def test_pages_of_a_list_are_no_names() -> None:
+def test_pages_of_a_list_are_no_names():
     """Behind the end of a list there is nothing, on whichever page of whichever list."""
     rows = [
         page(f"{HOST}/l{n}?view={view}&page={at}", f"{n} {view} {at if at < 3 else 'end'}")
@@ -147,7 +136,7 @@ def test_pages_of_a_list_are_no_names() -> None:
     assert tables(mine(rows)) == []
 
 
-def test_a_kind_of_page_that_was_not_compared_is_left_alone() -> None:
+def test_a_kind_of_page_that_was_not_compared_is_left_alone():
     """An archive has the name inside: it is not the same under another one."""
     rows = revisions()
     rows += [page(f"{HOST}/core?view=zip&rev={n:x}a{n * 7:x}cc&f=1", f"zip {n}") for n in range(9)]
@@ -157,7 +146,7 @@ def test_a_kind_of_page_that_was_not_compared_is_left_alone() -> None:
     assert normalize(url.format("zip", "v3.0")) != normalize(url.format("zip", "3a15cc"))
 
 
-def test_a_crawl_asks_for_more() -> None:
+def test_a_crawl_asks_for_more():
     """The first names may be those of pages that are empty still."""
     few, many = revisions(names=3), revisions()
     assert tables(mine(few))
@@ -165,7 +154,7 @@ def test_a_crawl_asks_for_more() -> None:
     assert tables(mine(many, wary=True))
 
 
-def test_no_secret_comes_into_a_table() -> None:
+def test_no_secret_comes_into_a_table():
     """Of a parameter that gives access no value is written down; who else reads with one may."""
     rows = revisions()
     secret = [row._replace(url=row.url.replace("rev=", "access_token=s3cr3tT0ken")) for row in rows]
@@ -176,7 +165,7 @@ def test_no_secret_comes_into_a_table() -> None:
     assert not any("token" in str(rule.operation.write()) for rule in found)
 
 
-def test_a_long_table_is_told_in_short() -> None:
+def test_a_long_table_is_told_in_short():
     """The reason of a merge names a rule, not a thousand revisions."""
     values = [f"q:h=v{n} q:h={n:x}" for n in range(1000)]
     long = SiteRule(site="git.example", kind="value-alias", slots="q:h", values=values)
@@ -185,7 +174,7 @@ def test_a_long_table_is_told_in_short() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_half_of_a_simulated_site_teaches_nothing_wrong(seed: int) -> None:
+def test_half_of_a_simulated_site_teaches_nothing_wrong(seed):
     """Some revisions have a name, some change nothing in a folder: only the first are one."""
     known, unseen = simulator.halves(simulator.site("revisions", seed))
     rules = mine(simulator.observations(known))
@@ -208,7 +197,7 @@ POSTS = {
 }
 
 
-def board(form: str, *, seed: int = 1, odd: float = 0.0) -> list[Observation]:
+def board(form, *, seed=1, odd=0.0):
     """Topics of one to three pages; the numbers of their posts rise. Some posts are *odd*."""
     rng = random.Random(f"{form} {seed}")
     post, topic = POSTS[form]
@@ -225,7 +214,7 @@ def board(form: str, *, seed: int = 1, odd: float = 0.0) -> list[Observation]:
 
 
 @pytest.mark.parametrize("form", POSTS)
-def test_which_page_holds_a_post_is_learned(form: str, tmp_path: Path) -> None:
+def test_which_page_holds_a_post_is_learned(form, tmp_path):
     """From half of the URLs most of the others are found, through a rule file, none wrongly."""
     rows = board(form)
     known, unseen = rows[::2], rows[1::2]
@@ -239,7 +228,7 @@ def test_which_page_holds_a_post_is_learned(form: str, tmp_path: Path) -> None:
     assert (result.false_merges, result.lost) == (0, 0)
 
 
-def test_nothing_is_said_of_posts_that_the_log_does_not_show() -> None:
+def test_nothing_is_said_of_posts_that_the_log_does_not_show():
     """Beyond the last post seen, and between two pages, a post is itself."""
     form = POSTS["a parameter"][0]
     rows = [
@@ -255,12 +244,12 @@ def test_nothing_is_said_of_posts_that_the_log_does_not_show() -> None:
 
 
 @pytest.mark.parametrize("form", POSTS)
-def test_odd_posts_teach_nothing(form: str) -> None:
+def test_odd_posts_teach_nothing(form):
     """Where one post in twenty has a page of its own, a post between two proves nothing."""
     assert tables(mine(board(form, odd=0.05))) == []
 
 
-def test_numbers_without_order_teach_nothing() -> None:
+def test_numbers_without_order_teach_nothing():
     """Posts dealt out to pages at random stand between two of one page by chance only."""
     rng = random.Random(5)
     form = POSTS["a parameter"][0]
@@ -273,7 +262,7 @@ def test_numbers_without_order_teach_nothing() -> None:
 
 
 @pytest.mark.parametrize("share", [0.05, 0.015, 0.005])
-def test_an_empty_calendar_teaches_nothing(share: float) -> None:
+def test_an_empty_calendar_teaches_nothing(share):
     """Days without an event stand between such days; the event that comes is a page of its own."""
     rng = random.Random(3)
     rows = [
@@ -288,7 +277,7 @@ def test_an_empty_calendar_teaches_nothing(share: float) -> None:
     assert tables(mine(rows[::2])) == []
 
 
-def test_no_token_comes_into_a_table_of_pages() -> None:
+def test_no_token_comes_into_a_table_of_pages():
     """A topic that is read with a token is left out; its URLs stay themselves."""
     rows = [
         row._replace(url=row.url.replace("/topic/7?", "/topic/7?access_token=s3cr3tT0ken&"))
@@ -299,7 +288,7 @@ def test_no_token_comes_into_a_table_of_pages() -> None:
     assert not any("token" in str(rule.as_dict()) for rule in found)
 
 
-def changing() -> list[Observation]:
+def changing():
     """``ref`` means nothing; but three pages of 150 of one section change at each fetch."""
     rows = []
     for n in range(300):
@@ -309,12 +298,12 @@ def changing() -> list[Observation]:
     return rows
 
 
-def test_a_parameter_that_means_nothing_is_no_number_of_a_page() -> None:
+def test_a_parameter_that_means_nothing_is_no_number_of_a_page():
     """Its values have no order: that a few pages change is not explained by one."""
     assert tables(mine(changing())) == []
 
 
-def test_a_rule_that_changing_pages_fence_off_is_shown_with_its_conflicts() -> None:
+def test_a_rule_that_changing_pages_fence_off_is_shown_with_its_conflicts():
     """Whether these pages change by themselves, a person may say who knows them."""
     (proposed,) = mine(changing())
     assert (proposed.status, proposed.kind, proposed.param) == ("proposed", "drop-param", ("ref",))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import re
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from url_shapes import SHAPES, rule_sets
@@ -14,11 +13,6 @@ from scrapy_urlnorm import fast_key
 from scrapy_urlnorm.rules import escapes
 from scrapy_urlnorm.site_rules.form import Form
 from scrapy_urlnorm.url import split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from scrapy_urlnorm import Normalizer
 
 SHORT, LONG = 4_096, 32_768  # characters
 #: Eight times the length takes 8 times as long where time is linear, 64 times where it is
@@ -29,7 +23,7 @@ _ATTEMPTS = 40
 _MUCH = 0.2  # seconds; a long URL that takes so many is no matter of noise
 
 
-def growth(function: Callable[[str], object], shape: Callable[[int], str]) -> float:
+def growth(function, shape):
     """Return how many times the processor time of the short URL the long one takes.
 
     The shortest of several runs counts, since whatever else the machine does adds to a run: caches
@@ -49,20 +43,20 @@ def growth(function: Callable[[str], object], shape: Callable[[int], str]) -> fl
     return ratio
 
 
-def _seconds(function: Callable[[str], object], url: str) -> float:
+def _seconds(function, url):
     start = time.process_time()
     function(url)
     return time.process_time() - start
 
 
-def too_slow(normalizer: Normalizer) -> dict[str, float]:
+def too_slow(normalizer):
     """Return the shapes whose time grows faster than their length, with the growth."""
     found = {name: growth(normalizer.normalize, shape) for name, shape in SHAPES.items()}
     return {name: round(ratio) for name, ratio in found.items() if ratio >= BOUND}
 
 
 @pytest.fixture(autouse=True)
-def _no_collection() -> Iterator[None]:
+def _no_collection():
     """Keep the garbage of other tests out of the times."""
     gc.collect()
     gc.disable()
@@ -71,15 +65,13 @@ def _no_collection() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("rules", rule_sets())
-def test_time_grows_as_the_length(rules: str) -> None:
+def test_time_grows_as_the_length(rules):
     """Eight times the length never takes 24 times as long, in any profile and with any rule."""
     assert too_slow(rule_sets()[rules]) == {}
 
 
 @pytest.mark.parametrize("rules", ["safe", "default", "aggressive", "other modes"])
-def test_time_grows_as_the_length_on_python_3_10(
-    rules: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_grows_as_the_length_on_python_3_10(rules, monkeypatch):
     """The same where regular expressions have no possessive repetition."""
     token, query = (each.replace("*+", "*") for each in (escapes.FORM_TOKEN, escapes.FORM_QUERY))
     encoded = re.compile(query).fullmatch
@@ -93,20 +85,20 @@ def test_time_grows_as_the_length_on_python_3_10(
     assert too_slow(rule_sets()[rules]) == {}
 
 
-def test_a_parameter_that_is_repeated_is_written_in_linear_time() -> None:
+def test_a_parameter_that_is_repeated_is_written_in_linear_time():
     """Each of thousands of values takes the place of the one that it had."""
 
-    def written(url: str) -> None:
+    def written(url):
         form = Form(split(url * 4))
         form.changed(form.slots | {"q:a": form.slots["q:a"].lower()}).to_url()
 
     assert growth(written, SHAPES["one name, capital values"]) < BOUND
 
 
-def test_the_measure_tells_linear_from_quadratic() -> None:
+def test_the_measure_tells_linear_from_quadratic():
     """The bound lies between a function that is linear and one that is not."""
 
-    def linear(url: str) -> None:
+    def linear(url):
         for _ in range(50):
             re.sub("/", "//", url)
 

@@ -8,15 +8,11 @@ import pickle
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from scrapy_urlnorm import Normalizer, SiteRule, explain
 from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES, Rule
-
-if TYPE_CHECKING:
-    from scrapy_urlnorm.url import Url
 
 URLS = [
     "HTTP://WWW.Example.com:80/a/./b/../c/?utm_source=x&b=2&a=%7e&a=1#top",
@@ -25,7 +21,7 @@ URLS = [
 ]
 
 
-def test_equal_options_are_equal_normalizers() -> None:
+def test_equal_options_are_equal_normalizers():
     assert Normalizer("aggressive") == Normalizer(
         "default",
         {
@@ -46,7 +42,7 @@ def test_equal_options_are_equal_normalizers() -> None:
     assert Normalizer() != "default"
 
 
-def test_digest_depends_on_every_option() -> None:
+def test_digest_depends_on_every_option():
     rule = SiteRule(site="example.com", kind="drop-param", param="a")
     digests = [
         normalizer.digest
@@ -61,7 +57,7 @@ def test_digest_depends_on_every_option() -> None:
     assert len(set(digests)) == len(digests)
 
 
-def test_normalizer_can_be_pickled() -> None:
+def test_normalizer_can_be_pickled():
     """Worker processes get the same normalizer."""
     rule = SiteRule(site="example.com", kind="drop-param", param="a")
     normalizer = Normalizer("safe", {"www": "remove", "drop-params": ["x*"]}, [rule])
@@ -70,7 +66,7 @@ def test_normalizer_can_be_pickled() -> None:
     assert copy.normalize("http://www.example.com/?a=1&xy=2&b=3") == "http://example.com/?b=3"
 
 
-def test_keys_do_not_depend_on_the_process() -> None:
+def test_keys_do_not_depend_on_the_process():
     """P7: another hash seed and another locale give the same keys and digest."""
     code = (
         "import json; from scrapy_urlnorm import Normalizer; n = Normalizer('aggressive');"
@@ -84,7 +80,7 @@ def test_keys_do_not_depend_on_the_process() -> None:
     assert json.loads(answers.pop())[0] == Normalizer("aggressive").digest
 
 
-def test_scrapy_is_not_imported_for_normalizing() -> None:
+def test_scrapy_is_not_imported_for_normalizing():
     code = (
         "import sys, scrapy_urlnorm; scrapy_urlnorm.normalize('http://h/');"
         "print([m for m in ('scrapy', 'twisted') if m in sys.modules])"
@@ -92,7 +88,7 @@ def test_scrapy_is_not_imported_for_normalizing() -> None:
     assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"[]"
 
 
-def test_trace_reads_well() -> None:
+def test_trace_reads_well():
     """A trace prints the URL and a line for each change with rule and reason."""
     trace = explain("http://example.com/?b=1&a=2#top")
     assert [step.rule for step in trace.steps] == ["sort-query", "remove-fragment"]
@@ -100,7 +96,7 @@ def test_trace_reads_well() -> None:
     assert "sort-query: http://example.com/?a=2&b=1#top  (Sort the" in str(trace)
 
 
-def test_requests_get_a_form_that_can_be_fetched() -> None:
+def test_requests_get_a_form_that_can_be_fetched():
     """Rewriting leaves out the rules that only compare: a page may tell ``?a`` from ``?a=``."""
     normalizer = Normalizer().for_requests()
     assert normalizer.normalize("http://h/%2C?b&a%20&utm_id=1#f") == "http://h/%2C?a%20&b"
@@ -116,9 +112,7 @@ def test_requests_get_a_form_that_can_be_fetched() -> None:
         (7, "a URL has to be a str, not int: 7"),
     ],
 )
-def test_what_is_no_text_is_refused_in_one_sentence(
-    profile: str, rules: dict[str, object], url: object, message: str
-) -> None:
+def test_what_is_no_text_is_refused_in_one_sentence(profile, rules, url, message):
     """Bytes, which w3lib takes, are refused with what to do about it, by every way through."""
     normalizer = Normalizer(profile, rules)
     for call in (
@@ -127,18 +121,16 @@ def test_what_is_no_text_is_refused_in_one_sentence(
         lambda u: [*normalizer.normalize_many([u])],
     ):
         with pytest.raises(TypeError, match=re.escape(message)):
-            call(url)  # type: ignore[operator]
+            call(url)
 
 
-def shout(url: Url, _: object = True) -> Url:
+def shout(url, _=True):
     """Write the path in upper case."""
     return url.with_path(url.path.upper())
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_rule_without_a_word_switches_the_fast_path_off(
-    profile: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rule_without_a_word_switches_the_fast_path_off(profile, monkeypatch):
     """A new rule that says nothing of plain URLs runs on every URL, as soon as it is on."""
     rule = Rule("shout", "changing", "url", shout)
     monkeypatch.setattr("scrapy_urlnorm.rules.RULES", (*RULES, rule))
@@ -150,7 +142,7 @@ def test_a_rule_without_a_word_switches_the_fast_path_off(
     assert normalizer.normalize(url) == "http://example.com/A/B"
 
 
-def test_normalizer_is_immutable() -> None:
+def test_normalizer_is_immutable():
     """Nothing of a normalizer can be set, so a key cannot change under way."""
     normalizer = Normalizer()
     with pytest.raises(AttributeError, match="immutable"):

@@ -25,7 +25,7 @@ HOSTS = {
     "127.0.0.1": ["127.0.0.1"],
 }
 WIDE = ["*.shop.example", "*.myshop.example", "*.www.shop.example", "*.amazonaws.com"]
-OPERATIONS: list[dict[str, object]] = [
+OPERATIONS = [
     {"kind": "drop-param", "param": "a"},
     {"kind": "drop-param", "param": "b", "path": "/x/**"},
     {"kind": "trailing-slash", "option": "remove"},
@@ -40,7 +40,7 @@ domains = st.sampled_from(sorted(HOSTS))
 
 
 @st.composite
-def site_rules(draw: st.DrawFn, domain: str | None = None) -> SiteRule:
+def site_rules(draw, domain=None):
     """Draw a rule, of any site or of one on the hosts of *domain*."""
     domain = domain or draw(domains)
     own = [*HOSTS[domain], *(w for w in WIDE if registrable_domain(w[2:]) == domain)]
@@ -51,7 +51,7 @@ def site_rules(draw: st.DrawFn, domain: str | None = None) -> SiteRule:
         assume(source != target and registrable_domain(source) == registrable_domain(target) != "")
         assume(not site.startswith("*."))
         operation = {"kind": "host-alias", "host": source, "by": target}
-    return SiteRule(site=site, status=status, **operation)  # type: ignore[arg-type]
+    return SiteRule(site=site, status=status, **operation)
 
 
 MAPPING = {"replace-ip-with-domain": {"127.0.0.1": "shop.example"}}
@@ -65,13 +65,7 @@ MAPPING = {"replace-ip-with-domain": {"127.0.0.1": "shop.example"}}
     domain=domains,
 )
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-def test_keys_of_a_site_are_those_of_all_rules(
-    data: st.DataObject,
-    profile: str,
-    options: dict[str, object],
-    rules: list[SiteRule],
-    domain: str,
-) -> None:
+def test_keys_of_a_site_are_those_of_all_rules(data, profile, options, rules, domain):
     """On the hosts of a domain its normalizer gives the keys that the rules of all sites give."""
     learned = data.draw(st.lists(site_rules(domain), max_size=3))
     try:
@@ -87,7 +81,7 @@ def test_keys_of_a_site_are_those_of_all_rules(
                 assert site.explain(url) == whole.explain(url)
 
 
-def test_rules_of_other_sites_are_left_out() -> None:
+def test_rules_of_other_sites_are_left_out():
     sites = ["a.shop.example", "myshop.example", "*.shop.example", "shop.example.org",
              "shop.example", "shop-example", "*.a.shop.example", "other.example"]  # fmt: skip
     rules = [SiteRule(site=site, kind="drop-param", param="a") for site in sites]
@@ -102,14 +96,14 @@ def test_rules_of_other_sites_are_left_out() -> None:
     assert site.for_site("shop.example", ()).digest == site.digest
 
 
-def test_the_rules_of_a_domain_within_another_are_those_of_both() -> None:
+def test_the_rules_of_a_domain_within_another_are_those_of_both():
     """A rule for *.amazonaws.com holds for a bucket there, which is a domain of its own."""
     wide = SiteRule(site="*.amazonaws.com", kind="drop-param", param="a")
     site = Normalizer(site_rules=[wide]).for_site("b.s3.amazonaws.com", ())
     assert site.normalize("http://b.s3.amazonaws.com/?a=1") == "http://b.s3.amazonaws.com/"
 
 
-def test_learned_rules_that_contradict_the_own_are_refused() -> None:
+def test_learned_rules_that_contradict_the_own_are_refused():
     """What `replace_site_rules` refuses for a site, `for_site` refuses."""
     base = Normalizer(
         site_rules=[SiteRule(site="shop.example", kind="trailing-slash", option="add")]
@@ -120,13 +114,13 @@ def test_learned_rules_that_contradict_the_own_are_refused() -> None:
     assert base.for_site("other.example", [learned]).site_rules == (learned,)
 
 
-def test_the_catalogue_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_catalogue_is_compiled_once(monkeypatch):
     """A normalizer of a site shares the compiled catalogue, and asks the index of all rules once."""
     rules = [SiteRule(site="shop.example", kind="drop-param", param="a")]
     base = Normalizer("aggressive", site_rules=rules)
     base.for_site("shop.example", ())
 
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise AssertionError("compiled again")
 
     monkeypatch.setattr("scrapy_urlnorm.normalizer.Catalogue", fail)

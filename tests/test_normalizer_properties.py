@@ -23,13 +23,13 @@ many = settings(max_examples=150, deadline=None, suppress_health_check=list(Heal
 
 @given(anything)
 @many
-def test_split_and_join_lose_nothing(text: str) -> None:
+def test_split_and_join_lose_nothing(text):
     assert join(split(text)) == text
 
 
 @given(anything)
 @many
-def test_parsing_settles(text: str) -> None:
+def test_parsing_settles(text):
     """What was read as a URL reads the same again, and every component is plain."""
     url = parse(text)
     if url is not None:
@@ -43,7 +43,7 @@ def test_parsing_settles(text: str) -> None:
 @example(url="http://h/index.html/index.html/")
 @example(url="http://h/" + "amp/index.html/" * 20)
 @many
-def test_profiles_are_idempotent_and_total(profile: str, url: str) -> None:
+def test_profiles_are_idempotent_and_total(profile, url):
     """P1 and P2: a normal form is its own normal form, and no string raises."""
     normalizer = NORMALIZERS[profile]
     once = normalizer.normalize(url)
@@ -60,14 +60,14 @@ def test_profiles_are_idempotent_and_total(profile: str, url: str) -> None:
     url="http://h/?action=results&sid=0a1b2c3d4e5f60718293a4b5c6d7e8f9",
 )
 @many
-def test_every_rule_set_is_idempotent(profile: str, rules: dict[str, object], url: str) -> None:
+def test_every_rule_set_is_idempotent(profile, rules, url):
     """P1 for any choice of rules and options."""
     normalizer = Normalizer(profile, rules)
     once = normalizer.normalize(url)
     assert normalizer.normalize(once) == once
 
 
-def without_fast_path(normalizer: Normalizer) -> Normalizer:
+def without_fast_path(normalizer):
     """Return *normalizer* so that it runs its rules on every URL."""
     slow = normalizer.replace_site_rules(normalizer.site_rules)
     object.__setattr__(slow, "_fast_key", lambda url: None)
@@ -84,7 +84,7 @@ ALONE = [(name, option) for name, options in OPTIONS.items() for option in optio
 @example(url="http://example.com/A/?a&amp;utm_source=b")
 @example(url="http://example.com/?")
 @settings(max_examples=50, deadline=None)
-def test_the_fast_path_agrees_with_every_rule_alone(name: str, option: object, url: str) -> None:
+def test_the_fast_path_agrees_with_every_rule_alone(name, option, url):
     """A rule that is on alone changes nothing that its word calls plain, but for the fast path."""
     normalizer = Normalizer("safe", dict.fromkeys(RULE_NAMES, False) | {name: option})
     assert normalizer.normalize(url) == without_fast_path(normalizer).normalize(url)
@@ -93,7 +93,7 @@ def test_the_fast_path_agrees_with_every_rule_alone(name: str, option: object, u
 @pytest.mark.parametrize("profile", PROFILES)
 @given(url=anything)
 @many
-def test_explaining_is_normalizing(profile: str, url: str) -> None:
+def test_explaining_is_normalizing(profile, url):
     """P9: a trace ends where normalizing ends, and its steps lead there without a gap."""
     normalizer = NORMALIZERS[profile]
     trace = normalizer.explain(url)
@@ -113,7 +113,7 @@ as_w3lib_2_5 = pytest.mark.skipif(
 )
 
 
-def carried(url: str) -> str:
+def carried(url):
     """Return *url* as a Scrapy request carries it, or reject the example."""
     try:
         url = safe_url_string(url)
@@ -131,7 +131,7 @@ def carried(url: str) -> str:
 @example(url="http://h/a/..;x")
 @example(url="http://h%4d/?b&a")
 @many
-def test_a_canonical_form_has_the_same_key(profile: str, url: str) -> None:
+def test_a_canonical_form_has_the_same_key(profile, url):
     """P3: a URL and its canonical form by w3lib have one key, so Scrapy's classes stay whole.
 
     (Where w3lib's form is not its own form, ``/%%34%31`` -> ``/%41`` -> ``/A``, it says nothing.)
@@ -147,7 +147,7 @@ def test_a_canonical_form_has_the_same_key(profile: str, url: str) -> None:
 @pytest.mark.parametrize("profile", ["default", "aggressive"])
 @given(data=st.data(), url=urls())
 @many
-def test_what_scrapy_merges_is_merged(profile: str, data: st.DataObject, url: str) -> None:
+def test_what_scrapy_merges_is_merged(profile, data, url):
     """P3: two URLs with one canonical form by w3lib have one key."""
     url = carried(url)
     other = carried(data.draw(respelled(url)))
@@ -157,7 +157,7 @@ def test_what_scrapy_merges_is_merged(profile: str, data: st.DataObject, url: st
 
 
 @st.composite
-def respelled(draw: st.DrawFn, url: str) -> str:
+def respelled(draw, url):
     """Return *url* with escapes written otherwise, parameters in another order, a new fragment."""
     parts = split(url)
     characters = []
@@ -186,7 +186,7 @@ def respelled(draw: st.DrawFn, url: str) -> str:
 @as_w3lib_2_5
 @given(url=urls())
 @many
-def test_default_writes_what_scrapy_writes(url: str) -> None:
+def test_default_writes_what_scrapy_writes(url):
     """Where only the rules that imitate Scrapy have work, the key is w3lib's canonical form."""
     url = carried(url)
     trace = NORMALIZERS["default"].explain(url)
@@ -201,14 +201,14 @@ def test_default_writes_what_scrapy_writes(url: str) -> None:
 
 @given(url=urls())
 @many
-def test_safe_keeps_what_rfc_3986_keeps_apart(url: str) -> None:
+def test_safe_keeps_what_rfc_3986_keeps_apart(url):
     """P4: safe changes no reserved character, no order and no parameter of a parsed URL."""
     before = parse(url)
     assume(before is not None)
     after = split(NORMALIZERS["safe"].normalize(url))
     reserved = ":/?#[]@!$&'()*+,;="
 
-    def kept(text: str | None) -> list[str]:
+    def kept(text):
         return [c for c in text or "" if c in reserved]
 
     assert before is not None
@@ -221,7 +221,7 @@ def test_safe_keeps_what_rfc_3986_keeps_apart(url: str) -> None:
 
 
 @as_w3lib_2_5
-def test_forged_escapes_are_merged_as_scrapy_merges_them() -> None:
+def test_forged_escapes_are_merged_as_scrapy_merges_them():
     """P3 where w3lib's decoding forges an escape: both spellings of the forgery have one key."""
     assert canonicalize_url("http://h/%%34%31") == canonicalize_url("http://h/%%341")
     normalize = NORMALIZERS["default"].normalize

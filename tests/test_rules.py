@@ -8,14 +8,14 @@ import pytest
 
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import Normalizer, normalize
-from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES, Rule
+from scrapy_urlnorm.rules import PROFILES, RULE_NAMES, RULES
 from scrapy_urlnorm.rules.data import index_names
 from scrapy_urlnorm.rules.host import canonical_host
 
 JSESSION = "0A1B2C3D4E5F60718293A4B5C6D7E8F9"
 ASPNET = "lit3py55t21z5v55vlm25s55"
 
-TOGETHER: list[tuple[dict[str, object], str, str]] = [
+TOGETHER = [
     # Examples of the article "URI normalization"; most are those in the documentation of rules.
     ({"remove-directory-index": ["default.asp"]}, "http://example.com/default.asp",
      "http://example.com/"),
@@ -42,13 +42,13 @@ TOGETHER: list[tuple[dict[str, object], str, str]] = [
 
 
 @pytest.mark.parametrize(("rules", "before", "after"), TOGETHER)
-def test_rules_together(rules: dict[str, object], before: str, after: str) -> None:
+def test_rules_together(rules, before, after):
     """The safe profile with rules switched on."""
     assert Normalizer("safe", rules).normalize(before) == after
 
 
 # rule, option, before, after; only this rule and what it cannot do without is on.
-CASES: list[tuple[str, object, str, str]] = [
+CASES = [
     # RFC 3986, section 6.2.2.1: in every component
     ("uppercase-escapes", True, "http://u%2f@h/%c3%a9?%2f#%2f", "http://u%2F@h/%C3%A9?%2F#%2F"),
     ("uppercase-escapes", True, "http://h/%zz%2", "http://h/%zz%2"),
@@ -198,7 +198,7 @@ CASES: list[tuple[str, object, str, str]] = [
 
 
 @pytest.mark.parametrize(("rule", "option", "before", "after"), CASES)
-def test_rule(rule: str, option: object, before: str, after: str) -> None:
+def test_rule(rule, option, before, after):
     """One rule above the safe profile turns the URL into what its source says."""
     assert Normalizer("safe", {rule: option}).normalize(before) == after
 
@@ -221,7 +221,7 @@ PARSED = [
 
 
 @pytest.mark.parametrize(("before", "after"), PARSED)
-def test_parsing(before: str, after: str) -> None:
+def test_parsing(before, after):
     assert normalize(before, "safe") == after
 
 
@@ -231,7 +231,7 @@ def test_parsing(before: str, after: str) -> None:
      "http:/h", "tel:+1", "http://h:65536/", "http://h:x/", "a:b:c"],
 )  # fmt: skip
 @pytest.mark.parametrize("profile", PROFILES)
-def test_left_alone(profile: str, text: str) -> None:
+def test_left_alone(profile, text):
     """What has no authority, or none that a client accepts, comes back as it is."""
     assert normalize(text, profile) == text
 
@@ -256,7 +256,7 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 @pytest.mark.parametrize("profile", ["safe", "default"])
-def test_never_merged(profile: str, one: str, other: str) -> None:
+def test_never_merged(profile, one, other):
     assert normalize(one, profile) != normalize(other, profile)
 
 
@@ -267,7 +267,7 @@ def test_never_merged(profile: str, one: str, other: str) -> None:
      ("http://h/?a+b", "http://h/?a%20b"), ("http://h/?gclid=1", "http://h/"),
      ("http://h/?a=1&&b=2", "http://h/?a=1&b=2")],
 )  # fmt: skip
-def test_safe_keeps_apart(one: str, other: str) -> None:
+def test_safe_keeps_apart(one, other):
     """P4: what RFC 3986 does not prove equal stays apart in the safe profile."""
     assert normalize(one, "safe") != normalize(other, "safe")
 
@@ -276,7 +276,7 @@ def test_safe_keeps_apart(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=RULE_NAMES)
-def test_documentation(rule: Rule) -> None:
+def test_documentation(rule):
     """A rule says what it does, shows it, gives its semantics and its source."""
     text = rule.documentation
     assert re.match(r"[A-Z][^\n]*\.\n\n", text)
@@ -287,8 +287,8 @@ def test_documentation(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=RULE_NAMES)
-def test_documented_example(rule: Rule) -> None:
-    option: object = {
+def test_documented_example(rule):
+    option = {
         "trailing-slash": "add",
         "replace-ip-with-domain": {"208.77.188.166": "example.com"},
         "keep-params": ["id"],
@@ -302,7 +302,7 @@ def test_documented_example(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_safe_is_in_every_profile(profile: str) -> None:
+def test_safe_is_in_every_profile(profile):
     """A rule that preserves semantics is on everywhere, and only those are in safe."""
     for rule in RULES:
         if rule.semantics == "preserving":
@@ -334,7 +334,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("profile", "rules", "message"), BAD)
-def test_bad_options(profile: str, rules: dict[str, object], message: str) -> None:
+def test_bad_options(profile, rules, message):
     """A profile, rule or option that is not known is refused by name, with what is accepted."""
     with pytest.raises(ConfigError, match=re.escape(message)):
         Normalizer(profile, rules)
@@ -348,16 +348,14 @@ def test_bad_options(profile: str, rules: dict[str, object], message: str) -> No
         ("%C3%89" * 64 + ".com", "%C3%89" * 64 + ".com"),
     ],
 )
-def test_a_label_that_is_no_name_stays_as_it_is(host: str, expected: str) -> None:
+def test_a_label_that_is_no_name_stays_as_it_is(host, expected):
     """Encoding a label takes time by the square of its length: none above 63 is encoded."""
     assert canonical_host(host) == expected
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("folder", ["/", "/d/", "/d/index.html/", "/topics/auth/"])
-def test_index_names_of_a_folder_are_pages_of_their_own_but_those_of_iis(
-    profile: str, folder: str
-) -> None:
+def test_index_names_of_a_folder_are_pages_of_their_own_but_those_of_iis(profile, folder):
     """The pages of a folder that bear index names keep a key each; one at most is the folder's."""
     names = sorted(index_names())
     keys = {name: normalize(f"https://example.com{folder}{name}", profile) for name in names}
@@ -379,7 +377,7 @@ INDEX_OF_IIS = {
 
 
 @pytest.mark.parametrize(("path", "expected"), INDEX_OF_IIS.items())
-def test_the_index_of_iis_is_the_folder_in_any_case(path: str, expected: str) -> None:
+def test_the_index_of_iis_is_the_folder_in_any_case(path, expected):
     """The article's own example is default.asp."""
     normalize = Normalizer("safe", {"remove-directory-index": True}).normalize
     assert normalize(f"http://a.test{path}") == f"http://a.test{expected}"
@@ -391,7 +389,7 @@ def test_the_index_of_iis_is_the_folder_in_any_case(path: str, expected: str) ->
     ["[]", "[::1", "[:::1]", "[1::2::3]", "[12345::1]", "[::g]", "[example.com]", "[1.2.3.4]",
      "[::1.2.3.400]", "[v1]", "[v.a]", "[vg.a]", "[::1]a", "[ ::1]", "[%25eth0]", "[[::1]]"],
 )  # fmt: skip
-def test_an_ip_literal_that_no_client_accepts_stays(profile: str, literal: str) -> None:
+def test_an_ip_literal_that_no_client_accepts_stays(profile, literal):
     """The whole URL comes back as it is, since no client could ask for it (RFC 3986, 3.2.2)."""
     url = f"HTTP://{literal}:80/%7ea/../?b=1&a=2#top"
     assert normalize(url, profile) == url
@@ -402,10 +400,10 @@ def test_an_ip_literal_that_no_client_accepts_stays(profile: str, literal: str) 
     [("[::1]", "[::1]"), ("[0:0::1%25eth0]", "[::1%25eth0]"), ("[v1.a:b]", "[v1.a:b]"),
      ("[V1f.~]", "[v1f.~]")],
 )  # fmt: skip
-def test_an_ip_literal_of_a_known_form_is_normalized(literal: str, key: str) -> None:
+def test_an_ip_literal_of_a_known_form_is_normalized(literal, key):
     """IPv6 with or without a zone, and what RFC 3986 leaves to the future, are hosts."""
     assert normalize(f"HTTP://{literal}:80/%7ea") == f"http://{key}/~a"
 
 
-def test_every_rule_has_a_case() -> None:
+def test_every_rule_has_a_case():
     assert {case[0] for case in CASES} == set(RULE_NAMES)

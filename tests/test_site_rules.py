@@ -19,7 +19,7 @@ from scrapy_urlnorm.site_rules.rule import FIELDS, SOURCES, STATUSES
 from scrapy_urlnorm.url import join, split
 
 
-def applied(url: str, *rules: SiteRule) -> str:
+def applied(url, *rules):
     return join(RuleSet(rules).apply(split(url)))
 
 
@@ -27,7 +27,7 @@ def applied(url: str, *rules: SiteRule) -> str:
     ("the_rule", "url", "expected"),
     [(case[0], url, expected) for case in CASES for url, expected in case[1].items()],
 )
-def test_a_rule_maps_what_it_is_for(the_rule: SiteRule, url: str, expected: str) -> None:
+def test_a_rule_maps_what_it_is_for(the_rule, url, expected):
     """Each kind merges the URLs that it was written for, and its result is final."""
     result = applied(path_and_query(url), the_rule)
     assert result == path_and_query(expected)
@@ -35,19 +35,17 @@ def test_a_rule_maps_what_it_is_for(the_rule: SiteRule, url: str, expected: str)
 
 
 @pytest.mark.parametrize(("the_rule", "url"), [(case[0], url) for case in CASES for url in case[2]])
-def test_a_rule_leaves_alone_what_looks_alike(the_rule: SiteRule, url: str) -> None:
+def test_a_rule_leaves_alone_what_looks_alike(the_rule, url):
     """What a looser rule would merge, and lose a page by it, stays as it is, byte for byte."""
     assert applied(path_and_query(url), the_rule) == path_and_query(url)
 
 
-def test_every_kind_has_a_case_and_a_trap() -> None:
+def test_every_kind_has_a_case_and_a_trap():
     assert {case[0].kind for case in CASES if case[1] and case[2]} >= set(WORDS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
-def test_a_rule_of_another_site_or_status_does_nothing(
-    case: tuple[SiteRule, dict[str, str], list[str]],
-) -> None:
+def test_a_rule_of_another_site_or_status_does_nothing(case):
     for url in map(path_and_query, case[1]):
         for status in ("proposed", "rejected"):
             assert applied(url, case[0].replace(status=status)) == url
@@ -56,7 +54,7 @@ def test_a_rule_of_another_site_or_status_does_nothing(
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
-def test_rules_travel_and_compare(case: tuple[SiteRule, dict[str, str], list[str]]) -> None:
+def test_rules_travel_and_compare(case):
     """A rule survives pickling and a table, and is equal to and hashed like its copy."""
     for copy in (pickle.loads(pickle.dumps(case[0])), SiteRule(**case[0].as_dict())):
         assert copy == case[0]
@@ -64,17 +62,17 @@ def test_rules_travel_and_compare(case: tuple[SiteRule, dict[str, str], list[str
         assert copy.identity == case[0].identity
 
 
-def test_untouched_parts_keep_every_byte() -> None:
+def test_untouched_parts_keep_every_byte():
     url = "http://shop.example/%7ea/%e4%2F/?b=%41&&a=+%20&sid=1&b&c=%zz&=#frag%41"
     assert applied(url, rule(kind="drop-param", param="sid")) == url.replace("sid=1&", "")
 
 
-def test_bytes_that_are_no_utf8_survive_an_edit() -> None:
+def test_bytes_that_are_no_utf8_survive_an_edit():
     lower = rule(kind="edit-value", edit="lowercase", slots="q:q")
     assert applied(f"{HTTP}/?q=A%E9%FC", lower) == f"{HTTP}/?q=a%E9%FC"
 
 
-def test_a_site_with_a_star_has_all_its_hosts() -> None:
+def test_a_site_with_a_star_has_all_its_hosts():
     """*.shop.example holds for the domain and for every host below it, not for its namesakes."""
     wide = rule(site="*.shop.example", kind="drop-param", param="sid")
     rules = RuleSet([wide])
@@ -85,7 +83,7 @@ def test_a_site_with_a_star_has_all_its_hosts() -> None:
         assert not rules.has(host)
 
 
-def test_a_rule_of_a_domain_may_name_its_hosts() -> None:
+def test_a_rule_of_a_domain_may_name_its_hosts():
     """`when.host` keeps a rule of many hosts to some of them."""
     some = rule(
         site="*.shop.example", kind="drop-param", param="a", when={"host": ["b.shop.example"]}
@@ -94,7 +92,7 @@ def test_a_rule_of_a_domain_may_name_its_hosts() -> None:
     assert applied("http://c.shop.example/?a=1", some) == "http://c.shop.example/?a=1"
 
 
-def test_hosts_have_their_own_rules_and_those_of_their_domain() -> None:
+def test_hosts_have_their_own_rules_and_those_of_their_domain():
     rules = (
         rule(site="*.shop.example", kind="drop-param", param="sid"),
         rule(site="en.shop.example", kind="drop-param", param="ref"),
@@ -105,7 +103,7 @@ def test_hosts_have_their_own_rules_and_those_of_their_domain() -> None:
     assert applied("http://de.shop.example/?sid=1&ref=2", *rules) == "http://de.shop.example/?ref=2"
 
 
-def test_rules_of_the_new_host_apply_after_an_alias() -> None:
+def test_rules_of_the_new_host_apply_after_an_alias():
     rules = (
         rule(kind="host-alias", host="www.shop.example", by="shop.example"),
         rule(kind="drop-param", param="sid"),
@@ -113,7 +111,7 @@ def test_rules_of_the_new_host_apply_after_an_alias() -> None:
     assert applied("http://www.shop.example/?sid=1", *rules) == f"{HTTP}/"
 
 
-def test_the_recorder_hears_of_every_step() -> None:
+def test_the_recorder_hears_of_every_step():
     """Each change is told with its rule, the URL before and after, and its evidence."""
     rules = RuleSet(
         [
@@ -130,18 +128,18 @@ def test_the_recorder_hears_of_every_step() -> None:
     assert "source content, support 9, conflicts 0" in reasons[1]
 
 
-def test_nothing_to_do_gives_the_same_object() -> None:
+def test_nothing_to_do_gives_the_same_object():
     """A URL on which no rule acts comes back as the very object, so that a caller can tell."""
     rules = RuleSet([rule(kind="drop-param", param="a")])
     url = split(f"{HTTP}/?b=1")
     assert rules.apply(url) is url
     slashes = RuleSet([rule(kind="drop-param", slash=True)])
-    steps: list[object] = []
+    steps = []
     assert slashes.apply(url, lambda *step: steps.append(step)) is url
     assert steps == []
 
 
-BAD: list[tuple[dict[str, object], str]] = [
+BAD = [
     ({"kind": "drop-parm", "param": "a"}, "'drop-parm'.*drop-param"),
     ({"kind": "drop-param"}, "needs 'param'"),
     ({"kind": "drop-param", "param": "a", "tail": "/x"}, "has no 'tail'.*param"),
@@ -216,7 +214,7 @@ BAD: list[tuple[dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "message"), BAD)
-def test_a_bad_rule_says_what_would_be_accepted(fields: dict[str, object], message: str) -> None:
+def test_a_bad_rule_says_what_would_be_accepted(fields, message):
     """A rule that says nothing, or what it may not, is refused as it is made."""
     with pytest.raises(SiteRuleError, match=message):
         rule(**fields)
@@ -229,12 +227,12 @@ BLOCKS = re.findall(r"```toml\n(.*?)```\n((?:- [^\n]*\n)+)", TEXT, re.DOTALL)
 @pytest.mark.parametrize(
     "word", [*WORDS, *EDITS, *FIELDS, *WHEN_KEYS, *SHAPES, *SOURCES, *STATUSES, *SYMBOLS]
 )
-def test_every_word_of_the_language_is_there(word: str) -> None:
+def test_every_word_of_the_language_is_there(word):
     assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", TEXT)
 
 
 @pytest.mark.parametrize(("rules", "lines"), BLOCKS)
-def test_every_block_does_what_is_said(rules: str, lines: str, tmp_path: Path) -> None:
+def test_every_block_does_what_is_said(rules, lines, tmp_path):
     """Each rule file in the text loads, and maps the URLs below it as they stand there."""
     path = tmp_path / "rules.toml"
     path.write_text(rules, encoding="utf-8")
@@ -246,11 +244,11 @@ def test_every_block_does_what_is_said(rules: str, lines: str, tmp_path: Path) -
         assert normalize(urls[0]) == urls[-1]
 
 
-def test_every_toml_block_has_lines_that_are_tried() -> None:
+def test_every_toml_block_has_lines_that_are_tried():
     assert len(BLOCKS) == TEXT.count("```toml")
 
 
-def test_the_order_of_the_kinds_is_the_one_that_is_told() -> None:
+def test_the_order_of_the_kinds_is_the_one_that_is_told():
     told = TEXT[TEXT.index("## Kinds") : TEXT.index("## Edits")]
     kinds = re.findall(r"^- (?:`([a-z-]+)`|(rules of the catalogue))", told, re.MULTILINE)
     assert tuple(word or catalogue for word, catalogue in kinds) == ORDER

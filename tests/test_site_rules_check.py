@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from site_rule_cases import rule
 
@@ -12,18 +11,15 @@ from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import SiteRule, save_site_rules
 from scrapy_urlnorm.site_rules.importers import import_rules
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def report_on(tmp_path: Path, *rules: SiteRule) -> tuple[list[str], list[str], str]:
+def report_on(tmp_path, *rules):
     path = tmp_path / "rules.toml"
     save_site_rules(path, rules)
     found = checked(str(path))
     return found["errors"], found["warnings"], _in_words(found)
 
 
-def test_a_good_file_is_counted(tmp_path: Path) -> None:
+def test_a_good_file_is_counted(tmp_path):
     """A file without fault gives one line: how many rules, sites and examples it has."""
     sid = rule(
         "drop-param", param="sid", examples=[["http://shop.example/?sid=1", "http://shop.example/"]]
@@ -34,7 +30,7 @@ def test_a_good_file_is_counted(tmp_path: Path) -> None:
     assert text.endswith("ok: 2 rules for 2 sites (1 active, 1 rejected), 1 example")
 
 
-def test_an_example_that_is_not_merged_is_an_error(tmp_path: Path) -> None:
+def test_an_example_that_is_not_merged_is_an_error(tmp_path):
     """A pair of examples is a promise of the rule; both keys are shown."""
     wrong = rule(
         "drop-param", param="sid", examples=[["http://shop.example/?SID=1", "http://shop.example/"]]
@@ -45,7 +41,7 @@ def test_an_example_that_is_not_merged_is_an_error(tmp_path: Path) -> None:
     assert text.splitlines()[-1].endswith("1 error: 1 rule for 1 site (1 active), 1 example")
 
 
-def test_examples_of_a_proposed_rule_are_tried_as_if_it_were_active(tmp_path: Path) -> None:
+def test_examples_of_a_proposed_rule_are_tried_as_if_it_were_active(tmp_path):
     """A rule can be checked before it is let loose, one proposal at a time."""
     examples = [["http://shop.example/?a=1", "http://shop.example/"]]
     one = rule("drop-param", param="a", status="proposed", examples=examples)
@@ -55,7 +51,7 @@ def test_examples_of_a_proposed_rule_are_tried_as_if_it_were_active(tmp_path: Pa
     assert str(other) in errors[0].replace(" in " + str(tmp_path / "rules.toml") + ":7", "")
 
 
-def test_every_domain_reports_its_own_errors(tmp_path: Path) -> None:
+def test_every_domain_reports_its_own_errors(tmp_path):
     """One bad set does not hide that of another site."""
     bad = [
         SiteRule(site=site, kind="prefix-alias", prefix=prefix, by=by)
@@ -87,7 +83,7 @@ DISCARDER = [
 ]  # fmt: skip
 
 
-def test_duplicate_url_discarder_rules_are_read(tmp_path: Path) -> None:
+def test_duplicate_url_discarder_rules_are_read(tmp_path):
     """The JSON of duplicate-url-discarder becomes site rules and options, and nothing is silent."""
     path = tmp_path / "list"
     path.write_text(json.dumps(DISCARDER), encoding="utf-8")

@@ -14,7 +14,7 @@ from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import RuleSet, SiteRule
 from scrapy_urlnorm.url import join, split
 
-LOOPS: list[list[SiteRule]] = [
+LOOPS = [
     [rule("prefix-alias", prefix="/a", by="/b"), rule("prefix-alias", prefix="/b", by="/a")],
     [
         rule("prefix-alias", prefix="/a", by="/b"),
@@ -57,7 +57,7 @@ LOOPS: list[list[SiteRule]] = [
 
 
 @pytest.mark.parametrize("rules", LOOPS)
-def test_rules_that_go_round_are_refused(rules: list[SiteRule]) -> None:
+def test_rules_that_go_round_are_refused(rules):
     for ordered in (rules, rules[::-1]):
         with pytest.raises(SiteRuleError, match="for ever") as caught:
             RuleSet(ordered)
@@ -65,20 +65,20 @@ def test_rules_that_go_round_are_refused(rules: list[SiteRule]) -> None:
 
 
 @pytest.mark.parametrize("rules", LOOPS)
-def test_inactive_rules_are_no_part_of_a_loop(rules: list[SiteRule]) -> None:
+def test_inactive_rules_are_no_part_of_a_loop(rules):
     """A proposed rule cannot make a set fail that is fine without it."""
     fields = {**rules[0].as_dict(), "status": "proposed"}
     RuleSet([SiteRule(**fields), *rules[1:]])
 
 
 @pytest.mark.parametrize(("prefix", "by"), [("/a", "/a/b"), ("/", "/en")])
-def test_a_rule_that_feeds_itself_is_refused(prefix: str, by: str) -> None:
+def test_a_rule_that_feeds_itself_is_refused(prefix, by):
     with pytest.raises(SiteRuleError, match="its own result for ever"):
         rule("prefix-alias", prefix=prefix, by=by)
 
 
 # The example URLs of these rules do not show that they go round: they meet on other URLs.
-HIDDEN: list[tuple[list[SiteRule], str]] = [
+HIDDEN = [
     (
         [
             rule("replace", old={"q:a": "1"}, new={"q:b": "1"}, when={"has": "x"}),
@@ -100,9 +100,7 @@ HIDDEN: list[tuple[list[SiteRule], str]] = [
 
 
 @pytest.mark.parametrize(("rules", "url"), HIDDEN)
-def test_a_circle_that_a_crawl_meets_drops_its_own_rules_only(
-    rules: list[SiteRule], url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_circle_that_a_crawl_meets_drops_its_own_rules_only(rules, url, caplog):
     """Rules that go round on some URLs are left out there; others act, and it is logged once."""
     for ordered in (rules, rules[::-1]):
         caplog.clear()
@@ -121,7 +119,7 @@ def test_a_circle_that_a_crawl_meets_drops_its_own_rules_only(
         assert compiled.rules_left_out == 4
 
 
-def test_a_circle_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_circle_is_told_of_once(caplog):
     """A crawl that learns makes its rules ready again and again."""
     rules, url = HIDDEN[0]
     normalizer = Normalizer(site_rules=rules)
@@ -130,7 +128,7 @@ def test_a_circle_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     assert len(caplog.records) == 1
 
 
-def test_a_circle_is_found_as_soon_as_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_circle_is_found_as_soon_as_it_closes(monkeypatch):
     """A URL that comes round costs a few passes, not as many as one that grows for ever."""
     rules, url = HIDDEN[0]
     compiled = RuleSet(rules)
@@ -141,7 +139,7 @@ def test_a_circle_is_found_as_soon_as_it_closes(monkeypatch: pytest.MonkeyPatch)
     assert 2 < len(passes) < 20
 
 
-def test_what_is_left_out_of_a_circle_leaves_keys_their_own() -> None:
+def test_what_is_left_out_of_a_circle_leaves_keys_their_own():
     """A URL that came out without the rules of a circle is its own key, whatever acts on it."""
     rules = [
         rule("replace", old={"q:a": "1"}, new={"q:b": "1"}, when={"has": "x"}),
@@ -154,7 +152,7 @@ def test_what_is_left_out_of_a_circle_leaves_keys_their_own() -> None:
         assert compiled.apply(result) == result
 
 
-ENDING: list[list[SiteRule]] = [
+ENDING = [
     [
         rule("host-alias", host="a.shop.example", by="b.shop.example"),
         rule("replace", old={"host": "b.shop.example", "q:x": "1"}, new={"host": "a.shop.example"}),
@@ -192,7 +190,7 @@ ENDING: list[list[SiteRule]] = [
 
 
 @pytest.mark.parametrize("rules", ENDING)
-def test_sets_that_people_write_are_not_refused(rules: list[SiteRule]) -> None:
+def test_sets_that_people_write_are_not_refused(rules):
     """The check of example URLs takes the rule files of real applications."""
     RuleSet(rules)
 
@@ -207,7 +205,7 @@ def test_sets_that_people_write_are_not_refused(rules: list[SiteRule]) -> None:
         ("a.github.io", "a.github.io", "b.github.io"),
     ],
 )
-def test_a_rule_stays_in_its_registrable_domain(site: str, host: str, by: str) -> None:
+def test_a_rule_stays_in_its_registrable_domain(site, host, by):
     for each in (
         rule("host-alias", site=site, host=host, by=by),
         rule("replace", site=site, old={"host": host}, new={"host": by}),
@@ -216,7 +214,7 @@ def test_a_rule_stays_in_its_registrable_domain(site: str, host: str, by: str) -
             RuleSet([each])
 
 
-def test_a_public_suffix_is_no_site() -> None:
+def test_a_public_suffix_is_no_site():
     """*.co.uk would hold for the sites of everybody there."""
     with pytest.raises(SiteRuleError, match="public suffix"):
         RuleSet([rule("drop-param", site="*.co.uk", param="a")])
@@ -234,7 +232,7 @@ def test_a_public_suffix_is_no_site() -> None:
         (rule("remove-fragment", option=True), rule("remove-fragment", option=False)),
     ],
 )
-def test_rules_that_contradict_each_other_are_refused(one: SiteRule, other: SiteRule) -> None:
+def test_rules_that_contradict_each_other_are_refused(one, other):
     for rules in ([one, other], [other, one]):
         with pytest.raises(SiteRuleError, match="contradict") as caught:
             RuleSet(rules)
@@ -242,7 +240,7 @@ def test_rules_that_contradict_each_other_are_refused(one: SiteRule, other: Site
         assert str(other) in str(caught.value)
 
 
-def test_a_long_way_of_aliases_is_no_circle() -> None:
+def test_a_long_way_of_aliases_is_no_circle():
     """Aliases that lead to one host from many, by way of others, are taken."""
     names = [f"h{i}.shop.example" for i in range(20)]
     rules = [rule("host-alias", host=one, by=other) for one, other in pairwise(names)]
@@ -256,7 +254,7 @@ def test_a_long_way_of_aliases_is_no_circle() -> None:
         RuleSet([*rules, rule("host-alias", site=names[-1], host=names[-1], by=names[7])])
 
 
-def test_switches_are_options_of_the_catalogue_for_one_site() -> None:
+def test_switches_are_options_of_the_catalogue_for_one_site():
     rules = RuleSet(
         [
             rule("www", option="keep"),
@@ -277,7 +275,7 @@ def test_switches_are_options_of_the_catalogue_for_one_site() -> None:
     assert rules.catalogue_options("other.example") == {}
 
 
-def test_a_normalizer_obeys_the_switches_of_a_site() -> None:
+def test_a_normalizer_obeys_the_switches_of_a_site():
     """Fragments stay where a site says that they are pages, and go everywhere else."""
     normalize = Normalizer(
         "aggressive",
@@ -312,9 +310,7 @@ def test_a_normalizer_obeys_the_switches_of_a_site() -> None:
         ),
     ],
 )
-def test_a_rule_and_the_catalogue_do_not_undo_each_other(
-    the_rule: SiteRule, url: str, key: str
-) -> None:
+def test_a_rule_and_the_catalogue_do_not_undo_each_other(the_rule, url, key):
     """What a rule says of a scheme, a slash or www the aggressive profile does not take away."""
     normalize = Normalizer("aggressive", site_rules=[the_rule]).normalize
     assert normalize(url) == normalize(key) == key
@@ -331,13 +327,13 @@ def test_a_rule_and_the_catalogue_do_not_undo_each_other(
         rule("drop-param", param="a"),
     ],
 )
-def test_other_rules_leave_the_catalogue_as_it_is(the_rule: SiteRule) -> None:
+def test_other_rules_leave_the_catalogue_as_it_is(the_rule):
     rules = RuleSet([the_rule])
     for host in ("shop.example", "www.shop.example"):
         assert rules.catalogue_options(host) == {}
 
 
-def test_the_catalogue_runs_again_after_a_rule() -> None:
+def test_the_catalogue_runs_again_after_a_rule():
     """What a site rule makes is sorted and encoded like everything else, and explained."""
     normalizer = Normalizer(
         site_rules=[rule("replace", old={"q:z": "1"}, new={"q:b": "x y"}, source="redirect")]
@@ -351,12 +347,12 @@ def test_the_catalogue_runs_again_after_a_rule() -> None:
     assert "source redirect" in step.reason
 
 
-def test_a_rule_is_frozen() -> None:
+def test_a_rule_is_frozen():
     with pytest.raises(AttributeError):
         rule("drop-param", param="a").kind = "keep-param"
 
 
-def test_the_digest_covers_active_rules_in_any_order() -> None:
+def test_the_digest_covers_active_rules_in_any_order():
     """Keys depend on what rules say and not on their order, evidence or inactive company."""
     one = rule("drop-param", param="a")
     two = rule("drop-param", param="b")
@@ -369,7 +365,7 @@ def test_the_digest_covers_active_rules_in_any_order() -> None:
     assert digest == pickle.loads(pickle.dumps(Normalizer(site_rules=[one, two]))).digest
 
 
-def test_a_path_of_too_many_segments_is_left_alone() -> None:
+def test_a_path_of_too_many_segments_is_left_alone():
     """It takes no time, and is its own key, also where rules made it so long."""
     rules = RuleSet(
         [

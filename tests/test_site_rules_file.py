@@ -56,14 +56,14 @@ has = "f"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     """A rule file that people have written."""
     found = tmp_path / "rules.toml"
     found.write_text(REVIEWED, encoding="utf-8")
     return found
 
 
-def test_a_file_is_read_as_it_is_written(path: Path) -> None:
+def test_a_file_is_read_as_it_is_written(path):
     """Every way of writing a table in TOML is read, and a rule knows where it stands."""
     session, alias, defaults = load_site_rules(path)
     assert session.param == ("sid", "PHPSESSID")
@@ -75,14 +75,14 @@ def test_a_file_is_read_as_it_is_written(path: Path) -> None:
     assert str(alias).endswith("rules.toml:14")
 
 
-def test_saving_what_was_loaded_changes_no_byte(path: Path) -> None:
+def test_saving_what_was_loaded_changes_no_byte(path):
     save_site_rules(path, load_site_rules(path))
     assert path.read_text(encoding="utf-8") == REVIEWED
     save_site_rules(path, reversed(load_site_rules(path)))
     assert path.read_text(encoding="utf-8") == REVIEWED
 
 
-def test_only_the_lines_that_changed_change(path: Path) -> None:
+def test_only_the_lines_that_changed_change(path):
     """New evidence goes into the line where it stands; comments and spelling stay."""
     session, alias, defaults = load_site_rules(path)
     save_site_rules(
@@ -95,7 +95,7 @@ def test_only_the_lines_that_changed_change(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == expected
 
 
-def test_other_examples_leave_the_comments_beside_them(path: Path) -> None:
+def test_other_examples_leave_the_comments_beside_them(path):
     """A crawl that goes on finds more examples; what people noted beside the old ones stays."""
     session, *others = load_site_rules(path)
     one, two = ["http://shop.example/?sid=1", "http://shop.example/"], ["c", "d"]
@@ -108,7 +108,7 @@ def test_other_examples_leave_the_comments_beside_them(path: Path) -> None:
     assert 'site = "shop.example"   # not www' in text
 
 
-def test_a_rule_that_is_gone_takes_its_own_comment_only(path: Path) -> None:
+def test_a_rule_that_is_gone_takes_its_own_comment_only(path):
     """The comment directly above a rule goes with it; headings of the file do not."""
     _, *others = load_site_rules(path)
     save_site_rules(path, others)
@@ -119,7 +119,7 @@ def test_a_rule_that_is_gone_takes_its_own_comment_only(path: Path) -> None:
     assert load_site_rules(path) == tuple(others)
 
 
-def test_new_rules_come_last_in_the_order_given(path: Path) -> None:
+def test_new_rules_come_last_in_the_order_given(path):
     old = load_site_rules(path)
     new = [SiteRule(site=f"{name}.example", kind="drop-param", param="x") for name in "zab"]
     save_site_rules(path, [*new, *old])
@@ -127,7 +127,7 @@ def test_new_rules_come_last_in_the_order_given(path: Path) -> None:
     assert load_site_rules(path) == (*old, *new)
 
 
-def test_a_changed_value_over_several_lines_keeps_the_comments_of_the_block(path: Path) -> None:
+def test_a_changed_value_over_several_lines_keeps_the_comments_of_the_block(path):
     """Where a value cannot be changed in its line the table is written anew, with its comments."""
     session, alias, defaults = load_site_rules(path)
     save_site_rules(path, [session, alias.replace(examples=()), defaults.replace(support=4)])
@@ -141,7 +141,7 @@ def test_a_changed_value_over_several_lines_keeps_the_comments_of_the_block(path
     assert "# the end" in text
 
 
-def test_line_endings_stay(path: Path) -> None:
+def test_line_endings_stay(path):
     path.write_bytes(REVIEWED.replace("\n", "\r\n").encode())
     before = path.read_bytes()
     rules = load_site_rules(path)
@@ -151,7 +151,7 @@ def test_line_endings_stay(path: Path) -> None:
     assert b"\n" not in path.read_bytes().replace(b"\r\n", b"")
 
 
-def test_a_new_file_holds_the_rules(tmp_path: Path) -> None:
+def test_a_new_file_holds_the_rules(tmp_path):
     """Saving without a file makes one; saving nothing makes an empty one."""
     path = tmp_path / "new.toml"
     rules = (
@@ -163,10 +163,10 @@ def test_a_new_file_holds_the_rules(tmp_path: Path) -> None:
     assert path.read_bytes() == b""
 
 
-def test_the_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_replaced_in_one_step(path, monkeypatch):
     """When writing fails the old file is whole, and nothing is left beside it."""
 
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", fail)
@@ -176,14 +176,14 @@ def test_the_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.Monkey
     assert [each.name for each in path.parent.iterdir()] == ["rules.toml"]
 
 
-def test_a_new_file_is_for_its_owner(tmp_path: Path) -> None:
+def test_a_new_file_is_for_its_owner(tmp_path):
     """Rules show which URLs a crawl has seen: whoever else is to read them is told to, not let."""
     path = tmp_path / "new.toml"
     save_site_rules(path, [SiteRule(site="a.test", kind="drop-param", param="x")])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_mode_and_link_survive_a_rewrite(path: Path, tmp_path: Path) -> None:
+def test_mode_and_link_survive_a_rewrite(path, tmp_path):
     path.chmod(0o640)
     link = tmp_path / "link.toml"
     link.symlink_to(path)
@@ -226,7 +226,7 @@ def test_mode_and_link_survive_a_rewrite(path: Path, tmp_path: Path) -> None:
         ('[[rule]]\nsite = "a.b"\nkind = "strip-tail"\ntail = 1\nby = 2\n', "tail"),
     ],
 )
-def test_a_broken_file_names_file_and_entry(tmp_path: Path, text: str, message: str) -> None:
+def test_a_broken_file_names_file_and_entry(tmp_path, text, message):
     """An error says which file, line and entry, and what would be accepted; it is not overwritten."""
     path = tmp_path / "broken.toml"
     path.write_text(text, encoding="utf-8")
@@ -237,14 +237,14 @@ def test_a_broken_file_names_file_and_entry(tmp_path: Path, text: str, message: 
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_utf8_is_refused(tmp_path):
     path = tmp_path / "latin.toml"
     path.write_bytes(b"# caf\xe9\n")
     with pytest.raises(SiteRuleError, match="byte 5"):
         load_site_rules(path)
 
 
-def test_a_header_inside_a_text_is_no_header() -> None:
+def test_a_header_inside_a_text_is_no_header():
     """A multi-line text may hold what looks like the next rule."""
     text = '[[rule]]\nsite = "a.b"\nnote = """\n[[rule]]\nx"""\n[[rule]]\nsite = "c.d"\n'
     blocks = list(read_blocks(text))
@@ -252,7 +252,7 @@ def test_a_header_inside_a_text_is_no_header() -> None:
     assert blocks[0].table["note"] == "[[rule]]\nx"
 
 
-def test_spaces_and_tables_on_one_line_are_read() -> None:
+def test_spaces_and_tables_on_one_line_are_read():
     """Lines of spaces, indented statements and inline tables are as good as any."""
     text = (
         '[[rule]]\n   \n  when = { has = "a", no = "b" }\n\tsite = "a.b"\n# c\n  # d\nsupport = 3\n'
@@ -262,7 +262,7 @@ def test_spaces_and_tables_on_one_line_are_read() -> None:
     assert rest.above == [""]
 
 
-def test_dotted_keys_are_read() -> None:
+def test_dotted_keys_are_read():
     """`when.has = "a"` and `when.no = "b"` are one table."""
     blocks = list(read_blocks('[[rule]]\nwhen.has = "a"\nwhen.no = "b"\n'))
     assert blocks[0].table == {"when": {"has": "a", "no": "b"}}
@@ -284,12 +284,12 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=5))
-def test_whatever_is_written_is_read_again(table: dict[str, object]) -> None:
+def test_whatever_is_written_is_read_again(table):
     blocks = list(read_blocks("\n".join(write_block(table))))
     assert blocks[0].table == table
 
 
-def test_a_table_has_no_defaults() -> None:
+def test_a_table_has_no_defaults():
     rule = SiteRule(site="a.example", kind="drop-param", param="x")
     assert table_of(rule) == {"site": "a.example", "kind": "drop-param", "param": "x"}
 
@@ -322,7 +322,7 @@ KEYS = [key for key in STATEMENTS if key not in ("prefix", "by", "path", "when.h
 
 
 @st.composite
-def blocks(draw: st.DrawFn) -> str:
+def blocks(draw):
     """Draw a block that is plain but for the values, what is left out, and what is added."""
     keys = [key for key in KEYS if key in KEYS[:3] or draw(st.booleans())]
     lines = [f"{key} = {draw(st.sampled_from(STATEMENTS[key]))}" for key in keys]
@@ -331,7 +331,7 @@ def blocks(draw: st.DrawFn) -> str:
     return "\n".join(["[[rule]]", *lines])
 
 
-def read(text: str, **replaced: object) -> object:
+def read(text, **replaced):
     """Return all that loading *text* tells: rules, evidence and places, or the message."""
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         path = Path(directory) / "rules.toml"
@@ -345,20 +345,20 @@ def read(text: str, **replaced: object) -> object:
         return [(r.as_dict(), r.identity, (r.origin or "").replace(directory, "")) for r in rules]
 
 
-def parsed(text: str) -> object:
+def parsed(text):
     """Read *text* with the parser alone."""
     return read(text, _read_lines=lambda lines, known: (None, ()))
 
 
 @given(st.lists(blocks(), max_size=4))
-def test_any_lines_are_read_alike(drawn: list[str]) -> None:
+def test_any_lines_are_read_alike(drawn):
     """Whatever stands in a file, reading it by lines changes no rule and no message."""
     text = "\n".join(drawn)
     assert read(text) == parsed(text)
 
 
 @given(st.lists(st.sampled_from(RULES), max_size=6), st.data())
-def test_what_we_write_is_read_alike(cases: list[dict[str, object]], data: st.DataObject) -> None:
+def test_what_we_write_is_read_alike(cases, data):
     """Rules of every kind, on several sites, and with a line moved, doubled or left out."""
     sites = st.sampled_from(("shop.example", "*.b.example", "[::1]", "x"))
     with TemporaryDirectory() as directory:
@@ -371,7 +371,7 @@ def test_what_we_write_is_read_alike(cases: list[dict[str, object]], data: st.Da
 
 
 @pytest.mark.parametrize("case", RULES)
-def test_an_identity_is_the_json_of_what_a_rule_says(case: dict[str, object]) -> None:
+def test_an_identity_is_the_json_of_what_a_rule_says(case):
     """It is made in parts, and must stay the text that digests of stores were made of."""
     rule = SiteRule(**case)
     for each in (rule, rule.at("other.example", rule.evidence)):
@@ -381,14 +381,14 @@ def test_an_identity_is_the_json_of_what_a_rule_says(case: dict[str, object]) ->
         assert each == SiteRule(**{**case, "site": each.site})
 
 
-def test_a_rule_at_no_host_is_refused() -> None:
+def test_a_rule_at_no_host_is_refused():
     """A rule that is made of another one checks its own site."""
     rule = SiteRule(site="a.example", kind="drop-param", param="sid")
     with pytest.raises(SiteRuleError, match="lower-case host"):
         rule.at("A.example", rule.evidence)
 
 
-def test_a_saved_file_is_read_by_lines(tmp_path: Path) -> None:
+def test_a_saved_file_is_read_by_lines(tmp_path):
     """Speed depends on it: no block of learned rules is left to the parser."""
     learned = {"path": "/x/**", "when": {"has": "id"}, "status": "proposed", "source": "content"}
     learned |= {"support": 3, "conflicts": 0, "false_merge_upper": 0.25, "note": "one note"}

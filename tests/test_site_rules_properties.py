@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
@@ -17,9 +16,6 @@ from scrapy_urlnorm.site_rules import RuleSet, SiteRule
 from scrapy_urlnorm.site_rules.form import Form
 from scrapy_urlnorm.site_rules.operations import EDITS, WORDS
 from scrapy_urlnorm.url import join, split
-
-if TYPE_CHECKING:
-    import random
 
 # Few words, so that rules and URLs meet, and rules meet each other.
 TOKENS = st.sampled_from(["a", "b", "A", "12", "12-a", "a-12", "a:b", "a;b=1", "*", "a.html"])
@@ -60,7 +56,7 @@ RARELY = st.sampled_from([False, False, False, True])
 
 
 @st.composite
-def a_replacement(draw: st.DrawFn) -> dict[str, object]:
+def a_replacement(draw):
     """Operands of a replace rule: what it says on one side it may say on the other."""
     old, new = draw(TABLES), draw(TABLES)
     for table in (old, new):
@@ -74,7 +70,7 @@ def a_replacement(draw: st.DrawFn) -> dict[str, object]:
 
 
 @st.composite
-def an_edit(draw: st.DrawFn) -> dict[str, object]:
+def an_edit(draw):
     """Operands of an edit-value rule."""
     edit = draw(st.sampled_from(list(EDITS)))
     slots = st.lists(st.one_of(SLOTS, st.just("?")), min_size=1, max_size=2, unique=True)
@@ -86,7 +82,7 @@ def an_edit(draw: st.DrawFn) -> dict[str, object]:
 
 
 @st.composite
-def a_table(draw: st.DrawFn) -> dict[str, object]:
+def a_table(draw):
     """Operands of a range-alias rule, some of whose pages are known."""
     text, by = draw(st.sampled_from([("{}", "a"), ("#-{}", "#-a"), ("{}-a", "12"), ("{}", None)]))
     slot = draw(st.one_of(st.sampled_from(["s0", "s1"]), NAMES.map("q:{}".format)))
@@ -100,7 +96,7 @@ def a_table(draw: st.DrawFn) -> dict[str, object]:
 
 
 @st.composite
-def some_names(draw: st.DrawFn) -> dict[str, object]:
+def some_names(draw):
     slot = draw(st.one_of(st.sampled_from(["s0", "s1"]), NAMES.map("q:{}".format)))
     names = draw(st.lists(TOKENS, min_size=2, max_size=4, unique=True))
     said = [f"{quote(slot, safe=':')}={quote(name, safe='/:')}" for name in names]
@@ -119,7 +115,7 @@ CATALOGUE = [("trailing-slash", "add"), ("trailing-slash", "remove"), ("lowercas
              ("remove-duplicate-slashes", True), ("sort-query", True),
              ("remove-directory-index", True)]  # fmt: skip
 #: By kind, what a rule says besides its site and context.
-OPERANDS: dict[str, st.SearchStrategy[dict[str, object]]] = {
+OPERANDS = {
     "host-alias": of({"host": HOSTS.map(lambda host: [host]), "by": HOSTS}),
     "prefix-alias": of({"prefix": FOLDERS, "by": FOLDERS}),
     "param-to-path": of(
@@ -153,10 +149,10 @@ OPERANDS: dict[str, st.SearchStrategy[dict[str, object]]] = {
 
 
 @st.composite
-def site_rules(draw: st.DrawFn, kind: str | None = None) -> SiteRule:
+def site_rules(draw, kind=None):
     """Draw a valid rule, of one kind or of any."""
     chosen = kind or draw(st.sampled_from([*WORDS, "catalogue"]))
-    fields: dict[str, object] = {"site": draw(SITES), "kind": chosen}
+    fields = {"site": draw(SITES), "kind": chosen}
     if draw(RARELY):
         fields["path"] = draw(PATTERNS)
     if draw(RARELY):
@@ -169,7 +165,7 @@ def site_rules(draw: st.DrawFn, kind: str | None = None) -> SiteRule:
 
 
 @st.composite
-def urls(draw: st.DrawFn) -> str:
+def urls(draw):
     """Draw a URL whose tokens are those that the rules name."""
     raw = TOKENS.map(lambda token: quote(token, safe=":;=*"))
     path = "/" + "/".join(draw(st.lists(raw, max_size=4))) + draw(st.sampled_from(["", "/"]))
@@ -182,7 +178,7 @@ def urls(draw: st.DrawFn) -> str:
     return f"{scheme}://{draw(HOSTS)}{path}{query}"
 
 
-def compiled(rules: list[SiteRule]) -> object:
+def compiled(rules):
     """Compile *rules*, or give the example up when the set is refused."""
     try:
         return RuleSet(rules)
@@ -197,10 +193,10 @@ RELAXED = settings(
 
 
 @pytest.mark.parametrize("kind", [*WORDS, "catalogue"])
-def test_every_kind_is_idempotent_alone(kind: str) -> None:
+def test_every_kind_is_idempotent_alone(kind):
     @settings(RELAXED, max_examples=25)
     @given(st.data())
-    def check(data: st.DataObject) -> None:
+    def check(data):
         rules = compiled([data.draw(site_rules(kind))])
         for url in data.draw(st.lists(urls(), min_size=4, max_size=8)):
             once = rules.apply(split(url))
@@ -212,9 +208,9 @@ def test_every_kind_is_idempotent_alone(kind: str) -> None:
 
 @settings(RELAXED, max_examples=150)
 @given(st.lists(site_rules(), min_size=2, max_size=6), st.lists(urls(), min_size=4, max_size=8))
-def test_every_set_that_compiles_is_idempotent(rules: list[SiteRule], some: list[str]) -> None:
+def test_every_set_that_compiles_is_idempotent(rules, some):
     together = compiled(rules)
-    steps: list[object] = []
+    steps = []
     for url in map(split, some):
         before = len(steps)
         once = together.apply(url, lambda *step: steps.append(step))
@@ -233,9 +229,7 @@ any_profile_and_rules = given(
 
 @settings(RELAXED, max_examples=120)
 @any_profile_and_rules
-def test_a_normalizer_with_site_rules_is_idempotent(
-    profile: str, rules: list[SiteRule], some: list[str]
-) -> None:
+def test_a_normalizer_with_site_rules_is_idempotent(profile, rules, some):
     """The catalogue and the site rules settle together, in every profile."""
     compiled(rules)
     normalize = Normalizer(profile, site_rules=rules).normalize
@@ -246,9 +240,7 @@ def test_a_normalizer_with_site_rules_is_idempotent(
 
 @settings(RELAXED, max_examples=150)
 @any_profile_and_rules
-def test_the_fast_path_agrees_with_site_rules(
-    profile: str, rules: list[SiteRule], some: list[str]
-) -> None:
+def test_the_fast_path_agrees_with_site_rules(profile, rules, some):
     """A key that is made fast is the key, and the rules that act on it are those that are told."""
     compiled(rules)
     fast = Normalizer(profile, site_rules=rules)
@@ -262,7 +254,7 @@ def test_the_fast_path_agrees_with_site_rules(
         assert blame.of(url, fast) == blame.of(url, slow)
 
 
-def test_rules_that_act_are_told_without_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_act_are_told_without_an_explanation(monkeypatch):
     """Also where the catalogue has to sort or to write anew what they made."""
     rules = [
         SiteRule(site="shop.example", kind="drop-param", param="h"),
@@ -283,7 +275,7 @@ def test_rules_that_act_are_told_without_an_explanation(monkeypatch: pytest.Monk
         Blame(rules).of("http://shop.example/", Normalizer(site_rules=rules))
 
 
-def test_rules_act_on_what_the_catalogue_made_of_their_work() -> None:
+def test_rules_act_on_what_the_catalogue_made_of_their_work():
     """A parameter that a rule writes may be one that the catalogue drops; then others may act."""
     rules = [
         SiteRule(site="shop.example", kind="replace", old={"q:a": "1"}, new={"q:gclid": "x"}),
@@ -296,9 +288,7 @@ def test_rules_act_on_what_the_catalogue_made_of_their_work() -> None:
 
 @settings(RELAXED, max_examples=120)
 @given(st.lists(site_rules(), min_size=2, max_size=6), urls(), st.randoms(use_true_random=False))
-def test_the_order_of_rules_changes_nothing(
-    rules: list[SiteRule], url: str, shuffler: random.Random
-) -> None:
+def test_the_order_of_rules_changes_nothing(rules, url, shuffler):
     """A file may list its rules in any order, and any number of times."""
     shuffled = [*rules, rules[0]]
     shuffler.shuffle(shuffled)
@@ -307,14 +297,14 @@ def test_the_order_of_rules_changes_nothing(
 
 @settings(RELAXED, max_examples=120)
 @given(st.lists(site_rules(), min_size=1, max_size=4), urls())
-def test_no_rule_leaves_its_registrable_domain(rules: list[SiteRule], url: str) -> None:
+def test_no_rule_leaves_its_registrable_domain(rules, url):
     result = compiled(rules).apply(split(url))
     assert registrable_domain(result.host or "") == registrable_domain(split(url).host or "")
 
 
 @settings(RELAXED, max_examples=120)
 @given(st.lists(site_rules(), min_size=1, max_size=4), st.text(max_size=30))
-def test_any_text_of_the_site_is_taken(rules: list[SiteRule], text: str) -> None:
+def test_any_text_of_the_site_is_taken(rules, text):
     """Rules never raise, whatever stands behind the host."""
     url = split(f"http://shop.example/{text}")
     result = compiled(rules).apply(url)
@@ -322,7 +312,7 @@ def test_any_text_of_the_site_is_taken(rules: list[SiteRule], text: str) -> None
 
 
 @given(urls(), st.text(max_size=20))
-def test_a_form_gives_back_the_url(url: str, text: str) -> None:
+def test_a_form_gives_back_the_url(url, text):
     for each in (url, url + text):
         form = Form(split(each))
         assert form.to_url() == split(each)

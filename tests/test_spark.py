@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,16 +16,12 @@ from scrapy_urlnorm.exceptions import LogFormatError, MissingExtraError
 from scrapy_urlnorm.learning import evidence, mine
 from scrapy_urlnorm.logs import read_log
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 # PySpark warns of pandas, of sockets that its workers leave open, and of its own future.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
+def session():
     """Return a session of Spark on this machine, on loopback."""
     sql = pytest.importorskip("pyspark.sql")
     pytest.importorskip("pyarrow")
@@ -45,7 +40,7 @@ def session() -> Iterator[Any]:
     session.stop()
 
 
-def rows() -> Iterator[dict[str, Any]]:
+def rows():
     """Yield rows of three sites, in turns: content, redirects, one with a name of its own."""
     for n in range(60):
         for host in ("shop.example", "www.b.example", "é.example"):
@@ -60,13 +55,13 @@ def rows() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> str:
+def log(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     return str(path)
 
 
-def test_the_rules_are_those_of_a_file(session: Any, log: str, tmp_path: Path) -> None:
+def test_the_rules_are_those_of_a_file(session, log, tmp_path):
     """Byte by byte, whatever partitions the rows are in."""
     known = mine(read_log(log))
     assert {rule.site for rule in known} >= {"shop.example", "xn--9ca.example"}
@@ -77,9 +72,7 @@ def test_the_rules_are_those_of_a_file(session: Any, log: str, tmp_path: Path) -
         assert (tmp_path / f"{number}.toml").read_bytes() == (tmp_path / "known.toml").read_bytes()
 
 
-def test_a_giant_site_is_sampled_alike(
-    session: Any, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_giant_site_is_sampled_alike(session, log, monkeypatch):
     """The same paths of it are looked at."""
     whole = mine(read_log(log))
     monkeypatch.setattr(evidence, "MAX_ROWS", 50)
@@ -88,13 +81,13 @@ def test_a_giant_site_is_sampled_alike(
     assert spark.mine(session.read.json(log)) == known
 
 
-def test_a_frame_without_urls_is_refused(session: Any) -> None:
+def test_a_frame_without_urls_is_refused(session):
     """The error names the columns that there are."""
     with pytest.raises(LogFormatError, match="no column 'url'; the frame has 'address'"):
         spark.mine(session.createDataFrame([("http://a.example/",)], ["address"]))
 
 
-def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_named(monkeypatch):
     """Without PySpark, the error says what to install."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
