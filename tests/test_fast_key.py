@@ -119,17 +119,6 @@ def test_random_options_agree_with_the_rules(profile, rules, found):
         assert normalizer.normalize(url) == slow.normalize(url)
 
 
-SITE_RULES = [
-    SiteRule(site="example.com", kind="drop-param", param="a"),
-    SiteRule(site="www.example.com", kind="www", option="add"),
-    SiteRule(site="m.example.com", kind="trailing-slash", option="add"),
-    SiteRule(site="h", kind="drop-param", param="id", path="/a/**"),
-    SiteRule(site="*.co.uk.example", kind="force-scheme", option="https"),
-    SiteRule(site="w.example.com", kind="host-alias", host="w.example.com", by="m.example.com"),
-    SiteRule(site="h", kind="prefix-alias", prefix="/A", by="/a"),
-]
-
-
 #: Options, and URLs for which no rule has to run on the whole.
 REACHED = [
     ("default", {}, "http://example.com/a?b=2&a=1&utm_source=x#top"),
@@ -165,7 +154,9 @@ def test_a_url_that_is_its_own_key_is_returned_itself(profile):
 
 def test_a_url_of_a_site_with_rules_takes_the_fast_path():
     """The memo of hosts knows which have rules: all others cost what they cost without."""
-    normalizer = Normalizer(site_rules=SITE_RULES)
+    drops = SiteRule(site="example.com", kind="drop-param", param="a")
+    switch = SiteRule(site="m.example.com", kind="trailing-slash", option="add")
+    normalizer = Normalizer(site_rules=[drops, switch])
     assert normalizer._fast_key("http://example.com/?b=1&a=2") == "http://example.com/?b=1"
     assert normalizer._fast_key("http://other.example/?b=1&a=2") == "http://other.example/?a=2&b=1"
     assert normalizer._fast_key("http://m.example.com/a") is None  # a catalogue of its own
