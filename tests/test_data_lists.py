@@ -19,23 +19,13 @@ MUST_NOT_MATCH = data.parse_table(
 )
 
 
-def is_session(name, value, query=(), strength="likely"):
-    """Whether the session list drops this parameter from a query with these names."""
+def is_session(name, value, query=(), strength="likely", kind="query"):
+    """Whether the lists take this for a session id, in a query with these names or in a path."""
     present = {other.lower() for other in query}
     return any(
-        param.is_named(name) and param.accepts(value) and param.stands_among(present)
-        for param in data.session_ids()
-        if param.kind == "query"
-        if param.strength in ("sure", strength)
-    )
-
-
-def in_path(kind, name, value, strength="likely"):
-    """Whether the path list takes this for a session id."""
-    return any(
-        session.kind == kind and session.is_named(name) and session.accepts(value)
-        for session in data.session_ids()
-        if session.strength in ("sure", strength)
+        row.is_named(name) and row.accepts(value) and row.stands_among(present)
+        for row in data.session_ids()
+        if row.kind == kind and row.strength in ("sure", strength)
     )
 
 
@@ -203,9 +193,7 @@ NOT_IN_PATHS = {
 def test_session_ids_in_paths(found, tables):
     """Session ids in paths as servers write them are recognized, and nothing that may be content."""
     for (kind, name), values in tables.items():
-        assert {value: in_path(kind, name, value) for value in values} == dict.fromkeys(
-            values, found
-        )
+        assert {is_session(name, value, kind=kind) for value in values} == {found}, name
 
 
 # --- the digest -----------------------------------------------------------------------------
