@@ -271,17 +271,19 @@ class Told(source.Log):
         self.lines.append(line)
 
 
+BYTES = [b"a", b"\n", b" ", b"\r", b"\xe9", BOM_UTF8, b"b" * 9, *map(str.encode, "é\u2028\x0b\x0c")]
+
+
 @settings(max_examples=200)
 @given(
-    parts=st.lists(
-        st.lists(
-            st.sampled_from([b"a", b"\n", b" ", b"\r", "é".encode(), b"\xe9", BOM_UTF8, b"b" * 9])
-        ).map(b"".join)
-    ),
+    parts=st.lists(st.lists(st.sampled_from(BYTES)).map(b"".join)),
     size=st.integers(8, 40),
 )
 def test_lines_are_the_same_however_they_come(parts, size):
-    """Cut anywhere, by a pipe or by a buffer: lines, their numbers, and which are too long."""
+    """Cut anywhere, by a pipe or by a buffer: lines, their numbers, and which are too long.
+
+    Only a line feed ends one: str.splitlines would cut at U+2028 and form feeds.
+    """
     told = Told()
     stream = io.BufferedReader(Pipe(parts), size)
     with mock.patch.object(source, "MAX_LINE", 12), mock.patch.object(source, "_PIECE", 10):
@@ -349,9 +351,3 @@ def test_cdx_revisits_are_no_pages(tmp_path):
     [row] = read_log(log(tmp_path, line))
     assert not row.is_page
     assert row.content is None
-
-
-def test_control_characters_do_not_end_a_line(tmp_path):
-    """Only a line feed does: str.splitlines would cut at U+2028 and form feeds."""
-    url = "http://a.example/\u2028\x0b\x0c?x=1"
-    assert [row.url for row in read_log(log(tmp_path, url + "\n"))] == [url]
