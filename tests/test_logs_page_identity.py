@@ -142,11 +142,3 @@ def test_a_page_too_long_for_a_row_has_its_digests():
     row = row_of(page("<p>some words ".join(map(str, range(20_000)))), URL)
     assert row["blocks"] is None
     assert row["bag_digest"]
-
-
-def test_the_parsed_tree_is_the_spiders():
-    response = page("<b hidden>x</b>y")
-    before = response.selector.root
-    shown_by(response)
-    assert response.selector.root is before
-    assert response.css("b::text").get() == "x"
