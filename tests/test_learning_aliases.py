@@ -59,14 +59,11 @@ def test_links_of_two_patterns(one, other):
         ("/2024/post/comment-page-2/", "/?p=5", False),
         ("/2024/post/?page=2", "/?p=5", False),
         ("/2024/post/?page=2", "/?p=5&page=2", True),
+        ("/5", ".other/5", False),  # another host
     ],
 )
-def test_a_page_with_a_number_does_not_vouch_for_a_short_link(page, link, counts):
+def test_which_short_links_say_something_of_a_page(page, link, counts):
     assert (shortlink(HOST + page, HOST + link) is not None) == counts
-
-
-def test_a_short_link_of_another_host_says_nothing():
-    assert shortlink(f"{HOST}/5", "http://short.test/x") is None
 
 
 class Pages:

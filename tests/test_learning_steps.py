@@ -8,7 +8,7 @@ from math import comb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from log_rows import active, merged, page
+from log_rows import HOST, active, merged, page
 from site_rule_cases import CASES, path_and_query
 
 from scrapy_urlnorm import Normalizer, SiteRule
@@ -118,22 +118,18 @@ def test_titles_in_paths_mean_nothing(paths, kinds):
 
     A title has several words: one alone may be a view, as ``/edit``.
     """
-    urls = [
-        ("http://a.example" + path.format(n=n, folder=("tea", "ink")[n % 2], word=word), f"{n}")
+    rows = [
+        page(HOST + path.format(n=n, folder=("tea", "ink")[n % 2], word=word), f"{n}")
         for n, word in enumerate(WORDS)
         for path in paths
     ]
-    rules = active(page(*each) for each in urls)
-    assert {rule.kind for rule in rules} == kinds
-    normalize = Normalizer("default", site_rules=rules).normalize
-    assert len({normalize(url) for url, _ in urls}) == 60
+    assert {rule.kind for rule in active(rows)} == kinds
     views = [
         path.format(n=n) for path in ("/q/{n}/edit", "/t/{n}", "/edit/dp/{n}") for n in range(9)
     ]
-    urls += [(f"http://a.example{view}", view) for view in views]
-    rules = active(page(*each) for each in urls)
-    normalize = Normalizer("default", site_rules=rules).normalize
-    assert len({normalize(url) for url, _ in urls}) == 60 + len(views)
+    for known in (rows, rows + [page(HOST + view, view) for view in views]):
+        normalize = Normalizer("default", site_rules=active(known)).normalize
+        assert len({normalize(row.url) for row in known}) == len({row.content for row in known})
 
 
 def _listed(*folders, others=""):
@@ -216,9 +212,7 @@ def test_a_time_is_its_day_or_its_instant(one, other, edit):
     ]
     rules = active(rows)
     assert [rule.edit for rule in rules] == [edit]
-    normalize = Normalizer("default", site_rules=rules).normalize
-    keys = {normalize(f"http://a.example/w?from={text.format(29)}") for text in (one, other)}
-    assert len(keys) == 1
+    assert merged(rules, *(f"/w?from={text.format(29)}" for text in (one, other)))
     hours = [
         page(f"http://a.example/w?from=2026-11-{day:02}T{n:02}:00:00Z", f"{day} {n}")
         for day in range(1, 11)
@@ -229,19 +223,13 @@ def test_a_time_is_its_day_or_its_instant(one, other, edit):
 
 def test_the_end_of_a_version_is_no_suffix():
     """Where ``/2.7.11/`` is ``/2.7/`` on 40 pages, ``/3.2.11/`` need not be ``/3.2/``."""
-    rows = [
-        page(f"http://docs.example/python/{version}/page{n}", f"{n}")
+    rules = mine(
+        page(f"http://a.example/python/{version}/page{n}", f"{n}")
         for n in range(40)
         for version in ("2.7", "2.7.11")
-    ]
-    rules = mine(rows)
-    normalize = Normalizer("default", site_rules=rules).normalize
-    assert normalize("http://docs.example/python/2.7.11/new") == (
-        "http://docs.example/python/2.7/new"
     )
-    assert normalize("http://docs.example/python/3.2.11/page1") == (
-        "http://docs.example/python/3.2.11/page1"
-    )
+    assert merged(rules, "/python/2.7.11/new", "/python/2.7/new")
+    assert not merged(rules, "/python/3.2.11/page1", "/python/3.2/page1")
 
 
 @pytest.mark.parametrize(
@@ -258,9 +246,7 @@ def test_a_conflict_outweighs_many_witnesses():
     assert not accepted(200, 8, 0.95, 0.02)
 
 
-def test_risk_falls_with_support_and_rises_with_conflicts():
-    clean = [risk(n, 0, 0.3) for n in range(2, 60)]
-    assert clean == sorted(clean, reverse=True)
+def test_risk_rises_with_conflicts():
     failing = [risk(30, k, 0.3) for k in range(10)]
     assert failing == sorted(failing)
     assert wrong(30, 10, 0.3) > 0.99
@@ -335,9 +321,7 @@ def test_slots_of_a_url():
     assert "sep" not in slots("http://h.example/?q=tl;dr")
 
 
-@pytest.mark.parametrize(
-    "url", ["mailto:a@b.example", "http://h.example/" + "a/" * 30, "http://h.example/" + "a" * 9999]
-)
+@pytest.mark.parametrize("url", ["mailto:a@b.example", "http://h.example/" + "a" * 9999])
 def test_what_has_no_slots(url):
     """What is no URL with a host, or too long, is left alone."""
     assert slots_of(PLAIN.normalize(url)) is None
