@@ -34,7 +34,6 @@ def is_session(name, value, query=(), strength="likely", kind="query"):
 
 @pytest.mark.parametrize("table", data.TABLES)
 def test_head_explains_every_column(table):
-    """Each table starts with comments that name each of its columns; none is left out."""
     assert {path.stem for path in HERE.glob("*.tsv")} == set(data.TABLES)
     lines = (HERE / f"{table}.tsv").read_text(encoding="utf-8").splitlines()
     head = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
@@ -191,7 +190,6 @@ NOT_IN_PATHS = {
 
 @pytest.mark.parametrize(("found", "tables"), [(True, IN_PATHS), (False, NOT_IN_PATHS)])
 def test_session_ids_in_paths(found, tables):
-    """Session ids in paths as servers write them are recognized, and nothing that may be content."""
     for (kind, name), values in tables.items():
         assert {is_session(name, value, kind=kind) for value in values} == {found}, name
 

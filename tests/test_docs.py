@@ -111,7 +111,6 @@ def test_profiles_give_the_keys_shown():
 
 
 def test_readme_is_short_and_has_two_commands():
-    """The section to try it holds two commands of one line each."""
     text = PAGES["README.md"]
     assert len(text.splitlines()) <= 130
     section = text.partition("## Try it")[2].partition("\n## ")[0]

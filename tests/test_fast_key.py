@@ -163,7 +163,6 @@ def test_a_url_of_a_site_with_rules_takes_the_fast_path():
 
 
 def test_memos_are_bounded():
-    """New hosts and names with every URL make no memo grow without end, and change no key."""
     normalizer = Normalizer("aggressive")
     urls = normalizer._plain_urls
     plans = urls.plans

@@ -109,7 +109,6 @@ def _part(module):
 
 
 def _wrong_way(floors, graph):
-    """Return the imports that do not go down *floors*."""
     height = {part: -number for number, parts in enumerate(floors) for part in parts}
     return {
         (module, target)

@@ -127,7 +127,6 @@ COINCIDENCES = {
 
 @pytest.mark.parametrize("name", COINCIDENCES)
 def test_coincidences(name):
-    """Exchanges of the values of parameters, by few contents."""
     op, support, expected = COINCIDENCES[name]
     found = Found((), Count(support, 0, support), 0.01)
     assert is_coincidence(op, found, Corpus((), Hasher())) is expected

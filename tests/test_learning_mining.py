@@ -222,7 +222,6 @@ def hostile():
 
 @pytest.mark.parametrize("kind", hostile())
 def test_hostile_logs_cost_little_and_teach_nothing(kind):
-    """No rule, and an end."""
     assert not active(hostile()[kind])
 
 
@@ -272,6 +271,5 @@ def test_evaluation_counts():
 
 
 def test_evaluation_of_nothing():
-    """An empty log is no division by zero."""
     result = evaluate(PLAIN, [])
     assert (result.found, result.false_merge_rate, result.reduction, result.ceiling) == (0, 0, 0, 0)

@@ -224,7 +224,6 @@ def test_a_proven_rule_tells_its_evidence():
 
 
 def test_other_hosts_are_not_concerned():
-    """Not even another host of the domain: robots.txt speaks for its own."""
     assert proved(["ref"], rows_of(PAIRS, host="shop.test")) == ()
 
 

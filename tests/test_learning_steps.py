@@ -303,7 +303,6 @@ def slots(url):
 
 
 def test_slots_of_a_url():
-    """Each part of a URL is a slot; repeated values are one, in order."""
     assert slots("https://h.example:81/a/b%20c/?x=2&x=1&12&y=") == {
         "scheme": "https",
         "host": "h.example",
@@ -323,7 +322,6 @@ def test_slots_of_a_url():
 
 @pytest.mark.parametrize("url", ["mailto:a@b.example", "http://h.example/" + "a" * 9999])
 def test_what_has_no_slots(url):
-    """What is no URL with a host, or too long, is left alone."""
     assert slots_of(PLAIN.normalize(url)) is None
 
 

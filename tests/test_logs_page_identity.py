@@ -84,7 +84,6 @@ def test_a_body_without_a_length_is_whole():
 
 
 def test_a_large_page_is_named_by_its_bytes(monkeypatch):
-    """Beyond the bound the text is not read."""
     size = len(page("a").body)
     assert shown_by(page("a"), size)[1]
     assert shown_by(page("a"), size - 1)[1] is None

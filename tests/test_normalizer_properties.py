@@ -68,7 +68,6 @@ def test_every_rule_set_is_idempotent(profile, rules, url):
 
 
 def without_fast_path(normalizer):
-    """Return *normalizer* so that it runs its rules on every URL."""
     slow = normalizer.replace_site_rules(normalizer.site_rules)
     object.__setattr__(slow, "_fast_key", lambda url: None)
     return slow

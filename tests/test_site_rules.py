@@ -55,7 +55,6 @@ def test_a_rule_of_another_site_or_status_does_nothing(case):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
 def test_rules_travel_and_compare(case):
-    """A rule survives pickling and a table, and is equal to and hashed like its copy."""
     for copy in (pickle.loads(pickle.dumps(case[0])), SiteRule(**case[0].as_dict())):
         assert copy == case[0]
         assert hash(copy) == hash(case[0])
@@ -84,7 +83,6 @@ def test_a_site_with_a_star_has_all_its_hosts():
 
 
 def test_a_rule_of_a_domain_may_name_its_hosts():
-    """`when.host` keeps a rule of many hosts to some of them."""
     some = rule(
         site="*.shop.example", kind="drop-param", param="a", when={"host": ["b.shop.example"]}
     )

@@ -241,7 +241,6 @@ def test_rules_that_contradict_each_other_are_refused(one, other):
 
 
 def test_a_long_way_of_aliases_is_no_circle():
-    """Aliases that lead to one host from many, by way of others, are taken."""
     names = [f"h{i}.shop.example" for i in range(20)]
     rules = [rule("host-alias", host=one, by=other) for one, other in pairwise(names)]
     rules += [

@@ -109,7 +109,6 @@ def test_other_examples_leave_the_comments_beside_them(path):
 
 
 def test_a_rule_that_is_gone_takes_its_own_comment_only(path):
-    """The comment directly above a rule goes with it; headings of the file do not."""
     _, *others = load_site_rules(path)
     save_site_rules(path, others)
     text = path.read_text(encoding="utf-8")
@@ -253,7 +252,6 @@ def test_a_header_inside_a_text_is_no_header():
 
 
 def test_spaces_and_tables_on_one_line_are_read():
-    """Lines of spaces, indented statements and inline tables are as good as any."""
     text = (
         '[[rule]]\n   \n  when = { has = "a", no = "b" }\n\tsite = "a.b"\n# c\n  # d\nsupport = 3\n'
     )
@@ -263,7 +261,6 @@ def test_spaces_and_tables_on_one_line_are_read():
 
 
 def test_dotted_keys_are_read():
-    """`when.has = "a"` and `when.no = "b"` are one table."""
     blocks = list(read_blocks('[[rule]]\nwhen.has = "a"\nwhen.no = "b"\n'))
     assert blocks[0].table == {"when": {"has": "a", "no": "b"}}
 

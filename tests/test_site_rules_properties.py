@@ -71,7 +71,6 @@ def a_replacement(draw):
 
 @st.composite
 def an_edit(draw):
-    """Operands of an edit-value rule."""
     edit = draw(st.sampled_from(list(EDITS)))
     slots = st.lists(st.one_of(SLOTS, st.just("?")), min_size=1, max_size=2, unique=True)
     known = {"text": TEXTS, "by": st.sampled_from(["", "b", "_"])}

@@ -20,7 +20,6 @@ from scrapy_urlnorm.text import LONGEST_LINE, counted, did_you_mean, logger_of, 
     ],
 )
 def test_an_unknown_word_is_told_the_closest_one(word, ending):
-    """The sentence ends with the closest known word, or with a full stop where none is close."""
     assert did_you_mean(word, iter(["www", "sort-query"])) == ending
 
 
