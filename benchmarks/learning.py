@@ -33,7 +33,7 @@ from speed import PEERS, discard, loaded
 from w3lib.url import canonicalize_url
 
 from scrapy_urlnorm import Normalizer
-from scrapy_urlnorm.learning import Evaluation, evaluate, survey
+from scrapy_urlnorm.learning import Evaluation, evaluate, mine
 from scrapy_urlnorm.logs.observation import from_row
 from scrapy_urlnorm.site_rules import load_site_rules
 
@@ -111,12 +111,6 @@ def _never_raising(normalize: Callable[[str], str | None]) -> Callable[[str], st
     return safe
 
 
-def learned(rows: Iterable[Observation], **options: float) -> Normalizer:
-    """Return a normalizer with what is learned from *rows*."""
-    reports = survey(rows, **options)  # type: ignore[arg-type]
-    return Normalizer("default", site_rules=[rule for r in reports for rule in r.rules])
-
-
 def logs(paths: Sequence[Path], **options: float) -> None:
     beside = others()
     names = [*beside, "by hand"]
@@ -131,7 +125,7 @@ def logs(paths: Sequence[Path], **options: float) -> None:
         for salt in SALTS:
             known, unseen = log.halves(salt)
             unseen = log.fair(unseen)
-            normalizer = learned(known, **options)
+            normalizer = Normalizer("default", site_rules=mine(known, **options))
             files = [row for row in unseen if row.is_file]
             results["files"].append(evaluate(normalizer, files))
             unseen = [row for row in unseen if not row.is_file]
@@ -142,20 +136,20 @@ def logs(paths: Sequence[Path], **options: float) -> None:
             if rules.exists():
                 by_hand = Normalizer("default", site_rules=load_site_rules(rules))
                 results["by hand"].append(evaluate(by_hand, unseen))
-        mine, of_files = results["learned"], results["files"]
+        own, of_files = results["learned"], results["files"]
         redundant, merges, wrong = (
-            total(mine, what) for what in ("redundant", "merges", "false_merges")
+            total(own, what) for what in ("redundant", "merges", "false_merges")
         )
         if not redundant:
             continue
         false = total(of_files, "false_merges")
         found = f"{total(of_files, 'merges') - false:>4} of {total(of_files, 'redundant'):<4}"
-        lost, by_profile = total(mine, "lost"), total(results["default"], "false_merges")
+        lost, by_profile = total(own, "lost"), total(results["default"], "false_merges")
         totals[kind].update(merges=merges, false=wrong, lost=lost, by_profile=by_profile)
         row = [share(results[name]) for name in names]
         if redundant >= WORTH * len(SALTS):
-            shares[kind].append([share(mine), *row])
-        print(f"{log.name:34}{redundant:>10}{share(mine):>9.3f}{wrong:>5} of {merges:<4}", end="")
+            shares[kind].append([share(own), *row])
+        print(f"{log.name:34}{redundant:>10}{share(own):>9.3f}{wrong:>5} of {merges:<4}", end="")
         print(
             f"{lost:>4} {found}{false:>3}" + "".join(_cell(results[name]) for name in names),
             flush=True,
