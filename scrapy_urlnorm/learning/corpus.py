@@ -141,12 +141,6 @@ class Item:
     content: int
     url: str
 
-    def absorb(self, other: Item) -> None:
-        """Take in another item of the same form; the content that most URLs have counts."""
-        self.contents = self.contents + other.contents  # these may belong to a URL
-        self.content = most_common(self.contents)
-        self.url = min(self.url, other.url)
-
 
 def most_common(contents: Counter[int]) -> int:
     """Return the most frequent content; real contents go before the pseudo (negative) ones."""
@@ -162,8 +156,10 @@ class Corpus:
         self.by_form: dict[int, Item] = {}
         for item in items:
             known = self.by_form.setdefault(item.form, item)
-            if known is not item:
-                known.absorb(item)
+            if known is not item:  # the content that most URLs have counts
+                known.contents = known.contents + item.contents  # these may belong to a URL
+                known.content = most_common(known.contents)
+                known.url = min(known.url, item.url)
         self.items = list(self.by_form.values())
         self.hasher = hasher
         self._pairs: dict[str, dict[str, list[Item]]] = {}
@@ -249,10 +245,7 @@ class Vocabulary:
 
     @cached_property
     def directories(self) -> frozenset[tuple[int, str]]:
-        """The (position, segment) that many different paths share.
-
-        Paths are counted, not URLs: a slug with many queries is no directory.
-        """
+        """The (position, segment) that many different paths share."""
         paths: dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]] = {}
         for item in self._items:
             slots = item.slots
