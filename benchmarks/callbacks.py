@@ -25,8 +25,6 @@ LONGEST = 0.05  # seconds
 
 
 class Clock:
-    """Measures callbacks of the event loop."""
-
     def __init__(self) -> None:
         self.times: list[float] = []
         self.collections: list[float] = [0.0]

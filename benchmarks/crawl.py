@@ -59,7 +59,6 @@ BASES = {"JOBDIR": "stock Scrapy, JOBDIR", "edis": "scrapy-redis's dupefilter"}
 
 
 def page(pages: int, url: str) -> bytes:
-    """A page of the site."""
     number = int(url.partition("?")[0].removeprefix("/p").strip("/") or 0)
     others = ((number * 7 + step) % pages for step in range(LINKS))
     targets = (f"/p{other}?c=1&v={other % 2}" for other in others)

@@ -79,8 +79,6 @@ class Log(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the table."""
-
     log: Log
     mode: str
     redundant: int
@@ -173,7 +171,6 @@ HEAD = (
 
 
 def line(row: Row) -> str:
-    """Return *row* as text."""
     share = f"{row.audits / row.saved:>7.1%} " if row.audits and row.saved > 0 else " " * 8
     return (
         f"{row.log.name:36}{row.log.order:9}{row.mode:11}{row.redundant:>9,}{row.avoided:>9.3f}"

@@ -166,7 +166,6 @@ class Site:
         return HtmlResponse(request.url, body=body, headers=mime, encoding="utf-8")
 
     def body(self, answer: Answer) -> bytes:
-        """Return the page of *answer*."""
         content = answer.content
         assert content is not None
         if not answer.is_html:

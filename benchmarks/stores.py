@@ -131,7 +131,6 @@ KINDS = ("set", "memory", "sqlite", "redis", "scrapy-redis")
 
 
 def row(kind: str, count: int, result: dict[str, float]) -> str:
-    """One line of the table."""
     sizes = (f"{result[what]:.1f} B" if what in result else "-" for what in ("memory", "disk"))
     rates = (f"{result[what]:,.0f}" for what in ("adds", "checks"))
     return f"| {' | '.join((kind, f'{count:,}', *sizes, *rates))} |"

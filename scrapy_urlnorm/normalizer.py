@@ -270,7 +270,6 @@ ConfigError` for an unknown profile, rule or option.
         return result
 
     def _run_pass(self, url: Url, record: Recorder | None) -> Url:
-        """Run the catalogue on *url*, then the rules of the site."""
         site = self._site
         if site is None:
             return self._catalogue.run(url, record)

@@ -304,7 +304,6 @@ class Miner:
         return trials
 
     def all_trials(self, op: Operation, context: Context = ()) -> list[Trial]:
-        """Run *op* over the corpus."""
         noisy = self.limits.noise > 0
         if isinstance(op, (RangeAlias, ValueAlias)):
             found: list[Trial] = _TABLES[type(op)].trials(op, self.corpus, context)

@@ -77,8 +77,6 @@ class Identity(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """What was read of a page."""
-
     blocks: list[Block]
     kind: str | None
     canonical: str | None  #: the absolute URL that it declares as its own (RFC 6596)

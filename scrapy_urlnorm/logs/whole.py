@@ -128,8 +128,6 @@ class _Place:
 
 
 class _Reader:
-    """Walks over a tree."""
-
     def __init__(self, url: str, base: str, left_out: frozenset[str]) -> None:
         self._base, self._left_out = base, left_out
         #: Names and values in the query of the page.
