@@ -223,11 +223,8 @@ def row(url, content, mime="text/html"):
 
 def test_of_each_kind_there_is_one_pair():
     """Pages of the same section with the same names and like values are one test."""
-    rows = [
-        each
-        for n in range(9)
-        for each in (row(f"/a/{n}", f"a{n}"), row(f"/a/{n}?sid={n}aa{n}bb{n}cc{n}dd", f"a{n}"))
-    ]
+    sids = [("", f"?sid={n}aa{n}bb{n}cc{n}dd") for n in range(9)]
+    rows = [row(f"/a/{n}{sid}", f"a{n}") for n, both in enumerate(sids) for sid in both]
     rows += [row("/b/1?x=1", "b"), row("/b/1?sid=1ab2cd3ef4ab5&x=1", "b")]
     found = shown([SID], rows)
     assert found == {
@@ -295,14 +292,8 @@ def test_what_was_shown_is_not_audited_as_a_new_kind(is_shown):
 
 def test_the_miner_of_a_crawl_tells_what_it_was_shown():
     """For rules that it has found now; those in force were told of before."""
-    rows = [
-        each
-        for n in range(40)
-        for each in (
-            (f"{HOST}/p/{n}", 200, f"c{n}", None),
-            (f"{HOST}/p/{n}?sid={n}ab{n}", 200, f"c{n}", None),
-        )
-    ]
+    urls = {f"{HOST}/p/{n}{sid}": f"c{n}" for n in range(40) for sid in ("", f"?sid={n}ab{n}")}
+    rows = [(url, 200, content, None) for url, content in urls.items()]
     first = mined(Job("shop.test", rows, (), {}))
     (rule,) = first.rules
     assert first.shown[rule.identity]
