@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import mine
+from scrapy_urlnorm.learning.corpus import PLAIN, Corpus, Hasher
+from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.logs import Observation
 
 if TYPE_CHECKING:
@@ -18,6 +20,20 @@ HOST = "http://a.example"
 
 def page(url: str, content: str) -> Observation:
     return Observation(url, 200, content, mime="text/html")
+
+
+def twins(host: str, param: str, count: int = 30) -> list[Observation]:
+    """Return pages of a host, each once more with a parameter that says nothing."""
+    return [
+        page(f"http://{host}/{n}{query}", f"{host} {n}")
+        for n in range(count)
+        for query in ("", f"?{param}={n % 7}")
+    ]
+
+
+def corpus_of(rows: Iterable[Observation]) -> Corpus:
+    hasher, key = Hasher(), PLAIN.normalize
+    return Corpus(items_of(gather(list(rows), key), key, hasher), hasher)
 
 
 def active(rows: Iterable[Observation], **options: Any) -> list[SiteRule]:

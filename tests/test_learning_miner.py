@@ -8,14 +8,13 @@ from collections import Counter
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from log_rows import page, taught_by
+from log_rows import corpus_of, page, taught_by, twins
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.learning.audit import audited
-from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Vocabulary
+from scrapy_urlnorm.learning.corpus import Vocabulary
 from scrapy_urlnorm.learning.cover import cover, earned
-from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.trials import trials_of
 from scrapy_urlnorm.logs import Observation
@@ -25,12 +24,6 @@ from scrapy_urlnorm.site_rules.operations import DropParam
 # --- Where a rule holds: a context is searched for, and has to pay for the search
 
 PLAIN = Normalizer("default")
-
-
-def corpus_of(rows):
-    hasher = Hasher()
-    items = items_of(gather(rows, PLAIN.normalize), PLAIN.normalize, hasher)
-    return Corpus(items, hasher), items
 
 
 @pytest.mark.parametrize("seed", [1, 4, 7, 9, 11])
@@ -44,9 +37,8 @@ def test_a_conjunction_found_by_chance_is_none(seed):
         rows.append(page(url, f"{number}"))
         different = " and more" if number < 4 else ""
         rows.append(page(f"{url}&x={number % 9}", f"{number}{different}"))
-    corpus, items = corpus_of(rows)
-    op = DropParam(("q:x",))
-    assert not cover(op, trials_of(op, corpus), Vocabulary(items), Limits())
+    corpus, op = corpus_of(rows), DropParam(("q:x",))
+    assert not cover(op, trials_of(op, corpus), Vocabulary(corpus.items), Limits())
 
 
 def test_a_context_that_explains_the_failures_is_found():
@@ -58,9 +50,8 @@ def test_a_context_that_explains_the_failures_is_found():
             rows.append(page(url, f"{number} {query}"))
             matters = f" {number % 9}" if "list" in query else ""
             rows.append(page(f"{url}&x={number % 9}", f"{number} {query}{matters}"))
-    corpus, items = corpus_of(rows)
-    op = DropParam(("q:x",))
-    (found,) = cover(op, trials_of(op, corpus), Vocabulary(items), Limits())
+    corpus, op = corpus_of(rows), DropParam(("q:x",))
+    (found,) = cover(op, trials_of(op, corpus), Vocabulary(corpus.items), Limits())
     assert found.context == (No("q:list"),)
 
 
@@ -71,9 +62,8 @@ def test_each_name_of_a_joint_set_has_evidence_of_its_own():
         rows.append(page(f"http://h.example/{number}", f"{number}"))
         rows.append(page(f"http://h.example/{number}?a={number % 7}&b={number % 5}", f"{number}"))
     rows.append(page("http://h.example/0?a=1&b=2&q=3", "0"))
-    corpus, _ = corpus_of(rows)
     op = DropParam(("q:a", "q:b", "q:q"))
-    trials = trials_of(op, corpus)
+    trials = trials_of(op, corpus_of(rows))
     assert earned(op, trials, Limits()) == ("q:a", "q:b")
     assert earned(DropParam(("q:q",)), trials, Limits()) == ("q:q",)
 
@@ -237,9 +227,5 @@ def test_no_log_is_an_error_and_no_order_matters(rows, chance):
 
 def test_many_agreeing_contents_make_one_rule():
     """Evidence without a conflict is never too much: one rule, not one for each value."""
-    rows = []
-    for number in range(6_500):
-        rows.append(page(f"http://h.example/{number}", f"{number}"))
-        rows.append(page(f"http://h.example/{number}?x={number % 7}", f"{number}"))
-    (rule,) = mine(rows)
+    (rule,) = mine(twins("h.example", "x", 6_500))
     assert (rule.active, rule.kind, rule.param, rule.support) == (True, "drop-param", ("x",), 6_500)

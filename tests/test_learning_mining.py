@@ -5,22 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from log_rows import active, page, taught_by
+from log_rows import active, page, taught_by, twins
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine, survey
 from scrapy_urlnorm.logs import Observation
 
 PLAIN = Normalizer("default")
-
-
-def twins(host, param, count=30):
-    """Return rows that show a parameter to be noise."""
-    rows = []
-    for number in range(count):
-        rows.append(page(f"http://{host}/{number}", f"{host} {number}"))
-        rows.append(page(f"http://{host}/{number}?{param}={number % 7}", f"{host} {number}"))
-    return rows
 
 
 def test_sites_learn_for_themselves():

@@ -8,15 +8,14 @@ from math import comb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from log_rows import HOST, active, merged, page
+from log_rows import HOST, active, corpus_of, merged, page
 from site_rule_cases import CASES, path_and_query
 
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.learning.candidates import Candidates
-from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Vocabulary, in_order, slots_of
+from scrapy_urlnorm.learning.corpus import PLAIN, Hasher, Vocabulary, in_order, slots_of
 from scrapy_urlnorm.learning.cover import cover
-from scrapy_urlnorm.learning.evidence import gather, items_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import (
     Limits,
@@ -50,10 +49,8 @@ def test_the_steps_of_one_rule():
     """All numbers of the example are those of the learner."""
     rows = list(forum())
     assert len(rows) == 44
-    hasher = Hasher()
-    plain = Normalizer("default").normalize
-    items = items_of(gather(rows, plain), plain, hasher)
-    corpus, vocabulary = Corpus(items, hasher), Vocabulary(items)
+    corpus = corpus_of(rows)
+    vocabulary = Vocabulary(corpus.items)
     assert Candidates(corpus, vocabulary).sets == [("q:pos",)]
     op = DropParam(("q:pos",))
     trials = trials_of(op, corpus)
@@ -292,7 +289,6 @@ def test_upper_bound_without_evidence_is_one():
     assert upper_bound(3, 3) == 1
 
 
-PLAIN = Normalizer("default")
 WITNESSES = Count(9.0, 0, 18)
 
 
