@@ -106,13 +106,9 @@ def test_one_page_that_is_not_the_door_opens_its_form():
     assert doors([*pages, (f"{WIKI}/SandBox?action=diff", "a difference")]) == set()
 
 
-def _job(pages):
-    rows = [(url, 200, content, None) for url, content in pages]
-    return Job("wiki.example", rows, (), {})
-
-
 def test_a_crawl_believes_in_a_door_and_not_in_an_empty_form():
-    rules = mined(_job(_pages(edit="not allowed", info="nothing", raw="raw {}"))).rules
+    pages = _pages(edit="not allowed", info="nothing", raw="raw {}")
+    rules = rules_of([(url, 200, content, None) for url, content in pages])
     assert [rule.context[-1].values for rule in rules] == [("edit",)]
     assert {rule.kind for rule in rules} == {"ignore-value"}
 

@@ -23,6 +23,10 @@ def key_of(url):
     return url.partition("?sort=")[0]
 
 
+def at(path, body):
+    return page(body, f"http://shop.test{path}")
+
+
 def same(body, *fetches):
     return is_same(page(body, TWO), [page(each) for each in fetches], key_of)
 
@@ -176,9 +180,7 @@ def test_what_two_pages_have_to_have_in_common(name):
 )
 def test_relative_links_depend_on_the_url(base, said):
     """At ``/a/``, ``part`` is another page than at ``/a`` (RFC 3986, section 5.2)."""
-    one, two = (
-        page(f'{base}<a href="part">go</a>', f"http://shop.test{path}") for path in ("/a", "/a/")
-    )
+    one, two = (at(path, f'{base}<a href="part">go</a>') for path in ("/a", "/a/"))
     assert is_same(two, [one], lambda url: url) is said
 
 
@@ -202,7 +204,7 @@ CARRIED = {
 @pytest.mark.parametrize(("links", "ends", "said"), CARRIED.values(), ids=CARRIED)
 def test_what_a_page_carries_on(links, ends, said):
     one, two = (
-        page(f'<a href="{link.replace("&", "&amp;")}">go</a>', f"http://shop.test/list{end}")
+        at(f"/list{end}", f'<a href="{link.replace("&", "&amp;")}">go</a>')
         for link, end in zip(links, ends, strict=True)
     )
     assert not is_same(one, [two], lambda url: url)
@@ -235,17 +237,12 @@ def test_an_address_does_not_grow_with_the_fields_of_its_form():
 )
 def test_pages_that_are_one_link_to_themselves(links, said):
     """No rule need make their URLs one: a permalink names one page."""
-    one, two = (
-        page(f'<a href="{link}">go</a>', f"http://shop.test{path}")
-        for link, path in zip(links, ("/a", "/b"), strict=True)
-    )
+    one, two = map(at, ("/a", "/b"), (f'<a href="{link}">go</a>' for link in links))
     assert is_same(one, [two], lambda url: url) is said
 
 
 def test_a_word_that_stands_in_its_path_is_a_word():
-    one, two = (
-        page(f"<p>fresh {name}", f"http://shop.test/{name}") for name in ("oranges", "bananas")
-    )
+    one, two = (at(f"/{name}", f"<p>fresh {name}") for name in ("oranges", "bananas"))
     assert not is_same(two, [one], lambda url: url)
 
 
@@ -346,10 +343,8 @@ def test_where_each_page_has_words_of_its_own_a_family_explains_nothing(is_conte
     for n in range(5):
         said = f"board {n}{n}" if is_content else "board"
         times = (AGO[(n + k) % 5] for k in range(4))
-        fetches = (
-            page(body.format(now, said, then), f"http://shop.test/{n}")
-            for now, then in zip(times, times, strict=True)
-        )
+        pairs = zip(times, times, strict=True)
+        fetches = (at(f"/{n}", body.format(now, said, then)) for now, then in pairs)
         movement.learn(*fetches, key_of)
     one, two = (page(body.format(now, "board", AGO[1])) for now in (AGO[2], AGO[4]))
     assert movement.explains(one, two, key_of, share=NEARLY_ALL) is not is_content
@@ -360,7 +355,7 @@ def test_what_comes_and_goes_is_no_content_where_it_stays():
     movement, ads = Movement(), ("aa", "bb cc dd", "ee ff", "gg hh ii jj", "kk")
     texts = ["<p>text</p>", *(f'<p>text</p><p class="ad">buy tea {ad}</p>' for ad in ads)]
     for n, pair in enumerate(pairwise(texts)):
-        movement.learn(*(page(text, f"http://shop.test/{n}") for text in pair), key_of)
+        movement.learn(*(at(f"/{n}", text) for text in pair), key_of)
     assert movement.explains(page(texts[2]), page(texts[5]), key_of)
 
 
