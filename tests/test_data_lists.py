@@ -197,14 +197,6 @@ def test_session_ids_in_paths(found, tables):
 # --- the digest -----------------------------------------------------------------------------
 
 
-def _digest_of(monkeypatch, change):
-    """The digest of the lists with *change* made to the first tracking row."""
-    tables = {table: [dict(row) for row in data.read_table(table)] for table in data.TABLES}
-    tables["tracking_params"][0].update(change)
-    monkeypatch.setattr(data, "read_table", lambda table: tuple(tables[table]))
-    return data.lists_digest.__wrapped__()
-
-
 @pytest.mark.parametrize(
     ("change", "is_another"),
     [({"name": "x_new"}, True), ({"vendor": "Another", "source": "elsewhere"}, False)],
@@ -212,7 +204,10 @@ def _digest_of(monkeypatch, change):
 def test_the_digest_changes_with_what_decides(change, is_another, monkeypatch):
     """Another name makes another digest, a corrected vendor or source does not: keys still fit."""
     before = data.lists_digest()
-    assert (_digest_of(monkeypatch, change) != before) is is_another
+    tables = {table: [dict(row) for row in data.read_table(table)] for table in data.TABLES}
+    tables["tracking_params"][0].update(change)
+    monkeypatch.setattr(data, "read_table", lambda table: tuple(tables[table]))
+    assert (data.lists_digest.__wrapped__() != before) is is_another
 
 
 def test_prefixes_are_families():

@@ -13,7 +13,7 @@ from log_rows import corpus_of, page, taught_by, twins
 from scrapy_urlnorm import Normalizer, SiteRule
 from scrapy_urlnorm.learning import mine
 from scrapy_urlnorm.learning.audit import audited
-from scrapy_urlnorm.learning.corpus import Vocabulary
+from scrapy_urlnorm.learning.corpus import PLAIN, Vocabulary
 from scrapy_urlnorm.learning.cover import cover, earned
 from scrapy_urlnorm.learning.risk import Limits
 from scrapy_urlnorm.learning.trials import trials_of
@@ -22,8 +22,6 @@ from scrapy_urlnorm.site_rules.context import No
 from scrapy_urlnorm.site_rules.operations import DropParam
 
 # --- Where a rule holds: a context is searched for, and has to pay for the search
-
-PLAIN = Normalizer("default")
 
 
 @pytest.mark.parametrize("seed", [1, 4, 7, 9, 11])

@@ -9,9 +9,8 @@ from log_rows import active, page, taught_by, twins
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import Evaluation, evaluate, mine, survey
+from scrapy_urlnorm.learning.corpus import PLAIN
 from scrapy_urlnorm.logs import Observation
-
-PLAIN = Normalizer("default")
 
 
 def test_sites_learn_for_themselves():
