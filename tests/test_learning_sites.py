@@ -10,9 +10,9 @@ from log_rows import taught_by
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import evaluate, mine
+from scrapy_urlnorm.learning.corpus import PLAIN
 from scrapy_urlnorm.logs import Observation
 
-PLAIN = Normalizer("default")
 #: Share of the redundant URLs of the unseen half that must be found, by kind of site.
 _MOST = ("forum", "shop", "news", "academic", "iis", "wiki", "tracker", "gitweb", "listing")
 GOALS = dict.fromkeys(_MOST, 0.95) | {"board": 0.4, "timeline": 0.9, "farm": 0.6, "tiny": 0.2}
