@@ -82,7 +82,9 @@ class Candidates:
                 continue
             for first, second in combinations(_sampled(items), 2):
                 one, other = first.slots, second.slots
-                names = _difference(one, other)
+                names = {name for name, _ in one.items() ^ other.items()}
+                if len(names) > 1 and any(map(is_param, names)):
+                    names.discard("sep")  # it counts where nothing else differs
                 if not names or names & _NEVER:
                     continue
                 self._pairs.append((content, one, other, names))
@@ -224,14 +226,6 @@ def _sampled(items: list[Item]) -> list[Item]:
         return ordered
     rest = ordered[_SAMPLE:]
     return ordered[:_SAMPLE] + [rest[i * len(rest) // _SAMPLE] for i in range(_SAMPLE)]
-
-
-def _difference(one: Slots, other: Slots) -> set[str]:
-    """Return the names of the slots that differ; the separator only if nothing else does."""
-    names = {name for name, _ in one.items() ^ other.items()}
-    if len(names) > 1 and any(map(is_param, names)):
-        names.discard("sep")
-    return names
 
 
 def _exchanges(
