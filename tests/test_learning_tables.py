@@ -32,7 +32,7 @@ def revisions(form="a parameter", *, names=12):
         for n in range(60):
             told = [f"{n:x}a{n * 7:x}c{p[0]}"] + ([f"v{n}.0"] if n < names else [])
             for view in VIEWS:
-                url = FORMS[form].format(p=p, view=view, rev="{}")
+                url = FORMS.get(form, form).format(p=p, view=view, rev="{}")
                 rows += [page(url.format(rev), f"{view} {p} {n}") for rev in told]
     random.Random(form).shuffle(rows)
     return rows
@@ -50,6 +50,14 @@ def measured(rules, rows, path):
     result = evaluate(Normalizer("default", site_rules=loaded), rows)
     assert (result.false_merges, result.lost) == (0, 0)
     return result.found
+
+
+def test_what_is_given_twice_tells_no_tables_apart(tmp_path):
+    """A rule cannot say which of the projects it is. One table for both is right as well here."""
+    rows = revisions(HOST + "/?f={p}&f=files&view={view}&rev={rev}")
+    rules = mine(rows)
+    assert [rule.operation.within for rule in rules] == [()]
+    assert measured(rules, rows, tmp_path) == 1
 
 
 @pytest.mark.parametrize("form", FORMS)

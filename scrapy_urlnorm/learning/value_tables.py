@@ -233,7 +233,7 @@ def _evidence(
     for pair in compared:
         one, other, left, right = pair
         where = values_of(one.slots, within)
-        if None in where:
+        if None in where or not is_writable(where):
             continue
         evidence = found[where, left, right]
         if is_file(min(one.content, other.content)):  # small and equal by chance, often
