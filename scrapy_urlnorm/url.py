@@ -59,9 +59,11 @@ class Url(NamedTuple):
 _HIERARCHICAL = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
 )
-# What is an address, or has one in quotes (JSON); and Base64 has two alphabets (RFC 4648, section 5).
-_ADDRESS = re.compile(r"""(?:\A|["'])(?:/|https?://)""")
-_URL_SAFE = str.maketrans("+/", "-_")
+# Base64 has two alphabets (RFC 4648, section 5). A short code may be Base64 of anything, by chance.
+_ADDRESS = re.compile("/|https?://")
+_ADDRESS_IN_JSON = re.compile(f'(?:\\A|")(?:{_ADDRESS.pattern})')
+_LEAST_ENCODED = 8
+_URL_SAFE = str.maketrans("+/", "-_", "=,")  # what fills it up, which is added anew
 _NOT_ONLY_HOST = re.compile(r"[:@\[\]]")
 # The port is what follows the last colon that is not inside an IP literal.
 _HOST_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?", re.DOTALL)
@@ -224,8 +226,11 @@ def holds_address(value: str) -> bool:
     >>> holds_address("/a?b=c"), holds_address("eyJuZXh0IjoiL2EifQ"), holds_address("a/b")
     (True, True, False)
     """
-    texts = [value]
+    if _ADDRESS.match(value):
+        return True
     for part in value.translate(_URL_SAFE).split("."):
         with suppress(ValueError):
-            texts.append(urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode())
-    return any(_ADDRESS.search(text) for text in texts)
+            text = urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode()
+            if len(part) >= _LEAST_ENCODED and text.isprintable() and _ADDRESS_IN_JSON.search(text):
+                return True
+    return False

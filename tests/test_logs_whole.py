@@ -458,7 +458,9 @@ ASIDES = {
         (("/a", "/b"), True),
         (("http://shop.test/a", "http://shop.test/b"), True),
         (("L3BhZ2UvYQ", "L3BhZ2UvYg"), True),  # "/page/a" and "/page/b"
+        (("L3BhZ2UvYS8,", "L3BhZ2UvYi8="), True),  # "/page/a/" and "/page/b/"
         (("cGFnZS9h", "cGFnZS9i"), False),  # "page/a" and "page/b"
+        (("L100", "L110"), False),  # "/]4" and "/]t", by chance
         (("a", "b"), False),
     ],
 )
