@@ -264,7 +264,8 @@ def _load(file: str) -> tuple[SiteRule, ...]:
         reason = getattr(error, "strerror", None) or str(error)
         raise bad_setting(SITE_RULES, file, reason) from error
     except SiteRuleError as error:
-        raise SiteRuleError(str(error).replace(str(path), file)) from error
+        reason = str(error).replace(str(path), file)
+        raise SiteRuleError(f"{SITE_RULES}: {reason}") from error
 
 
 def _normalizer(profile: str, rules: Mapping[str, Any], rule_files: list[str]) -> Normalizer:
