@@ -11,7 +11,8 @@ from scrapy.http import HtmlResponse, Response
 from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.online import whole_pages
-from scrapy_urlnorm.crawl.online.verdicts import LARGEST_FILE, is_comparable, same_content
+from scrapy_urlnorm.crawl.online.tables import same_content
+from scrapy_urlnorm.crawl.online.verdicts import LARGEST_FILE, is_comparable
 from scrapy_urlnorm.crawl.online.whole_pages import LARGEST_READ, Shown, shown_in_crawl
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.page_identity import Identity

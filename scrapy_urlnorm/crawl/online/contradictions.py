@@ -1,7 +1,7 @@
 """Contradictions: pages that arrived, that rules make one, and that seem to be two; or the reverse.
 
-Mining compares the names of pages, and the spider gets things out of them. Neither is a verdict: the
-pages are fetched again, a few of a site, and `Verdicts` decides.
+Mining compares the names of pages, pages name others, and the spider gets things out of them. None
+of this is a verdict: the pages are fetched again, a few of a site, and `Verdicts` decides.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.keys import Keys
-from scrapy_urlnorm.crawl.online.tables import Match, Page
+from scrapy_urlnorm.crawl.online.tables import Match, Page, Reason
 from scrapy_urlnorm.crawl.online.verdicts import Verdict
+from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.crawl.online.yields import Other
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from scrapy_urlnorm.crawl.online.aliases import PageAliases
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.crawl.online.names import Names
     from scrapy_urlnorm.crawl.online.rules import RuleRegistry
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
     from scrapy_urlnorm.crawl.online.yields import Yields
     from scrapy_urlnorm.crawl.requests import Asked
+    from scrapy_urlnorm.learning.aliases import Doubt
+    from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Pairs of pages that are fetched again where mining finds that rules are contradicted; and of a
 #: site, that keep rules from being learned, beyond those that agreed.
@@ -40,6 +44,7 @@ class Contradictions:
 
     keys: ClusterKeys
     pages: Pages
+    aliases: PageAliases
     names: Names
     whole_pages: WholePages
     yields: Yields
@@ -88,6 +93,35 @@ class Contradictions:
             keys = Keys(site, b"", other.fingerprint)  # it is no request in flight
             audit = Audit(Match(keys, page, ()), other.url, needs_proof=True)
             self.verdicts.page(audit, self.verdicts.stored(other))
+
+    def doubted(
+        self,
+        doubts: Iterable[Doubt],
+        content: Identity | None,
+        *,
+        keys: Collection[bytes] | None = None,
+        examined: Iterable[Reason] = (),
+    ) -> None:
+        """Decide about names that showed something else than the page that named them.
+
+        One of each pattern, except those *examined* already. *content* is what arrived, under
+        *keys*; ``None`` stands for all.
+        """
+        blamed = {reason.rule for reason in examined if reason.is_alias}
+        for doubt in doubts:
+            if doubt.pattern in blamed:
+                continue
+            blamed.add(doubt.pattern)
+            page, names = self.pages.get(doubt.page), self.keys.keys_of(doubt.url)
+            if page is None or names is None:
+                self.aliases.reject(doubt.pattern, f"other content: {doubt.url}")
+                continue
+            found = Shown(doubt.url, content if keys is None or doubt.key in keys else None)
+            if (arrived := self.pages.get(doubt.key)) is not None:
+                found = self.verdicts.stored(arrived, doubt.url)
+            names = names._replace(fingerprint=b"")  # it is no request in flight
+            match = Match(names, page, (Reason(doubt.pattern, doubt.pattern.support),))
+            self.verdicts.page(Audit(match, doubt.url), found)
 
     def got(self, asked: Asked) -> None:
         """Compare what the spider got out of a page with what it got out of its representative."""

@@ -125,10 +125,11 @@ class Learner:
         )
         self._yields = yields = Yields(database, keys, whole_pages)
         self._verdicts = verdicts = Verdicts(
-            *(keys, pages, audits, aliases, names, whole_pages), *(registry, suppression, frontier)
+            *(keys, pages, audits, names, whole_pages, registry, suppression, frontier)
         )
         self._contradictions = Contradictions(
-            *(keys, pages, names, whole_pages, yields, registry, suppression, verdicts)
+            *(keys, pages, aliases, names, whole_pages),
+            *(yields, registry, suppression, verdicts),
         )
         self._closing = Closing(
             *(suppression, held, pages, registry, verdicts, yields, frontier),
@@ -252,7 +253,7 @@ class Learner:
             self._verdicts.redirected(audit, onto, is_known=is_known)
         elif is_known and (page := self._pages.get(fingerprint)) is not None:
             doubts = self._aliases.ended_elsewhere(asked, page.content)
-            self._verdicts.doubted(doubts, page.content)
+            self._contradictions.doubted(doubts, page.content)
         self._suppression.redirected(asked, onto, is_known=is_known)
         if asked.is_suppressible:
             self._mining.redirect(asked.site, asked.url, target, status)
@@ -322,7 +323,7 @@ class Learner:
                     self._frontier.fetch("verdict", site, answer)
         doubts = self._aliases.arrived(arrival.said, content, arrival.page)
         examined = () if audit is None else audit.match.rules
-        self._verdicts.doubted(doubts, content, keys=arrival.said.keys, examined=examined)
+        self._contradictions.doubted(doubts, content, keys=arrival.said.keys, examined=examined)
 
     def _original_of(self, shown: Shown, purpose: str) -> bytes | None:
         """Return the fingerprint of the page of which one declares itself to be a copy.
@@ -390,7 +391,7 @@ class Learner:
         self._suppression.expired(asked)
         audit = self._audits.get(self._keys.fingerprint(asked))
         if asked.is_evidence and audit is None:
-            self._verdicts.doubted(self._aliases.ended_elsewhere(asked, None), None)
+            self._contradictions.doubted(self._aliases.ended_elsewhere(asked, None), None)
 
     def _stands_for_others(
         self, asked: Asked, response: Response, content: Identity | None

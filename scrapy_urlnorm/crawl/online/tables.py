@@ -73,6 +73,16 @@ class Page(NamedTuple):
         return self.content is not None and self.content.kind == FILE
 
 
+def same_content(one: Identity | None, other: Identity | None) -> bool:
+    """Return whether two pages have one name; unknown content equals none."""
+    if one is None or other is None:
+        return False
+    if one.agrees(other):
+        return True
+    words, others = one.bag_digest, other.bag_digest
+    return bool(words and others and words[:TOLD_WORDS] == others[:TOLD_WORDS])
+
+
 class Reason(NamedTuple):
     """What makes two URLs one: a rule, or a pattern of page aliases.
 

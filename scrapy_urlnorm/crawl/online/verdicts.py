@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.http import HtmlResponse
 
-from scrapy_urlnorm.crawl.online.audits import Audit
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
-from scrapy_urlnorm.crawl.online.tables import TOLD_WORDS, Match, Page, Reason
+from scrapy_urlnorm.crawl.online.tables import Page, same_content
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
 from scrapy_urlnorm.crawl.requests import Asked, asked_for, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
@@ -34,13 +33,12 @@ from scrapy_urlnorm.logs.observation import LEAST_FILE
 from scrapy_urlnorm.report.filtered import SUPPRESSED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier, Fetches
-    from scrapy_urlnorm.crawl.online.aliases import PageAliases
-    from scrapy_urlnorm.crawl.online.audits import Audits
+    from scrapy_urlnorm.crawl.online.audits import Audit, Audits
     from scrapy_urlnorm.crawl.online.families import Question
     from scrapy_urlnorm.crawl.online.keys import ClusterKeys
     from scrapy_urlnorm.crawl.online.names import Names
@@ -49,8 +47,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.tables import Pages
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
     from scrapy_urlnorm.crawl.online.yields import Other
-    from scrapy_urlnorm.learning.aliases import Doubt
-    from scrapy_urlnorm.logs.page_identity import Identity
 
 #: Bytes of what is no HTML whose digest is made while the event loop waits. What is larger is
 #: always fetched.
@@ -84,16 +80,6 @@ def is_comparable(response: Response) -> bool:
     return LEAST_FILE <= len(response.body) <= LARGEST_FILE
 
 
-def same_content(one: Identity | None, other: Identity | None) -> bool:
-    """Return whether two pages have one name; unknown content equals none."""
-    if one is None or other is None:
-        return False
-    if one.agrees(other):
-        return True
-    words, others = one.bag_digest, other.bag_digest
-    return bool(words and others and words[:TOLD_WORDS] == others[:TOLD_WORDS])
-
-
 @dataclass(eq=False)
 class Verdicts:
     """Tells `Audits` how each audit ended, and `RuleRegistry` which reasons are wrong, and why."""
@@ -101,7 +87,6 @@ class Verdicts:
     keys: ClusterKeys
     pages: Pages
     audits: Audits
-    aliases: PageAliases
     names: Names
     whole_pages: WholePages
     registry: RuleRegistry
@@ -467,34 +452,3 @@ class Verdicts:
                 beside = yield from self._shown(other)
                 is_endless = beside is not None and not self._has_stayed(beside, now)
         question.answer(is_endless)
-
-    # --- page aliases -----------------------------------------------------------------------
-
-    def doubted(
-        self,
-        doubts: Iterable[Doubt],
-        content: Identity | None,
-        *,
-        keys: Collection[bytes] | None = None,
-        examined: Iterable[Reason] = (),
-    ) -> None:
-        """Decide about names that showed something else than the page that named them.
-
-        One of each pattern, except those *examined* already. *content* is what arrived, under
-        *keys*; ``None`` stands for all.
-        """
-        blamed = {reason.rule for reason in examined if reason.is_alias}
-        for doubt in doubts:
-            if doubt.pattern in blamed:
-                continue
-            blamed.add(doubt.pattern)
-            page, names = self.pages.get(doubt.page), self.keys.keys_of(doubt.url)
-            if page is None or names is None:
-                self.aliases.reject(doubt.pattern, f"other content: {doubt.url}")
-                continue
-            found = Shown(doubt.url, content if keys is None or doubt.key in keys else None)
-            if (arrived := self.pages.get(doubt.key)) is not None:
-                found = self.stored(arrived, doubt.url)
-            names = names._replace(fingerprint=b"")  # it is no request in flight
-            match = Match(names, page, (Reason(doubt.pattern, doubt.pattern.support),))
-            self.page(Audit(match, doubt.url), found)
