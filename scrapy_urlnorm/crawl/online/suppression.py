@@ -120,7 +120,7 @@ class Suppression:
         if keys is None:
             return None
         url, purpose = asked.url, asked.purpose
-        page = None if keys.is_plain else self.pages.representative(keys, purpose)
+        page = None if keys.is_plain else self.pages.representative(keys, purpose, url)
         if page is not None and self._is_near(page, asked):
             reasons = self.registry.between(keys.site, url, page)
             if reasons and (not page.is_wall or any(reason.is_door for reason in reasons)):

@@ -10,6 +10,7 @@ import json
 from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs
 
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.aliases import Pattern
@@ -38,8 +39,9 @@ CREATE INDEX IF NOT EXISTS page_of_cluster ON page (cluster) WHERE cluster IS NO
 #: So many pages, those that came last, are remembered; how many more there may be for a while.
 MAX_PAGES, _FORGOTTEN = 500_000, 1_000
 AT_ONCE = 200
-#: Pages of one site in which contradictions are looked for.
-_MOST_COMPARED = 5_000
+#: Pages of one site in which contradictions are looked for; and of one cluster, that one in which
+#: the values of a parameter stand in the same order.
+_MOST_COMPARED, _MOST_ORDERS = 5_000, 50
 #: Hexadecimal digits of the digest of a page's words that crawlers tell one another.
 TOLD_WORDS = 24
 #: An entry of a shared page has 48 bytes: fingerprint, digest of the page, digest of its words.
@@ -182,11 +184,18 @@ class Pages:
     def get(self, fingerprint: bytes) -> Page | None:
         return self._first("fingerprint = ?", fingerprint)
 
-    def representative(self, keys: Keys, purpose: str = "") -> Page | None:
-        """Return the page nearest to the start with this cluster key and another fingerprint."""
+    def representative(self, keys: Keys, purpose: str = "", url: str = "") -> Page | None:
+        """Return the page nearest to the start with this cluster key and another fingerprint.
+
+        It is none with the values that *url* gives to one parameter, in another order: both may show
+        the same, but each says that order in its links.
+        """
         where = "cluster = ? AND fingerprint != ? AND purpose = ? ORDER BY depth"
-        found = self._first(where, keys.cluster, keys.fingerprint, purpose)
-        return found or self._told(keys, purpose)
+        values = keys.cluster, keys.fingerprint, purpose
+        if not (given := _repeated(url)):
+            return self._first(where, *values) or self._told(keys, purpose)
+        found = (page for _, page in self._find(f"{where} LIMIT ?", *values, _MOST_ORDERS))
+        return next((page for page in found if not _reorders(page.url, given)), None)
 
     def _tell(self, keys: Keys, page: Page) -> None:
         """Tell the others of a page with a known content. An entry cannot say that one is binary."""
@@ -279,3 +288,16 @@ class Pages:
                 keyed.append((cluster, number))
                 yield
             self._database.write_many("UPDATE page SET cluster = ? WHERE id = ?", keyed)
+
+
+def _repeated(url: str) -> dict[str, list[str]]:
+    """Return the values of each parameter that *url* has several times."""
+    query = url.partition("?")[2]
+    values = parse_qs(query, keep_blank_values=True) if query.count("=") > 1 else {}
+    return {name: found for name, found in values.items() if len(found) > 1}
+
+
+def _reorders(url: str, given: dict[str, list[str]]) -> bool:
+    values = _repeated(url)
+    pairs = ((given[name], values[name]) for name in given.keys() & values.keys())
+    return any(one != other and sorted(one) == sorted(other) for one, other in pairs)
