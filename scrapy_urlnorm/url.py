@@ -14,7 +14,7 @@ from hashlib import sha1
 from ipaddress import IPv6Address
 from json.encoder import encode_basestring_ascii
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 #: Schemes whose URLs browsers and servers treat alike (URL Standard, "special scheme"), with
 #: the port each implies. https://url.spec.whatwg.org/#special-scheme
@@ -234,3 +234,17 @@ def holds_address(value: str) -> bool:
             if len(part) >= _LEAST_ENCODED and text.isprintable() and _ADDRESS_IN_JSON.search(text):
                 return True
     return False
+
+
+def separator(query: str) -> str:
+    """Return what separates the parameters of *query*: ";" where there is no "&"."""
+    return ";" if ";" in query and "&" not in query else "&"
+
+
+def query_of(url: str) -> str:
+    return url.partition("#")[0].partition("?")[2]
+
+
+def params_of(query: str) -> list[tuple[str, str]]:
+    """Return names and values."""
+    return parse_qsl(query, keep_blank_values=True, separator=separator(query))

@@ -193,6 +193,7 @@ CARRIED = {
     "back to a bad host": (("/list?p=7", "/list?p=8"), ("?to=http://[x", "?to="), False),
     "back to elsewhere": (("/list?p=7", "/list?p=8"), ("?to=/list?p%3D8", "?to=/list"), False),
     "to the next page": (("/list?page=3", "/list?page=4"), ("?page=2", "?page=3"), False),
+    "after a semicolon": (("/list?n=2;page=2", "/list?page=2"), ("?a=1;n=2", "?a=1"), True),
     "in the path": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T", "/b/T"), True),
     "in the path with a slash": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T/", "/b/T"), True),
     "to the next page in the path": (("/list/3/T", "/list/4/T"), ("/2/T", "/3/T"), False),

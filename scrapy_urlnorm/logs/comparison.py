@@ -18,10 +18,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
 
 from scrapy_urlnorm.logs.nodes import OWN, Compared, Leads, as_compared, without_own
 from scrapy_urlnorm.text import common_ends
+from scrapy_urlnorm.url import params_of, query_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -350,7 +350,7 @@ def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
     many words in the place of others: "Fits: no" for "Fits: yes". What is said points at a part of the
     page (``#comment-7``), which a field names, too: else it may be what the page is about.
     """
-    own = {value for _, value in parse_qsl(urlsplit(url).query)}
+    own = {value for _, value in params_of(query_of(url)) if value}
     known: set[object] = own | {" "}
     for node in base:
         if isinstance(node.value, Leads):

@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote_plus, urljoin, urlsplit
 
+from scrapy_urlnorm.url import separator
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -151,7 +153,8 @@ def carried(url: str, original: str) -> Callable[[str], str]:
         start, _, query = address.partition("?")
         left = query
         if own:
-            left = "&".join(each for each in query.split("&") if each not in own)
+            sign = separator(query)
+            left = sign.join(each for each in query.split(sign) if each not in own)
         if places:
             segments = enumerate(start.split("/"))
             start = "/".join(OWN if places.get(n) == each else each for n, each in segments)
@@ -162,4 +165,4 @@ def carried(url: str, original: str) -> Callable[[str], str]:
 
 def _split(url: str) -> tuple[list[str], set[str]]:
     path, _, query = url.partition("#")[0].partition("?")
-    return path.rstrip("/").split("/"), {*query.split("&")} - {""}
+    return path.rstrip("/").split("/"), {*query.split(separator(query))} - {""}

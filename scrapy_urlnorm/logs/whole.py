@@ -14,14 +14,14 @@ from collections import Counter
 from contextlib import suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urljoin
+from urllib.parse import urlencode, urljoin
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy import Request
 from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.logs.blocks import without_digits
-from scrapy_urlnorm.url import holds_address
+from scrapy_urlnorm.url import holds_address, params_of, query_of
 
 if TYPE_CHECKING:
     from lxml import html
@@ -131,7 +131,7 @@ class _Reader:
     def __init__(self, url: str, base: str, left_out: frozenset[str]) -> None:
         self._base, self._left_out = base, left_out
         #: Names and values in the query of the page.
-        self._own = {*parse_qsl(url.partition("#")[0].partition("?")[2], keep_blank_values=True)}
+        self._own = {*params_of(query_of(url))}
         self._sought = {value.lower() for _, value in self._own}
         self._action = 0  # the last node with the address of a form
         #: That of the form that is open, if it gets a page; -1 where it leads to the page itself.
