@@ -113,6 +113,23 @@ def test_other_places_count():
     assert lines(f"<p>{places}</p>") == [places]
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ('{"query":{"sort":"up","id":7}}', '{"query":{"id":7}}'),
+        ('["\\u002Flist?sort=up"]', '["\\u002Flist"]'),
+        ('{"a":1,"sort":null}', '{"a":1}'),
+    ],
+    ids=["JSON", "a path", "null"],
+)
+def test_data_says_nothing_of_the_query_of_the_page(one, two):
+    shown = [
+        lines(f'<script type="application/json">{data}</script>', f"http://a.test/list{query}")
+        for data, query in ((one, "?sort=up"), (two, ""))
+    ]
+    assert shown[0] == shown[1]
+
+
 def test_long_data_is_its_digest():
     (one,) = read(f'<script type="application/json">{"x" * 400}</script>')
     (other,) = read(f'<script type="application/json">{"x" * 399}y</script>')

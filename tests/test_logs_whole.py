@@ -94,6 +94,53 @@ CASES = {
         '<script>{"u":"http:\\/\\/shop.test\\/list?sort=down"}</script>',
         True,
     ),
+    "its own query in a script": (
+        '<script>push([1,"\\"q\\":\\"?sort=up\\",\\"c\\":\\"list?sort=up\\""])</script>',
+        '<script>push([1,"\\"q\\":\\"?sort=down\\",\\"c\\":\\"list?sort=down\\""])</script>',
+        True,
+    ),
+    "its own query as JSON": (
+        '<script>{"query":{"sort":"up","n":1},"page":"/list"}</script>',
+        '<script>{"query":{"n":1,"sort":"down"},"page":"/list"}</script>',
+        True,
+    ),
+    "its own query as JSON in a text": (
+        '<script>push([1,"__PAGE__?{\\"sort\\":\\"up\\"}"])</script>',
+        '<script>push([1,"__PAGE__"])</script>',
+        True,
+    ),
+    "its own query in an attribute": (
+        """<p data-page='{"url":"\\/list?sort=up","query":{"sort":"up"}}'>t""",
+        """<p data-page='{"url":"\\/list?sort=down","query":{"sort":"down"}}'>t""",
+        True,
+    ),
+    "its own query as code, or nothing": (
+        '<script>start({path:"\\u002Flist?sort=up",sort:"up"})</script>',
+        '<script>start({path:"\\u002Flist?sort=down",sort:null})</script>',
+        True,
+    ),
+    "another name in JSON": (
+        '<script>{"resort":"up"}</script>',
+        '<script>{"resort":"down"}</script>',
+        False,
+    ),
+    "another value in JSON": (
+        '<script>{"sort":"upper"}</script>',
+        '<script>{"sort":"lower"}</script>',
+        False,
+    ),
+    "a number in JSON": ('<script>{"sort":1}</script>', '<script>{"sort":2}</script>', False),
+    "a link in a script": ('<script>go("/a?sort=a")</script>', "<script>go('/b')</script>", False),
+    "a link under one cluster key in a script": (
+        '<script>go("/a?sort=a")</script>',
+        '<script>go("/a?sort=b")</script>',
+        True,
+    ),
+    "where a click leads": (
+        """<p onclick="go('/a?sort=a')">t""",
+        """<p onclick="go('/a?sort=b')">t""",
+        True,
+    ),
     "where to come back to": (
         '<input value="%2Flist%3Fsort%3Dup">',
         '<input value="%2Flist%3Fsort%3Ddown">',
@@ -218,6 +265,19 @@ def test_a_form_with_a_field_that_is_the_default_is_the_same_at_both_urls():
     body = '<form action="/find"><input type=hidden name=sort value=up><input name=q></form>'
     base = ONE.partition("?")[0]
     assert is_same(page(body, f"{base}?sort=up"), [page(body, base)], key_of)
+
+
+def test_a_script_may_say_the_default_that_the_url_of_another_page_says():
+    body, base = '<script>{"query":{"sort":"up"}}</script>', ONE.partition("?")[0]
+    assert is_same(page(body, f"{base}?sort=up"), [page(body, base)], key_of)
+    assert is_same(
+        page("<script>{}</script>", base), [page('<script>{"sort":"up"}</script>')], key_of
+    )
+
+
+def test_a_script_may_say_where_the_page_leads_back_to():
+    one, two = (at(f"/login?to={to}", f'<script>{{"to":"{to}"}}</script>') for to in ("/a", "/b"))
+    assert is_same(one, [two], lambda url: url)
 
 
 def test_an_address_does_not_grow_with_the_fields_of_its_form():

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
 
 from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.logs.echoes import Echoes, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -106,7 +107,7 @@ def blocks_of(
     source = etree.tostring(root, encoding="unicode") if raw is None else raw
     if any(mark in source for mark in _MARKS) or _NUMBERS.search(source):
         raise ValueError("it has characters that no text has")
-    found = _read(str(_stylesheet()(_without_hidden(root))))
+    found = _read(str(_stylesheet()(_without_hidden(root))), Echoes([url]))
     lines = [line for _, line in found]
     shown = _without_echoes(_without_arrows(lines), url, canonical)
     if shown is lines:
@@ -137,8 +138,11 @@ def _stylesheet() -> etree.XSLT:
     return etree.XSLT(etree.fromstring(_STYLESHEET))
 
 
-def _read(text: str) -> list[Block]:
-    """Read what the stylesheet wrote: elements that begin and end, things shown, and text."""
+def _read(text: str, echoes: Echoes) -> list[Block]:
+    """Read what the stylesheet wrote: elements that begin and end, things shown, and text.
+
+    Data says nothing of the page's own query (*echoes*).
+    """
     found: list[Block] = []
     # Of the elements around what is read now: their steps, and how many cells of each were read.
     steps, cells = [""] * _STEPS, [0]
@@ -155,6 +159,7 @@ def _read(text: str) -> list[Block]:
             head, _, rest = thing.partition(_NEXT)
             name, _, value = head.partition(" ")
             if value:
+                value = echoes.without(plain(value)) if name == "data" else value
                 path = "/".join((*steps[-_STEPS + 1 :], name))
                 found.append(Block(path, f"{SHOWN}{name} {_short(value)}"))
             text += rest

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote_plus, urljoin, urlsplit
 
+from scrapy_urlnorm.logs.echoes import Echoes
 from scrapy_urlnorm.url import separator
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class _Shows(dict["Node", Compared]):
         self._keys = dict[str, str]()
         self._own_keys = {_key(url.partition("#")[0], key_of) for url in urls}
         self._said = _own(urls)
+        self._echoes = Echoes(urls)
         self._found: list[str] = []  # what is found of these, in the page that is read
 
     def __missing__(self, node: Node) -> Compared:
@@ -66,7 +68,8 @@ class _Shows(dict["Node", Compared]):
             shown = Compared(place, Leads(self._keys[value], fragment))
         else:
             is_own = any(said in value for said in self._found)
-            shown = Compared(place, self._own.sub(OWN, value) if is_own else value)
+            said = self._own.sub(OWN, value) if is_own else value
+            shown = Compared(place, self._echoes.without(said))
         self[node] = shown
         return shown
 

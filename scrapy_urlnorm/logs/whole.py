@@ -21,6 +21,7 @@ from scrapy import Request
 from scrapy.utils.response import get_base_url
 
 from scrapy_urlnorm.logs.blocks import without_digits
+from scrapy_urlnorm.logs.echoes import Echoes, plain
 from scrapy_urlnorm.url import holds_address, params_of, query_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _OWN_LINKS, _OWN_URLS = frozenset(("canonical", "shortlink")), frozenset(("og:ur
 _ROBOTS = frozenset(("robots", "googlebot"))
 _ADDRESS = re.compile(r"(?:https?:/)?/[^\s/]\S*")
 _IN_STYLE = re.compile(r"url\(\s*[\"']?([^\"')]+)")
+#: An address in code or JSON.
+_IN_QUOTES = re.compile(r"""(?<=["'])(?:https?:)?/[^\s"'<>`{}()\\]*(?=\\*["'])""")
 _SET = re.compile(r"[^\s,]\S*[^\s,]")
 #: A host whose URLs `urljoin` leaves alone, and paths of it in which it has nothing to do.
 _HOST = re.compile(r"https?://[\w.:-]+(?=/)", re.ASCII)
@@ -132,6 +135,7 @@ class _Reader:
         self._base, self._left_out = base, left_out
         #: Names and values in the query of the page.
         self._own = {*params_of(query_of(url))}
+        self._echoes = Echoes([url])
         self._sought = {value.lower() for _, value in self._own}
         self._action = 0  # the last node with the address of a form
         #: That of the form that is open, if it gets a page; -1 where it leads to the page itself.
@@ -173,6 +177,8 @@ class _Reader:
                 if tag == "form":
                     self._form = self._leads_to(dict(attributes))
                 text = element.text
+                if text and tag == "script":
+                    text = self._without_quoted(place, text)
                 if counts and len(nodes) == before and not text and not len(element):
                     nodes.append(Node(place.text[0], ""))
                     shapes.append(place.text[1])
@@ -233,6 +239,13 @@ class _Reader:
             self.nodes.append(Node(where[0], said))
             self.shapes.append(where[1])
 
+    def _without_quoted(self, place: _Place, code: str) -> str:
+        """Return what else code or JSON says than addresses in quotes: these are links."""
+        code = self._echoes.without(plain(code))
+        for address in _IN_QUOTES.findall(code):
+            self._address(place.of("says"), address, is_link=True)
+        return _IN_QUOTES.sub("", code)
+
     def _attribute(self, place: _Place, name: str, value: str) -> None:
         if name == "style":
             for url in _IN_STYLE.findall(value):
@@ -252,7 +265,9 @@ class _Reader:
             for url in _SET.findall(value):
                 self._address(place.of(name), url)
         else:
-            self._text(place.of(name), value or name)
+            is_code = '"' in value or "'" in value
+            said = self._without_quoted(place, value) if is_code else value
+            self._text(place.of(name), said or name)
 
     def _address(
         self, where: tuple[str, str], url: str, *, is_link: bool = False

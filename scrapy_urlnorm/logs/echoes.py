@@ -1,0 +1,65 @@
+"""What code and JSON of a page repeat of the query of its URL: the state that a script begins with.
+
+A page that a script goes on with says there what was asked for, as in Next.js, Nuxt or Inertia.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_plus
+
+from scrapy_urlnorm.url import params_of, query_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Characters. A page does not repeat a longer query, and to look for it takes long.
+_LONGEST = 2_000
+_QUOTE = r"""\\{0,8}["']"""  # as it is escaped, or not
+_SLASH, _AND = re.compile(r"\\{1,8}(?:u002[fF]|/)"), re.compile(r"\\{1,8}u0026")
+
+
+def plain(code: str) -> str:
+    """Return code or JSON without the escapes of slashes and "&"."""
+    return _AND.sub("&", _SLASH.sub("/", code)) if "\\" in code else code
+
+
+class Echoes:
+    """The ways in which a page may repeat the queries of *urls*.
+
+    As queries: ``"?sort=new"``, and behind a name that is no address. As JSON: ``"sort":"new"``,
+    however often that is escaped, as in a text within JSON; and what was not asked for as null.
+    """
+
+    def __init__(self, urls: Iterable[str]) -> None:
+        queries = {query for query in map(query_of, urls) if 0 < len(query) <= _LONGEST}
+        self._params = sorted({param for query in queries for param in params_of(query)})
+        said = {f"?{way}" for query in queries for way in (query, unquote_plus(query))}
+        self._said = sorted(said, key=lambda query: (-len(query), query))
+
+    def without(self, code: str) -> str:
+        """Return code without them."""
+        for query in self._said:
+            if query in code:
+                code = re.sub(rf"""{re.escape(query)}(?=[\s"'\\<>#]|\Z)""", "", code)
+        for name, value in self._params:
+            if name in code and value in code:
+                said = re.escape(value)
+                bare = rf"|{said}(?![\w.])" if value else ""
+                value = f"(?:{_QUOTE}{said}{_QUOTE}{bare})"
+                code = _pair(re.escape(name), value).sub("", code)
+        if "null" in code or "undefined" in code:
+            code = _NOTHING.sub("", code)
+        return code.replace("?{}", "")
+
+
+@lru_cache(10_000)
+def _pair(name: str, value: str) -> re.Pattern[str]:
+    """Return what finds a name and its value, with a comma before or after them."""
+    pair = rf"(?:{_QUOTE})?(?<![\w$-]){name}(?:{_QUOTE})?\s*:\s*{value}"
+    return re.compile(rf",\s*{pair}|{pair}\s*,?")
+
+
+_NOTHING = _pair(r"[\w$-]{1,60}", rf"(?:null|undefined|{_QUOTE}\$undefined{_QUOTE})(?=\s*[,}}])")
