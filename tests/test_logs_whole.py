@@ -141,6 +141,21 @@ CASES = {
         """<p onclick="go('/a?sort=b')">t""",
         True,
     ),
+    "a link that says where to come back to": (
+        '<a href="/login?to=%2Flist%3Fsort%3Dup">in</a>',
+        '<a href="/login?to=%2Flist%3Fsort%3Ddown">in</a>',
+        True,
+    ),
+    "a link that comes back to another page": (
+        '<a href="/login?to=%2Fa%3Fb%3D1">in</a>',
+        '<a href="/login?to=%2Fa%3Fb%3D2">in</a>',
+        False,
+    ),
+    "a link that says how to come back": (
+        '<a href="/item?from=sort%3Dup">in</a>',
+        '<a href="/item?from=sort%3Ddown">in</a>',
+        True,
+    ),
     "where to come back to": (
         '<input value="%2Flist%3Fsort%3Dup">',
         '<input value="%2Flist%3Fsort%3Ddown">',

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, unquote_plus, urljoin, urlsplit
+from urllib.parse import quote, unquote, unquote_plus, urljoin, urlsplit
 
 from scrapy_urlnorm.logs.echoes import Echoes
-from scrapy_urlnorm.url import separator
+from scrapy_urlnorm.url import query_of, separator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,6 +24,7 @@ _LEAST_OWN = 6
 _LONGEST_OWN = 2_000
 #: What comes after an address: no more of it, but for a fragment, or the end of a sentence.
 _END = r"(?=[.,:;!?]*(?:[\s\"'<>()\[\]{}|\\^`#]|\Z))"
+_LEADS_BACK = re.compile(r"=(?:https?:|https?%3A)?(?:/|%2F)|%3D", re.IGNORECASE).search
 #: Words of a text, and the signs between them: a time or a date is one.
 _WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*(?!\w)|\w+|\W").findall
 
@@ -55,6 +56,8 @@ class _Shows(dict["Node", Compared]):
         #: By address. What is said to be one page has one key, and links within a page have it, too.
         self._keys = dict[str, str]()
         self._own_keys = {_key(url.partition("#")[0], key_of) for url in urls}
+        queries = {unquote(query) for query in map(query_of, urls) if "=" in query}
+        self._ways_back = queries.union(*map(_ways, urls))  # what an address says that has them
         self._said = _own(urls)
         self._echoes = Echoes(urls)
         self._found: list[str] = []  # what is found of these, in the page that is read
@@ -63,7 +66,7 @@ class _Shows(dict["Node", Compared]):
         place, value, fragment = node
         if fragment is not None:
             if value not in self._keys:
-                key = _key(value, self._key_of)
+                key = _key(self._without_way_back(value), self._key_of)
                 self._keys[value] = OWN if key in self._own_keys else key
             shown = Compared(place, Leads(self._keys[value], fragment))
         else:
@@ -72,6 +75,17 @@ class _Shows(dict["Node", Compared]):
             shown = Compared(place, self._echoes.without(said))
         self[node] = shown
         return shown
+
+    def _without_way_back(self, address: str) -> str:
+        """Return an address with `OWN` for a value that is a URL of the pages, or its query."""
+        path, _, query = address.partition("?")
+        if not _LEADS_BACK(query):
+            return address
+        sign = separator(query)
+        pairs = [pair.partition("=") for pair in query.split(sign)]
+        leads = (OWN if unquote(value) in self._ways_back else value for _, _, value in pairs)
+        said = (name + mark + value for (name, mark, _), value in zip(pairs, leads, strict=True))
+        return f"{path}?{sign.join(said)}"
 
     def of(self, page: Whole) -> list[Compared]:
         text = "\n".join(node.value for node in page.nodes if node.fragment is None)
@@ -95,15 +109,20 @@ def _key(url: str, key_of: KeyOf) -> str:
     return url
 
 
+def _ways(url: str) -> tuple[str, str, str]:
+    """Return a URL, the same without its scheme, and without its host."""
+    parts = urlsplit(url)
+    return url, url.partition("://")[2], parts.path + (f"?{parts.query}" if parts.query else "")
+
+
 def _own(urls: set[str]) -> set[str]:
     """Return all ways in which a page may say its own URL."""
     said = set()
     for url in urls:
         if len(url) > _LONGEST_OWN:
             continue
-        parts = urlsplit(url)
-        local = parts.path + (f"?{parts.query}" if parts.query else "")
-        said |= {url, url.partition("://")[2]}
+        _, bare, local = _ways(url)
+        said |= {url, bare}
         ways = (local, local[1:] if re.search("[/?]", local[1:]) else "")  # no word of a text
         said |= {each for each in ways if len(each) >= _LEAST_OWN}
     quoted = {quote(each, safe=safe) for each in said for safe in ("", "/", "/?=&")}
