@@ -103,6 +103,22 @@ def test_the_bound_rests_on_the_least_share_that_was_drawn():
     assert closing.bound == (140, at_most(0.1, 0.04, 0, 140), 60)
 
 
+@pytest.mark.parametrize(
+    ("query", "is_sent"), [("from=d{}", True), ("next=%2Fday%2F{}", False)], ids=["a day", "a door"]
+)
+def test_what_says_where_to_come_back_to_is_no_way_to_the_rest_of_the_site(query, is_sent):
+    """It is a place that the crawl has; what an empty day stands for may not be."""
+    urls = [f"http://a.test/x?{query.format(n)}" for n in range(30)]
+    behind = [SimpleNamespace(url=url, rules='["r"]', behind="p", number=url) for url in urls]
+    closing, sent = Closing(*[None] * 8), []
+    closing.held = SimpleNamespace(find=lambda _: behind, numbered=lambda _: behind)
+    closing.pages, closing.frontier = range(40), SimpleNamespace(count=lambda *_: None)
+    closing.registry = SimpleNamespace(newest=lambda **_: {"r"})
+    closing.suppression = SimpleNamespace(send_at_last=sent.append)
+    assert any(closing._put_back()) is is_sent
+    assert len(sent) == is_sent * len(urls)
+
+
 # --- crawls -------------------------------------------------------------------------------------
 
 
