@@ -42,6 +42,10 @@ BLOCKS = {
         [("table/tr/td:1", "a"), ("table/tr/td:2", "b")],
     ),
     "picture": ("<p>x <img src='/a.png?v=1'></p>", [("body/p/img", "\0img /a.png?v=1"), ("body/p", "x")]),
+    "picture with a time": (
+        "<img src='/a.gif?id=x&1795986732'><img src='/b.gif?t=1795986732123&v=1795986732x'>",
+        [("body/img", "\0img /a.gif?id=x&"), ("body/img", "\0img /b.gif?t=&v=1795986732x")],
+    ),
     "lazy picture": ("<img src=dot.gif data-src=/b.png>", [("body/img", "\0img /b.png")]),
     "document": ("<object data='/a.pdf'>x</object>", [("body/object", "\0object /a.pdf"), ("body", "x")]),
     "field": ("<input value=hello>", [("body/input", "\0input hello")]),

@@ -48,6 +48,8 @@ _INLINE = (
 _DIGITS = re.compile(r"\d+")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _ARROWS = re.compile("[↑↓⇅⇧⇩▲△▴▵▼▽▾▿⬆⬇\u200b\ufeff]")
+#: Seconds or milliseconds since 1970 in the query of an address: when it was made, in most.
+_STAMP = re.compile(r"(?<=[?&=])1[4-9]\d{8}(?:\d{3})?(?=&|\Z)")
 _BEFORE_URL, _AFTER_URL = "\"'(<[", "\"')>].,;:"
 #: What the stylesheet writes between texts: characters to which Unicode gives no meaning, so that
 #: programs can use them as marks. Their numbers are other ways to write them.
@@ -159,7 +161,7 @@ def _read(text: str, echoes: Echoes) -> list[Block]:
             head, _, rest = thing.partition(_NEXT)
             name, _, value = head.partition(" ")
             if value:
-                value = echoes.without(plain(value)) if name == "data" else value
+                value = echoes.without(plain(value)) if name == "data" else _STAMP.sub("", value)
                 path = "/".join((*steps[-_STEPS + 1 :], name))
                 found.append(Block(path, f"{SHOWN}{name} {_short(value)}"))
             text += rest
