@@ -141,21 +141,6 @@ CASES = {
         """<p onclick="go('/a?sort=b')">t""",
         True,
     ),
-    "a link that says where to come back to": (
-        '<a href="/login?to=%2Flist%3Fsort%3Dup">in</a>',
-        '<a href="/login?to=%2Flist%3Fsort%3Ddown">in</a>',
-        True,
-    ),
-    "a link that comes back to another page": (
-        '<a href="/login?to=%2Fa%3Fb%3D1">in</a>',
-        '<a href="/login?to=%2Fa%3Fb%3D2">in</a>',
-        False,
-    ),
-    "a link that says how to come back": (
-        '<a href="/item?from=sort%3Dup">in</a>',
-        '<a href="/item?from=sort%3Ddown">in</a>',
-        True,
-    ),
     "where to come back to": (
         '<input value="%2Flist%3Fsort%3Dup">',
         '<input value="%2Flist%3Fsort%3Ddown">',
@@ -252,6 +237,9 @@ CARRIED = {
     "of two values": (("/list?n=2&page=2", "/list?n=9&page=2"), ("?n=2", "?n=9"), True),
     "to another page": (("/item?n=2", "/item"), ("?n=2", ""), True),
     "back to where it says": (("/list?p=7", "/a b"), ("?to=/list?p%3D7", "?to=%2Fa+b"), True),
+    "to log in": (("/login?to=%2Flist%3Fn%3D2", "/login?to=%2Flist"), ("?n=2", ""), True),
+    "with its query": (("/item?list=n%3D2", "/item?list=n%3D3"), ("?n=2", "?n=3"), True),
+    "to log in elsewhere": (("/login?to=%2Fa", "/login?to=%2Fb"), ("?n=2", ""), False),
     "back to a bad host": (("/list?p=7", "/list?p=8"), ("?to=http://[x", "?to="), False),
     "back to elsewhere": (("/list?p=7", "/list?p=8"), ("?to=/list?p%3D8", "?to=/list"), False),
     "to the next page": (("/list?page=3", "/list?page=4"), ("?page=2", "?page=3"), False),

@@ -56,8 +56,6 @@ class _Shows(dict["Node", Compared]):
         #: By address. What is said to be one page has one key, and links within a page have it, too.
         self._keys = dict[str, str]()
         self._own_keys = {_key(url.partition("#")[0], key_of) for url in urls}
-        queries = {unquote(query) for query in map(query_of, urls) if "=" in query}
-        self._ways_back = queries.union(*map(_ways, urls))  # what an address says that has them
         self._said = _own(urls)
         self._echoes = Echoes(urls)
         self._found: list[str] = []  # what is found of these, in the page that is read
@@ -66,7 +64,7 @@ class _Shows(dict["Node", Compared]):
         place, value, fragment = node
         if fragment is not None:
             if value not in self._keys:
-                key = _key(self._without_way_back(value), self._key_of)
+                key = _key(value, self._key_of)
                 self._keys[value] = OWN if key in self._own_keys else key
             shown = Compared(place, Leads(self._keys[value], fragment))
         else:
@@ -75,17 +73,6 @@ class _Shows(dict["Node", Compared]):
             shown = Compared(place, self._echoes.without(said))
         self[node] = shown
         return shown
-
-    def _without_way_back(self, address: str) -> str:
-        """Return an address with `OWN` for a value that is a URL of the pages, or its query."""
-        path, _, query = address.partition("?")
-        if not _LEADS_BACK(query):
-            return address
-        sign = separator(query)
-        pairs = [pair.partition("=") for pair in query.split(sign)]
-        leads = (OWN if unquote(value) in self._ways_back else value for _, _, value in pairs)
-        said = (name + mark + value for (name, mark, _), value in zip(pairs, leads, strict=True))
-        return f"{path}?{sign.join(said)}"
 
     def of(self, page: Whole) -> list[Compared]:
         text = "\n".join(node.value for node in page.nodes if node.fragment is None)
@@ -156,7 +143,8 @@ def carried(url: str, original: str) -> Callable[[str], str]:
     """Return what takes out of an address what *url* has and *original* has not.
 
     These are parameters, and segments of paths of one length: a final slash does not count. And an
-    address that is the value of such a parameter, as where a page leads back to.
+    address that is the value of such a parameter, as where a page leads back to; and *url*, or its
+    query, as a value in an address that comes back to it (``/login?to=``).
     """
     (path, own), (other, others) = map(_split, (url, original))
     own -= others
@@ -165,6 +153,8 @@ def carried(url: str, original: str) -> Callable[[str], str]:
         if value.startswith(("/", "http://", "https://")):
             with suppress(ValueError):  # a bad host
                 back.add(unquote_plus(urljoin(url, value)))
+    query = unquote(query_of(url))
+    ways = {*_ways(url), query if "=" in query else url}
     is_alike = len(path) == len(other) and path[:3] == other[:3]
     pairs = enumerate(zip(path, other, strict=True)) if is_alike else ()
     places = {number: one for number, (one, two) in pairs if one != two}
@@ -174,15 +164,20 @@ def carried(url: str, original: str) -> Callable[[str], str]:
             return OWN
         start, _, query = address.partition("?")
         left = query
-        if own:
+        if own or _LEADS_BACK(query):
             sign = separator(query)
-            left = sign.join(each for each in query.split(sign) if each not in own)
+            left = sign.join(_back(each, ways) for each in query.split(sign) if each not in own)
         if places:
             segments = enumerate(start.split("/"))
             start = "/".join(OWN if places.get(n) == each else each for n, each in segments)
         return f"{start}?{left}" if left else start
 
     return without
+
+
+def _back(pair: str, ways: set[str]) -> str:
+    name, _, value = pair.partition("=")
+    return f"{name}={OWN}" if unquote(value) in ways else pair
 
 
 def _split(url: str) -> tuple[list[str], set[str]]:
