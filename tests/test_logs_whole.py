@@ -8,6 +8,7 @@ import pytest
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.logs.comparison import NEARLY_ALL, Movement, is_same
+from scrapy_urlnorm.logs.echoes import Echoes
 from scrapy_urlnorm.logs.nodes import without_carried
 from scrapy_urlnorm.logs.whole import whole_of
 
@@ -287,6 +288,13 @@ def test_an_address_does_not_grow_with_the_fields_of_its_form():
     field = "<input type=hidden name=a value=b>"
     body = f'<form action="/find">{field * 10_000}</form>'
     assert max(len(node.value) for node in page(body).nodes) < 2_100
+
+
+@pytest.mark.parametrize(("params", "is_found"), [(20, True), (21, False)])
+def test_of_a_query_with_many_parameters_a_page_repeats_none(params, is_found):
+    """To look for a thousand of them would take seconds."""
+    url = f"{ONE}&{'&'.join(f'n{number}=1' for number in range(params - 1))}"
+    assert (Echoes([url]).without('{"sort":"up"}') == "{}") is is_found
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from scrapy_urlnorm.url import params_of, query_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Characters. A page does not repeat a longer query, and to look for it takes long.
-_LONGEST = 2_000
+#: Characters of a query, and parameters: a page does not repeat more, and to look for them takes long.
+_LONGEST, _MOST = 2_000, 20
 _QUOTE = r"""\\{0,8}["']"""  # as it is escaped, or not
 _SLASH, _AND = re.compile(r"\\{1,8}(?:u002[fF]|/)"), re.compile(r"\\{1,8}u0026")
 
@@ -35,7 +35,8 @@ class Echoes:
 
     def __init__(self, urls: Iterable[str]) -> None:
         queries = {query for query in map(query_of, urls) if 0 < len(query) <= _LONGEST}
-        self._params = sorted({param for query in queries for param in params_of(query)})
+        params = {param for query in queries for param in params_of(query)}
+        self._params = sorted(params) if len(params) <= _MOST else []
         said = {f"?{way}" for query in queries for way in (query, unquote_plus(query))}
         self._said = sorted(said, key=lambda query: (-len(query), query))
 
@@ -48,18 +49,22 @@ class Echoes:
             if name in code and value in code:
                 said = re.escape(value)
                 bare = rf"|{said}(?![\w.])" if value else ""
-                value = f"(?:{_QUOTE}{said}{_QUOTE}{bare})"
-                code = _pair(re.escape(name), value).sub("", code)
+                code = _without(code, re.escape(name), f"(?:{_QUOTE}{said}{_QUOTE}{bare})")
         if "null" in code or "undefined" in code:
-            code = _NOTHING.sub("", code)
+            code = _without(code, *_NOTHING)
         return code.replace("?{}", "")
 
 
+_NOTHING = r"[\w$-]{1,60}", rf"(?:null|undefined|{_QUOTE}\$undefined{_QUOTE})(?=\s*[,}}])"
+
+
+def _without(code: str, name: str, value: str) -> str:
+    """Return code without a name and its value, and a comma before or after them."""
+    behind, first = _pair(name, value)
+    return first.sub("{", behind.sub("", code))
+
+
 @lru_cache(10_000)
-def _pair(name: str, value: str) -> re.Pattern[str]:
-    """Return what finds a name and its value, with a comma before or after them."""
-    pair = rf"(?:{_QUOTE})?(?<![\w$-]){name}(?:{_QUOTE})?\s*:\s*{value}"
-    return re.compile(rf",\s*{pair}|{pair}\s*,?")
-
-
-_NOTHING = _pair(r"[\w$-]{1,60}", rf"(?:null|undefined|{_QUOTE}\$undefined{_QUOTE})(?=\s*[,}}])")
+def _pair(name: str, value: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    pair = rf"\s*(?:{_QUOTE})?{name}(?:{_QUOTE})?\s*:\s*{value}"
+    return re.compile(f",{pair}"), re.compile(rf"\{{{pair}\s*,?")
