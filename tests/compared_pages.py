@@ -1,0 +1,27 @@
+"""Pages that are compared as a whole, by the rules that are in force."""
+
+from __future__ import annotations
+
+from scrapy.http import HtmlResponse
+
+from scrapy_urlnorm.logs.comparison import is_same
+from scrapy_urlnorm.logs.whole import whole_of
+
+ONE, TWO = "http://shop.test/list?sort=up", "http://shop.test/list?sort=down"
+
+
+def page(body, url=ONE):
+    return whole_of(HtmlResponse(url, body=f"<html><body>{body}</body></html>".encode()))
+
+
+def key_of(url):
+    """The rules in force drop ``sort``, and all other URLs are what they are."""
+    return url.partition("?sort=")[0]
+
+
+def at(path, body):
+    return page(body, f"http://shop.test{path}")
+
+
+def same(body, *fetches):
+    return is_same(page(body, TWO), [page(each) for each in fetches], key_of)
