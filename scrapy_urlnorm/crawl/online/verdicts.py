@@ -188,7 +188,7 @@ class Verdicts:
         known = [[before], *filter(None, [self._again.get(key)])]
         if any(self._agrees(audit, [found], before, fetches) for fetches in known):
             self.say(audit, Verdict.AGREES)
-        elif self.frontier.queued() and self.whole_pages.same_but_for_links(found, [before]):
+        elif self._goes_on(found) and self.whole_pages.same_but_for_links(found, [before]):
             # The crawl may get to know what it links to.
             if audit.is_drawn:
                 self._open.append((audit, found))
@@ -206,6 +206,10 @@ class Verdicts:
             waiting.append((audit, found))
             if len(waiting) == 1:
                 self.frontier.fetch("verdict", site_of(page.url), self._fetch_again(page, before))
+
+    def _goes_on(self, found: Shown) -> bool:
+        """Whether there are other requests. A queue that is empty may fill with what is under way."""
+        return bool(self.frontier.queued()) or self.frontier.under_way(site_of(found.url)) > 1
 
     def _pays(self, page: Page) -> bool:
         """Whether what is held on the site of a page is worth one more page that is fetched again."""
