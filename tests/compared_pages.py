@@ -10,8 +10,12 @@ from scrapy_urlnorm.logs.whole import whole_of
 ONE, TWO = "http://shop.test/list?sort=up", "http://shop.test/list?sort=down"
 
 
+def answer(body, url=ONE):
+    return HtmlResponse(url, body=f"<html><body>{body}</body></html>".encode())
+
+
 def page(body, url=ONE):
-    return whole_of(HtmlResponse(url, body=f"<html><body>{body}</body></html>".encode()))
+    return whole_of(answer(body, url))
 
 
 def key_of(url):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from compared_pages import ONE, TWO, at, key_of, page, same
+from compared_pages import ONE, TWO, answer, at, key_of, page, same
 
 from scrapy_urlnorm.logs.comparison import NEARLY_ALL, Movement, is_same
+from scrapy_urlnorm.logs.whole import copy_of
 
 
 def test_links_that_change_at_each_fetch_may_carry_on_what_means_nothing():
@@ -239,13 +240,14 @@ def test_a_form_may_post_where_one_comes_back_to(to, is_one):
 
 @pytest.mark.parametrize("named", ["http://[shop", "http://shop.test:99999/", "javascript:go()"])
 def test_a_copy_of_what_no_request_can_ask_for_is_none(named):
-    assert page(COPY.format("noindex", named, "Reply", 7, "a")).copy_of is None
+    assert copy_of(answer(COPY.format("noindex", named, "Reply", 7, "a"))) is None
 
 
 @pytest.mark.parametrize(("said", "is_one"), ASIDES.values(), ids=ASIDES)
 def test_a_declared_copy_may_say_some_words_of_the_page_elsewhere(said, is_one):
-    original, copy = page(ORIGINAL), page(COPY.format(*said), f"{ONE}&reply=7")
-    is_copy = copy.copy_of == original.url
+    text, url = COPY.format(*said), f"{ONE}&reply=7"
+    original, copy = page(ORIGINAL), page(text, url)
+    is_copy = copy_of(answer(text, url)) == original.url
     assert is_same(copy, [original], key_of, is_copy=is_copy) is is_one
     movement = Movement()
     assert movement.explains(original, copy, key_of, is_copy=is_copy) is is_one

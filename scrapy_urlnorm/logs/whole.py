@@ -25,6 +25,8 @@ from scrapy_urlnorm.logs.echoes import Echoes, plain
 from scrapy_urlnorm.url import holds_address, params_of, query_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lxml import html
     from scrapy.http import HtmlResponse
 
@@ -76,7 +78,6 @@ class Whole(NamedTuple):
     #: For each node its place with ids, classes, and which of those with these it is, for other pages
     #: alike: a line with a class of its own stands after more paragraphs on a page than on another.
     shapes: list[str]
-    copy_of: str | None = None  #: the absolute URL of which the page declares to be a copy
 
 
 def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
@@ -84,11 +85,28 @@ def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
     base, left_out = get_base_url(response), frozenset() if with_layout else _LAYOUT
     reader = _Reader(response.url, base, left_out)
     reader.read(response.selector.root)
-    copy_of = None
-    if reader.is_unindexed and reader.canonical.startswith(("http://", "https://")):
-        with suppress(ValueError):  # no request can have it
-            copy_of = Request(reader.canonical).url
-    return Whole(response.url, reader.nodes, reader.shapes, copy_of)
+    return Whole(response.url, reader.nodes, reader.shapes)
+
+
+def copy_of(response: HtmlResponse) -> str | None:
+    """Return the absolute URL of which a page declares to be a copy; ``None`` if of none.
+
+    That is the one that it names as canonical, if robots may not index it. Raises as `whole_of` does.
+    """
+    root = response.selector.root
+    said = [e.get("content", "") for e in root.iter("meta") if _name_of(e) in _ROBOTS]
+    kinds = ((link, link.get("rel", "").lower().split()) for link in root.iter("link"))
+    named = next((link for link, rel in kinds if "canonical" in rel), None)
+    if named is None or "noindex" not in " ".join(said).lower():
+        return None
+    with suppress(ValueError):  # no request can have it
+        url = urljoin(get_base_url(response), named.get("href", "").strip()).partition("#")[0]
+        return Request(url).url if url.startswith(("http://", "https://")) else None
+    return None
+
+
+def _name_of(meta: Mapping[str, str]) -> str | None:
+    return meta.get("property") or meta.get("name")
 
 
 class _Place:
@@ -147,8 +165,6 @@ class _Reader:
         self._choices: dict[int, tuple[str, str]] = {}  # addresses of what may be chosen, by node
         self.nodes: list[Node] = []
         self.shapes: list[str] = []
-        self.canonical = ""
-        self.is_unindexed = False
 
     def read(self, root: html.HtmlElement) -> None:
         nodes, shapes, place = self.nodes, self.shapes, _Place()
@@ -170,7 +186,7 @@ class _Reader:
                 beside[-1][tag, kind] += 1
                 beside.append(Counter())
                 if known:
-                    counts = not (self._declares(tag, known) or self._carries_on(tag, known))
+                    counts = not (_declares(tag, known) or self._carries_on(tag, known))
                     if counts:
                         for name, value in sorted(attributes):
                             self._attribute(place, name, value)
@@ -288,14 +304,9 @@ class _Reader:
             return url, ""
         return there, fragment
 
-    def _declares(self, tag: str, attributes: dict[str, str]) -> bool:
-        """Whether the page says here what it is, and to robots whether to index it."""
-        if tag == "link":
-            kinds = attributes.get("rel", "").lower().split()
-            if "canonical" in kinds and not self.canonical:
-                self.canonical, _ = self._join(attributes.get("href", ""))
-            return not _OWN_LINKS.isdisjoint(kinds)
-        name = tag == "meta" and (attributes.get("property") or attributes.get("name"))
-        if name in _ROBOTS:
-            self.is_unindexed |= "noindex" in attributes.get("content", "").lower()
-        return name in _OWN_URLS or name in _ROBOTS
+
+def _declares(tag: str, attributes: dict[str, str]) -> bool:
+    """Whether the page says here what it is, and to robots whether to index it."""
+    if tag == "link":
+        return not _OWN_LINKS.isdisjoint(attributes.get("rel", "").lower().split())
+    return tag == "meta" and _name_of(attributes) in _OWN_URLS | _ROBOTS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections import Counter
 from contextlib import suppress
@@ -21,7 +20,7 @@ from scrapy_urlnorm.logs.comparison import NEARLY_ALL, SOME, Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.nodes import carried, without_carried
 from scrapy_urlnorm.logs.page_identity import shown_by
-from scrapy_urlnorm.logs.whole import Node, Whole, whole_of
+from scrapy_urlnorm.logs.whole import Node, Whole, copy_of, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -49,13 +48,13 @@ _MAX_FAMILIES = 2_000
 #: So many pages that arrived beside one are asked what they show, and how many have to agree.
 _BESIDE, _AGREE = 4, 3
 _MAX_READ = 32
-_UNINDEXED = re.compile(rb"noindex", re.IGNORECASE)
 #: Bytes. To compare longer pages takes so long that the event loop has its turn meanwhile.
 _LONG = 32 * 1024
 #: A page of which so large a share stands not on another one is none that is nearly the same.
 _FAR = 0.2
 #: Links of a page of which it is asked whether they are seen: a store that many share may be asked.
 _MOST_LINKS = 500
+_UNREADABLE = ValueError, LookupError, etree.LxmlError, RecursionError
 _MAX_PAIRS = 8  #: of long pages that wait until somebody asks what changes
 
 
@@ -111,8 +110,16 @@ class Shown:
     def whole(self) -> Whole | None:
         """The page as a whole; ``None`` for a file, and a page that cannot be read or is not kept."""
         if is_page(self.response):
-            with suppress(ValueError, LookupError, etree.LxmlError, RecursionError):
+            with suppress(*_UNREADABLE):
                 return whole_of(self.response, with_layout=self.with_layout)
+        return None
+
+    @cached_property
+    def copy_of(self) -> str | None:
+        """The URL of which the page declares to be a copy."""
+        if is_page(self.response):
+            with suppress(*_UNREADABLE):
+                return copy_of(self.response)
         return None
 
 
@@ -230,19 +237,17 @@ class WholePages:
 
         What the spider got out of them outweighs that.
         """
-        original = page.whole and page.whole.copy_of
-        if not original or page.with_layout or other.whole is None:
+        original = page.copy_of
+        if not original or page.with_layout:
             return False
         fingerprint_of = self.keys.fingerprint_of
-        urls = original, other.whole.copy_of or other.url
+        urls = original, other.copy_of or other.url
         named, others = map(self.keys.cluster_url, urls)
         return named == others and fingerprint_of(original) != fingerprint_of(page.url)
 
     def original_of(self, page: Shown) -> str | None:
         """Return the URL of another page, if *page* declares itself to be a copy of that."""
-        if page.response is None or not _UNINDEXED.search(page.response.body):
-            return None
-        original = page.whole and page.whole.copy_of
+        original = page.copy_of
         fingerprint_of = self.keys.fingerprint_of
         is_other = original and fingerprint_of(original) != fingerprint_of(page.url)
         return original if is_other else None
